@@ -16,7 +16,7 @@ import type {
   UsableKey,
 } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
-import { BackgroundRefresh, Recovery } from './refresh.ts';
+import { BackgroundRefresh } from './refresh.ts';
 
 export interface KeyCacheOptions extends BackoffOptions {
   readonly events: KeySourceObserver;
@@ -45,7 +45,6 @@ export class KeyCache {
   readonly #store: CacheStore;
   readonly #fetches: FetchQueue<KeyRing | undefined>;
   readonly #looks: FetchQueue<KeyRing | undefined>;
-  readonly #recovery: Recovery;
   readonly #denied: DeniedLogins;
   readonly #background: BackgroundRefresh;
   #succeededAt = Number.NEGATIVE_INFINITY;
@@ -57,12 +56,6 @@ export class KeyCache {
     this.#store = new CacheStore(settings, options);
     this.#fetches = new FetchQueue((login) => this.#read(login), options.monotonic);
     this.#looks = new FetchQueue((login) => this.#look(login), options.monotonic);
-    this.#recovery = new Recovery({
-      setTimer,
-      ...options,
-      read: (login) => this.#refreshInBackground(login),
-      outdated: () => this.#store.outdated(),
-    });
     this.#denied = new DeniedLogins({
       setTimer,
       ...options,
@@ -76,6 +69,7 @@ export class KeyCache {
       ...options,
       read: (login) => this.#refreshInBackground(login),
       due: (limit) => this.#dueInBackground(limit),
+      outdated: () => this.#store.outdated(),
     });
   }
 
@@ -135,7 +129,7 @@ export class KeyCache {
 
   /** Whether the source was unavailable when last read. */
   isFailing(): boolean {
-    return this.#recovery.failing;
+    return this.#background.failing;
   }
 
   /** The gateway accepted a request signed with this key: it stays as long as the source has it. */
@@ -170,7 +164,6 @@ export class KeyCache {
   }
 
   stop(): void {
-    this.#recovery.stop();
     this.#denied.stop();
     this.#background.stop();
   }
@@ -180,17 +173,17 @@ export class KeyCache {
     this.#store.retire();
   }
 
-  /** While the source fails, only {@link Recovery} reads it in the background. */
+  /** While the source fails, only the probes of {@link BackgroundRefresh} read it in the background. */
   #dueInBackground(limit: number): readonly LoginRef[] {
     this.#store.dropUnused();
     this.#options.events.cachedKeysExpire(this.#store.secondsLeft());
-    return this.#recovery.failing ? [] : this.#store.dueInBackground(limit);
+    return this.#background.failing ? [] : this.#store.dueInBackground(limit);
   }
 
   /** Uncached ones are read by the next request. */
   #refreshReleased(logins: readonly LoginRef[]): void {
     const released = new Set(logins.map(loginRefString));
-    this.#recovery.refresh(this.#store.outdated().filter((login) => released.has(loginRefString(login))));
+    this.#background.refresh(this.#store.outdated().filter((login) => released.has(loginRefString(login))));
   }
 
   #fromCache(login: LoginRef): CacheLookup | undefined {
@@ -208,7 +201,7 @@ export class KeyCache {
     deadline?: number,
   ): Promise<KeyRing | undefined> {
     const { monotonic } = this.#options;
-    const isPatient = !this.#recovery.failing || this.#store.peek(login) === undefined;
+    const isPatient = !this.#background.failing || this.#store.peek(login) === undefined;
     const patience = isPatient ? Number.POSITIVE_INFINITY : monotonic() + failingWait;
     try {
       return await this.#by(Math.min(deadline ?? patience, patience), login, read);
@@ -298,8 +291,8 @@ export class KeyCache {
     if (startedAt < this.#failedAt) return;
     this.#succeededAt = this.#options.monotonic();
     this.#options.events.keySourceUp(true);
-    if (this.#recovery.failing) this.#options.recovered?.();
-    this.#recovery.recordSuccess();
+    if (this.#background.failing) this.#options.recovered?.();
+    this.#background.recordSuccess();
   }
 
   /** Ignores a read that hung if the source has responded since. */
@@ -314,7 +307,7 @@ export class KeyCache {
     if (state !== 'down' || startedAt < this.#succeededAt) return;
     this.#failedAt = this.#options.monotonic();
     this.#options.events.keySourceUp(false, causeOf(error));
-    this.#recovery.recordFailure(login);
+    this.#background.recordFailure(login);
   }
 }
 

@@ -1,50 +1,59 @@
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
-import type { Randomness, SetTimer } from '../util/clock.ts';
+import type { SetTimer } from '../util/clock.ts';
 import type { LoginRef } from './key-source.ts';
 
-/** Maximum number of concurrent reads, over all logins. */
+/** Maximum number of concurrent reads of a batch, over all logins. */
 const batchSize = 16;
-
 /** Milliseconds between batches, plus up to as much jitter, so that instances do not read in step. */
 const pause = 1_000;
-
-interface BackgroundRefreshOptions extends Randomness {
-  readonly setTimer: SetTimer;
-  /** At most `limit` logins that are due for a refresh, the most overdue first. Called before each batch. */
-  readonly due: (limit: number) => readonly LoginRef[];
-  /** Refreshes a login's keys in the background. Never rejects. */
-  readonly read: (login: LoginRef) => Promise<void>;
-}
-
 /** Milliseconds between probes of a failing source. */
 const probes = { initial: 1000, max: 10_000 };
 /** Logins that are refreshed together, and milliseconds between groups, plus up to as much jitter. */
 const group = { size: 8, every: 100 };
 
-export interface RecoveryOptions extends BackoffOptions {
+interface BackgroundRefreshOptions extends BackoffOptions {
   readonly setTimer: SetTimer;
-  /** Refreshes a login's keys in the background. Never rejects. */
-  readonly read: (login: LoginRef) => Promise<void>;
+  /** At most `limit` logins that are due for a refresh, the most overdue first. Called before each batch. */
+  readonly due: (limit: number) => readonly LoginRef[];
   /** Logins to refresh when the source is back, the most urgent first. */
   readonly outdated: () => readonly LoginRef[];
+  /** Refreshes a login's keys in the background. Never rejects. */
+  readonly read: (login: LoginRef) => Promise<void>;
 }
 
 /**
- * Probes a failing source, so that its recovery is noticed without requests, and then refreshes the key rings in
- * use: a key that changed during the outage would otherwise be found by a 403.
+ * Refreshes the key rings in use without waiting for a request, so that cache, metrics and alerts follow the key
+ * source. A batch starts when the previous one has ended: a slow source is read more slowly.
+ *
+ * Probes a failing source, so that its recovery is noticed without requests, and then refreshes the rings in use: a key
+ * that changed during the outage would otherwise be found by a 403.
  */
-export class Recovery {
-  readonly #options: RecoveryOptions;
+export class BackgroundRefresh {
+  readonly #options: BackgroundRefreshOptions;
   readonly #backoff: Backoff;
   #failing = false;
   #stopped = false;
+  #cancelBatch: (() => void) | undefined;
+  /** Cancels the next probe or group. */
   #cancel: (() => void) | undefined;
-  /** Logins that are being refreshed. */
+  /** Logins to refresh in groups. */
   #pending: LoginRef[] = [];
 
-  constructor(options: RecoveryOptions) {
+  constructor(options: BackgroundRefreshOptions) {
     this.#options = options;
     this.#backoff = new Backoff(probes, options.random);
+  }
+
+  /** Starts the batches; probes and groups need no start. */
+  start(): void {
+    const { setTimer, random } = this.#options;
+    this.#cancelBatch = setTimer(() => void this.#readBatch(), pause * (1 + random()));
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelBatch?.();
+    this.#cancelNext();
   }
 
   /** Whether the last read failed because the source was unavailable. */
@@ -54,7 +63,7 @@ export class Recovery {
 
   recordFailure(login: LoginRef): void {
     // A pending refresh would only be another probe.
-    if (!this.#failing) this.#cancelTimer();
+    if (!this.#failing) this.#cancelNext();
     this.#pending = [];
     this.#failing = true;
     if (this.#cancel !== undefined) return;
@@ -67,7 +76,7 @@ export class Recovery {
     if (!this.#failing) return;
     this.#failing = false;
     this.#backoff.reset();
-    this.#cancelTimer();
+    this.#cancelNext();
     this.refresh(this.#options.outdated());
   }
 
@@ -78,9 +87,10 @@ export class Recovery {
     if (this.#cancel === undefined) this.#refreshPending();
   }
 
-  stop(): void {
-    this.#stopped = true;
-    this.#cancelTimer();
+  async #readBatch(): Promise<void> {
+    const { due, read } = this.#options;
+    await Promise.all(due(batchSize).map((login) => read(login)));
+    if (!this.#stopped) this.start();
   }
 
   async #probe(login: LoginRef): Promise<void> {
@@ -105,38 +115,8 @@ export class Recovery {
     }, milliseconds);
   }
 
-  #cancelTimer(): void {
+  #cancelNext(): void {
     this.#cancel?.();
     this.#cancel = undefined;
-  }
-}
-
-/**
- * Refreshes the key rings in use without waiting for a request, so that cache, metrics and alerts follow the key
- * source. A batch starts when the previous one has ended: a slow source is read more slowly.
- */
-export class BackgroundRefresh {
-  readonly #options: BackgroundRefreshOptions;
-  #cancel: (() => void) | undefined;
-  #stopped = false;
-
-  constructor(options: BackgroundRefreshOptions) {
-    this.#options = options;
-  }
-
-  start(): void {
-    const { setTimer, random } = this.#options;
-    this.#cancel = setTimer(() => void this.#readBatch(), pause * (1 + random()));
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    this.#cancel?.();
-  }
-
-  async #readBatch(): Promise<void> {
-    const { due, read } = this.#options;
-    await Promise.all(due(batchSize).map((login) => read(login)));
-    if (!this.#stopped) this.start();
   }
 }
