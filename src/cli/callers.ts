@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { tokenDigest } from '../auth/bearer-token.ts';
 import { callerNamePattern } from '../config/schema/caller.ts';
-import { unknownCommand } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { optionsHelp, parseOptions } from './shared/parse-options.ts';
+import { runSubcommand } from './shared/subcommands.ts';
 
 const options = {
   name: {
@@ -26,17 +26,11 @@ Exit codes: 0 ok, 2 invalid usage.`;
 const tokenBytes = 32;
 
 /** Creates credentials of callers. @returns the exit code */
-export async function callers([name = '--help', ...argv]: readonly string[], io: Io): Promise<number> {
-  if (name === '--help') {
-    io.out(usage);
-    return exitCode.done;
-  }
-  if (name !== 'token') {
-    io.err(
-      `countersign callers: ${unknownCommand(name, ['token'], 'subcommand')}\nSee: countersign callers --help`,
-    );
-    return exitCode.usage;
-  }
+export function callers(argv: readonly string[], io: Io): Promise<number> {
+  return runSubcommand('callers', new Map([['token', createToken]]), usage, argv, io);
+}
+
+function createToken(argv: readonly string[], io: Io): number {
   const parsed = parseOptions('callers token', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   const { name: caller } = parsed.values;

@@ -1,7 +1,13 @@
 import type { Signals } from '../server/signals.ts';
 import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { CliError, systemErrorMessage, unexpectedErrorMessage, unknownCommand } from './shared/cli-error.ts';
+import {
+  CliError,
+  exitOf,
+  systemErrorMessage,
+  unexpectedErrorMessage,
+  unknownCommand,
+} from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
@@ -85,7 +91,7 @@ export async function run(
   } catch (error) {
     const message = error instanceof CliError ? error.message : systemErrorMessage(error);
     io.err(`countersign ${name}: ${message ?? unexpectedErrorMessage(error)}`);
-    return error instanceof CliError ? error.exit : exitCode.failed;
+    return exitOf(error);
   }
 }
 

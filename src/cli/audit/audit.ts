@@ -1,5 +1,5 @@
-import { unknownCommand } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
+import type { Io } from '../shared/io.ts';
+import { runSubcommand } from '../shared/subcommands.ts';
 import { verifyAudit } from './verify.ts';
 
 const usage = `Usage: countersign audit SUBCOMMAND [options]
@@ -15,14 +15,6 @@ Options:
 Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
 
 /** Checks audit trails, for auditors. @returns the exit code */
-export async function audit([name = '--help', ...argv]: readonly string[], io: Io): Promise<number> {
-  if (name === '--help') {
-    io.out(usage);
-    return exitCode.done;
-  }
-  if (name === 'verify') return verifyAudit(argv, io);
-  io.err(
-    `countersign audit: ${unknownCommand(name, ['verify'], 'subcommand')}\nSee: countersign audit --help`,
-  );
-  return exitCode.usage;
+export function audit(argv: readonly string[], io: Io): Promise<number> {
+  return runSubcommand('audit', new Map([['verify', verifyAudit]]), usage, argv, io);
 }

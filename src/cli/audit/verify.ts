@@ -9,7 +9,7 @@ import {
   Verifier,
   type VerifierOptions,
 } from '../../audit/verifier.ts';
-import { CliError, messageOf } from '../shared/cli-error.ts';
+import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io, printable } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 
@@ -74,26 +74,19 @@ export async function verifyAudit(argv: readonly string[], io: Io): Promise<numb
   const parsed = parseOptions('audit verify', argv, options, usage, io, Number.POSITIVE_INFINITY);
   if ('exit' in parsed) return parsed.exit;
   const { values, positionals: files } = parsed;
-  try {
-    if (files.length === 0) throw new CliError('name at least one file', exitCode.usage);
-    const keyFiles = values['key-file'] ?? [];
-    if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
-    return await verify(
-      files,
-      {
-        keys: await readKeys(keyFiles),
-        heads: (values.head ?? []).map((text) => parseHead('--head', text)),
-        after: values.after === undefined ? undefined : parseHead('--after', values.after),
-        skipOthers: values['skip-log'] ?? false,
-      },
-      io,
-    );
-  } catch (error) {
-    const exit = error instanceof CliError ? error.exit : exitCode.failed;
-    const hint = exit === exitCode.usage ? '\nSee: countersign audit verify --help' : '';
-    io.err(`countersign audit verify: ${messageOf(error)}${hint}`);
-    return exit;
-  }
+  if (files.length === 0) throw new CliError('name at least one file', exitCode.usage);
+  const keyFiles = values['key-file'] ?? [];
+  if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
+  return await verify(
+    files,
+    {
+      keys: await readKeys(keyFiles),
+      heads: (values.head ?? []).map((text) => parseHead('--head', text)),
+      after: values.after === undefined ? undefined : parseHead('--after', values.after),
+      skipOthers: values['skip-log'] ?? false,
+    },
+    io,
+  );
 }
 
 async function verify(files: readonly string[], settings: VerifierOptions, io: Io): Promise<number> {

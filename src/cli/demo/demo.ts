@@ -4,7 +4,7 @@ import type { Service } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/admin/listen.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
-import { CliError, describeListenError, messageOf } from '../shared/cli-error.ts';
+import { CliError, describeListenError, exitOf, messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { type OptionValues, optionsHelp, parseOptions, portFrom } from '../shared/parse-options.ts';
 import { runService } from '../shared/run-service.ts';
@@ -118,7 +118,7 @@ export async function demo(
     return await serveDemo(settings, keys, io, signals);
   } catch (error) {
     io.err(`countersign ${command}: ${messageOf(error)}`);
-    return error instanceof CliError ? error.exit : exitCode.failed;
+    return exitOf(error);
   } finally {
     keys?.remove();
   }

@@ -8,7 +8,7 @@ import type { Signals } from '../../server/signals.ts';
 import { createAgent } from '../../util/agent.ts';
 import { sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
-import { CliError, messageOf } from '../shared/cli-error.ts';
+import { CliError, failCommand } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { readStatus } from '../status/client.ts';
@@ -107,10 +107,7 @@ export async function rotateDemoKey(argv: readonly string[], io: Io, signals: Si
     void signals.stop.then(() => stop.abort());
     return await rotate(await prepareRotation(settings), settings, io, stop.signal);
   } catch (error) {
-    const exit = error instanceof CliError ? error.exit : exitCode.failed;
-    const hint = exit === exitCode.usage ? '\nSee: countersign demo rotate --help' : '';
-    io.err(`countersign demo rotate: ${messageOf(error)}${hint}`);
-    return exit;
+    return failCommand('demo rotate', error, io);
   }
 }
 

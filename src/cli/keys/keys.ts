@@ -1,14 +1,12 @@
-import { CliError, operatorMessage, unknownCommand } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
+import type { Io } from '../shared/io.ts';
+import { runSubcommand } from '../shared/subcommands.ts';
 import { generateKey } from './generate.ts';
 import { importKey } from './import.ts';
 import { listKeys } from './list.ts';
 import { rollBack } from './rollback.ts';
 import { verifyKeys } from './verify.ts';
 
-type Subcommand = (argv: readonly string[], io: Io) => Promise<number>;
-
-const subcommands = new Map<string, Subcommand>([
+const subcommands = new Map([
   ['list', listKeys],
   ['generate', generateKey],
   ['import', importKey],
@@ -60,24 +58,6 @@ Options:
 Exit codes: 0 ok, 1 failure (the message states what was written), 2 invalid configuration or usage.`;
 
 /** Manages keys, for the platform team. @returns the exit code */
-export async function keys([name = '--help', ...argv]: readonly string[], io: Io): Promise<number> {
-  if (name === '--help') {
-    io.out(usage);
-    return exitCode.done;
-  }
-  const subcommand = subcommands.get(name);
-  if (subcommand === undefined) {
-    io.err(
-      `countersign keys: ${unknownCommand(name, subcommands.keys(), 'subcommand')}\nSee: countersign keys --help`,
-    );
-    return exitCode.usage;
-  }
-  try {
-    return await subcommand(argv, io);
-  } catch (error) {
-    const exit = error instanceof CliError ? error.exit : exitCode.failed;
-    const hint = exit === exitCode.usage ? `\nSee: countersign keys ${name} --help` : '';
-    io.err(`countersign keys ${name}: ${operatorMessage(error)}${hint}`);
-    return exit;
-  }
+export function keys(argv: readonly string[], io: Io): Promise<number> {
+  return runSubcommand('keys', subcommands, usage, argv, io);
 }

@@ -2,7 +2,7 @@ import { didYouMean, type Problem } from '../../config/problem.ts';
 import { ProxyError } from '../../errors.ts';
 import { safeStackFrames } from '../../observability/logger.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { exitCode } from './io.ts';
+import { exitCode, type Io } from './io.ts';
 
 /** A failed system call, as Node reports it. */
 interface SystemError {
@@ -46,6 +46,18 @@ export class CliError extends Error {
     super(message);
     this.exit = exit;
   }
+}
+
+export function exitOf(error: unknown): number {
+  return error instanceof CliError ? error.exit : exitCode.failed;
+}
+
+/** Prints why a command failed; for invalid usage, with where its help is. @returns the exit code */
+export function failCommand(command: string, error: unknown, io: Io, message = messageOf(error)): number {
+  const exit = exitOf(error);
+  const hint = exit === exitCode.usage ? `\nSee: countersign ${command} --help` : '';
+  io.err(`countersign ${command}: ${message}${hint}`);
+  return exit;
 }
 
 /** The message of an error for an operator, who sees the cause, unlike a caller. */

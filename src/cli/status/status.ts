@@ -1,6 +1,6 @@
 import { fromEnvironment } from '../../config/load.ts';
 import type { Status } from '../../observability/status/schema.ts';
-import { CliError, messageOf } from '../shared/cli-error.ts';
+import { CliError, failCommand } from '../shared/cli-error.ts';
 import { exitCode, type Io, lineLength } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { readStatus } from './client.ts';
@@ -32,10 +32,7 @@ export async function status(argv: readonly string[], io: Io): Promise<number> {
     for (const line of lines) io.out(line);
     return exit;
   } catch (error) {
-    const exit = error instanceof CliError ? error.exit : exitCode.failed;
-    const hint = exit === exitCode.usage ? '\nSee: countersign status --help' : '';
-    io.err(`countersign status: ${messageOf(error)}${hint}`);
-    return exit;
+    return failCommand('status', error, io);
   }
 }
 
