@@ -31,6 +31,8 @@ export type SelectionReason = 'only-key' | 'last-accepted' | 'newest' | 'newer-r
 const retrySteps = { initial: 1_000, max: 30_000 };
 /** How many callers and paths with rejected payments are remembered. */
 const maxPlaces = 100;
+/** is the name of all others. No caller and path has this name. */
+const furtherPlaces = '*';
 /** Milliseconds between payments with rejected keys. */
 const probeSteps = { initial: 2_000, max: 30_000 };
 /** Milliseconds without an acceptance after which the 403s of an operation may be about the key, though others were accepted. */
@@ -42,6 +44,8 @@ const hopelessAfter = 300_000;
 interface Span {
   readonly first: number;
   readonly last: number;
+  /** Not by one payment only, whose 403 may be about that payment. */
+  isSure: boolean;
 }
 
 /** A key and when the gateway's 403 for it was received; monotonic, milliseconds. */
@@ -58,7 +62,7 @@ interface Rejections {
   lastSingleAttempt: number;
   /** By operation: when the key may be tried as a fallback again. */
   readonly steps: Backoff;
-  /** By caller and path: when the first 403 of a payment was received; monotonic, milliseconds. */
+  /** By caller and path: when the last 403 of a payment was received; monotonic, milliseconds. */
   readonly places: Map<string, number>;
   /** Whether the fallback from this key to another one was counted. */
   replaced: boolean;
@@ -81,8 +85,10 @@ export class KeyHistory {
   /** When the last accepted request was sent. */
   #acceptedAt = Number.NEGATIVE_INFINITY;
   #rejections: Rejections[] = [];
-  /** By caller and path: when a payment may be sent although the gateway rejected some with each key. */
-  readonly paymentSteps = new Backoff(probeSteps, undefined, maxPlaces);
+  /** Those with a rejected payment since the last acceptance. */
+  readonly #places = new Set<string>();
+  /** By place: when a payment may be sent although the gateway rejected some with each key. */
+  readonly #paymentSteps = new Backoff(probeSteps);
   /** Since when the gateway has only rejected these keys; monotonic, milliseconds. */
   #rejectingSince: number | undefined;
   /** When a request of each operation was last accepted; absent for operations that never were. */
@@ -109,29 +115,43 @@ export class KeyHistory {
   /**
    * Retryable requests try the newest key first, unless it was rejected and another one accepted. Single-attempt
    * requests stay on the last accepted key; once that was rejected they use another one, so that no key can block
-   * payments.
+   * payments. One 403 for a payment moves only those of its place, since it may be about that payment.
+   *
+   * @param place of a payment: caller and path
    */
-  select([newest, ...others]: UsableKeys, policy: RetryPolicy): UsableKey {
+  select([newest, ...others]: UsableKeys, policy: RetryPolicy, place?: string): UsableKey {
     if (others.length === 0) return newest;
     const keys = [newest, ...others];
     const accepted = this.acceptedAmong(keys);
     if (policy === 'retryable') return this.#wasRejected(newest) ? (accepted ?? newest) : newest;
     const inOrder = [...new Set([accepted ?? newest, ...keys])];
-    const unrejected = inOrder.find((key) => !this.isRejected(key));
+    const unrejected = inOrder.find((key) => !this.isRejected(key, place));
     if (unrejected !== undefined) return unrejected;
     const rejectedAt = (key: UsableKey): number => this.#find(key)?.lastSingleAttempt ?? 0;
     return inOrder.toSorted((a, b) => rejectedAt(a) - rejectedAt(b))[0] ?? newest;
   }
 
-  /** Whether payments avoid the key: the gateway rejected it and has not accepted it since. */
-  isRejected(key: UsableKey, unless: ReadonlySet<string> = this.#rejectedWithAnyKey): boolean {
-    const operations = this.#find(key)?.byOperation.keys() ?? [];
-    return [...operations].some((operation) => !unless.has(operation));
+  /**
+   * Whether payments avoid the key: the gateway rejected it and has not accepted it since.
+   *
+   * @param place without one, a single 403 is enough, whatever place it was for
+   */
+  isRejected(
+    key: UsableKey,
+    place?: string,
+    unless: ReadonlySet<string> = this.#rejectedWithAnyKey,
+  ): boolean {
+    const rejections = this.#find(key);
+    if (rejections === undefined) return false;
+    const isOfPlace = place === undefined || rejections.places.has(place);
+    return [...rejections.byOperation].some(
+      ([operation, { isSure }]) => (isSure || isOfPlace) && !unless.has(operation),
+    );
   }
 
   /** The same, also if each key was rejected, unless the gateway accepts other operations with this one. */
   isLastRejected(key: UsableKey): boolean {
-    return this.isRejected(key) || this.isRejected(key, this.#contradicted);
+    return this.isRejected(key) || this.isRejected(key, undefined, this.#contradicted);
   }
 
   /**
@@ -145,7 +165,7 @@ export class KeyHistory {
 
   /** Whether a payment of this place was rejected with the key since the last acceptance. */
   hasRejectedPayment(key: UsableKey, place: string): boolean {
-    return this.#find(key)?.places.has(place) ?? false;
+    return this.#find(key)?.places.has(this.#placeOf(place)) ?? false;
   }
 
   /**
@@ -153,27 +173,41 @@ export class KeyHistory {
    * of the place are sent once per step.
    */
   recordRejectedPayment({ key, sentAt }: KeyUse, place: string, now: number): void {
+    const name = this.#placeOf(place);
+    this.#places.add(name);
     const { places } = ofKey(this.#rejections, key);
-    const since = places.get(place);
-    if (since === undefined) {
-      const [oldest] = places.keys();
-      if (places.size >= maxPlaces && oldest !== undefined) places.delete(oldest);
-      places.set(place, now);
-    } else if (sentAt > since && !this.isHeldBack(place)) {
-      this.paymentSteps.recordFailure(now, {}, place);
-    }
+    const since = places.get(name);
+    if (since !== undefined && sentAt <= since) return;
+    places.set(name, now);
+    if (since !== undefined) this.#paymentSteps.recordFailure(now, {}, name);
   }
 
   /** Whether payments of the place are sent once per step only. */
   isHeldBack(place: string): boolean {
-    return this.paymentSteps.failures(place) > 0;
+    return this.#paymentSteps.failures(this.#placeOf(place)) > 0;
   }
 
-  /** Whether a single-attempt request might use another key now. @param isProbe sent although the key is rejected */
-  isOutdated(key: UsableKey, isProbe = false): boolean {
+  /** Milliseconds until the next payment of the place may be sent. */
+  heldBackFor(place: string, now: number): number {
+    return this.#paymentSteps.remaining(now, this.#placeOf(place));
+  }
+
+  /** Where the gateway rejects payments of very many places and accepts none, all further ones count as one place. */
+  #placeOf(place: string): string {
+    return this.#places.has(place) || this.#places.size < maxPlaces ? place : furtherPlaces;
+  }
+
+  /**
+   * Whether a payment of this place should use another key now.
+   *
+   * @param isProbe sent although the key is rejected: only a key that is not is better
+   */
+  isOutdated(key: UsableKey, place: string, isProbe = false): boolean {
     const [newest, ...others] = this.#keys;
-    if (newest === undefined || (!isProbe && this.isRejected(key))) return true;
-    return !sameKey(key, this.select([newest, ...others], 'single-attempt'));
+    if (newest === undefined || !includes(this.#keys, key)) return true;
+    const best = this.select([newest, ...others], 'single-attempt', place);
+    if (isProbe) return !this.isRejected(best, place);
+    return !sameKey(key, best) || this.hasRejectedPayment(key, place);
   }
 
   /** Why the key is the one to sign with now, for the log. */
@@ -191,8 +225,8 @@ export class KeyHistory {
   }
 
   /** Whether payments avoid their preferred key. A trial in flight may then find a better one. */
-  isInDoubt(keys: UsableKeys): boolean {
-    return this.isRejected(this.acceptedAmong(keys) ?? keys[0]);
+  isInDoubt(keys: UsableKeys, place?: string): boolean {
+    return this.isRejected(this.acceptedAmong(keys) ?? keys[0], place);
   }
 
   /** Whether there is a newer key than the last accepted one, which the gateway may be about to drop. */
@@ -236,7 +270,13 @@ export class KeyHistory {
     this.#rejectedWithAnyKey.delete(operation);
     this.#rejectingSince = undefined;
     this.#acceptedAt = Math.max(this.#acceptedAt, sentAt);
-    this.#resetPayments();
+    this.#paymentSteps.reset();
+    this.#places.clear();
+    for (const { places, byOperation } of this.#rejections) {
+      places.clear();
+      // Those of this key are cleared below. Those of others were about the key: it is another one that is accepted.
+      for (const span of byOperation.values()) span.isSure = true;
+    }
     const rejections = this.#find(key);
     if (rejections !== undefined) this.#clear(rejections, sentAt);
     this.#contradicted.delete(operation);
@@ -253,7 +293,8 @@ export class KeyHistory {
    * @param policy of the rejected request
    * @param aboutKey `false` if the response has another cause
    */
-  recordRejected({ key, operation }: KeyUse, now: number, policy: RetryPolicy, aboutKey: boolean): void {
+  recordRejected(use: KeyUse, now: number, policy: RetryPolicy, aboutKey: boolean): void {
+    const { key, operation } = use;
     const isDenied = this.#rejectedWithAnyKey.has(operation);
     const isSign = !isDenied && !this.#contradicted.has(operation);
     if (isSign && this.#accepting && isSame(key, this.#lastAccepted?.key)) {
@@ -262,7 +303,7 @@ export class KeyHistory {
     }
     if (aboutKey) this.#rejectingSince ??= now;
     const isNews = !isDenied || (this.#enabled.has(operation) && !this.#wasRejectedBy(key, operation));
-    if (aboutKey && isNews) this.#addRejection(key, operation, now, policy);
+    if (aboutKey && isNews) this.#addRejection(use, now, policy);
   }
 
   /**
@@ -276,7 +317,8 @@ export class KeyHistory {
       const isAcceptedSince = this.#acceptances.some(
         (one) => one.sentAt > rejectedAt && isSame(key, one.key),
       );
-      if (!isKnown && !isAcceptedSince) this.#addRejection(key, operation, rejectedAt, 'retryable');
+      if (!isKnown && !isAcceptedSince)
+        this.#addRejection({ key, operation, sentAt: rejectedAt }, rejectedAt, 'retryable');
     }
     const rejections = ofKey(this.#rejections, others[0].key);
     const isFirst = !rejections.replaced;
@@ -307,11 +349,13 @@ export class KeyHistory {
   }
 
   /** A key that left the ring has no history: it may come back. */
-  #addRejection(key: UsableKey, operation: string, now: number, policy: RetryPolicy): void {
+  #addRejection({ key, operation, sentAt }: KeyUse, now: number, policy: RetryPolicy): void {
     if (!includes(this.#keys, key)) return;
     const rejections = ofKey(this.#rejections, key);
-    const first = rejections.byOperation.get(operation)?.first ?? now;
-    rejections.byOperation.set(operation, { first, last: now });
+    const known = rejections.byOperation.get(operation);
+    const isAgain = known !== undefined && (known.isSure || sentAt > known.last);
+    const isSure = isAgain || policy === 'retryable';
+    rejections.byOperation.set(operation, { first: known?.first ?? now, last: now, isSure });
     if (policy === 'single-attempt') rejections.lastSingleAttempt = now;
   }
 
@@ -326,12 +370,7 @@ export class KeyHistory {
   /** Each key may be tried again at once. */
   resetSteps(): void {
     for (const { steps } of this.#rejections) steps.reset();
-    this.#resetPayments();
-  }
-
-  #resetPayments(): void {
-    this.paymentSteps.reset();
-    for (const { places } of this.#rejections) places.clear();
+    this.#paymentSteps.reset();
   }
 
   #find(key: UsableKey): Rejections | undefined {

@@ -1,7 +1,7 @@
 import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { SetTimer } from '../util/clock.ts';
-import { keysRejected } from './errors.ts';
+import { keysRejected, tooManyWaiting } from './errors.ts';
 import {
   KeyHistory,
   type KeyUse,
@@ -159,42 +159,46 @@ export class LoginKeys {
   }
 
   /** The key for a request that must not be sent again. Waits for a trial in flight if that may find a better one. */
-  async selectOnce(patience = endless): Promise<UsableKey> {
-    if (this.#trial !== undefined && this.history.isInDoubt(this.#keys)) {
+  async selectOnce(patience: Patience = endless, place?: string): Promise<UsableKey> {
+    if (this.#trial !== undefined && this.history.isInDoubt(this.#keys, place)) {
       const { waiting } = this.#context;
       await waiting.inCompany(this.#login, patience, this.#trial, waiting.soon(patience));
       await this.#refresh(patience);
     }
-    return this.history.select(this.#keys, 'single-attempt');
+    return this.history.select(this.#keys, 'single-attempt', place);
   }
 
   /**
    * The key for a payment that must not be sent again. After a 403 for a payment of a place, the next one with the same key
    * goes out alone, as a probe; after two in a row, one per step, to find out whether a key is accepted again.
    *
-   * @throws ProxyError `key-rejected` for the other payments
+   * @throws ProxyError `key-rejected` for the other payments; `overloaded` if too many wait for the one; those of a read
    */
-  async selectForPayment({ operation, place }: Payment, patience = endless): Promise<PaymentKey> {
+  async selectForPayment(
+    { operation, place }: Payment,
+    patience: Patience = { ...endless },
+  ): Promise<PaymentKey> {
     const { waiting } = this.#context;
     const startedAt = this.#options.monotonic();
     const soon = waiting.soon(patience);
-    const key = await this.selectOnce(patience);
+    const key = await this.selectOnce(patience, place);
     if (!this.history.hasRejectedPayment(key, place)) return { key };
     if (this.#trial === undefined)
       await this.#exclusively(() => this.#look({ operation, startedAt }, { ...patience, deadline: soon }));
-    for (let hasWaited = false; ; hasWaited = true) {
-      const choice = this.history.select(this.#keys, 'single-attempt');
+    for (;;) {
+      // What a look or a probe found out meanwhile may also be that the keys are gone.
+      await this.#refresh(patience);
+      const choice = this.history.select(this.#keys, 'single-attempt', place);
       if (!this.history.hasRejectedPayment(choice, place)) return { key: choice };
       const probe = this.#probes.get(place);
-      if (probe === undefined || hasWaited) return this.#probe(choice, place);
-      await waiting.inCompany(this.#login, patience, probe, soon);
-      await this.#refresh(patience);
+      if (probe === undefined || this.#options.monotonic() >= soon) return this.#probe(choice, place);
+      if (!(await waiting.inCompany(this.#login, patience, probe, soon))) throw tooManyWaiting(this.#login);
     }
   }
 
   /** Whether a payment would be signed with another key now. */
-  isOutdated({ key, probe }: PaymentKey): boolean {
-    return this.history.isOutdated(key, probe !== undefined);
+  isOutdated({ key, probe }: PaymentKey, place: string): boolean {
+    return this.history.isOutdated(key, place, probe !== undefined);
   }
 
   /** Whether the ring has a newer key than the one that the gateway accepted last. */
@@ -362,16 +366,15 @@ export class LoginKeys {
     return looks.isDue(this.#login, isUrgent ? 0 : rareInterval);
   }
 
-  /** @throws ProxyError `key-rejected` if the place is held back and the next step has not come */
+  /** @throws ProxyError `key-rejected` if the place is held back, and the next step has not come or is used */
   #probe(key: UsableKey, place: string): PaymentKey {
+    const isFirst = !this.#probes.has(place);
     if (this.history.isHeldBack(place)) {
-      const now = this.#options.monotonic();
-      const remaining = this.history.paymentSteps.remaining(now, place);
-      if (remaining > 0) throw keysRejected(this.#login, remaining / 1_000);
-      this.history.paymentSteps.recordFailure(now, {}, place);
-    } else if (this.#probes.has(place)) {
-      return { key, probe: { end() {} } };
+      const remaining = this.history.heldBackFor(place, this.#options.monotonic());
+      // Not at the next step: otherwise it would be found out again and again by the one payment that is rejected.
+      if (remaining > 0 || !isFirst) throw keysRejected(this.#login, 1 + (remaining * 1.5) / 1_000);
     }
+    if (!isFirst) return { key, probe: { end() {} } };
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#probes.set(place, promise);
     const end = (): void => {

@@ -8,9 +8,11 @@ export interface Patience {
   readonly deadline: number;
   /** How many requests of the login may wait, so that they cannot use the slots of all others. */
   readonly maxWaiting: number;
+  /** Until when all short waits of the request end, once one began; monotonic, milliseconds. */
+  soon?: number;
 }
 
-export const endless: Patience = {
+export const endless: Readonly<Patience> = {
   deadline: Number.POSITIVE_INFINITY,
   maxWaiting: Number.POSITIVE_INFINITY,
 };
@@ -32,9 +34,11 @@ export class Waiting {
     this.#options = options;
   }
 
-  /** The end of a short wait; monotonic, milliseconds. */
-  soon({ deadline }: Patience): number {
-    return Math.min(deadline, this.#options.monotonic() + maxWait);
+  /** The end of all short waits of a request, of which this may be the first; monotonic, milliseconds. */
+  soon(patience: Patience): number {
+    const soon = patience.soon ?? Math.min(patience.deadline, this.#options.monotonic() + maxWait);
+    if (patience !== endless) patience.soon = soon;
+    return soon;
   }
 
   /** Resolves with the work, or at the deadline. */

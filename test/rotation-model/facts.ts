@@ -46,11 +46,11 @@ export interface KindFacts {
   readonly rejectedWith: Map<OperationName, Set<string>>;
   /** When that last grew. */
   rejectedWithAt: number;
-  /** By key, when a payment was first rejected since the last acceptance. */
+  /** By key, when a payment was last rejected since the last acceptance. */
   readonly rejectedPayments: Map<string, number>;
   /** Since when those are counted. */
   rejectedPaymentsSince: number;
-  /** Since a second payment was rejected with one of them: how many were sent, and when the last one was. */
+  /** Since a second payment was rejected with one of them: how many were, and when the last one was. */
   probes?: { readonly count: number; readonly at: number };
   /** When all keys last became due again. */
   occasionAt: number;

@@ -231,10 +231,14 @@ export class Observer {
       // Those in flight at the first one count once, and at a change of the ring not at all.
       if (isPayment(operation) && skew === 0 && sentAt > facts.ringAt) {
         const since = facts.rejectedPayments.get(key);
-        if (since === undefined) facts.rejectedPayments.set(key, now);
-        else if (sentAt > since) facts.probes ??= { count: 0, at: now };
+        if (since === undefined || sentAt > since) facts.rejectedPayments.set(key, now);
+        if (since !== undefined && sentAt > since)
+          facts.probes = { count: (facts.probes?.count ?? 0) + 1, at: now };
       }
-      known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
+      // A key that has left the ring has no history.
+      if (facts.ring.includes(key))
+        known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
+      else facts.leftRejected.add(key);
       // Acceptances of other operations had contradicted the 403s before: only this one is a sign of a switch.
       const isFirst = !facts.rejections.has(operation) && !facts.contradicted.has(operation);
       if (facts.wasContradicted && isFirst) {
@@ -386,13 +390,12 @@ export class Observer {
     if (facts.probes === undefined || !facts.rejectedPayments.has(key)) return;
     const { count, at } = facts.probes;
     if (sentAt - at <= longestSignature) return;
-    const step = Math.min(30_000, 2_000 * 2 ** count);
+    const step = Math.min(30_000, 1_000 * 2 ** count);
     if (sentAt < at + step - longestSignature) {
       this.#violation(
         `${operation} signed with ${key}, though every key is rejected; the last one was ${sentAt - at} of ${step} ms before`,
       );
     }
-    facts.probes = { count: count + 1, at: sentAt };
   }
 
   #checkPayment(facts: KindFacts, key: string, operation: OperationName, sentAt: number): void {

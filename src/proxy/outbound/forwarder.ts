@@ -184,7 +184,7 @@ export class Forwarder {
       recordKey(request.record, use.key);
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
-      if (isRetryable(request) || !keys.isOutdated(use)) return http;
+      if (isRetryable(request) || !keys.isOutdated(use, paymentOf(request).place)) return http;
       use.probe?.end();
       const { key, probe } = await choose({ ...way, keys: await this.#keysOf(request, patience) });
       use.sentAt = monotonic(); // the selection may have waited for a trial
@@ -212,6 +212,8 @@ export class Forwarder {
     const upstream = upstreams.get(environment);
     if (upstream === undefined) throw new TypeError(`no upstream for ${environment}`);
     const startedAt = monotonic();
+    // The wait for a key or a signature may have used up the time.
+    if (startedAt >= deadline) throw new UpstreamError('gateway-timeout', false, false);
     // Whole milliseconds, because Node keeps one list of timers per distinct duration.
     const remaining = Math.max(0, Math.ceil(deadline - startedAt));
     record.attempts += 1;

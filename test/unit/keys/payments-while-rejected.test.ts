@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
-import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
+import type { KeyRing } from '../../../src/keys/key-source.ts';
 import type { LoginKeys, PaymentKey } from '../../../src/keys/login-keys.ts';
 import { reveal } from '../../../src/secret.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
@@ -51,14 +51,6 @@ function ringOf(controlKeys: readonly string[]): KeyRing {
   });
 }
 
-function usableIn(controlKeys: readonly string[], text: string): UsableKey {
-  const [found] = ringOf(controlKeys).flatMap((one) =>
-    'key' in one && textOf({ key: one }) === text ? [one] : [],
-  );
-  if (found === undefined) throw new Error(`no key ${text}`);
-  return found;
-}
-
 async function pass(milliseconds: number): Promise<void> {
   await settled();
   clock.advance(milliseconds);
@@ -89,6 +81,15 @@ async function pay(place?: string): Promise<string> {
   }
 }
 
+/** As {@link pay}, but what is sent with a rejected key is rejected. */
+async function payAndBeRejected(place = 'here'): Promise<string> {
+  const choice = await select(place).catch(() => undefined);
+  if (choice?.probe === undefined) return choice === undefined ? 'not sent' : textOf(choice);
+  (await keys()).recordRejected({ ...choice, operation: 'payment', sentAt: clock.now() }, 'rejected', place);
+  choice.probe.end();
+  return `probe ${textOf(choice)}`;
+}
+
 async function respond(status: 200 | 403, place = 'here'): Promise<void> {
   const choice = await select(place);
   const use = { ...choice, operation: 'payment', sentAt: clock.now() };
@@ -109,7 +110,7 @@ describe('payments after one that was rejected', () => {
   it('are sent, unless that happens again: the 403 may be about that payment', async () => {
     for (let turn = 0; turn < 10; turn += 1) expect(await pay()).toBe('probe old');
     await respond(403);
-    expect(await pay()).toBe('key-rejected, 2 s');
+    expect(await pay()).toBe('key-rejected, 4 s');
   });
 
   it('are sent one after the other, however many come at once', async () => {
@@ -142,7 +143,55 @@ describe('payments after one that was rejected', () => {
     await pass(500);
     (await keys()).recordRejected(use, 'rejected', 'here');
     probe.probe?.end();
-    expect(await waiting).toEqual(['key-rejected, 2 s', 'key-rejected, 2 s']);
+    expect(await waiting).toEqual(['key-rejected, 4 s', 'key-rejected, 4 s']);
+  });
+
+  it('are sent one after the other while their responses are unclear', async () => {
+    const probe = await select();
+    const sent: PaymentKey[] = [];
+    const all = [select(), select()].map((one) => one.then((choice) => void sent.push(choice)));
+    probe.probe?.end();
+    await pass(100);
+    expect(sent).toHaveLength(1);
+    sent[0]?.probe?.end();
+    await Promise.all(all);
+  });
+
+  it('are not sent if too many wait for the next one', async () => {
+    await select();
+    const [now, place] = [clock.now(), 'here'];
+    const impatient = (await keys()).selectForPayment(
+      { operation: 'payment', place },
+      { deadline: now + 30_000, maxWaiting: 0 },
+    );
+    await expect(impatient).rejects.toMatchObject({ reason: 'overloaded', outcome: 'not-sent' });
+  });
+
+  it('are not sent if their keys are deleted meanwhile', async () => {
+    const probe = await select();
+    const waiting = select();
+    await pass(500);
+    [cached, inSource] = [[], []];
+    probe.probe?.end();
+    await expect(waiting).rejects.toMatchObject({ reason: 'key-missing' });
+  });
+
+  it('are not sent if a look finds their keys deleted', async () => {
+    inSource = [];
+    await expect(select()).rejects.toMatchObject({ reason: 'key-missing' });
+  });
+
+  it('wait for one second in all, for a look and then for the next one', async () => {
+    await pass(1_000);
+    sourceResponds = new Promise(() => {});
+    const ofLogin = await keys();
+    const patience = { deadline: clock.now() + 30_000, maxWaiting: 10 };
+    const first = ofLogin.selectForPayment({ operation: 'payment', place: 'here' }, patience);
+    await pass(1_000);
+    await first;
+    const again = ofLogin.selectForPayment({ operation: 'payment', place: 'here' }, patience);
+    await pass(0);
+    expect((await again).probe).toBeDefined();
   });
 
   it('wait for the next one for one second at most, and are sent', async () => {
@@ -179,15 +228,15 @@ describe('payments after two in a row that were rejected', () => {
   });
 
   it('are not sent, but for one per step', async () => {
-    expect(await pay()).toBe('probe old');
+    expect(await payAndBeRejected()).toBe('probe old');
     const sent: string[] = [];
     for (let second = 1; second <= 40; second += 1) {
       await pass(1_000);
-      if ((await pay()) === 'probe old') sent.push(String(second));
+      if ((await payAndBeRejected()) === 'probe old') sent.push(String(second));
     }
     expect(sent).toEqual(['4', '12', '28']);
     await pass(1_000);
-    expect(await pay()).toBe('key-rejected, 17 s');
+    expect(await pay()).toBe('key-rejected, 27 s');
   });
 
   it('are sent again once the probe is accepted', async () => {
@@ -247,10 +296,37 @@ describe('payments after two in a row that were rejected', () => {
   });
 
   it('can be sent at once after a reload or the return of the source', async () => {
-    expect(await pay()).toBe('probe old');
-    expect(await pay()).toBe('key-rejected, 4 s');
+    expect(await payAndBeRejected()).toBe('probe old');
+    expect(await pay()).toBe('key-rejected, 7 s');
     selector.lookAgain();
-    expect(await pay()).toBe('old');
+    expect(await pay()).toBe('probe old');
+  });
+});
+
+describe('a probe', () => {
+  it('stays with its key while others are rejected too, unless there is one that is not', async () => {
+    cached = inSource = ['new', 'old'];
+    for (let turn = 0; turn < 3; turn += 1) await respond(403);
+    await pass(2_000);
+    const probe = await select();
+    const ofLogin = await keys();
+    expect(ofLogin.isOutdated(probe, 'here')).toBe(false);
+    await respond(403, 'elsewhere');
+    await respond(403, 'elsewhere');
+    expect(ofLogin.isOutdated(probe, 'here')).toBe(false);
+    cached = inSource = ['newest', 'new', 'old'];
+    await keys();
+    expect(ofLogin.isOutdated(probe, 'here')).toBe(true);
+  });
+
+  it('of which nothing is learned uses up no step', async () => {
+    await respond(200);
+    for (let turn = 0; turn < 2; turn += 1) {
+      await respond(403);
+      await pass(1_000);
+    }
+    await pass(1_000);
+    expect([await pay(), await pay()]).toEqual(['probe old', 'probe old']);
   });
 });
 
@@ -265,12 +341,8 @@ describe('payments with several keys, all of them rejected', () => {
     await pass(2_000);
     const sent: string[] = [];
     for (let second = 0; second <= 40; second += 1) {
-      const text = await pay();
-      if (text.startsWith('probe')) {
-        sent.push(`${second} s: ${text}`);
-        const key = usableIn(['new', 'old'], text.slice('probe '.length));
-        (await keys()).recordRejected({ key, operation: 'payment', sentAt: clock.now() }, 'rejected', 'here');
-      }
+      const text = await payAndBeRejected();
+      if (text.startsWith('probe')) sent.push(`${second} s: ${text}`);
       await pass(1_000);
     }
     expect(sent).toEqual(['0 s: probe old', '4 s: probe new', '12 s: probe old', '28 s: probe new']);
@@ -295,8 +367,38 @@ describe('payments of another place', () => {
       await pass(1_000);
     }
     await pass(2_000);
-    expect([await pay('one'), await pay('other')]).toEqual(['probe old', 'probe old']);
+    expect([await payAndBeRejected('one'), await pay('other')]).toEqual(['probe old', 'probe old']);
     expect(await pay('one')).toMatch(/^key-rejected/);
+    expect(await pay('other')).toBe('probe old');
+  });
+
+  it('stay on the accepted key, unless two in a row are rejected with it', async () => {
+    cached = inSource = ['new', 'old'];
+    const [, old] = ringOf(cached);
+    if (old === undefined || !('key' in old)) throw new Error('no key');
+    const accept = async () =>
+      (await keys()).recordAccepted({ key: old, operation: 'payment', sentAt: clock.now() });
+    await accept();
+    await respond(403, 'bad');
+    expect([await pay('bad'), await pay('good')]).toEqual(['new', 'old']);
+    await accept();
+    expect(await pay('bad')).toBe('old');
+    await respond(403, 'bad');
+    await respond(403, 'good');
+    expect(await pay('another')).toBe('new');
+  });
+
+  it('are held back together with others where the gateway rejects those of a hundred places', async () => {
+    for (const round of [1, 2]) {
+      for (let index = 0; index < 150; index += 1) await respond(403, `place ${index}`).catch(() => round);
+    }
+    await pass(1);
+    expect(await pay('place 0')).toMatch(/^key-rejected/);
+    expect(await pay('place 149')).toMatch(/^key-rejected/);
+    expect(await pay('place 1000')).toMatch(/^key-rejected/);
+    await pass(60_000);
+    await respond(200, 'place 0');
+    expect(await pay('place 1000')).toBe('old');
   });
 });
 

@@ -207,6 +207,14 @@ describe('a retry', () => {
     expect(sent).toHaveLength(1);
   });
 
+  it('does not happen, and neither does the first attempt, if the key took all the time', async () => {
+    keyLookup = 100;
+    const timeouts = { connect: '40ms', request: '50ms' };
+    const error = await errorOf(send(eligibility, { timeouts }));
+    expect(error).toMatchObject({ reason: 'gateway-timeout', outcome: 'not-sent' });
+    expect(sent).toEqual([]);
+  });
+
   it('happens once for a read-only request on a stale pooled connection, and never for a payment', async () => {
     responses = [stale()];
     expect(await errorOf(send(balance))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
