@@ -44,7 +44,9 @@ const hopelessAfter = 300_000;
 interface Span {
   readonly first: number;
   readonly last: number;
-  /** Not by one payment only, whose 403 may be about that payment. */
+  /** Of the first payment; empty for another request. */
+  readonly place: string;
+  /** Not by payments of one place only, whose 403s may be about these payments. */
   isSure: boolean;
 }
 
@@ -115,7 +117,7 @@ export class KeyHistory {
   /**
    * Retryable requests try the newest key first, unless it was rejected and another one accepted. Single-attempt
    * requests stay on the last accepted key; once that was rejected they use another one, so that no key can block
-   * payments. One 403 for a payment moves only those of its place, since it may be about that payment.
+   * payments. A 403 for a payment moves only those of its place, since it may be about them; one of another place all.
    *
    * @param place of a payment: caller and path
    */
@@ -134,7 +136,7 @@ export class KeyHistory {
   /**
    * Whether payments avoid the key: the gateway rejected it and has not accepted it since.
    *
-   * @param place without one, a single 403 is enough, whatever place it was for
+   * @param place without one, a 403 is enough, whatever place it was for
    */
   isRejected(
     key: UsableKey,
@@ -272,12 +274,13 @@ export class KeyHistory {
     this.#acceptedAt = Math.max(this.#acceptedAt, sentAt);
     this.#paymentSteps.reset();
     this.#places.clear();
-    for (const { places, byOperation } of this.#rejections) {
-      places.clear();
-      // Those of this key are cleared below. Those of others were about the key: it is another one that is accepted.
-      for (const span of byOperation.values()) span.isSure = true;
-    }
     const rejections = this.#find(key);
+    for (const one of this.#rejections) {
+      one.places.clear();
+      if (one === rejections) continue;
+      // It is another key that is accepted, so these were about the key.
+      for (const span of one.byOperation.values()) span.isSure = true;
+    }
     if (rejections !== undefined) this.#clear(rejections, sentAt);
     this.#contradicted.delete(operation);
     this.#acceptances = withLatest(this.#acceptances, use);
@@ -292,8 +295,9 @@ export class KeyHistory {
    * @param now when the response was received; monotonic, milliseconds
    * @param policy of the rejected request
    * @param aboutKey `false` if the response has another cause
+   * @param place of a payment
    */
-  recordRejected(use: KeyUse, now: number, policy: RetryPolicy, aboutKey: boolean): void {
+  recordRejected(use: KeyUse, now: number, policy: RetryPolicy, aboutKey: boolean, place = ''): void {
     const { key, operation } = use;
     const isDenied = this.#rejectedWithAnyKey.has(operation);
     const isSign = !isDenied && !this.#contradicted.has(operation);
@@ -303,7 +307,7 @@ export class KeyHistory {
     }
     if (aboutKey) this.#rejectingSince ??= now;
     const isNews = !isDenied || (this.#enabled.has(operation) && !this.#wasRejectedBy(key, operation));
-    if (aboutKey && isNews) this.#addRejection(use, now, policy);
+    if (aboutKey && isNews) this.#addRejection(use, now, policy, place);
   }
 
   /**
@@ -349,13 +353,14 @@ export class KeyHistory {
   }
 
   /** A key that left the ring has no history: it may come back. */
-  #addRejection({ key, operation, sentAt }: KeyUse, now: number, policy: RetryPolicy): void {
+  #addRejection({ key, operation, sentAt }: KeyUse, now: number, policy: RetryPolicy, place = ''): void {
     if (!includes(this.#keys, key)) return;
     const rejections = ofKey(this.#rejections, key);
     const known = rejections.byOperation.get(operation);
-    const isAgain = known !== undefined && (known.isSure || sentAt > known.last);
-    const isSure = isAgain || policy === 'retryable';
-    rejections.byOperation.set(operation, { first: known?.first ?? now, last: now, isSure });
+    const isElsewhere = known !== undefined && sentAt > known.last && place !== known.place;
+    const isSure = known?.isSure === true || isElsewhere || policy === 'retryable';
+    const { first, place: of } = known ?? { first: now, place };
+    rejections.byOperation.set(operation, { first, last: now, place: of, isSure });
     if (policy === 'single-attempt') rejections.lastSingleAttempt = now;
   }
 

@@ -225,7 +225,7 @@ export class LoginKeys {
     this.#observeCached();
     const now = this.#options.monotonic();
     const reason = { operation: use.operation, startedAt: now };
-    this.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected');
+    this.history.recordRejected(use, now, 'single-attempt', verdict === 'rejected', place);
     if (verdict === 'rejected') this.history.recordRejectedPayment(use, place, now);
     if (this.#trial === undefined && this.#mayLook(reason))
       void this.#exclusively(() => this.#look(reason, endless));

@@ -372,7 +372,7 @@ describe('payments of another place', () => {
     expect(await pay('other')).toBe('probe old');
   });
 
-  it('stay on the accepted key, unless two in a row are rejected with it', async () => {
+  it('stay on the accepted key, unless those of two places in a row are rejected with it', async () => {
     cached = inSource = ['new', 'old'];
     const [, old] = ringOf(cached);
     if (old === undefined || !('key' in old)) throw new Error('no key');
@@ -384,6 +384,8 @@ describe('payments of another place', () => {
     await accept();
     expect(await pay('bad')).toBe('old');
     await respond(403, 'bad');
+    await respond(403, 'bad');
+    expect(await pay('another')).toBe('old');
     await respond(403, 'good');
     expect(await pay('another')).toBe('new');
   });
