@@ -56,7 +56,7 @@ interface Sent {
   readonly response: GatewayResponse;
 }
 
-async function send(target: string, environment: object = {}): Promise<Sent> {
+async function send(target: string, environment: object = {}, caller?: string): Promise<Sent> {
   const ring = [
     ...parseKeys({ control_key: 'new' }, { version: 2 }),
     ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(noon - 1000) }),
@@ -102,7 +102,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   const memory = unlimitedMemory();
   const destination = createRoutes(configFor(environment)).resolve(target);
   const sending = forwarder.send({
-    origin: { id: 'request-1' },
+    origin: { id: 'request-1', ...(caller === undefined ? {} : { caller }) },
     record,
     destination,
     login: 'acme',
@@ -169,8 +169,34 @@ describe('what the key selector learns', () => {
   ])('from the 403 of a payment %s', async (_name, date, verdict) => {
     const recorded = jest.spyOn(LoginKeys.prototype, 'recordRejected');
     responses = [responseOf(403, date)];
-    await send(eligibility);
-    expect(recorded.mock.calls.map(([, learned]) => learned)).toEqual([verdict]);
+    await send(eligibility, {}, 'shop');
+    const place = 'shop /gw/api/v2/pan-eligibility/send/1234';
+    expect(recorded.mock.calls.map(([, ...learned]) => learned)).toEqual([[verdict, place]]);
+  });
+
+  it.each([
+    ['from its response', responseOf(500)],
+    ['if it has none', stale()],
+  ])('from a probe %s is known when others may be sent', async (_name, response) => {
+    const end = jest.fn();
+    jest.spyOn(LoginKeys.prototype, 'selectForPayment').mockImplementationOnce(async function choose(
+      this: LoginKeys,
+    ) {
+      return { key: this.select(), probe: { end } };
+    });
+    responses = [response];
+    await send(eligibility, {}, 'shop').catch(() => {});
+    expect(sent).toHaveLength(1);
+    expect(end).toHaveBeenCalledTimes(1);
+  });
+
+  it('while at most a quarter of the slots, or ten, wait for one login', async () => {
+    const select = jest.spyOn(LoginKeys.prototype, 'selectForPayment');
+    for (const maxInFlight of [8, 400]) await send(eligibility, { maxInFlight }, 'shop');
+    expect(select.mock.calls.map(([{ place }, patience]) => [place, patience?.maxWaiting])).toEqual([
+      ['shop /gw/api/v2/pan-eligibility/send/1234', 10],
+      ['shop /gw/api/v2/pan-eligibility/send/1234', 100],
+    ]);
   });
 
   it('from a response: when the request was sent, after a key selection that took time', async () => {
