@@ -192,7 +192,7 @@ it('the embedded default deletes its keys on exit, even if its fixed ports are i
   process.signal('SIGINT');
   expect(await process.ended).toBe(running ? 0 : 1);
   expect(keys()).toHaveLength(0);
-  expect(process.stderr()).toMatch(running ? /^$/ : /the port is in use/);
+  expect(process.stderr()).toMatch(running ? /^$/ : / is in use\./);
 });
 
 /** Over a new connection. */
