@@ -33,7 +33,7 @@ export class Conditions {
   /** The current versions that Vault had. One that is back may not have been missed. */
   readonly #currents = new Set<string>();
   /** When there was a new one. */
-  #changedAt = Number.NEGATIVE_INFINITY;
+  readonly #changes: number[] = [];
   readonly #operableSince = new Map<OperationName, number>();
   /** When the source last began to fail, and to work. */
   readonly #source = { failingSince: Number.NEGATIVE_INFINITY, since: Number.NEGATIVE_INFINITY };
@@ -51,7 +51,7 @@ export class Conditions {
   update(now: number): void {
     const { current } = this.#vault;
     if (current !== undefined) {
-      if (!this.#currents.has(current)) this.#changedAt = now;
+      if (!this.#currents.has(current)) this.#changes.push(now);
       this.#currents.add(current);
       keep(this.#storedSince, new Set(kinds.flatMap((kind) => this.#vault.stored(kind))), now);
     }
@@ -94,11 +94,20 @@ export class Conditions {
       .flatMap(([key, stored]): Usable[] => {
         const accepted = this.#acceptedSince.get(key);
         if (accepted === undefined) return [];
-        const since = Math.max(stored, accepted, available, operable);
+        // An older version that is undeleted is found with the next current one.
+        const foundBy = this.#changes.find((at) => at >= stored);
+        const since = Math.max(stored, accepted, available, operable, foundBy ?? stored);
         // An outage during which Vault got no key changes nothing for a request.
         const wasStored = Math.max(stored, stored > failingSince ? available : stored);
-        const byCurrent = this.#changedAt >= stored;
-        return [{ key, since, stored, byCurrent, bySource: wasStored >= Math.max(accepted, operable) }];
+        return [
+          {
+            key,
+            since,
+            stored,
+            byCurrent: foundBy !== undefined,
+            bySource: wasStored >= Math.max(accepted, operable),
+          },
+        ];
       });
     return usable.toSorted((a, b) => a.since - b.since)[0];
   }
