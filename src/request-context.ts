@@ -27,6 +27,8 @@ export interface UpstreamRecord {
   writtenAttempts?: number;
   /** Why the gateway was unreachable, for the last attempt that could not connect. */
   unreachable?: NetworkFailure;
+  /** The TLS alert with which the gateway ended the last attempt that it ended so. */
+  tlsAlert?: string;
   /** HTTP status of the last gateway response. */
   gatewayStatus?: number;
   /** Likely cause, if the gateway responded with 403 to at least one attempt. */

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { auditKeyFault } from '../audit/key.ts';
-import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
+import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../tls/files.ts';
 import { type TlsPart, untimelyParts } from '../tls/material.ts';
 import { errorCode } from '../util/error-code.ts';
 import { type Path, type Problem, pathText } from './problem.ts';
@@ -117,6 +117,7 @@ export function resolveFiles(config: Config, base: string): Config {
   const resolved = <T extends object>(part: T): T => ({
     ...part,
     ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(base, file)])),
+    ...Object.fromEntries(proxiesIn(part).map(([field, proxy]) => [field, resolved(proxy)])),
   });
   const resolvedEnvironments = Object.entries(environments).map(([name, part]) => [name, resolved(part)]);
   return {
@@ -168,7 +169,10 @@ export function referencedFiles({
       ? [{ path: ['jwtIssuers', name, 'jwks', 'file'], file: jwks.file }]
       : [],
   );
-  const named = parts.flatMap(([path, part]) =>
+  const proxies = parts.flatMap(([path, part]) =>
+    proxiesIn(part).map(([field, proxy]): [Path, object] => [[...path, field], proxy]),
+  );
+  const named = [...parts, ...proxies].flatMap(([path, part]) =>
     filesIn(part).map(([field, file]) => ({ path: [...path, field], file })),
   );
   return [...named, ...keySets];
@@ -179,6 +183,12 @@ function filesIn(part: object): [field: string, file: string][] {
   return Object.entries(part).filter(
     (entry): entry is [string, string] => entry[0].endsWith('File') && typeof entry[1] === 'string',
   );
+}
+
+/** The egress proxy of this object. */
+function proxiesIn(part: object): [field: string, proxy: object][] {
+  const proxy = 'egressProxy' in part ? part.egressProxy : undefined;
+  return typeof proxy === 'object' && proxy !== null ? [['egressProxy', proxy]] : [];
 }
 
 /** All certificate, key and CA files of a configuration by user, with the configuration path of each. */
@@ -193,12 +203,12 @@ export function tlsFilesOf({ proxy, environments, keys }: Config) {
     },
     {
       user: { role: 'vault' },
-      files: { cert: vault?.certFile, key: vault?.keyFile, ca: vault?.caFile },
+      files: tlsFilesIn(vault ?? {}),
       paths: pathsBelow(['keys', 'vault']),
     },
-    ...Object.entries(environments).map(([environment, { caFile }]) => ({
+    ...Object.entries(environments).map(([environment, settings]) => ({
       user: { role: 'gateway' as const, environment },
-      files: { ca: caFile },
+      files: tlsFilesIn(settings),
       paths: pathsBelow(['environments', environment]),
     })),
   ];
@@ -211,5 +221,6 @@ function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path
     key: [...at, 'keyFile'],
     ca: [...at, caField],
     crl: [...at, 'clientCrlFile'],
+    proxyCa: [...at, 'egressProxy', 'caFile'],
   };
 }

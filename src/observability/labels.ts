@@ -12,6 +12,8 @@ export interface LabelDomain {
         /** Those of the operations that are not read-only. */
         readonly payments?: readonly string[];
         readonly maxInFlight: number;
+        /** Connections to the gateway go through an egress proxy. */
+        readonly egressProxy?: boolean;
       }
     >
   >;

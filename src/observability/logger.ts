@@ -183,6 +183,7 @@ function requestLine(level: LineLevel, context: RequestContext): Line {
     gatewayResult: context.gatewayResult,
     gatewayErrorCode: context.gatewayErrorCode,
     unreachable: context.unreachable,
+    tlsAlert: context.tlsAlert,
     rejection: context.rejection,
     reason: context.reason,
     outcome: context.outcome,

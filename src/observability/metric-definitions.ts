@@ -139,7 +139,7 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     unreachable: counter(
       'gateway_connection_failures_total',
-      'Failed connections to the gateway by cause: DNS, refused, timeout, TLS, other.',
+      'Failed connections to the gateway by cause: DNS, refused, timeout, TLS, other, or of the egress proxy.',
       [...route, 'cause'],
     ),
     results: counter('gateway_results_total', 'Form-encoded gateway responses by status field.', [

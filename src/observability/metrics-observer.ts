@@ -5,7 +5,7 @@ import type { KeyFallbackObserver } from '../keys/login-keys.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';
-import type { Validity } from '../tls/material.ts';
+import type { datedParts, Validity } from '../tls/material.ts';
 import type { NetworkFailure } from '../util/network-failure.ts';
 
 /** One gateway response; each retry counts. Durations in seconds. */
@@ -71,9 +71,9 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }
 
-/** Our own certificate chain, the CAs we trust, or their revocation lists, which only the listener has. */
+/** Our own certificate chain, the CAs we trust for the peer and the egress proxy, or the listener's revocation lists. */
 export interface CertificateInUse extends TlsUser {
-  readonly part: 'cert' | 'ca' | 'crl';
+  readonly part: (typeof datedParts)[number];
 }
 
 /** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */

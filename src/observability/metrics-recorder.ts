@@ -1,6 +1,7 @@
 import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
+import { datedParts } from '../tls/material.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';
 import type { auditMetrics, GaugeOf, Metrics } from './metric-definitions.ts';
@@ -33,6 +34,7 @@ const certificateNames: Readonly<Record<CertificateInUse['role'], Record<'cert' 
 
 /** The label `certificate`. */
 export function certificateName({ role, part }: CertificateInUse): string {
+  if (part === 'proxyCa') return `${role}-proxy-ca`;
   return part === 'crl' ? 'listener-client-crl' : certificateNames[role][part];
 }
 
@@ -89,7 +91,7 @@ function certificateRecorder(metrics: Metrics, labels: () => Labels) {
       metrics.certificateExpiry.set(labelsOf(certificate), until / 1000);
     },
     certificateRemoved(user) {
-      for (const part of ['cert', 'ca', 'crl'] as const) {
+      for (const part of datedParts) {
         metrics.certificateStart.remove(labelsOf({ ...user, part }));
         metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
       }

@@ -10,7 +10,7 @@ import type {
   Rejection,
   RequestContext,
 } from '../request-context.ts';
-import { networkFailures } from '../util/network-failure.ts';
+import { type NetworkFailure, networkFailures } from '../util/network-failure.ts';
 import { createLabels, type LabelDomain, type ResponsibleParty } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import type { CanaryResult, MetricsObserver } from './metrics-observer.ts';
@@ -171,13 +171,16 @@ export function initializeSeries(
   metrics: Metrics,
   { environments, callers, issuers = [] }: LabelDomain,
 ): void {
-  for (const [environment, { operations, payments = [], maxInFlight }] of Object.entries(environments)) {
+  for (const [environment, { operations, payments = [], maxInFlight, egressProxy }] of Object.entries(
+    environments,
+  )) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.inFlight.inc({ environment }, 0);
     metrics.keyProblems.inc({ environment }, 0);
     for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
     for (const result of keyResults) metrics.cacheLookups.inc({ environment, result }, 0);
-    for (const operation of operations) initializeRoute(metrics, { environment, operation });
+    const failures = networkFailures(egressProxy ?? false);
+    for (const operation of operations) initializeRoute(metrics, { environment, operation }, failures);
     for (const operation of payments) metrics.paymentServerErrors.inc({ environment, operation }, 0);
   }
   for (const caller of callers) {
@@ -193,11 +196,15 @@ export function initializeSeries(
   for (const method of methodNames) metrics.signatures.inc({ method }, 0);
 }
 
-function initializeRoute(metrics: Metrics, route: { environment: string; operation: string }): void {
+function initializeRoute(
+  metrics: Metrics,
+  route: { environment: string; operation: string },
+  failures: readonly NetworkFailure[],
+): void {
   for (const pair of outcomes) metrics.outcomes.inc({ ...route, ...pair }, 0);
   for (const cause of causes) metrics.rejections.inc({ ...route, cause }, 0);
   for (const status of statuses) metrics.gatewayResponses.inc({ ...route, status }, 0);
-  for (const cause of networkFailures) metrics.unreachable.inc({ ...route, cause }, 0);
+  for (const cause of failures) metrics.unreachable.inc({ ...route, cause }, 0);
   for (const result of results) metrics.results.inc({ ...route, result }, 0);
   for (const code of errorCodes) metrics.errorCodes.inc({ ...route, code }, 0);
 }

@@ -4,7 +4,7 @@ import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
-import { type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
+import { datedParts, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
 
 export interface CertificateOptions {
   readonly log: Pick<Logger, 'message'>;
@@ -127,7 +127,7 @@ export class CertificateFiles {
   }
 
   #updateMetrics(user: TlsUser, material: TlsMaterial): void {
-    for (const part of ['cert', 'ca', 'crl'] as const) {
+    for (const part of datedParts) {
       const validity = validityOf(material, part);
       if (validity !== undefined) this.#options.metrics.certificateLoaded({ ...user, part }, validity);
     }

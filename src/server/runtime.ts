@@ -77,8 +77,8 @@ export function startRuntime(
   const { config } = routes;
   const upstreams = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
-      const { ca } = materialOf(certificates, { role: 'gateway', environment: name });
-      return [name, createUpstreamClient(settings, ca, options.inflight)];
+      const tls = materialOf(certificates, { role: 'gateway', environment: name });
+      return [name, createUpstreamClient(settings, tls, options.inflight)];
     }),
   );
   const tls = materialOf(certificates, { role: 'vault' });
@@ -112,7 +112,7 @@ export function startRuntime(
       const settings = config.environments[environment];
       if (role !== 'gateway' || settings === undefined) return;
       upstreams.get(environment)?.drain();
-      upstreams.set(environment, createUpstreamClient(settings, material.ca, options.inflight));
+      upstreams.set(environment, createUpstreamClient(settings, material, options.inflight));
     },
     stop: async (next) => {
       for (const upstream of upstreams.values()) upstream.drain();
@@ -137,11 +137,12 @@ function jwtVerifierOf(
 
 /** The names of a configuration that may become label values. */
 export function labelDomainOf({ config, operations: table }: Routes): LabelDomain {
-  const environments = Object.entries(config.environments).map(([name, { maxInFlight }]) => {
+  const environments = Object.entries(config.environments).map(([name, { maxInFlight, egressProxy }]) => {
     const operations = table.get(name) ?? [];
     const payments = operations.filter(({ readOnly }) => !readOnly);
     const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
-    return [name, { operations: namesIn(operations), payments: namesIn(payments), maxInFlight }] as const;
+    const names = { operations: namesIn(operations), payments: namesIn(payments) };
+    return [name, { ...names, maxInFlight, egressProxy: egressProxy !== undefined }] as const;
   });
   return {
     environments: Object.fromEntries(environments),

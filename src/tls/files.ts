@@ -1,9 +1,30 @@
+import { readFileSync } from 'node:fs';
 import { readConsistent } from '../util/consistent-read.ts';
 import { errorCode } from '../util/error-code.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';
 
 /** Paths of PEM files that belong together. */
 export type TlsFiles = Readonly<Partial<Record<TlsPart, string | undefined>>>;
+
+/** The fields of a connection to a server that name its files. */
+interface ConnectionFiles {
+  readonly caFile?: string | undefined;
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+  readonly egressProxy?: { readonly caFile?: string | undefined } | undefined;
+}
+
+export function tlsFilesIn({ certFile, keyFile, caFile, egressProxy }: ConnectionFiles): TlsFiles {
+  return { cert: certFile, key: keyFile, ca: caFile, proxyCa: egressProxy?.caFile };
+}
+
+/** For commands: reads the files of one connection without a check. @throws Error of node:fs */
+export function readTlsMaterial(connection: ConnectionFiles): TlsMaterial {
+  const files = Object.entries(tlsFilesIn(connection));
+  return Object.fromEntries(
+    files.flatMap(([part, file]) => (file === undefined ? [] : [[part, readFileSync(file, 'utf8')]])),
+  );
+}
 
 /** User of certificates: the listener, the Vault client, or the client of an environment's gateway. */
 export interface TlsUser {
@@ -14,7 +35,7 @@ export interface TlsUser {
 
 /** A system's CA bundle has a few hundred kilobytes. */
 const maximumBytes = 4_194_304;
-const parts: readonly TlsPart[] = ['cert', 'key', 'ca', 'crl'];
+const parts: readonly TlsPart[] = ['cert', 'key', 'ca', 'crl', 'proxyCa'];
 
 /**
  * Reads the files consistently: a certificate and key that are being replaced are both old or both new.

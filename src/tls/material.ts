@@ -10,9 +10,14 @@ export interface TlsMaterial {
   readonly ca?: string;
   /** Certificate revocation lists of the CAs (RFC 5280 section 5). */
   readonly crl?: string;
+  /** The CAs that it trusts for its egress proxy. */
+  readonly proxyCa?: string;
 }
 
 export type TlsPart = keyof TlsMaterial;
+
+/** The parts that expire. */
+export const datedParts = ['cert', 'ca', 'crl', 'proxyCa'] as const;
 
 export interface TlsFault {
   readonly part: TlsPart;
@@ -33,9 +38,10 @@ export function tlsFaults(material: TlsMaterial): TlsFault[] {
 }
 
 /** OpenSSL has further rules, such as a minimum key length. */
-function contextFaults(material: TlsMaterial): TlsFault[] {
+function contextFaults({ proxyCa, ...material }: TlsMaterial): TlsFault[] {
   try {
     createSecureContext(material);
+    if (proxyCa !== undefined) createSecureContext({ ca: proxyCa });
     return [];
   } catch (error) {
     const code = errorCode(error);
@@ -52,12 +58,13 @@ function faultyPart({ cert, crl, ...others }: TlsMaterial): TlsPart {
 }
 
 function partFaults(material: TlsMaterial): TlsFault[] {
-  const { cert, key, ca, crl } = material;
+  const { cert, key, ca, crl, proxyCa } = material;
   const chain = cert === undefined ? undefined : certificatesIn(cert);
   const privateKey = key === undefined ? undefined : privateKeyIn(key);
   return [
     ...(cert !== undefined && chain === undefined ? [notCertificates('cert')] : []),
     ...(ca !== undefined && certificatesIn(ca) === undefined ? [notCertificates('ca')] : []),
+    ...(proxyCa !== undefined && certificatesIn(proxyCa) === undefined ? [notCertificates('proxyCa')] : []),
     ...(crl !== undefined && periodsOfLists(crl) === undefined ? [notLists] : []),
     ...(key !== undefined && privateKey === undefined ? [notAKey] : []),
     ...(privateKey !== undefined && chain?.[0]?.checkPrivateKey(privateKey) === false ? [otherKey] : []),
@@ -73,7 +80,8 @@ export function validityOf(material: TlsMaterial, part: TlsPart): Validity | und
   if (text === undefined) return undefined;
   const periods = part === 'crl' ? periodsOfLists(text) : periodsOfCertificates(text);
   if (periods === undefined) return undefined;
-  if (part === 'ca') return periods.reduce((last, each) => (each.until > last.until ? each : last));
+  if (part === 'ca' || part === 'proxyCa')
+    return periods.reduce((last, each) => (each.until > last.until ? each : last));
   return {
     from: Math.max(...periods.map(({ from }) => from)),
     until: Math.min(...periods.map(({ until }) => until)),
@@ -82,8 +90,7 @@ export function validityOf(material: TlsMaterial, part: TlsPart): Validity | und
 
 /** Parts that have expired or are not valid yet. @param now milliseconds since 1970 */
 export function untimelyParts(material: TlsMaterial, now: number): TlsFault[] {
-  const parts: readonly TlsPart[] = ['cert', 'ca', 'crl'];
-  return parts.flatMap((part) => {
+  return datedParts.flatMap((part): TlsFault[] => {
     const validity = validityOf(material, part);
     if (validity === undefined) return [];
     if (now > validity.until) return [{ part, message: `expired on ${dateOf(validity.until)}: renew it` }];

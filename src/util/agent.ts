@@ -1,6 +1,7 @@
 import { type Agent, type AgentOptions, ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
+import type { EgressProxy } from './egress-proxy.ts';
 
 /** The options with which a request was made. */
 const requested: unique symbol = Symbol('requested');
@@ -23,16 +24,25 @@ export const verifiedTls = { minVersion: 'TLSv1.2', rejectUnauthorized: true } a
  * bytes while no request was pending.
  *
  * @param tls PEM texts; the public CAs where `ca` is absent
+ * @param egressProxy opens the connections; for `https:` only
  */
 export function createAgent(
   url: string,
-  tls: Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>,
+  { ca, cert, key }: Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>,
   options: AgentOptions,
+  egressProxy?: EgressProxy,
 ): HttpAgent {
   const agent = url.startsWith('http:')
     ? new HttpAgent(options)
-    : new HttpsAgent({ ...options, ...tls, ...verifiedTls });
+    : new HttpsAgent({ ...options, ca, cert, key, ...verifiedTls });
+  if (egressProxy !== undefined) tunnelThrough(egressProxy, agent);
   return options.keepAlive ? guardReuse(agent) : agent;
+}
+
+/** @throws TypeError for `http:`, whose requests the proxy could read */
+function tunnelThrough(egressProxy: EgressProxy, agent: HttpAgent): void {
+  if (!(agent instanceof HttpsAgent)) throw new TypeError('an egress proxy requires an https: address');
+  egressProxy.tunnel(agent, verifiedTls);
 }
 
 /**
@@ -122,10 +132,11 @@ function isUsable(socket: Socket): boolean {
 
 /**
  * Bytes received from the network. `bytesRead` of a TLS socket counts decrypted bytes and misses an incomplete record,
- * so this uses the TCP handle below, for which Node has no public API. Falls back to `bytesRead`.
+ * so this uses the TCP handle below all TLS, for which Node has no public API. Falls back to `bytesRead`.
  */
 function bytesReceived(socket: Socket): number {
-  const tcp = property(property(socket, '_handle'), '_parent');
+  let tcp = property(socket, '_handle');
+  for (let below = tcp; below !== undefined; below = property(below, '_parent')) tcp = below;
   const bytes = property(tcp, 'bytesRead');
   return typeof bytes === 'number' ? bytes : socket.bytesRead;
 }

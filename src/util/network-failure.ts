@@ -1,9 +1,44 @@
 import { errorCode } from './error-code.ts';
 
 /** Why a connection could not be established: a metric label value and a log field. */
-export type NetworkFailure = 'dns' | 'refused' | 'timeout' | 'tls' | 'other';
+export type NetworkFailure = (typeof serverFailures)[number] | EgressProxyFailure;
 
-export const networkFailures: readonly NetworkFailure[] = ['dns', 'refused', 'timeout', 'tls', 'other'];
+const serverFailures = ['dns', 'refused', 'timeout', 'tls', 'other'] as const;
+
+/** Why an egress proxy made no tunnel. */
+export type EgressProxyFailure = (typeof egressProxyFailures)[number];
+
+const egressProxyFailures = [
+  /** DNS, refused, or ended before its response. */
+  'proxy-unreachable',
+  'proxy-timeout',
+  'proxy-tls',
+  /** Status 407, or no password could be read. */
+  'proxy-credentials',
+  /** Any other status from 300 to 499. */
+  'proxy-denied',
+  /** Status 500 or higher: it could not reach the server. */
+  'proxy-failed',
+  /** Its response is not valid, or has bytes behind it. */
+  'proxy-invalid',
+] as const;
+
+/** What can happen to a connection, made directly or through an egress proxy. */
+export function networkFailures(egressProxy: boolean): readonly NetworkFailure[] {
+  return egressProxy ? [...serverFailures, ...egressProxyFailures] : serverFailures;
+}
+
+/** No connection, for a known reason. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError';
+  readonly failure: NetworkFailure;
+
+  /** @param note for the log: a status or an error code, never anything that was received */
+  constructor(failure: NetworkFailure, note: string) {
+    super(note);
+    this.failure = failure;
+  }
+}
 
 /** Error codes of Node's resolver (`dns` module and getaddrinfo). */
 const dns = /^(EAI_\w+|ENOTFOUND|ENODATA|ESERVFAIL|EREFUSED|ENONAME|EBADRESP)$/;
@@ -12,11 +47,18 @@ const tls =
   /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH$|INVALID_(CA|PURPOSE)$|PATH_LENGTH_|ERROR_IN_CERT_|ERROR_IN_CRL_)/;
 
 export function networkFailureOf(error: unknown): NetworkFailure {
+  if (error instanceof ConnectionError) return error.failure;
   const code = errorCode(error) ?? '';
   if (dns.test(code)) return 'dns';
   if (tls.test(code)) return 'tls';
   if (code === 'ECONNREFUSED') return 'refused';
   return code === 'ETIMEDOUT' ? 'timeout' : 'other';
+}
+
+/** A certificate may have a new CA. */
+export function isTlsFailure(error: unknown): boolean {
+  const failure = networkFailureOf(error);
+  return failure === 'tls' || failure === 'proxy-tls';
 }
 
 const prefixes: Readonly<Record<NetworkFailure, string>> = {
@@ -25,9 +67,17 @@ const prefixes: Readonly<Record<NetworkFailure, string>> = {
   timeout: 'timeout: ',
   tls: 'TLS: ',
   other: '',
+  'proxy-unreachable': 'egress proxy unreachable: ',
+  'proxy-timeout': 'egress proxy: timeout: ',
+  'proxy-tls': 'TLS with the egress proxy: ',
+  'proxy-credentials': 'egress proxy did not accept the credentials: ',
+  'proxy-denied': 'egress proxy denied the tunnel: ',
+  'proxy-failed': 'egress proxy could not reach the server: ',
+  'proxy-invalid': 'egress proxy sent an invalid response: ',
 };
 
-/** For the log: the kind of failure and the error code, without the message, which contains addresses. */
+/** For the log: the kind of failure and the error code, without the message of Node, which contains addresses. */
 export function describeNetworkFailure(error: unknown): string {
-  return `${prefixes[networkFailureOf(error)]}${errorCode(error) ?? 'no code'}`;
+  const note = error instanceof ConnectionError ? error.message : (errorCode(error) ?? 'no code');
+  return `${prefixes[networkFailureOf(error)]}${note}`;
 }

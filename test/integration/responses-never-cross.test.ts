@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { vaultClient } from '../../src/keys/vault/client.ts';
 import { Secret } from '../../src/secret.ts';
+import { startEgressProxy } from '../support/egress-proxy.ts';
 import {
   type Conversation,
   type FaultyGateway,
@@ -138,6 +139,24 @@ describeWith('openssl')('a surplus response over TLS (needs the program openssl)
     const gateway = await startServer(balanceName, certificate);
     const relay = starts.closing(await startRelay(gateway.port));
     const proxy = await start(`https://127.0.0.1:${relay.port}`, { caFile });
+    expect(await send(proxy, 'a')).toBe('a');
+    expect(await send(proxy, 'b')).toBe('b');
+    expect(relay.connections()).toBe(1);
+    relay.hold();
+    gateway.repeat();
+    await until(() => relay.held() > 0);
+    proxy.beforeSending = () => relay.releaseAllBut(10);
+    expect(await send(proxy, 'c')).toBe('c');
+    expect(relay.connections()).toBe(2);
+  });
+
+  it.each([false, true])('the same through an egress proxy, with TLS to it: %s', async (secure) => {
+    const gateway = await startServer(balanceName, certificate);
+    const egress = starts.closing(await startEgressProxy(secure ? certificate : undefined));
+    const relay = starts.closing(await startRelay(egress.port));
+    const url = `${secure ? 'https' : 'http'}://127.0.0.1:${relay.port}`;
+    const egressProxy = { url, ...(secure ? { caFile } : {}) };
+    const proxy = await start(gateway.url, { caFile, egressProxy });
     expect(await send(proxy, 'a')).toBe('a');
     expect(await send(proxy, 'b')).toBe('b');
     expect(relay.connections()).toBe(1);

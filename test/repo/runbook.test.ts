@@ -163,7 +163,7 @@ describe('the log searches', () => {
   });
 });
 
-const causes = ['current-key', 'other-key', 'clock-skew', ...networkFailures];
+const causes = ['current-key', 'other-key', 'clock-skew', ...networkFailures(true)];
 
 describe('the index', () => {
   const anchors = sections.map(([heading]) => `[${heading}](${anchorOf(heading)})`);

@@ -4,6 +4,7 @@ import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { createAgent } from '../../util/agent.ts';
 import { readConsistent } from '../../util/consistent-read.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
+import { createEgressProxy } from '../../util/egress-proxy.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
@@ -11,6 +12,8 @@ import { parseStrictJson } from './parse-token.ts';
 
 /** Milliseconds for one request. */
 const timeout = 5000;
+/** Milliseconds to establish a tunnel through the egress proxy. */
+const tunnelTimeout = 2500;
 const maxBytes = 262_144;
 const maxDepth = 16;
 const maxKeys = 100;
@@ -18,9 +21,7 @@ const maxKeys = 100;
 const minRsaBits = 2048;
 const discoveryPath = '/.well-known/openid-configuration';
 
-interface Server {
-  readonly caFile: string | undefined;
-  readonly tokenFile: string | undefined;
+interface Server extends Pick<JwtIssuerConfig, 'caFile' | 'tokenFile' | 'egressProxy'> {
   readonly stopped: AbortSignal | undefined;
 }
 
@@ -32,10 +33,10 @@ interface Server {
  * @throws Error with a message for operators, which names addresses and files of the configuration only
  */
 export async function loadKeys(
-  { issuer, jwks, caFile, tokenFile }: JwtIssuerConfig,
+  { issuer, jwks, caFile, tokenFile, egressProxy }: JwtIssuerConfig,
   stopped?: AbortSignal,
 ): Promise<readonly JWK[]> {
-  const server = { caFile, tokenFile, stopped };
+  const server: Server = { caFile, tokenFile, egressProxy, stopped };
   if (jwks === undefined) return keysIn(await fetchJson(await discoverKeys(issuer, server), server));
   return keysIn('file' in jwks ? await readJson(jwks.file) : await fetchJson(new URL(jwks.url), server));
 }
@@ -55,10 +56,12 @@ async function discoverKeys(issuer: string, server: Server): Promise<URL> {
   return url;
 }
 
-async function fetchJson(url: URL, { caFile, tokenFile, stopped }: Server): Promise<unknown> {
+async function fetchJson(url: URL, { caFile, tokenFile, egressProxy, stopped }: Server): Promise<unknown> {
   const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
+  const proxyCa = egressProxy?.caFile === undefined ? undefined : await readText(egressProxy.caFile);
+  const proxy = createEgressProxy(egressProxy, proxyCa, tunnelTimeout);
   const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
-  const agent = createAgent(url.href, ca, { keepAlive: false });
+  const agent = createAgent(url.href, ca, { keepAlive: false }, proxy);
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
   const deadline = AbortSignal.timeout(timeout);

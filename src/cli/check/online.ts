@@ -1,7 +1,9 @@
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
-import { connect as connectPlain, isIP, type Socket } from 'node:net';
-import { connect as connectTls, TLSSocket } from 'node:tls';
+import type { Agent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { isIP, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { loadKeys } from '../../auth/jwt/load-keys.ts';
 import type { Config, EnvironmentConfig, JwtIssuerConfig, KeysConfig } from '../../config/schema.ts';
 import { hostOf } from '../../config/url.ts';
@@ -13,8 +15,11 @@ import { ringIn } from '../../keys/ring.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
 import { createKeySource, silentObserver } from '../../server/key-source.ts';
 import { system } from '../../server/system.ts';
-import { verifiedTls } from '../../util/agent.ts';
+import { readTlsMaterial } from '../../tls/files.ts';
+import { createAgent } from '../../util/agent.ts';
+import { createEgressProxy } from '../../util/egress-proxy.ts';
 import { errorCode } from '../../util/error-code.ts';
+import { ConnectionError, describeNetworkFailure } from '../../util/network-failure.ts';
 import { messageOf, operatorMessage } from '../shared/cli-error.ts';
 import { type KeyInventory, openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
@@ -79,8 +84,8 @@ function cells({ check, subject, result, milliseconds, detail }: CheckResult): s
 
 function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckResult> {
   const connect = async (): Promise<string> => {
-    const ca = settings.caFile === undefined ? undefined : await readFile(settings.caFile, 'utf8');
-    return `${settings.baseUrl}: ${await probeConnection(settings.baseUrl, ca, settings.timeouts.connect)}`;
+    const through = settings.egressProxy === undefined ? '' : ` through ${settings.egressProxy.url}`;
+    return `${settings.baseUrl}${through}: ${await probeConnection(settings)}`;
   };
   const explain = (error: unknown) => `${settings.baseUrl}: ${messageOf(error)}`;
   return runCheck({ check: 'gateway', subject: name }, connect, explain);
@@ -154,36 +159,65 @@ function probeLogin(): { readonly events: KeySourceObserver; readonly result: Pr
 }
 
 /**
- * Connects to a gateway as the proxy would, and disconnects. Returns what is known of the connection.
+ * Connects to a gateway as the proxy would, and disconnects. Returns what is known of the connection. A client
+ * certificate may be rejected only after the handshake (TLS 1.3), so with one it also sends an unsigned `HEAD /`.
  *
- * @param ca PEM of a CA to trust instead of the public ones
- * @param timeout milliseconds, TLS included
  * @throws Error of the connection or of the certificate
  */
-async function probeConnection(baseUrl: string, ca: string | undefined, timeout: number): Promise<string> {
-  const url = new URL(baseUrl);
-  const host = hostOf(url);
-  const secure = url.protocol === 'https:';
-  const port = Number(url.port === '' ? (secure ? 443 : 80) : url.port);
-  const socket = secure ? openTls(host, port, ca) : connectPlain({ host, port });
+async function probeConnection(settings: EnvironmentConfig): Promise<string> {
+  const { baseUrl, egressProxy, timeouts, certFile } = settings;
+  const tls = readTlsMaterial(settings);
+  const proxy = createEgressProxy(egressProxy, tls.proxyCa, timeouts.connect);
+  const agent = createAgent(baseUrl, tls, { keepAlive: false }, proxy);
+  const signal = AbortSignal.timeout(timeouts.connect);
+  let socket: Socket | undefined;
   try {
-    await once(socket, secure ? 'secureConnect' : 'connect', { signal: AbortSignal.timeout(timeout) });
-    return describe(socket);
+    socket = await openConnection(agent, new URL(baseUrl), signal);
+    if (certFile === undefined) return describe(socket);
+    return `${describe(socket)}; ${await probeClientCertificate(socket, new URL(baseUrl), signal)}`;
   } catch (error) {
-    throw new Error(problemOf(error, timeout), { cause: error });
+    throw new Error(problemOf(error, timeouts.connect), { cause: error });
   } finally {
-    socket.destroy();
+    socket?.destroy();
   }
 }
 
-function openTls(host: string, port: number, ca: string | undefined): TLSSocket {
-  return connectTls({
-    host,
-    port,
-    ...verifiedTls,
-    ...(isIP(host) === 0 ? { servername: host } : {}),
-    ...(ca === undefined ? {} : { ca }),
+/** @param signal ends only a connection without an egress proxy, which has its own timeout */
+async function openConnection(agent: Agent, url: URL, signal: AbortSignal): Promise<Socket> {
+  const host = hostOf(url);
+  const secure = url.protocol === 'https:';
+  const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port);
+  const options = agent instanceof HttpsAgent ? agent.options : {};
+  const servername = isIP(host) === 0 ? { servername: host } : {};
+  const { promise, resolve, reject } = Promise.withResolvers<Duplex>();
+  const direct = agent.createConnection({ ...options, host, port, ...servername }, (error, socket) => {
+    if (error) reject(error);
+    else if (socket) resolve(socket);
   });
+  if (direct) {
+    await once(direct, secure ? 'secureConnect' : 'connect', { signal }).catch((error: unknown) => {
+      direct.destroy();
+      throw error;
+    });
+    resolve(direct);
+  }
+  const socket = await promise;
+  if (!(socket instanceof Socket)) throw new TypeError('the agent made no connection');
+  return socket;
+}
+
+async function probeClientCertificate(socket: Socket, { host }: URL, signal: AbortSignal): Promise<string> {
+  socket.write(`HEAD / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+  const [head]: unknown[] = await Promise.race([
+    once(socket, 'data', { signal }),
+    once(socket, 'end', { signal }).then(() => {
+      throw new Error('the gateway ended the connection after it received the client certificate');
+    }),
+  ]);
+  const [, status] = /^HTTP\/1\.\d (\d{3})/.exec(String(head)) ?? [];
+  // nginx completes the handshake, and rejects a client certificate with this status.
+  const doubt = status === '400' ? ', which can mean that it rejects the client certificate' : '';
+  return `responds with the client certificate (HTTP status ${status ?? 'missing'}${doubt})`;
 }
 
 function describe(socket: Socket): string {
@@ -193,8 +227,9 @@ function describe(socket: Socket): string {
 }
 
 function problemOf(error: unknown, timeout: number): string {
-  const code = errorCode(error) ?? 'no code';
-  return code === 'ABORT_ERR' ? `no connection within ${timeout / 1000} s` : `no connection: ${code}`;
+  if (errorCode(error) === 'ABORT_ERR') return `no connection within ${timeout / 1000} s`;
+  if (error instanceof ConnectionError) return `no connection: ${describeNetworkFailure(error)}`;
+  return `no connection: ${errorCode(error) ?? messageOf(error)}`;
 }
 
 /** Checks that each of these keys exists and is usable. */

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { EnvironmentConfig } from '../../config/schema.ts';
 import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
@@ -13,6 +12,7 @@ import { skewOf } from '../../proxy/outbound/clock-skew.ts';
 import { buildUpstreamRequest, unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { createUpstreamClient, type UpstreamClient } from '../../proxy/outbound/upstream-client.ts';
 import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstream-request.ts';
+import { readTlsMaterial } from '../../tls/files.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
@@ -129,8 +129,7 @@ async function verifyAll(
   query: QueryAbout,
   interval: number,
 ): Promise<VerifiedKey[]> {
-  const ca = settings.caFile === undefined ? undefined : await readFile(settings.caFile, 'utf8');
-  const upstream = createUpstreamClient(settings, ca);
+  const upstream = createUpstreamClient(settings, readTlsMaterial(settings));
   const probeContext = {
     ...createRoutes(config),
     settings,

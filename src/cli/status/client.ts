@@ -2,7 +2,7 @@ import { type Status, statusSchema } from '../../observability/status/schema.ts'
 import { createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
-import { networkFailureOf } from '../../util/network-failure.ts';
+import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { printable } from '../shared/io.ts';
@@ -64,14 +64,16 @@ function failureAdvice(error: unknown): string {
   if (error instanceof ResponseTooLarge) {
     return 'sent too long a response for a status. Is it the admin port of Countersign? Check --url.';
   }
-  const advice = {
+  const advice: Partial<Record<NetworkFailure, string>> = {
     refused: 'refused the connection. Is the instance running, and is this admin.port? Check --url.',
     dns: 'has an unknown host name. Check --url.',
     tls: `has no valid certificate (${errorCode(error)}). Check --url and --ca-file.`,
     timeout: 'cannot be reached. Check --url, and firewalls and network policies on the way.',
-    other: `did not respond with HTTP (${errorCode(error) ?? 'no code'}). Is it the admin port of Countersign? Check --url.`,
   };
-  return advice[networkFailureOf(error)];
+  return (
+    advice[networkFailureOf(error)] ??
+    `did not respond with HTTP (${errorCode(error) ?? 'no code'}). Is it the admin port of Countersign? Check --url.`
+  );
 }
 
 /** Continues a sentence that begins with the address. */

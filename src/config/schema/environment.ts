@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { httpUrl } from '../url.ts';
+import { egressProxy, isFitForTunnel, tunnelRequiresHttps } from './egress-proxy.ts';
 import { operationOverrides } from './operation.ts';
 import {
   count,
@@ -32,39 +33,55 @@ const responseHeader = z
     'must not be a connection-specific header or one that Countersign sets',
   );
 
-export const environment = z.strictObject({
-  baseUrl: httpUrl.describe('URL of the gateway: https://host[:port][/path].'),
-  product: z
-    .string()
-    .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw')
-    .describe('Product name: the first path segment at the gateway, such as gw.'),
-  timeouts: timeouts.prefault({}).describe('Time limits for the gateway.'),
-  keepAlive: z
-    .boolean()
-    .default(true)
-    .describe('Reuse connections for read-only requests; false: open a new connection for each request.'),
-  connectionMaxAge: timeout('5m').describe(
-    'Maximum age of a pooled connection; new connections pick up DNS changes.',
-  ),
-  maxInFlight: count
-    .prefault(500)
-    .describe('Maximum concurrent requests; excess requests get 503 `overloaded`.'),
-  endpoints: dictionary(identifier, identifier)
-    .prefault({})
-    .describe('Maps endpoint or endpoint group ID to login.'),
-  canaryEndpoint: identifier
-    .optional()
-    .describe(
-      'Endpoint ID of the RSA canary query (keys.rotation.canary) for logins without an entry in endpoints.',
+export const environment = z
+  .strictObject({
+    baseUrl: httpUrl.describe('URL of the gateway: https://host[:port][/path].'),
+    product: z
+      .string()
+      .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw')
+      .describe('Product name: the first path segment at the gateway, such as gw.'),
+    timeouts: timeouts.prefault({}).describe('Time limits for the gateway.'),
+    keepAlive: z
+      .boolean()
+      .default(true)
+      .describe('Reuse connections for read-only requests; false: open a new connection for each request.'),
+    connectionMaxAge: timeout('5m').describe(
+      'Maximum age of a pooled connection; new connections pick up DNS changes.',
     ),
-  operations: operationOverrides.describe('Additional operations, or overrides, for this environment.'),
-  responseHeaders: z
-    .array(responseHeader.toLowerCase())
-    .default([])
-    .describe('Additional gateway response headers to forward.'),
-  caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),
-  allowInsecureHttp: z.boolean().default(false).describe('Allow an http: baseUrl on a non-loopback host.'),
-});
+    maxInFlight: count
+      .prefault(500)
+      .describe('Maximum concurrent requests; excess requests get 503 `overloaded`.'),
+    endpoints: dictionary(identifier, identifier)
+      .prefault({})
+      .describe('Maps endpoint or endpoint group ID to login.'),
+    canaryEndpoint: identifier
+      .optional()
+      .describe(
+        'Endpoint ID of the RSA canary query (keys.rotation.canary) for logins without an entry in endpoints.',
+      ),
+    operations: operationOverrides.describe('Additional operations, or overrides, for this environment.'),
+    responseHeaders: z
+      .array(responseHeader.toLowerCase())
+      .default([])
+      .describe('Additional gateway response headers to forward.'),
+    caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),
+    certFile: filePath.optional().describe('PEM file of the client certificate for the gateway.'),
+    keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
+    egressProxy,
+    allowInsecureHttp: z.boolean().default(false).describe('Allow an http: baseUrl on a non-loopback host.'),
+  })
+  .refine(
+    ({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined),
+    'requires both certFile and keyFile, or neither',
+  )
+  .refine(({ baseUrl, certFile }) => isFitForTunnel(baseUrl, certFile), {
+    path: ['baseUrl'],
+    message: 'must use https, because there is a client certificate',
+  })
+  .refine(({ baseUrl, egressProxy }) => isFitForTunnel(baseUrl, egressProxy), {
+    path: ['baseUrl'],
+    message: tunnelRequiresHttps,
+  });
 
 export const environments = z
   .record(environmentName, environment)

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
+import { egressProxy, isFitForTunnel } from './egress-proxy.ts';
 import { dictionary, duration, filePath, text } from './values.ts';
 
 /** Asymmetric ones only: with an HMAC, the key that verifies a token also makes one. */
@@ -28,7 +29,7 @@ const secureUrl = httpUrl.refine(
   'must use https unless the host is loopback',
 );
 
-const jwks = z.union(
+const jwksSource = z.union(
   [
     z.strictObject({ url: secureUrl.describe('URL of the key set; there is no discovery then.') }),
     z.strictObject({
@@ -45,7 +46,7 @@ export const jwtIssuer = z
       .max(255)
       .describe('The `iss` claim of its tokens, compared exactly. For discovery: its URL.'),
     audience: text.max(255).describe('What the `aud` claim of a token must be or contain.'),
-    jwks: jwks
+    jwks: jwksSource
       .optional()
       .describe(
         'Where the keys come from. Default: discovery, `/.well-known/openid-configuration` of the issuer.',
@@ -69,15 +70,25 @@ export const jwtIssuer = z
     tokenFile: filePath
       .optional()
       .describe('File with a bearer token for that server, as the Kubernetes API requires it.'),
+    egressProxy,
   })
   .refine(({ jwks, issuer }) => jwks !== undefined || secureUrl.safeParse(issuer).success, {
     path: ['issuer'],
     message: 'must be an https URL without query for discovery; for any other issuer set jwks',
   })
   .refine(
-    ({ jwks = {}, caFile, tokenFile }) => !('file' in jwks) || (caFile ?? tokenFile) === undefined,
-    'must not have caFile or tokenFile together with jwks.file, which is not fetched from a server',
-  );
+    ({ jwks = {}, caFile, tokenFile, egressProxy }) =>
+      !('file' in jwks) || (caFile ?? tokenFile ?? egressProxy) === undefined,
+    'must not have caFile, tokenFile or egressProxy together with jwks.file, which is not fetched from a server',
+  )
+  .refine(({ jwks, issuer, egressProxy }) => isFitForTunnel(keyServerOf(jwks, issuer), egressProxy), {
+    path: ['egressProxy'],
+    message: 'must not be set for a server without https',
+  });
+
+function keyServerOf(jwks: z.output<typeof jwksSource> | undefined, issuer: string): string {
+  return jwks !== undefined && 'url' in jwks ? jwks.url : issuer;
+}
 
 /** The empty prefix would accept everything the issuer signs, which may be the world. */
 const claimPattern = z

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
+import { egressProxy, isFitForTunnel, tunnelRequiresHttps } from './egress-proxy.ts';
 import { count, duration, filePath, secret, text, timeout } from './values.ts';
 
 /** Vault paths are not encoded, so only characters that cannot reach another path are allowed. */
@@ -81,13 +82,18 @@ export const vault = z
     caFile: filePath.optional().describe('PEM file of the CA that signed the Vault certificate.'),
     certFile: filePath.optional().describe('PEM file of the client certificate for Vault.'),
     keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
+    egressProxy,
     timeout: timeout('5s').describe('Maximum time for one request to Vault and its response.'),
     auth: z.discriminatedUnion('method', [token, appRole, kubernetes]).describe('How to log in.'),
   })
   .refine(
     ({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined),
     'requires both certFile and keyFile, or neither',
-  );
+  )
+  .refine(({ address, egressProxy }) => isFitForTunnel(address, egressProxy), {
+    path: ['address'],
+    message: tunnelRequiresHttps,
+  });
 
 const cache = z
   .strictObject({

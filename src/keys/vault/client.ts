@@ -33,7 +33,7 @@ export interface VaultClientOptions extends BackoffOptions {
 }
 
 /** How to reach Vault: `keys.vault` of the configuration without the login. */
-type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'>;
+type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout' | 'egressProxy'>;
 
 /**
  * The part of Vault's HTTP API that Countersign needs. Paths come from {@link kvPaths} and have no `/v1`. A response with
@@ -63,8 +63,9 @@ export function vaultClient(
   options: VaultClientOptions,
   tls: TlsMaterial = {},
 ): VaultClient {
+  const { address, timeout, egressProxy } = config;
   const open = (tls: TlsMaterial): Transport =>
-    transport({ address: config.address, timeout: config.timeout, tlsFailed: options.tlsFailed, ...tls });
+    transport({ address, timeout, egressProxy, tlsFailed: options.tlsFailed, ...tls });
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);
@@ -74,7 +75,7 @@ export function vaultClient(
   const guarded = (request: TransportRequest) => breaker.run(() => send(request));
   const vault = Object.assign(
     nodeVault({
-      endpoint: config.address,
+      endpoint: address,
       debug: () => {},
       // `GET ?list=1` instead of `LIST`, a method that proxies in between may not support.
       noCustomHTTPVerbs: true,

@@ -3,13 +3,14 @@ import { z } from 'zod';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
 import { setTimer } from '../../util/clock.ts';
+import { createEgressProxy, type EgressProxySettings } from '../../util/egress-proxy.ts';
 import {
   type HttpResponse,
   ResponseTooLarge,
   StaleSocket,
   sendHttpRequest,
 } from '../../util/http-request.ts';
-import { describeNetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
+import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */
@@ -27,6 +28,9 @@ const errorsShape = z.object({ errors: z.array(z.string()) });
 
 const deletedShape = z.object({ data: z.object({ metadata: z.record(z.string(), z.unknown()) }) });
 
+/** The part of a request's timeout within which a tunnel has to be established, so that the error can say so. */
+const tunnelShare = 0.5;
+
 /** A response with a key or a token has a few kilobytes. */
 const maxResponseBytes = 1_048_576;
 /** More than the cache's concurrent reads. */
@@ -36,7 +40,8 @@ interface TransportOptions extends TlsMaterial {
   readonly address: string;
   /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
-  /** TLS with Vault failed: its certificate may have a new CA. */
+  readonly egressProxy?: EgressProxySettings | undefined;
+  /** TLS with Vault or the egress proxy failed: its certificate may have a new CA. */
   readonly tlsFailed?: (() => void) | undefined;
 }
 
@@ -77,9 +82,10 @@ export interface Transport {
  * would be another login's key, and nothing in it names the login. Everything else uses a dedicated connection, so
  * that a login with a use-limited credential is never sent twice.
  */
-export function transport({ address, timeout, tlsFailed, ...tls }: TransportOptions): Transport {
-  const pooled = createAgent(address, tls, { keepAlive: true, maxSockets });
-  const fresh = createAgent(address, tls, { keepAlive: false });
+export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: TransportOptions): Transport {
+  const proxy = createEgressProxy(egressProxy, tls.proxyCa, timeout * tunnelShare);
+  const pooled = createAgent(address, tls, { keepAlive: true, maxSockets }, proxy);
+  const fresh = createAgent(address, tls, { keepAlive: false }, proxy);
 
   async function send(request: TransportRequest, options: SendOptions = {}): Promise<TransportResponse> {
     const deadline = AbortSignal.timeout(timeout);
@@ -96,7 +102,7 @@ export function transport({ address, timeout, tlsFailed, ...tls }: TransportOpti
       if (error instanceof VaultError) throw error;
       if (error instanceof ResponseTooLarge) throw tooLarge(error);
       if (signal.aborted) throw new VaultError('timeout');
-      if (networkFailureOf(error) === 'tls') tlsFailed?.();
+      if (isTlsFailure(error)) tlsFailed?.();
       throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
     }
   }

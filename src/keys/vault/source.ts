@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import type { VaultConfig } from '../../config/schema.ts';
 import type { Secret } from '../../secret.ts';
+import { readTlsMaterial } from '../../tls/files.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
 import { type SourceState, SourceUnavailable } from '../errors.ts';
@@ -90,7 +90,7 @@ function stateOf(error: unknown, step: Step): SourceState {
  */
 export function connectVault(config: VaultConfig, options: VaultOptions) {
   const paths = kvPaths(config);
-  const client = vaultClient(config, options, options.tls ?? readTls(config));
+  const client = vaultClient(config, options, options.tls ?? readTlsMaterial(config));
   const kv = new KvStore(client, paths);
   const method = authMethod(config.auth, client);
   const tokens = new TokenManager(client, method, { ...options, setTimer: options.setTimer ?? setTimer });
@@ -105,13 +105,5 @@ export function connectVault(config: VaultConfig, options: VaultOptions) {
       await tokens.stop();
       client.close();
     },
-  };
-}
-
-function readTls({ caFile, certFile, keyFile }: VaultConfig): TlsMaterial {
-  return {
-    ...(caFile === undefined ? {} : { ca: readFileSync(caFile, 'utf8') }),
-    ...(certFile === undefined ? {} : { cert: readFileSync(certFile, 'utf8') }),
-    ...(keyFile === undefined ? {} : { key: readFileSync(keyFile, 'utf8') }),
   };
 }

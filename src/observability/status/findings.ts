@@ -202,6 +202,43 @@ const networkTexts: ReadonlyMap<string, readonly [why: string, advice: string]> 
     ['the TLS handshake fails', 'Check the certificate of the gateway, and `caFile` of the environment.'],
   ],
   ['timeout', ['no connection in time', 'Check firewalls and network policies on the way.']],
+  [
+    'proxy-unreachable',
+    ['the egress proxy cannot be reached', 'Is it running, and is `egressProxy.url` its address?'],
+  ],
+  ['proxy-timeout', ['the egress proxy makes no tunnel in time', 'Check the egress proxy and its load.']],
+  [
+    'proxy-tls',
+    [
+      'the TLS handshake with the egress proxy fails',
+      'Check the certificate of the egress proxy, and `egressProxy.caFile`.',
+    ],
+  ],
+  [
+    'proxy-credentials',
+    [
+      'the egress proxy does not accept the credentials',
+      'Check `egressProxy.username` and its password, which is read again when its file is replaced.',
+    ],
+  ],
+  [
+    'proxy-denied',
+    [
+      'the egress proxy denies the tunnel',
+      'Allow CONNECT from this host to the host and port of `baseUrl` there.',
+    ],
+  ],
+  [
+    'proxy-failed',
+    [
+      'the egress proxy cannot reach it',
+      'The log of the egress proxy has the reason: DNS, a firewall behind it, or the gateway.',
+    ],
+  ],
+  [
+    'proxy-invalid',
+    ['the egress proxy sends an invalid response', 'Is `egressProxy.url` the address of an HTTP proxy?'],
+  ],
 ]);
 
 /** By cause of the failed requests; others have the cause itself as text. */
@@ -226,11 +263,18 @@ const failureTexts: ReadonlyMap<string, (detail: string) => FailureText> = new M
   ],
   [
     'gateway-reset',
-    () => [
-      'gateway-response-incomplete',
-      'the gateway ends connections before its response is complete',
-      'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
-    ],
+    (tlsAlert) =>
+      tlsAlert === ''
+        ? [
+            'gateway-response-incomplete',
+            'the gateway ends connections before its response is complete',
+            'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
+          ]
+        : [
+            'gateway-response-incomplete',
+            `the gateway ends connections with a TLS alert: ${tlsAlert}`,
+            'Check `certFile` and `keyFile` of the environment: the gateway may require another client certificate.',
+          ],
   ],
   [
     'gateway-reply-invalid',

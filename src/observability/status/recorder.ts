@@ -1,6 +1,6 @@
 import { acceptsKey, type RequestContext } from '../../request-context.ts';
 import type { TlsUser } from '../../tls/files.ts';
-import type { Validity } from '../../tls/material.ts';
+import { datedParts, type Validity } from '../../tls/material.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 import type { LabelDomain } from '../labels.ts';
 import type { CertificateInUse, GatewayResponseEvent, MetricsObserver } from '../metrics-observer.ts';
@@ -116,8 +116,9 @@ export function createStatusRecorder(options: StatusRecorderOptions): StatusReco
   const keySource = createKeySourceRecorder(options);
   const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(options);
   const detailOf = (context: RequestContext): string | undefined => {
-    const { reason, environment = '', login = '', unreachable, gatewayStatus } = context;
+    const { reason, environment = '', login = '', unreachable, tlsAlert, gatewayStatus } = context;
     if (reason === 'gateway-unreachable') return unreachable;
+    if (reason === 'gateway-reset') return tlsAlert;
     if (reason === undefined) return gatewayStatus?.toString();
     if (reason === 'key-missing') keyWanted({ environment, login });
     if (reason !== 'key-source-unavailable') return undefined;
@@ -273,7 +274,7 @@ function createCertificateRecorder() {
       certificates.set(idOf(certificate), { name: certificateName(certificate), environment, from, until });
     },
     certificateRemoved(user: TlsUser): void {
-      for (const part of ['cert', 'ca', 'crl'] as const) certificates.delete(idOf({ ...user, part }));
+      for (const part of datedParts) certificates.delete(idOf({ ...user, part }));
     },
   };
 }

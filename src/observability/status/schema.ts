@@ -28,7 +28,7 @@ const recentFailures = z.strictObject({
     .string()
     .nullable()
     .describe(
-      'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`), its status, or the problem of the key source.',
+      'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, or the problem of the key source.',
     ),
   count,
   share: z.number().min(0).max(1).describe('Of all requests of the last minute.'),

@@ -148,7 +148,7 @@ export class Forwarder {
         return await this.#sendOnce(request, signed, dedicatedConnection, deadline);
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
-        this.#recordUnreachable(request, failure);
+        this.#recordFailure(request, failure);
         this.#options.decisions?.attemptFailed(operation, failure);
         const delay = 50 + 150 * this.#options.random();
         const timeLeft = this.#options.monotonic() + delay < deadline;
@@ -160,7 +160,9 @@ export class Forwarder {
     }
   }
 
-  #recordUnreachable({ record, destination }: ValidatedRequest, { unreachable: cause }: UpstreamError): void {
+  #recordFailure({ record, destination }: ValidatedRequest, failure: UpstreamError): void {
+    const { unreachable: cause, tlsAlert } = failure;
+    if (tlsAlert !== undefined) record.tlsAlert = tlsAlert;
     if (cause === undefined) return;
     const { environment, operation } = destination;
     record.unreachable = cause;

@@ -12,7 +12,9 @@ export class RetryBudget {
   }
 
   /** Whether the request may be sent again after this failure, which counts. */
-  allows({ written, stalePool }: UpstreamError): boolean {
+  allows({ written, stalePool, unreachable }: UpstreamError): boolean {
+    // The egress proxy would decide the same again.
+    if (unreachable === 'proxy-denied' || unreachable === 'proxy-credentials') return false;
     if (!written) {
       this.#notSent -= 1;
       return this.#notSent >= 0;

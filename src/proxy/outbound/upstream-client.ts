@@ -2,7 +2,9 @@ import type { Agent, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../../config/schema.ts';
+import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
+import { createEgressProxy } from '../../util/egress-proxy.ts';
 import { InflightRequests } from '../inflight-requests.ts';
 import {
   DetachedRequest,
@@ -25,19 +27,24 @@ export interface UpstreamClient {
   drain(): void;
 }
 
-/** @param ca PEM of a CA to trust instead of the public ones. Verification cannot be disabled. */
+/** @param tls its CAs are trusted instead of the public ones. Verification cannot be disabled. */
 export function createUpstreamClient(
   settings: EnvironmentConfig,
-  ca: string | undefined,
+  tls: TlsMaterial,
   inflight = new InflightRequests(),
 ): UpstreamClient {
   const { origin } = new URL(settings.baseUrl);
+  const proxy = createEgressProxy(settings.egressProxy, tls.proxyCa, settings.timeouts.connect);
   const pool = limitConnectionAge(
-    createAgent(origin, { ca }, { keepAlive: true, maxFreeSockets: settings.maxInFlight }),
+    createAgent(origin, tls, { keepAlive: true, maxFreeSockets: settings.maxInFlight }, proxy),
     settings.connectionMaxAge,
   );
   const sendPooled = createChannel(origin, pool, inflight);
-  const sendDedicated = createChannel(origin, createAgent(origin, { ca }, { keepAlive: false }), inflight);
+  const sendDedicated = createChannel(
+    origin,
+    createAgent(origin, tls, { keepAlive: false }, proxy),
+    inflight,
+  );
   return {
     send: (signed, options) =>
       (options.dedicatedConnection || !settings.keepAlive ? sendDedicated : sendPooled)(signed, options),
@@ -91,15 +98,20 @@ function limitConnectionAge<T extends Agent>(agent: T, maxAge: number): T {
   const tooOld = new WeakSet<Duplex>();
   const create = agent.createConnection.bind(agent);
   const keep = agent.keepSocketAlive.bind(agent);
+  const opened = (socket: Duplex): void => {
+    const timer = setTimeout(() => {
+      tooOld.add(socket);
+      if (isIdle(agent, socket)) socket.destroy();
+    }, maxAge).unref();
+    socket.once('close', () => clearTimeout(timer));
+  };
   agent.createConnection = (options, callback) => {
-    const socket = create(options, callback);
-    if (socket) {
-      const timer = setTimeout(() => {
-        tooOld.add(socket);
-        if (isIdle(agent, socket)) socket.destroy();
-      }, maxAge).unref();
-      socket.once('close', () => clearTimeout(timer));
-    }
+    // One through an egress proxy is passed to the callback.
+    const socket = create(options, (error, connected) => {
+      if (connected) opened(connected);
+      callback?.(error, connected);
+    });
+    if (socket) opened(socket);
     return socket;
   };
   // Node closes a connection if this returns false (see `agent.keepSocketAlive` in Node's documentation).

@@ -3,18 +3,25 @@ import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { ProxyError, type Reason } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
-import { isParserError } from '../../util/error-code.ts';
-import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
+import { errorCode, isParserError } from '../../util/error-code.ts';
+import { ConnectionError, type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
 
 /** Clients pass these texts on to an operator, so they name the kind of failure. */
 const unreachableTexts: Readonly<Record<NetworkFailure, string>> = {
-  dns: "The gateway's host name could not be resolved (DNS).",
-  refused: 'The gateway refused the connection.',
-  timeout: 'The gateway did not accept a connection within the timeout.',
-  tls: 'The TLS handshake with the gateway failed (TLS).',
-  other: 'The connection to the gateway failed.',
+  dns: "The gateway's host name could not be resolved (DNS)",
+  refused: 'The gateway refused the connection',
+  timeout: 'The gateway did not accept a connection within the timeout',
+  tls: 'The TLS handshake with the gateway failed (TLS)',
+  other: 'The connection to the gateway failed',
+  'proxy-unreachable': 'The egress proxy cannot be reached',
+  'proxy-timeout': 'The egress proxy made no tunnel to the gateway within the timeout',
+  'proxy-tls': 'The TLS handshake with the egress proxy failed (TLS)',
+  'proxy-credentials': 'The egress proxy did not accept the credentials of Countersign',
+  'proxy-denied': 'The egress proxy denied the tunnel to the gateway',
+  'proxy-failed': 'The egress proxy could not reach the gateway',
+  'proxy-invalid': 'The egress proxy sent an invalid response',
 };
 
 /** A signed request, complete: exactly this is sent. */
@@ -48,6 +55,12 @@ export interface GatewayResponse {
   readonly rest?: IncomingMessage;
 }
 
+/** What is known of a failed connection. */
+interface Cause {
+  readonly unreachable?: NetworkFailure | undefined;
+  readonly error?: Error | undefined;
+}
+
 type FailureReason = Extract<Reason, `gateway-${string}`>;
 
 /** An upstream request without a usable response. */
@@ -60,13 +73,21 @@ export class UpstreamError extends Error {
   readonly stalePool: boolean;
   /** Why the connection could not be established; set for `gateway-unreachable` only. */
   readonly unreachable: NetworkFailure | undefined;
+  /** The TLS alert with which the gateway ended the connection, such as `certificate required`. */
+  readonly tlsAlert: string | undefined;
 
-  constructor(reason: FailureReason, written: boolean, stalePool: boolean, unreachable?: NetworkFailure) {
-    super(reason);
+  constructor(
+    reason: FailureReason,
+    written: boolean,
+    stalePool: boolean,
+    { unreachable, error }: Cause = {},
+  ) {
+    super(reason, { cause: error });
     this.reason = reason;
     this.written = written;
     this.stalePool = stalePool;
     this.unreachable = unreachable;
+    this.tlsAlert = tlsAlertOf(error);
   }
 }
 
@@ -107,7 +128,7 @@ export class UpstreamRequest {
     this.detachedResponse = new ServerResponse(this.detachedRequest);
     this.#onConnected = onConnected;
     this.#connectTimeout = connect;
-    this.#totalTimer = setTimeout(() => this.#fail('gateway-timeout', 'timeout'), total);
+    this.#totalTimer = setTimeout(() => this.#fail('gateway-timeout', { unreachable: 'timeout' }), total);
   }
 
   /** The request has a socket, which may still be connecting. */
@@ -120,7 +141,7 @@ export class UpstreamRequest {
     const { socket } = request;
     // Unless the socket is provably still connecting, the request may be written immediately.
     if (this.#pooled || socket === null || !socket.connecting) return this.#connect();
-    const timedOut = (): void => this.#fail('gateway-unreachable', 'timeout');
+    const timedOut = (): void => this.#fail('gateway-unreachable', { unreachable: 'timeout' });
     this.#connectTimer = setTimeout(timedOut, this.#connectTimeout);
     if (!(socket instanceof TLSSocket)) return void socket.once('connect', () => this.#connect());
     socket.once('connect', () => {
@@ -158,7 +179,7 @@ export class UpstreamRequest {
   onError(error: Error): void {
     const cause = networkFailureOf(error);
     const unreachable = cause === 'other' && this.#inHandshake ? 'tls' : cause;
-    this.#fail(isParserError(error) ? 'gateway-reply-invalid' : 'gateway-reset', unreachable);
+    this.#fail(isParserError(error) ? 'gateway-reply-invalid' : 'gateway-reset', { unreachable, error });
   }
 
   /** For a process that ends without waiting for the response. */
@@ -178,13 +199,13 @@ export class UpstreamRequest {
   }
 
   /** Only the first failure counts. One after the response was returned truncates the rest of it. */
-  #fail(reason: FailureReason, unreachable: NetworkFailure = 'other'): void {
+  #fail(reason: FailureReason, { unreachable = 'other', error }: Cause = {}): void {
     clearTimeout(this.#connectTimer);
     clearTimeout(this.#totalTimer);
     const stalePool = this.#pooled && !this.#responded && reason === 'gateway-reset';
     const failure = this.#connected
-      ? new UpstreamError(reason, true, stalePool)
-      : new UpstreamError('gateway-unreachable', false, stalePool, unreachable);
+      ? new UpstreamError(reason, true, stalePool, { error })
+      : new UpstreamError('gateway-unreachable', false, stalePool, { unreachable, error });
     this.#reject(failure);
     this.#rest?.destroy(failure);
     // The middleware destroys its own request and response when the response that it was given closes.
@@ -227,13 +248,25 @@ export class DetachedRequest extends IncomingMessage {
   }
 }
 
+/** Of an error of OpenSSL: the alert that was received (RFC 8446 section 6.2). */
+function tlsAlertOf(error: Error | undefined): string | undefined {
+  const [, alert] = /^ERR_SSL_.*_ALERT_(\w{1,40})$/.exec(errorCode(error) ?? '') ?? [];
+  return alert?.toLowerCase().replaceAll('_', ' ');
+}
+
 /** The error for a client whose request got no usable gateway response. */
 export function proxyErrorFor(failure: UpstreamError, { settings }: Destination): ProxyError {
   const details = {
-    'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']} Nothing was sent; it is safe to send the request again.`,
+    'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']}${noteOf(failure)}. Nothing was sent; it is safe to send the request again.`,
     'gateway-timeout': `No complete response within ${settings.timeouts.request / 1000} s. ${unknownOutcomeAdvice}`,
-    'gateway-reset': `The connection ended before the response was complete. ${unknownOutcomeAdvice}`,
+    'gateway-reset': `The connection ended before the response was complete${noteOf(failure)}. ${unknownOutcomeAdvice}`,
     'gateway-reply-invalid': `The gateway's response is not valid HTTP. ${unknownOutcomeAdvice}`,
   };
   return new ProxyError(failure.reason, details[failure.reason], { cause: failure });
+}
+
+/** What the gateway's TLS or the egress proxy said. */
+function noteOf({ tlsAlert, cause }: UpstreamError): string {
+  if (tlsAlert !== undefined) return ` (TLS alert: ${tlsAlert})`;
+  return cause instanceof ConnectionError && cause.failure.startsWith('proxy-') ? ` (${cause.message})` : '';
 }

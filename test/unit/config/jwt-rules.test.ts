@@ -34,11 +34,11 @@ describe('a JWT issuer', () => {
     ['issuer: i, jwks: {}', 'jwks: must be exactly one of url and file'],
     [
       'issuer: i, jwks: { file: f }, caFile: c',
-      'idp: must not have caFile or tokenFile together with jwks.file',
+      'idp: must not have caFile, tokenFile or egressProxy together with jwks.file',
     ],
     [
       'issuer: i, jwks: { file: f }, tokenFile: t',
-      'idp: must not have caFile or tokenFile together with jwks.file',
+      'idp: must not have caFile, tokenFile or egressProxy together with jwks.file',
     ],
     ['issuer: "https://idp.example", leeway: 301s', 'leeway: must be at most 5m'],
     ['issuer: "https://idp.example", algorithms: []', 'algorithms: must not be empty'],

@@ -1,0 +1,188 @@
+import { once } from 'node:events';
+import { type ClientRequestArgs, type IncomingMessage, request as plainRequest } from 'node:http';
+import { type Agent, request as tlsRequest } from 'node:https';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { SecureContextOptions } from 'node:tls';
+import { reveal, type Secret } from '../secret.ts';
+import { readConsistent } from './consistent-read.ts';
+import { errorCode, isParserError } from './error-code.ts';
+import { ConnectionError, type EgressProxyFailure, networkFailureOf } from './network-failure.ts';
+
+/** `egressProxy` of the configuration, without the CA file. */
+export interface EgressProxySettings {
+  /** `http:` or `https:`, without a path. */
+  readonly url: string;
+  readonly username?: string | undefined;
+  readonly password?: Secret | undefined;
+  readonly passwordFile?: string | undefined;
+}
+
+/** As the constructor; no proxy without settings. */
+export function createEgressProxy(
+  settings: EgressProxySettings | undefined,
+  ca: string | undefined,
+  timeout: number,
+): EgressProxy | undefined {
+  return settings && new EgressProxy(settings, ca, timeout);
+}
+
+/** Milliseconds for which a password is used before its file is read again. */
+const passwordMaxAge = 1_000;
+
+/**
+ * A forward proxy through which all connections to a server are tunneled (CONNECT, RFC 9110 section 9.3.6). The proxy
+ * sees the name of the server and encrypted bytes: TLS with the server is verified through the tunnel. Until that is
+ * established, a connection is given to no request, so a failure before is always `not-sent`.
+ */
+export class EgressProxy {
+  readonly #settings: EgressProxySettings;
+  readonly #ca: string | undefined;
+  readonly #timeout: number;
+  #password: { readonly readAt: number; readonly text: Promise<string> } | undefined;
+
+  /**
+   * @param ca PEM of a CA to trust for an `https:` proxy instead of the public ones
+   * @param timeout milliseconds until a tunnel and TLS with the server are established
+   */
+  constructor(settings: EgressProxySettings, ca: string | undefined, timeout: number) {
+    this.#settings = settings;
+    this.#ca = ca;
+    this.#timeout = timeout;
+  }
+
+  /**
+   * Makes an agent open each of its connections through a tunnel. They fail with a {@link ConnectionError}, or with an
+   * error of TLS with the server.
+   *
+   * @param tls for an `https:` proxy
+   */
+  tunnel(agent: Agent, tls: SecureContextOptions): void {
+    const create = agent.createConnection.bind(agent);
+    agent.createConnection = (options, callback) => {
+      const secure = (socket: Socket) => create(Object.assign({}, options, { socket }));
+      void this.#handOver(this.#connect(options, secure, tls), callback);
+      return undefined;
+    };
+  }
+
+  async #handOver(
+    connecting: Promise<Duplex>,
+    callback: Parameters<Agent['createConnection']>[1],
+  ): Promise<void> {
+    const result = await connecting.then(
+      (socket) => [null, socket],
+      (error: unknown) => [error],
+    );
+    // Declared with a socket also for an error.
+    if (callback !== undefined) Reflect.apply(callback, undefined, result);
+  }
+
+  async #connect(
+    { host, port }: ClientRequestArgs,
+    secure: (tunnel: Socket) => Duplex | null | undefined,
+    tls: SecureContextOptions,
+  ): Promise<Duplex> {
+    const signal = AbortSignal.timeout(this.#timeout);
+    const name = host?.includes(':') === true ? `[${host}]` : host;
+    const socket = secure(await this.#open(`${name}:${port}`, signal, tls));
+    if (!socket) throw new TypeError('the agent made no connection');
+    try {
+      await once(socket, 'secureConnect', { signal });
+      return socket;
+    } catch (error) {
+      socket.destroy();
+      if (signal.aborted) throw new ConnectionError('timeout', 'ETIMEDOUT');
+      if (networkFailureOf(error) !== 'other') throw error;
+      // As without a tunnel: the server ended the connection during the handshake.
+      throw new ConnectionError('tls', errorCode(error) ?? 'no code');
+    }
+  }
+
+  /** @param authority host and port of the server @returns the tunnel, on which no byte was received yet */
+  async #open(authority: string, signal: AbortSignal, tls: SecureContextOptions): Promise<Socket> {
+    const { url } = this.#settings;
+    const authorization = await this.#authorization();
+    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+    const fail = (failure: EgressProxyFailure, note: string): void =>
+      reject(new ConnectionError(failure, note));
+    const request = (url.startsWith('https:') ? tlsRequest : plainRequest)(url, {
+      method: 'CONNECT',
+      path: authority,
+      agent: false,
+      signal,
+      headers: {
+        Host: authority,
+        Connection: 'keep-alive',
+        ...(authorization === undefined ? {} : { 'Proxy-Authorization': authorization }),
+      },
+      ...tls,
+      ...(this.#ca === undefined ? {} : { ca: this.#ca }),
+    });
+    request.once('connect', (response: IncomingMessage, socket: Socket, surplus: Buffer) => {
+      const failure = failureOf(response, surplus);
+      // TLS above it reports its errors.
+      socket.on('error', () => {});
+      if (failure === undefined) return resolve(socket);
+      socket.destroy();
+      fail(
+        failure,
+        surplus.length > 0 && isSuccess(response)
+          ? 'bytes behind the response'
+          : `status ${response.statusCode}`,
+      );
+    });
+    request.once('error', (error) => fail(failureOfError(error, signal), errorCode(error) ?? 'no code'));
+    request.end();
+    return promise;
+  }
+
+  /** The value of `Proxy-Authorization` (RFC 7617). */
+  async #authorization(): Promise<string | undefined> {
+    const { username, password, passwordFile } = this.#settings;
+    if (username === undefined) return undefined;
+    const text = password === undefined ? await this.#readPassword(passwordFile ?? '') : reveal(password);
+    return `Basic ${Buffer.from(`${username}:${text}`).toString('base64')}`;
+  }
+
+  async #readPassword(file: string): Promise<string> {
+    const now = performance.now();
+    if (this.#password === undefined || now - this.#password.readAt > passwordMaxAge)
+      this.#password = { readAt: now, text: readText(file) };
+    return await this.#password.text;
+  }
+}
+
+/** @throws ConnectionError, which names no file: its text may reach a client */
+async function readText(file: string): Promise<string> {
+  const { contents } = await readConsistent([file]).catch((error: unknown) => {
+    throw new ConnectionError(
+      'proxy-credentials',
+      `passwordFile cannot be read (${errorCode(error) ?? 'no code'})`,
+    );
+  });
+  if (contents[0] === undefined)
+    throw new ConnectionError('proxy-credentials', 'passwordFile does not exist');
+  return contents[0].toString('utf8').trimEnd();
+}
+
+function isSuccess({ statusCode: status = 0 }: IncomingMessage): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** Why there is no tunnel. Bytes behind the response would be read as the server's. */
+function failureOf(response: IncomingMessage, surplus: Buffer): EgressProxyFailure | undefined {
+  const { statusCode: status = 0 } = response;
+  if (isSuccess(response)) return surplus.length === 0 ? undefined : 'proxy-invalid';
+  if (status === 407) return 'proxy-credentials';
+  if (status < 300 || status > 599) return 'proxy-invalid';
+  return status < 500 ? 'proxy-denied' : 'proxy-failed';
+}
+
+function failureOfError(error: Error, signal: AbortSignal): EgressProxyFailure {
+  if (signal.aborted) return 'proxy-timeout';
+  if (isParserError(error)) return 'proxy-invalid';
+  const failure = networkFailureOf(error);
+  if (failure === 'tls') return 'proxy-tls';
+  return failure === 'timeout' ? 'proxy-timeout' : 'proxy-unreachable';
+}

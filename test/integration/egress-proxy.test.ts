@@ -1,0 +1,226 @@
+import { writeFileSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
+import { beforeEach, expect, it } from '@jest/globals';
+import { startBlackHole } from '../support/black-hole.ts';
+import type { EnvironmentInput } from '../support/config.ts';
+import { type Behavior, startEgressProxy, type TestEgressProxy } from '../support/egress-proxy.ts';
+import { always, closedUrl, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
+import type { Folder } from '../support/folder.ts';
+import { verdict } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import { describeWith } from '../support/requires.ts';
+import type { TestProxy } from '../support/service.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { until } from '../support/until.ts';
+
+const success = httpResponse('200 OK', 'status=approved', ['Content-Type: text/plain']);
+const responds = (status: string): Behavior => ({
+  responds: `HTTP/1.1 ${status}\r\nContent-Length: 3\r\n\r\nno!`,
+});
+
+describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
+  const starts = harness();
+  let folder: Folder;
+  let ca: Ca;
+  let gateway: FaultyGateway;
+
+  beforeEach(async () => {
+    folder = starts.folder();
+    ca = new Ca(folder.path, 'ca');
+    gateway = await starts.gateway([always(success)], ca.issue('gateway'));
+  });
+
+  const startEgress = async (secure = false): Promise<TestEgressProxy> =>
+    starts.closing(await startEgressProxy(secure ? ca.issue('egress-proxy') : undefined));
+
+  const startThrough = (
+    egressProxy: NonNullable<EnvironmentInput['egressProxy']>,
+    sandbox: Partial<EnvironmentInput> = {},
+  ): Promise<TestProxy> =>
+    starts.proxy({
+      gateway: gateway.url,
+      sandbox: { caFile: ca.file, timeouts: { connect: '500ms' }, egressProxy, ...sandbox },
+    });
+
+  it.each([false, true])('tunnels every request, with TLS to it: %s', async (secure) => {
+    const egress = await startEgress(secure);
+    const proxy = await startThrough({ url: egress.url, ...(secure ? { caFile: ca.file } : {}) });
+    const responses = [await proxy.balance(), await proxy.transfer(), await proxy.balance()];
+    expect(responses.map(({ status, body }) => [status, body])).toEqual(
+      Array.from({ length: 3 }, () => [200, 'status=approved']),
+    );
+    expect(gateway.requests()).toHaveLength(3);
+    // The queries share a tunnel, the payment has its own.
+    expect(egress.heads).toHaveLength(2);
+    expect(new Set(egress.heads)).toEqual(
+      new Set([
+        `CONNECT 127.0.0.1:${gateway.port} HTTP/1.1\r\nHost: 127.0.0.1:${gateway.port}\r\nConnection: keep-alive\r\n\r\n`,
+      ]),
+    );
+    expect(gateway.received()).not.toContain('roxy');
+    expect(egress.tunneled().toString('latin1')).not.toContain('invoice-7');
+    await until(() => egress.open() === 1);
+  });
+
+  it('gets one tunnel for each request if keepAlive is false', async () => {
+    const egress = await startEgress();
+    const proxy = await startThrough({ url: egress.url }, { keepAlive: false });
+    for (const _ of [1, 2, 3]) expect((await proxy.balance()).status).toBe(200);
+    expect(egress.heads).toHaveLength(3);
+    await until(() => egress.open() === 0);
+  });
+
+  it('gets a new tunnel when the pooled one is too old', async () => {
+    const egress = await startEgress();
+    const proxy = await startThrough({ url: egress.url }, { connectionMaxAge: '200ms' });
+    await proxy.balance();
+    await until(() => egress.open() === 0);
+    expect((await proxy.balance()).status).toBe(200);
+    expect(egress.heads).toHaveLength(2);
+  });
+
+  it.each<[what: string, behavior: Behavior, cause: string, text: string]>([
+    ['403', responds('403 Forbidden'), 'proxy-denied', 'denied the tunnel to the gateway (status 403)'],
+    ['404', responds('404 Not Found'), 'proxy-denied', 'denied the tunnel to the gateway (status 404)'],
+    ['302', responds('302 Found'), 'proxy-denied', 'denied the tunnel to the gateway (status 302)'],
+    [
+      '407',
+      responds('407 Proxy Authentication Required'),
+      'proxy-credentials',
+      'did not accept the credentials of Countersign (status 407)',
+    ],
+    ['502', responds('502 Bad Gateway'), 'proxy-failed', 'could not reach the gateway (status 502)'],
+    ['503', responds('503 Unavailable'), 'proxy-failed', 'could not reach the gateway (status 503)'],
+    ['silence', 'silent', 'proxy-timeout', 'made no tunnel to the gateway within the timeout'],
+    ['a reset', 'reset', 'proxy-unreachable', 'cannot be reached (ECONNRESET)'],
+    ['the end', 'end', 'proxy-unreachable', 'cannot be reached (ECONNRESET)'],
+    ['garbage', { responds: 'SSH-2.0-x\r\n\r\n' }, 'proxy-invalid', 'sent an invalid response'],
+    [
+      'half a head',
+      { responds: 'HTTP/1.1 200 OK\r\nA: ' },
+      'proxy-timeout',
+      'made no tunnel to the gateway within the timeout',
+    ],
+    [
+      'an endless head',
+      { responds: `HTTP/1.1 200 OK\r\n${'A: b\r\n'.repeat(20_000)}` },
+      'proxy-invalid',
+      'sent an invalid response',
+    ],
+    [
+      'a status of no class',
+      { responds: 'HTTP/1.1 099 x\r\n\r\n' },
+      'proxy-invalid',
+      'sent an invalid response',
+    ],
+    ['a change of protocol', { responds: 'HTTP/1.1 101 x\r\n\r\n' }, 'proxy-invalid', 'an invalid response'],
+    [
+      'a success followed by bytes at once',
+      { responds: `HTTP/1.1 200 OK\r\n\r\n${success}` },
+      'proxy-invalid',
+      'sent an invalid response (bytes behind the response)',
+    ],
+    // It says success, and then nothing.
+    ['a tunnel to itself', { responds: 'HTTP/1.1 200 OK\r\n\r\n' }, 'timeout', 'did not accept a connection'],
+  ])('whose response is %s: not sent, with that cause', async (_, behavior, cause, text) => {
+    const egress = await startEgress();
+    egress.behavior = behavior;
+    const proxy = await startThrough({ url: egress.url });
+    for (const response of [await proxy.transfer(), await proxy.balance()]) {
+      expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
+      expect(JSON.parse(response.body).detail).toContain(text);
+    }
+    expect(gateway.connections()).toBe(0);
+    const lines = await proxy.requestLines(2);
+    expect(
+      lines.map(({ unreachable, outcome, gatewayStatus }) => [unreachable, outcome, gatewayStatus]),
+    ).toEqual([
+      [cause, 'not-sent', undefined],
+      [cause, 'not-sent', undefined],
+    ]);
+    const counted = await proxy.counted('gateway_connection_failures_total', { cause });
+    // It has decided: another attempt would get the same response.
+    const attempts = cause === 'proxy-denied' || cause === 'proxy-credentials' ? 2 : 6;
+    expect([counted, egress.heads.length]).toEqual([attempts, attempts]);
+    expect(await proxy.counted('gateway_rejections_total')).toBe(0);
+    const { findings } = await proxy.instanceStatus();
+    expect(findings).toContainEqual(expect.objectContaining({ code: 'gateway-unreachable' }));
+  });
+
+  it('that refuses connections, or has no address: not sent', async () => {
+    for (const [url, text] of [
+      [closedUrl, 'ECONNREFUSED'],
+      ['http://no-such-host.invalid:3128', 'E'],
+    ] as const) {
+      const proxy = await startThrough({ url });
+      const response = await proxy.transfer();
+      expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
+      expect(JSON.parse(response.body).detail).toContain(`The egress proxy cannot be reached (${text}`);
+    }
+  });
+
+  it('that accepts no connection in time: not sent', async () => {
+    const hole = starts.closing(await startBlackHole());
+    const proxy = await startThrough({ url: `http://127.0.0.1:${hole.port}` });
+    const response = await proxy.transfer();
+    expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
+    const [line] = await proxy.requestLines();
+    expect(line).toMatchObject({ unreachable: 'proxy-timeout' });
+  });
+
+  it('whose certificate another CA signed: not sent; and so the certificate of the gateway behind it', async () => {
+    const other = new Ca(folder.path, 'other-ca');
+    const egress = await startEgress(true);
+    const distrusting = await startThrough({ url: egress.url, caFile: other.file });
+    expect(JSON.parse((await distrusting.transfer()).body).detail).toContain(
+      'The TLS handshake with the egress proxy failed (TLS)',
+    );
+    expect(egress.heads).toEqual([]);
+    const proxy = await startThrough({ url: egress.url, caFile: ca.file }, { caFile: other.file });
+    const response = await proxy.transfer();
+    expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
+    expect(JSON.parse(response.body).detail).toContain('The TLS handshake with the gateway failed (TLS)');
+    expect(gateway.requests()).toEqual([]);
+  });
+
+  it('gets credentials from a file, and those of a replaced file', async () => {
+    const egress = await startEgress();
+    const passwordFile = folder.at('password');
+    writeFileSync(passwordFile, 'first-MARK\n');
+    const proxy = await startThrough({ url: egress.url, username: 'pay', passwordFile });
+    const sent = (): string[] =>
+      egress.heads.map((head) => {
+        const [, encoded = ''] = /\r\nProxy-Authorization: Basic (\S+)\r\n/.exec(head) ?? [];
+        return Buffer.from(encoded, 'base64').toString();
+      });
+    expect((await proxy.transfer()).status).toBe(200);
+    writeFileSync(passwordFile, 'sécond-MARK');
+    await wait(1_100);
+    expect((await proxy.transfer()).status).toBe(200);
+    expect(sent()).toEqual(['pay:first-MARK', 'pay:sécond-MARK']);
+    for (const secret of ['-MARK', 'sécond-MARK', Buffer.from('pay:first-MARK').toString('base64')])
+      expect(`${proxy.seen()}${await proxy.statusPages()}`).not.toContain(secret);
+    writeFileSync(passwordFile, 'x'.repeat(100_000));
+    await wait(1_100);
+    const response = await proxy.transfer();
+    expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
+    expect(JSON.parse(response.body).detail).toContain('(passwordFile cannot be read (no code))');
+    expect(gateway.requests()).toHaveLength(2);
+  });
+
+  it('that ends a tunnel in the middle of a request: unknown for a payment', async () => {
+    const egress = await startEgress();
+    gateway = await starts.gateway(
+      [
+        async ({ request }) => {
+          await request();
+          egress.drop();
+        },
+      ],
+      ca.issue('other-gateway'),
+    );
+    const proxy = await startThrough({ url: egress.url });
+    expect(verdict(await proxy.transfer())).toBe('502 gateway-reset unknown unknown');
+    expect(gateway.requests()).toHaveLength(1);
+  });
+});
