@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto';
 import { type Agent, type AgentOptions, ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
@@ -16,8 +17,29 @@ declare module 'node:http' {
   }
 }
 
+/**
+ * For every TLS connection, in both directions: only suites with forward secrecy and authenticated encryption. Of the
+ * Diffie-Hellman ones only those on elliptic curves, because the server alone chooses the group of the others (RFC 9325
+ * sections 4.2 and 4.4). Without renegotiation, a connection keeps the peer that was verified.
+ */
+export const tlsPolicy = {
+  ciphers: [
+    'TLS_AES_256_GCM_SHA384',
+    'TLS_CHACHA20_POLY1305_SHA256',
+    'TLS_AES_128_GCM_SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+    'ECDHE-ECDSA-CHACHA20-POLY1305',
+    'ECDHE-RSA-CHACHA20-POLY1305',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+  ].join(':'),
+  minVersion: 'TLSv1.2',
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+} as const;
+
 /** For every TLS connection to a server. Nothing can disable the verification. */
-export const verifiedTls = { minVersion: 'TLSv1.2', rejectUnauthorized: true } as const;
+export const verifiedTls = { ...tlsPolicy, rejectUnauthorized: true } as const;
 
 /**
  * An agent for `http:` or `https:`, as in the URL. With `keepAlive`, it never uses a connection again that received

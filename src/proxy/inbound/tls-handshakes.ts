@@ -1,4 +1,3 @@
-import { constants } from 'node:crypto';
 import type { Server as HttpsServer } from 'node:https';
 import { Socket } from 'node:net';
 import {
@@ -8,6 +7,7 @@ import {
   type Server as TlsServer,
 } from 'node:tls';
 import type { HandshakeFailure, HandshakeFailureCause } from '../../observability/logger.ts';
+import { tlsPolicy } from '../../util/agent.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
@@ -105,13 +105,12 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
 
 /**
  * The options that `setSecureContext` accepts too. Without `clientCa` no client certificate is accepted; Node's
- * default would accept those of every public CA. Node allows renegotiation in TLS 1.2, and a socket stays `authorized`
- * by the certificate of the first handshake, whichever a client presents then.
+ * default would accept those of every public CA. With renegotiation a socket would stay `authorized` by the certificate of
+ * the first handshake, whichever a client presents then.
  */
 function contextOptions({ cert, key, clientCa, clientCrl }: ListenerTls): SecureContextOptions {
   const crl = clientCrl === undefined ? {} : { crl: clientCrl };
-  const secureOptions = constants.SSL_OP_NO_RENEGOTIATION;
-  return { cert, key, minVersion: 'TLSv1.2', secureOptions, ca: clientCa ?? [], ...crl };
+  return { ...tlsPolicy, cert, key, ca: clientCa ?? [], ...crl };
 }
 
 /** Whether each handshake of this client would take too long: its own key, which it proves to have. */

@@ -16,6 +16,8 @@ interface IssueOptions {
   readonly until?: number;
   /** Subject alternative names; 127.0.0.1 unless given. */
   readonly names?: string;
+  /** Of its key: of 2048 bits instead of P-256. */
+  readonly rsa?: boolean;
 }
 
 const day = 86_400_000;
@@ -42,11 +44,12 @@ export class Ca {
   /** A certificate for servers and clients. */
   issue(
     name: string,
-    { from = Date.now(), until = Date.now() + day, names = 'IP:127.0.0.1' }: IssueOptions = {},
+    { from = Date.now(), until = Date.now() + day, names = 'IP:127.0.0.1', rsa = false }: IssueOptions = {},
   ): Issued {
     const { certFile, keyFile } = this.#filesOf(name);
     const requestFile = join(this.#folder, `${name}.csr`);
-    openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile), '-out', requestFile);
+    const key = rsa ? ['-newkey', 'rsa:2048', '-nodes', '-keyout', keyFile] : newKey(keyFile);
+    openssl('req', '-subj', `/CN=${name}`, ...key, '-out', requestFile);
     const settings = this.#settings(names);
     const dates = ['-startdate', asn1Time(from), '-enddate', asn1Time(until)];
     const own = ['-cert', this.#own.certFile, '-keyfile', this.#own.keyFile];
