@@ -132,7 +132,7 @@ export class EgressProxy {
           : `status ${response.statusCode}`,
       );
     });
-    request.once('error', (error) => fail(failureOfError(error, signal), errorCode(error) ?? 'no code'));
+    request.once('error', (error) => fail(failureOfError(error, signal), noteOf(error, signal)));
     request.end();
     return promise;
   }
@@ -177,6 +177,10 @@ function failureOf(response: IncomingMessage, surplus: Buffer): EgressProxyFailu
   if (status === 407) return 'proxy-credentials';
   if (status < 300 || status > 599) return 'proxy-invalid';
   return status < 500 ? 'proxy-denied' : 'proxy-failed';
+}
+
+function noteOf(error: Error, signal: AbortSignal): string {
+  return signal.aborted ? 'ETIMEDOUT' : (errorCode(error) ?? 'no code');
 }
 
 function failureOfError(error: Error, signal: AbortSignal): EgressProxyFailure {
