@@ -248,10 +248,11 @@ export class DetachedRequest extends IncomingMessage {
   }
 }
 
-/** Of an error of OpenSSL: the alert that was received (RFC 8446 section 6.2). */
+/** The alert that was received (RFC 8446 section 6.2). Where a write was pending, only the text of OpenSSL has it. */
 function tlsAlertOf(error: Error | undefined): string | undefined {
-  const [, alert] = /^ERR_SSL_.*_ALERT_(\w{1,40})$/.exec(errorCode(error) ?? '') ?? [];
-  return alert?.toLowerCase().replaceAll('_', ' ');
+  const code = errorCode(error);
+  const text = code === 'EPROTO' ? error?.message.slice(0, 500) : code?.toLowerCase().replaceAll('_', ' ');
+  return /\balert ([a-z ]{1,40})(?::|$)/.exec(text ?? '')?.[1];
 }
 
 /** The error for a client whose request got no usable gateway response. */
