@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { z } from 'zod';
 import { check } from '../../src/cli/check/check.ts';
 import { runCommandHere } from '../support/cli.ts';
+import { startEgressProxy } from '../support/egress-proxy.ts';
 import {
   KeysTestEnvironment,
   newControlKey,
@@ -361,5 +362,68 @@ describe('the gateway row', () => {
     const timeouts = { connect: '200ms' };
     const row = await gatewayRow({ baseUrl, product: 'gw', timeouts });
     expect(row).toMatchObject({ code: 1, detail: `${baseUrl}: no connection within 0.2 s` });
+  });
+
+  it('names the egress proxy, and which hop failed', async () => {
+    const egress = await startEgressProxy();
+    try {
+      const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
+      const settings = { baseUrl, product: 'gw', caFile: ca.file, egressProxy: { url: egress.url } };
+      const way = `${baseUrl} through ${egress.url}`;
+      const row = await gatewayRow(settings);
+      expect(row).toMatchObject({ code: 0, result: 'ok' });
+      expect(row.detail).toContain(`${way}: TLSv1.3, certificate valid until `);
+      expect(egress.heads).toHaveLength(1);
+      egress.behavior = { responds: 'HTTP/1.1 407 x\r\n\r\n' };
+      expect((await gatewayRow(settings)).detail).toBe(
+        `${way}: no connection: egress proxy did not accept the credentials: status 407`,
+      );
+      egress.behavior = 'tunnel';
+      expect((await gatewayRow({ ...settings, caFile: otherCa.file })).detail).toBe(
+        `${way}: no connection: UNABLE_TO_VERIFY_LEAF_SIGNATURE`,
+      );
+    } finally {
+      await egress.close();
+    }
+  });
+
+  describe.each(['TLSv1.2', 'TLSv1.3'] as const)('with a client certificate and %s', (version) => {
+    const strict = createTlsServer(
+      { cert, key, ca: ca.cert, requestCert: true, minVersion: version, maxVersion: version },
+      (_, response) => response.writeHead(404).end(),
+    );
+    const lenient = createTlsServer(
+      { cert, key, requestCert: true, rejectUnauthorized: false, minVersion: version, maxVersion: version },
+      (_, response) => response.writeHead(400).end(),
+    );
+    beforeAll(async () => {
+      for (const server of [strict, lenient])
+        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    });
+    afterAll(() => [strict, lenient].forEach((server) => server.close()));
+
+    const rowWith = async (by: Ca, server: typeof strict) => {
+      const { certFile, keyFile } = by.issue(`client-${version}`);
+      const baseUrl = `https://127.0.0.1:${portOf(server)}`;
+      return gatewayRow({ baseUrl, product: 'gw', caFile: ca.file, certFile, keyFile });
+    };
+
+    it('finds one that the gateway rejects', async () => {
+      const accepted = await rowWith(ca, strict);
+      expect(accepted).toMatchObject({ code: 0, result: 'ok' });
+      expect(accepted.detail).toMatch(/; responds with the client certificate \(HTTP status 404\)$/);
+      const rejected = await rowWith(otherCa, strict);
+      expect(rejected).toMatchObject({ code: 1, result: 'failed' });
+      expect(rejected.detail).toMatch(
+        /: no connection: ECONNRESET$|after it received the client certificate$/,
+      );
+    });
+
+    it('says what a status of 400 can mean, with which nginx rejects one', async () => {
+      const row = await rowWith(otherCa, lenient);
+      expect(row.detail).toContain(
+        '(HTTP status 400, which can mean that it rejects the client certificate)',
+      );
+    });
   });
 });

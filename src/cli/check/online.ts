@@ -83,11 +83,10 @@ function cells({ check, subject, result, milliseconds, detail }: CheckResult): s
 }
 
 function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckResult> {
-  const connect = async (): Promise<string> => {
-    const through = settings.egressProxy === undefined ? '' : ` through ${settings.egressProxy.url}`;
-    return `${settings.baseUrl}${through}: ${await probeConnection(settings)}`;
-  };
-  const explain = (error: unknown) => `${settings.baseUrl}: ${messageOf(error)}`;
+  const { baseUrl, egressProxy } = settings;
+  const way = egressProxy === undefined ? baseUrl : `${baseUrl} through ${egressProxy.url}`;
+  const connect = async (): Promise<string> => `${way}: ${await probeConnection(settings)}`;
+  const explain = (error: unknown): string => `${way}: ${messageOf(error)}`;
   return runCheck({ check: 'gateway', subject: name }, connect, explain);
 }
 
