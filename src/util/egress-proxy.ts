@@ -174,7 +174,8 @@ function isSuccess({ statusCode: status = 0 }: IncomingMessage): boolean {
 function failureOf(response: IncomingMessage, surplus: Buffer): EgressProxyFailure | undefined {
   const { statusCode: status = 0 } = response;
   if (isSuccess(response)) return surplus.length === 0 ? undefined : 'proxy-invalid';
-  if (status === 407) return 'proxy-credentials';
+  // tinyproxy responds with 401 to a wrong password.
+  if (status === 407 || status === 401) return 'proxy-credentials';
   if (status < 300 || status > 599) return 'proxy-invalid';
   return status < 500 ? 'proxy-denied' : 'proxy-failed';
 }

@@ -13,7 +13,7 @@ const egressProxyFailures = [
   'proxy-unreachable',
   'proxy-timeout',
   'proxy-tls',
-  /** Status 407, or no password could be read. */
+  /** Status 407 or 401, or no password could be read. */
   'proxy-credentials',
   /** Any other status from 300 to 499. */
   'proxy-denied',
