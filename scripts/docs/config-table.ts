@@ -44,7 +44,7 @@ function rowOf(field: Schema, path: string, required: boolean): ConfigRow {
 
 function typeOf({ const: only, enum: values, type, additionalProperties }: Schema): string {
   if (only !== undefined) return String(only);
-  if (values !== undefined) return values.join(' or ');
+  if (values !== undefined) return [...new Set(values.map(String))].join(' or ');
   if (typeof additionalProperties === 'object') return 'map by name';
   // Only numbers have two types in the schema: a variable may be given instead.
   return Array.isArray(type) ? 'integer' : (typeNames[type ?? 'object'] ?? 'object');

@@ -11,6 +11,7 @@ import {
   duration,
   filePath,
   hostName,
+  minVersion,
   port,
   text,
   timeout,
@@ -31,6 +32,7 @@ const tls = z.strictObject({
     .describe(
       'PEM file of the certificate revocation lists of these CAs, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
     ),
+  minVersion,
 });
 
 const listenerTimeouts = z.strictObject({

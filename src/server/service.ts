@@ -94,7 +94,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
   const options = { ...createRuntimeOptions(config, overrides, observers, audit), tlsFailed };
   let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
-  const listener = createProxyListener(config, listenerTlsOf(first), options, () => runtime);
+  const listener = createProxyListener(config, listenerTlsOf(first, config), options, () => runtime);
   const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime };
   const admin = createAdmin(config.admin, { ...overrides, ...options, prometheus, recorder, ...state });
   const [proxyUrl, adminUrl] = await openPorts(config, listener, admin).catch(async (error: unknown) => {
@@ -118,7 +118,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       recorder.configApplied(nextDigest);
       audit?.configApplied(nextDigest);
       certificates.use(prepared);
-      updateListener(listener, options.memory, next, listenerTlsOf(prepared));
+      updateListener(listener, options.memory, next, listenerTlsOf(prepared, next));
       return fieldsForRestart(config, next);
     },
     reopenAudit: async () => audit?.reopen(),
@@ -219,7 +219,7 @@ function recordRejection({ log, metrics, audit }: RuntimeOptions): ListenerOptio
 }
 
 function useTlsMaterial(listener: Listener, runtime: Runtime, user: TlsUser, material: TlsMaterial): void {
-  if (user.role === 'listener') renewListener(listener, tlsOf(material));
+  if (user.role === 'listener') renewListener(listener, tlsOf(material, runtime.config));
   else runtime.useTls(user, material);
 }
 
@@ -239,15 +239,16 @@ function renewListener(listener: Listener, tls: ListenerTls | undefined): void {
   if (tls !== undefined) listener.reloadTls(tls);
 }
 
-function listenerTlsOf(certificates: Certificates): ListenerTls | undefined {
-  return tlsOf(materialOf(certificates, { role: 'listener' }));
+function listenerTlsOf(certificates: Certificates, config: Config): ListenerTls | undefined {
+  return tlsOf(materialOf(certificates, { role: 'listener' }), config);
 }
 
-function tlsOf({ cert, key, ca, crl }: TlsMaterial): ListenerTls | undefined {
-  if (cert === undefined || key === undefined) return undefined;
+function tlsOf({ cert, key, ca, crl }: TlsMaterial, { proxy }: Config): ListenerTls | undefined {
+  if (cert === undefined || key === undefined || proxy.tls === undefined) return undefined;
   return {
     cert,
     key,
+    minVersion: proxy.tls.minVersion,
     ...(ca === undefined ? {} : { clientCa: ca }),
     ...(crl === undefined ? {} : { clientCrl: crl }),
   };

@@ -2,6 +2,7 @@ import { constants } from 'node:crypto';
 import { type Agent, type AgentOptions, ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
 import type { EgressProxy } from './egress-proxy.ts';
 
 /** The options with which a request was made. */
@@ -34,37 +35,42 @@ export const tlsPolicy = {
     'ECDHE-ECDSA-AES128-GCM-SHA256',
     'ECDHE-RSA-AES128-GCM-SHA256',
   ].join(':'),
-  minVersion: 'TLSv1.2',
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
 } as const;
 
-/** For every TLS connection to a server. Nothing can disable the verification. */
-export const verifiedTls = { ...tlsPolicy, rejectUnauthorized: true } as const;
+export type MinVersion = 'TLSv1.2' | 'TLSv1.3';
+
+/** PEM texts; the public CAs where `ca` is absent. */
+interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'> {
+  /** Also for an `https:` egress proxy. */
+  readonly minVersion?: MinVersion | undefined;
+}
 
 /**
  * An agent for `http:` or `https:`, as in the URL. With `keepAlive`, it never uses a connection again that received
  * bytes while no request was pending.
  *
- * @param tls PEM texts; the public CAs where `ca` is absent
  * @param egressProxy opens the connections; for `https:` only
  */
 export function createAgent(
   url: string,
-  { ca, cert, key }: Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>,
+  { ca, cert, key, minVersion = 'TLSv1.2' }: AgentTls,
   options: AgentOptions,
   egressProxy?: EgressProxy,
 ): HttpAgent {
+  // Nothing can disable the verification.
+  const tls = { ...tlsPolicy, minVersion, rejectUnauthorized: true };
   const agent = url.startsWith('http:')
     ? new HttpAgent(options)
-    : new HttpsAgent({ ...options, ca, cert, key, ...verifiedTls });
-  if (egressProxy !== undefined) tunnelThrough(egressProxy, agent);
+    : new HttpsAgent({ ...options, ca, cert, key, ...tls });
+  if (egressProxy !== undefined) tunnelThrough(egressProxy, agent, tls);
   return options.keepAlive ? guardReuse(agent) : agent;
 }
 
 /** @throws TypeError for `http:`, whose requests the proxy could read */
-function tunnelThrough(egressProxy: EgressProxy, agent: HttpAgent): void {
+function tunnelThrough(egressProxy: EgressProxy, agent: HttpAgent, tls: SecureContextOptions): void {
   if (!(agent instanceof HttpsAgent)) throw new TypeError('an egress proxy requires an https: address');
-  egressProxy.tunnel(agent, verifiedTls);
+  egressProxy.tunnel(agent, tls);
 }
 
 /**

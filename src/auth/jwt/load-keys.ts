@@ -21,7 +21,7 @@ const maxKeys = 100;
 const minRsaBits = 2048;
 const discoveryPath = '/.well-known/openid-configuration';
 
-interface Server extends Pick<JwtIssuerConfig, 'caFile' | 'tokenFile' | 'egressProxy'> {
+interface Server extends Pick<JwtIssuerConfig, 'caFile' | 'tokenFile' | 'minVersion' | 'egressProxy'> {
   readonly stopped: AbortSignal | undefined;
 }
 
@@ -33,10 +33,10 @@ interface Server extends Pick<JwtIssuerConfig, 'caFile' | 'tokenFile' | 'egressP
  * @throws Error with a message for operators, which names addresses and files of the configuration only
  */
 export async function loadKeys(
-  { issuer, jwks, caFile, tokenFile, egressProxy }: JwtIssuerConfig,
+  { issuer, jwks, caFile, tokenFile, minVersion, egressProxy }: JwtIssuerConfig,
   stopped?: AbortSignal,
 ): Promise<readonly JWK[]> {
-  const server: Server = { caFile, tokenFile, egressProxy, stopped };
+  const server: Server = { caFile, tokenFile, minVersion, egressProxy, stopped };
   if (jwks === undefined) return keysIn(await fetchJson(await discoverKeys(issuer, server), server));
   return keysIn('file' in jwks ? await readJson(jwks.file) : await fetchJson(new URL(jwks.url), server));
 }
@@ -56,12 +56,15 @@ async function discoverKeys(issuer: string, server: Server): Promise<URL> {
   return url;
 }
 
-async function fetchJson(url: URL, { caFile, tokenFile, egressProxy, stopped }: Server): Promise<unknown> {
+async function fetchJson(
+  url: URL,
+  { caFile, tokenFile, minVersion, egressProxy, stopped }: Server,
+): Promise<unknown> {
   const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
   const proxyCa = egressProxy?.caFile === undefined ? undefined : await readText(egressProxy.caFile);
   const proxy = createEgressProxy(egressProxy, proxyCa, tunnelTimeout);
   const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
-  const agent = createAgent(url.href, ca, { keepAlive: false }, proxy);
+  const agent = createAgent(url.href, { ...ca, minVersion }, { keepAlive: false }, proxy);
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
   const deadline = AbortSignal.timeout(timeout);

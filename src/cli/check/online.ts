@@ -165,7 +165,7 @@ function probeLogin(): { readonly events: KeySourceObserver; readonly result: Pr
  */
 async function probeConnection(settings: EnvironmentConfig): Promise<string> {
   const { baseUrl, egressProxy, timeouts, certFile } = settings;
-  const tls = readTlsMaterial(settings);
+  const tls = { ...readTlsMaterial(settings), minVersion: settings.minVersion };
   const proxy = createEgressProxy(egressProxy, tls.proxyCa, timeouts.connect);
   const agent = createAgent(baseUrl, tls, { keepAlive: false }, proxy);
   const signal = AbortSignal.timeout(timeouts.connect);

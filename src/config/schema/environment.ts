@@ -8,6 +8,7 @@ import {
   environmentName,
   filePath,
   identifier,
+  minVersion,
   timeout,
   withoutPrototype,
 } from './values.ts';
@@ -67,6 +68,7 @@ export const environment = z
     caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),
     certFile: filePath.optional().describe('PEM file of the client certificate for the gateway.'),
     keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
+    minVersion,
     egressProxy,
     allowInsecureHttp: z.boolean().default(false).describe('Allow an http: baseUrl on a non-loopback host.'),
   })

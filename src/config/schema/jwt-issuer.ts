@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
 import { egressProxy, isFitForTunnel } from './egress-proxy.ts';
-import { dictionary, duration, filePath, text } from './values.ts';
+import { dictionary, duration, filePath, minVersion, text } from './values.ts';
 
 /** Asymmetric ones only: with an HMAC, the key that verifies a token also makes one. */
 const algorithms = [
@@ -70,6 +70,7 @@ export const jwtIssuer = z
     tokenFile: filePath
       .optional()
       .describe('File with a bearer token for that server, as the Kubernetes API requires it.'),
+    minVersion,
     egressProxy,
   })
   .refine(({ jwks, issuer }) => jwks !== undefined || secureUrl.safeParse(issuer).success, {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
 import { egressProxy, isFitForTunnel, tunnelRequiresHttps } from './egress-proxy.ts';
-import { count, duration, filePath, secret, text, timeout } from './values.ts';
+import { count, duration, filePath, minVersion, secret, text, timeout } from './values.ts';
 
 /** Vault paths are not encoded, so only characters that cannot reach another path are allowed. */
 const segments = /^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}(\/|$))[\w.-]+)*$/;
@@ -82,6 +82,7 @@ export const vault = z
     caFile: filePath.optional().describe('PEM file of the CA that signed the Vault certificate.'),
     certFile: filePath.optional().describe('PEM file of the client certificate for Vault.'),
     keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
+    minVersion,
     egressProxy,
     timeout: timeout('5s').describe('Maximum time for one request to Vault and its response.'),
     auth: z.discriminatedUnion('method', [token, appRole, kubernetes]).describe('How to log in.'),

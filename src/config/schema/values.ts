@@ -48,6 +48,12 @@ export const hostName = z
     /^(?!.{254})[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/,
     'must be a host name without scheme and port',
   );
+/** Without quotes YAML reads a number. The value is what Node calls the version. */
+export const minVersion = z
+  .literal(['1.2', '1.3', 1.2, 1.3], { error: 'must be 1.2 or 1.3' })
+  .default('1.2')
+  .transform((version) => `TLSv${version}` as const)
+  .describe('Lowest TLS version: 1.2 (with forward secrecy and AEAD suites only) or 1.3.');
 /** Relative to the directory of the configuration file. */
 export const filePath = z.string().min(1);
 export const secret = z

@@ -33,7 +33,8 @@ export interface VaultClientOptions extends BackoffOptions {
 }
 
 /** How to reach Vault: `keys.vault` of the configuration without the login. */
-type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout' | 'egressProxy'>;
+type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout' | 'egressProxy'> &
+  Partial<Pick<VaultConfig, 'minVersion'>>;
 
 /**
  * The part of Vault's HTTP API that Countersign needs. Paths come from {@link kvPaths} and have no `/v1`. A response with
@@ -63,9 +64,9 @@ export function vaultClient(
   options: VaultClientOptions,
   tls: TlsMaterial = {},
 ): VaultClient {
-  const { address, timeout, egressProxy } = config;
+  const { address, timeout, egressProxy, minVersion } = config;
   const open = (tls: TlsMaterial): Transport =>
-    transport({ address, timeout, egressProxy, tlsFailed: options.tlsFailed, ...tls });
+    transport({ address, timeout, egressProxy, minVersion, tlsFailed: options.tlsFailed, ...tls });
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);

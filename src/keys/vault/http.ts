@@ -1,7 +1,7 @@
 import type { Agent, IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { TlsMaterial } from '../../tls/material.ts';
-import { createAgent, drainAgent } from '../../util/agent.ts';
+import { createAgent, drainAgent, type MinVersion } from '../../util/agent.ts';
 import { setTimer } from '../../util/clock.ts';
 import { createEgressProxy, type EgressProxySettings } from '../../util/egress-proxy.ts';
 import {
@@ -40,6 +40,7 @@ interface TransportOptions extends TlsMaterial {
   readonly address: string;
   /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
+  readonly minVersion?: MinVersion | undefined;
   readonly egressProxy?: EgressProxySettings | undefined;
   /** TLS with Vault or the egress proxy failed: its certificate may have a new CA. */
   readonly tlsFailed?: (() => void) | undefined;

@@ -7,7 +7,7 @@ import {
   type Server as TlsServer,
 } from 'node:tls';
 import type { HandshakeFailure, HandshakeFailureCause } from '../../observability/logger.ts';
-import { tlsPolicy } from '../../util/agent.ts';
+import { type MinVersion, tlsPolicy } from '../../util/agent.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
@@ -39,20 +39,22 @@ export interface ListenerTls {
   readonly key: string;
   readonly clientCa?: string;
   readonly clientCrl?: string;
+  readonly minVersion: MinVersion;
 }
 
 export interface HandshakeOptions {
   readonly tls: ListenerTls;
   /** Milliseconds for a handshake. */
   readonly timeout: number;
-  /** Ends the connections whose clients were verified, or not requested to send a certificate, by what was replaced. */
+  /** Ends the connections that were accepted, or whose clients were verified, by what was replaced. */
   readonly verificationChanged: () => void;
 }
 
 /**
  * Accepts the TLS connections of a server. Certificates are requested only with `clientCa`: to verify those that anybody
- * makes up costs as much as a hundred requests, so with it handshakes are bounded. A handshake keeps the CA and the
- * revocations that it began with, so if these change, the connections of handshakes that began before are ended too.
+ * makes up costs as much as a hundred requests, so with it handshakes are bounded. A handshake keeps the CA, the revocations
+ * and the lowest version that it began with, so if these change, the connections of handshakes that began before are ended
+ * too.
  *
  * @returns uses other certificates for new connections
  */
@@ -71,7 +73,10 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
     current.emit('connection', tls.clientCa === undefined ? socket : new GuardedConnection(socket, queue));
   });
   return (next) => {
-    const same = tls.clientCa === next.clientCa && tls.clientCrl === next.clientCrl;
+    const same =
+      tls.clientCa === next.clientCa &&
+      tls.clientCrl === next.clientCrl &&
+      tls.minVersion === next.minVersion;
     tls = next;
     if (same) {
       current.setSecureContext(contextOptions(tls));
@@ -108,9 +113,9 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
  * default would accept those of every public CA. With renegotiation a socket would stay `authorized` by the certificate of
  * the first handshake, whichever a client presents then.
  */
-function contextOptions({ cert, key, clientCa, clientCrl }: ListenerTls): SecureContextOptions {
+function contextOptions({ cert, key, clientCa, clientCrl, minVersion }: ListenerTls): SecureContextOptions {
   const crl = clientCrl === undefined ? {} : { crl: clientCrl };
-  return { ...tlsPolicy, cert, key, ca: clientCa ?? [], ...crl };
+  return { ...tlsPolicy, minVersion, cert, key, ca: clientCa ?? [], ...crl };
 }
 
 /** Whether each handshake of this client would take too long: its own key, which it proves to have. */

@@ -27,13 +27,14 @@ export interface UpstreamClient {
   drain(): void;
 }
 
-/** @param tls its CAs are trusted instead of the public ones. Verification cannot be disabled. */
+/** @param material its CAs are trusted instead of the public ones. Verification cannot be disabled. */
 export function createUpstreamClient(
   settings: EnvironmentConfig,
-  tls: TlsMaterial,
+  material: TlsMaterial,
   inflight = new InflightRequests(),
 ): UpstreamClient {
   const { origin } = new URL(settings.baseUrl);
+  const tls = { ...material, minVersion: settings.minVersion };
   const proxy = createEgressProxy(settings.egressProxy, tls.proxyCa, settings.timeouts.connect);
   const pool = limitConnectionAge(
     createAgent(origin, tls, { keepAlive: true, maxFreeSockets: settings.maxInFlight }, proxy),

@@ -91,7 +91,8 @@ export function vaultKeys(
 
 export function vaultConfig(address: string, more: Partial<VaultConfig> = {}): VaultConfig {
   const path = 'gateway/{environment}/{login}';
-  return { address, mount: 'secret', path, timeout: 5000, auth: rootAuth, ...more };
+  const minVersion = 'TLSv1.2';
+  return { address, mount: 'secret', path, timeout: 5000, minVersion, auth: rootAuth, ...more };
 }
 
 /** A stub Vault on a manual clock, with an AppRole `countersign` that may read `gateway/*`. */
