@@ -67,7 +67,7 @@ function ofRequest({ sent, plan, upstreamRequests, response }: RequestRecord): s
   }
   const [first] = upstreamRequests;
   const reason = response?.problem?.reason ?? '';
-  const onOwnConnection = plan.operation === 'transfer' && first?.whole === true;
+  const onOwnConnection = plan.operation === 'transfer' && first?.whole === true && !first.isCut();
   if (onOwnConnection && isWholeResponse(first.fault) && /^gateway-re(set|ply-invalid)$/.test(reason)) {
     found.push(`the gateway's response was whole, and the response says ${reason}`);
   }

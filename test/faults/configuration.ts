@@ -17,6 +17,8 @@ export interface ConfigOptions {
   readonly adminPort: number;
   readonly urls: ReadonlyMap<SiteName, string>;
   readonly caFile: string | undefined;
+  /** Of the egress proxies, in turn for one environment after the other; none without them. */
+  readonly egressUrls: readonly string[];
   /** Milliseconds for a whole upstream request. */
   readonly requestTimeout: number;
   /** Milliseconds of serving after SIGTERM; omitted if this version of Countersign has no such setting. */
@@ -27,7 +29,7 @@ export interface ConfigOptions {
 
 /** The configuration of one instance, as an object to be written as YAML. */
 export function configuration(options: ConfigOptions): object {
-  const { port, adminPort, urls, caFile, requestTimeout, shutdownDelay, revision } = options;
+  const { port, adminPort, urls, caFile, egressUrls, requestTimeout, shutdownDelay, revision } = options;
   const { headers, body, connect } = timeouts;
   const drain = drainFor(requestTimeout);
   const delay = knowsShutdownDelay() ? { shutdownDelay: `${shutdownDelay}ms` } : {};
@@ -41,7 +43,7 @@ export function configuration(options: ConfigOptions): object {
     // The order id in the path of every operation, so that the first line of a request says whose it is.
     operations: { 'manager-balance': { path: '/api/v2/get-balance/manager/{login}/{endpoint}' } },
     environments: Object.fromEntries(
-      [...urls].map(([site, baseUrl]) => [
+      [...urls].map(([site, baseUrl], index) => [
         site,
         {
           baseUrl,
@@ -50,11 +52,17 @@ export function configuration(options: ConfigOptions): object {
           maxInFlight: 2_000,
           responseHeaders: [`X-Revision-${revision}`],
           ...(caFile !== undefined && baseUrl.startsWith('https:') ? { caFile } : {}),
+          ...egressOf(egressUrls[index % egressUrls.length], caFile),
         },
       ]),
     ),
     signing: { maxQueue: 2_000 },
   });
+}
+
+function egressOf(url: string | undefined, caFile: string | undefined): object {
+  if (url === undefined) return {};
+  return { egressProxy: { url, ...(url.startsWith('https:') ? { caFile } : {}) } };
 }
 
 let known: boolean | undefined;

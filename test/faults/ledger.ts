@@ -32,6 +32,8 @@ export interface UpstreamRequest {
   whole: boolean;
   /** A surplus response had been written to the connection before. */
   readonly surplus: SurplusBefore | undefined;
+  /** Whether an egress proxy cut the connection. */
+  readonly isCut: () => boolean;
 }
 
 export interface SurplusBefore {

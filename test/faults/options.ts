@@ -14,6 +14,7 @@ received, what the gateway saw and what the log says. Exit code 1 where a promis
   --concurrency N       callers at once (default 128)
   --only FAULT          only this fault, beside good responses
   --caller KIND         only this kind of caller
+  --egress              gateways with TLS behind egress proxies that go wrong too
   --no-signals          no SIGHUP, SIGTERM or SIGKILL before the end
   --no-hostile          no callers that send no valid request
   --no-broken-logs      no instances whose log cannot be written or is not read
@@ -35,6 +36,7 @@ export interface Options {
   readonly concurrency: number;
   readonly only: FaultName | undefined;
   readonly caller: CallerKind | undefined;
+  readonly egress: boolean;
   readonly signals: boolean;
   readonly hostile: boolean;
   readonly brokenLogs: boolean;
@@ -63,6 +65,7 @@ export function readOptions(args: string[]): Options | 'help' {
       only: text,
       caller: text,
       rolling: text,
+      egress: off,
       'no-signals': off,
       'no-hostile': off,
       'no-broken-logs': off,
@@ -82,6 +85,7 @@ export function readOptions(args: string[]): Options | 'help' {
     concurrency: number('concurrency', values.concurrency, 128),
     only: values.only === undefined ? undefined : oneOf('only', faultNames, values.only),
     caller: values.caller === undefined ? undefined : oneOf('caller', callerKinds, values.caller),
+    egress: values.egress,
     signals: !values['no-signals'],
     hostile: !values['no-hostile'],
     brokenLogs: !values['no-broken-logs'],

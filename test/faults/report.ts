@@ -10,6 +10,8 @@ export interface Run {
   readonly violations: readonly Violation[];
   readonly actions: ReadonlyMap<string, number>;
   readonly bounds: Bounds;
+  /** What egress proxies did, how often. */
+  readonly egress: ReadonlyMap<string, number>;
   /** Gateway connections without a readable order id. */
   readonly unreadable: number;
   readonly seconds: number;
@@ -49,7 +51,7 @@ const names = {
   process: 'processes that ended or stopped wrongly',
 } as const;
 
-function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, string | number][] {
+function rows({ ledger, actions, bounds, egress, unreadable, seconds }: Run): [string, string | number][] {
   const { requests, processes } = ledger;
   const upstream = requests.flatMap(({ upstreamRequests }) => upstreamRequests);
   const inWindow = crossedInWindow(requests, bounds);
@@ -77,6 +79,7 @@ function rows({ ledger, actions, bounds, unreadable, seconds }: Run): [string, s
     ],
     ...count('result', requests, (record) => resultOf(record, processOf(record, ledger))),
     ['crossed within the window that remains', inWindow.size],
+    ...sorted(egress).map(([name, value]): [string, number] => [`egress proxy: ${name}`, value]),
     ...sorted(actions).map(([name, value]): [string, number] => [`sent: ${name}`, value]),
     ['processes', processes.length],
   ];

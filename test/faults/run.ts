@@ -11,6 +11,8 @@ import type { Bounds } from './violation.ts';
 export interface RunOptions extends Omit<PlanOptions, 'tls'> {
   /** Callers at once. */
   readonly concurrency: number;
+  /** Whether gateways are behind egress proxies. */
+  readonly egress: boolean;
   readonly signals: boolean;
   readonly hostile: boolean;
   /** Whether there are instances whose log is broken. */
@@ -40,6 +42,7 @@ export async function runFaults(options: RunOptions): Promise<Run> {
       actions: supervisor.actions,
       bounds,
       unreadable: setting.gateway.unreadable(),
+      egress: setting.egress?.counts ?? new Map(),
       seconds: (performance.now() - startedAt) / 1000,
     };
   } finally {

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { Folder } from '../support/folder.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { timeouts } from './configuration.ts';
+import { type FaultyEgress, startFaultyEgress } from './egress.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
@@ -10,6 +11,7 @@ import { fixedPorts } from './ports.ts';
 
 export interface SettingOptions {
   readonly seed: number;
+  readonly egress?: boolean;
   /** Milliseconds. */
   readonly shutdownDelay: number;
   /** Milliseconds for a whole upstream request; short unless given. */
@@ -20,6 +22,7 @@ export interface SettingOptions {
 export interface Setting {
   readonly gateway: FaultGateway;
   readonly tls: boolean;
+  readonly egress: FaultyEgress | undefined;
   readonly requests: RequestRecord[];
   readonly processes: ProcessRecord[];
   readonly recordOf: (plan: RequestPlan) => RequestRecord;
@@ -30,6 +33,7 @@ export interface Setting {
 
 export async function startSetting({
   seed,
+  egress: isBehindProxies = false,
   shutdownDelay,
   requestTimeout = timeouts.request,
 }: SettingOptions): Promise<Setting> {
@@ -39,12 +43,15 @@ export async function startSetting({
   const requests: RequestRecord[] = [];
   const processes: ProcessRecord[] = [];
   const recordAt = (index: number): RequestRecord | undefined => requests[index];
-  const gateway = await startFaultGateway({ seed, recordOf: recordAt, ca });
+  if (isBehindProxies && ca === undefined) throw new TypeError('--egress needs the program openssl');
+  const egress = isBehindProxies && ca !== undefined ? await startFaultyEgress(seed, ca) : undefined;
+  const gateway = await startFaultGateway({ seed, recordOf: recordAt, ca, egress });
   const ports = await fixedPorts(8);
   const instances: Instance[] = [];
   return {
     gateway,
     tls: ca !== undefined,
+    egress,
     requests,
     processes,
     recordOf: (plan) => (requests[plan.index] ??= newRecord(plan)),
@@ -58,6 +65,7 @@ export async function startSetting({
         folder: folder.at(name),
         urls: gateway.urls,
         caFile: ca?.file,
+        egressUrls: egress?.urls ?? [],
         requestTimeout,
         shutdownDelay,
         recordOf: recordAt,
@@ -69,7 +77,7 @@ export async function startSetting({
     close: async () => {
       for (const instance of instances) instance.signal('SIGKILL');
       await Promise.all(instances.map(({ ended }) => ended));
-      await gateway.close();
+      await Promise.all([gateway.close(), egress?.close()]);
       folder.remove();
     },
   };

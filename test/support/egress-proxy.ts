@@ -3,19 +3,27 @@ import type { TlsOptions } from 'node:tls';
 import { startTcpServer } from './faulty-gateway.ts';
 
 /**
- * What the proxy does with a CONNECT request: makes the tunnel, responds with these bytes and keeps the connection,
- * never responds, or ends the connection.
+ * What the proxy does with a CONNECT request: makes the tunnel, or one that it cuts after so many bytes; responds with
+ * these bytes and keeps the connection; never responds; or ends the connection.
  */
-export type Behavior = 'tunnel' | 'silent' | 'reset' | 'end' | { readonly responds: string };
+export type Behavior =
+  | 'tunnel'
+  | { readonly cutsAfter: number }
+  | { readonly responds: string }
+  | 'silent'
+  | 'reset'
+  | 'end';
 
 export interface TestEgressProxy {
   readonly url: string;
   readonly port: number;
   /** For each connection from now on. */
-  behavior: Behavior;
-  /** The head of each CONNECT request so far. */
+  behavior: Behavior | (() => Behavior);
+  /** What is known of the tunnel whose other end is this connection of a server. */
+  readonly tunnelOf: (connection: Socket) => { readonly cut: boolean } | undefined;
+  /** The heads of the CONNECT requests so far, up to a thousand. */
   readonly heads: readonly string[];
-  /** All bytes from clients behind the heads. */
+  /** The bytes from clients behind the heads, up to a thousand chunks. */
   readonly tunneled: () => Buffer;
   /** Tunnels that are open now. */
   readonly open: () => number;
@@ -24,23 +32,41 @@ export interface TestEgressProxy {
   readonly close: () => Promise<void>;
 }
 
+/** Heads, and chunks of tunnels, that are recorded. */
+const recorded = 1_000;
+
 /** An HTTP proxy that knows CONNECT only. */
 export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<TestEgressProxy> {
   const heads: string[] = [];
   const chunks: Buffer[] = [];
   const tunnels = new Set<Socket>();
-  const tunnel = (client: Socket, head: string): void => {
+  /** The last tunnel between two ports. */
+  const states = new Map<string, { cut: boolean }>();
+  const tunnel = (client: Socket, head: string, cutsAfter: number): void => {
+    const state = { cut: false };
+    let bytes = 0;
+    const count = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (bytes <= cutsAfter) return;
+      state.cut = true;
+      client.destroy();
+    };
     const [, host = '', port = ''] = /^CONNECT (\S+):(\d+) HTTP\/1\.1\r\n/.exec(head) ?? [];
     const server = connect({ host, port: Number(port), noDelay: true }, () => {
       client.write('HTTP/1.1 200 Connection established\r\n\r\n');
       tunnels.add(client);
+      states.set(`${server.localPort} ${server.remotePort}`, state);
     });
     server.on('error', () => client.write('HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n'));
     client.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
+      if (chunks.length < recorded) chunks.push(chunk);
       server.write(chunk);
+      count(chunk);
     });
-    server.on('data', (chunk: Buffer) => void client.write(chunk));
+    server.on('data', (chunk: Buffer) => {
+      client.write(chunk);
+      count(chunk);
+    });
     client.once('close', () => {
       tunnels.delete(client);
       server.destroy();
@@ -53,12 +79,14 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
       head += chunk.toString('latin1');
       if (!head.includes('\r\n\r\n')) return;
       client.off('data', read);
-      heads.push(head);
-      const { behavior } = proxy;
-      if (behavior === 'tunnel') tunnel(client, head);
+      if (heads.length < recorded) heads.push(head);
+      const behavior = typeof proxy.behavior === 'function' ? proxy.behavior() : proxy.behavior;
+      if (behavior === 'tunnel') tunnel(client, head, Number.POSITIVE_INFINITY);
       else if (behavior === 'reset') client.resetAndDestroy();
       else if (behavior === 'end') client.end();
-      else if (behavior !== 'silent') client.write(behavior.responds);
+      else if (behavior === 'silent') client.pause();
+      else if ('responds' in behavior) client.write(behavior.responds);
+      else tunnel(client, head, behavior.cutsAfter);
     };
     client.on('data', read);
   };
@@ -67,6 +95,7 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
     url,
     port,
     behavior: 'tunnel',
+    tunnelOf: ({ remotePort, localPort }) => states.get(`${remotePort} ${localPort}`),
     heads,
     tunneled: () => Buffer.concat(chunks),
     open: () => tunnels.size,

@@ -60,7 +60,7 @@ function goodResponse(orderId: string, index: number): ReceivedResponse {
 }
 
 function upstreamRequest(fault: FaultName = 'good', surplus?: UpstreamRequest['surplus']): UpstreamRequest {
-  return { connection: 1, attempt: 1, fault, at: 120, whole: true, surplus };
+  return { connection: 1, attempt: 1, fault, at: 120, whole: true, isCut: () => false, surplus };
 }
 
 /** What Countersign says itself. */
