@@ -179,8 +179,29 @@ function patternsOverlap(a: string | undefined, b: string | undefined): boolean 
 
 /** What is valid, and may yet surprise: `check` prints it, and does not fail. */
 function noticeFindings(config: Config, builtIn: BuiltIn): Finding[] {
-  return [...dryRuns(config), ...transferRules(config), ...keptRules(config, builtIn)];
+  return [
+    ...dryRuns(config),
+    ...transferRules(config),
+    ...keptRules(config, builtIn),
+    ...plainPasswords(config),
+  ];
 }
+
+/** TLS with the server does not protect the password for the proxy. */
+function plainPasswords({ environments, keys, jwtIssuers }: Config): Finding[] {
+  const vault = keys.source === 'vault' ? { vault: keys.vault } : {};
+  const groups = Object.entries({ environments, keys: vault, jwtIssuers });
+  return groups.flatMap(([group, servers]) =>
+    Object.entries(servers).flatMap(([name, { egressProxy }]) =>
+      egressProxy?.username !== undefined && isPlaintextRemote(egressProxy.url)
+        ? [{ path: [group, name, 'egressProxy', 'url'], message: plainPassword }]
+        : [],
+    ),
+  );
+}
+
+const plainPassword =
+  'sends the password for the proxy unencrypted: everybody on the way can read it. Use an https: URL if the proxy has one';
 
 function dryRuns({ callers }: Config): Finding[] {
   return callers.flatMap(({ mode }, index) =>

@@ -1,14 +1,19 @@
-import { writeFileSync } from 'node:fs';
+import { createPrivateKey } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { beforeEach, expect, it } from '@jest/globals';
+import { check } from '../../src/cli/check/check.ts';
+import { auditIn } from '../support/audit.ts';
 import { startBlackHole } from '../support/black-hole.ts';
-import type { EnvironmentInput } from '../support/config.ts';
+import { runCommandHere } from '../support/cli.ts';
+import { configFor, type EnvironmentInput } from '../support/config.ts';
 import { type Behavior, startEgressProxy, type TestEgressProxy } from '../support/egress-proxy.ts';
 import { always, closedUrl, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
 import type { Folder } from '../support/folder.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { describeWith } from '../support/requires.ts';
+import { type Marks, marksIn } from '../support/secret-canaries.ts';
 import type { TestProxy } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { until } from '../support/until.ts';
@@ -17,6 +22,17 @@ const success = httpResponse('200 OK', 'status=approved', ['Content-Type: text/p
 const responds = (status: string): Behavior => ({
   responds: `HTTP/1.1 ${status}\r\nContent-Length: 3\r\n\r\nno!`,
 });
+
+/** What the finding says, by cause. */
+const summaries: Readonly<Record<string, string>> = {
+  'proxy-unreachable': 'gateway unreachable, the egress proxy cannot be reached',
+  'proxy-timeout': 'gateway unreachable, the egress proxy makes no tunnel in time',
+  'proxy-credentials': 'gateway unreachable, the egress proxy does not accept the credentials',
+  'proxy-denied': 'gateway unreachable, the egress proxy denies the tunnel',
+  'proxy-failed': 'gateway unreachable, the egress proxy cannot reach it',
+  'proxy-invalid': 'gateway unreachable, the egress proxy sends an invalid response',
+  timeout: 'gateway unreachable, no connection in time',
+};
 
 describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
   const starts = harness();
@@ -144,7 +160,13 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     expect([counted, egress.heads.length]).toEqual([attempts, attempts]);
     expect(await proxy.counted('gateway_rejections_total')).toBe(0);
     const { findings } = await proxy.instanceStatus();
-    expect(findings).toContainEqual(expect.objectContaining({ code: 'gateway-unreachable' }));
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        code: 'gateway-unreachable',
+        summary: expect.stringContaining(summaries[cause] ?? 'nothing'),
+        runbookSection: '#gateway-unreachable',
+      }),
+    );
   });
 
   it('that refuses connections, or has no address: not sent', async () => {
@@ -222,5 +244,54 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     const proxy = await startThrough({ url: egress.url });
     expect(verdict(await proxy.transfer())).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(1);
+  });
+
+  it('whatever it does: neither its credentials nor the client key nor a CONNECT line are in any output', async () => {
+    const password = 'mark+PASSWORD/egress=4711';
+    const client = ca.issue('client');
+    const { d = '' } = createPrivateKey(client.key).export({ format: 'jwk' });
+    const marks: Marks = {
+      password,
+      authorization: Buffer.from(`pay:${password}`).toString('base64'),
+      clientKeyLine: client.key.toString().split('\n')[1] ?? '',
+      clientKey: Buffer.from(d, 'base64url'),
+      connect: 'CONNECT 127.0.0.1',
+    };
+    const egress = await startEgress();
+    const { certFile, keyFile } = client;
+    const egressProxy = { url: egress.url, username: 'pay', passwordFile: folder.file('password', password) };
+    const proxy = await starts.proxy({
+      gateway: gateway.url,
+      logLevel: 'debug',
+      sandbox: { caFile: ca.file, certFile, keyFile, timeouts: { connect: '100ms' }, egressProxy },
+      config: { audit: auditIn(folder) },
+    });
+    const bodies: string[] = [];
+    const echo = (head: string): Behavior => ({ responds: `HTTP/1.1 502 ${head}` });
+    const behaviors = ['tunnel', 'silent', 'reset', 'end', responds('407 no'), echo] as const;
+    for (const behavior of behaviors) {
+      egress.behavior = behavior;
+      for (const response of [await proxy.transfer(), await proxy.balance()])
+        bodies.push(response.body + JSON.stringify(response.headers));
+    }
+    expect(egress.heads[0]).toContain(marks['authorization']);
+    const configFile = folder.file(
+      'config.yaml',
+      JSON.stringify(
+        configFor(
+          gateway.url,
+          { keys: { source: 'directory', directory: proxy.keysFolder } },
+          { caFile: ca.file, certFile, keyFile, egressProxy },
+        ),
+      ),
+    );
+    const checked = await runCommandHere(check, '--online', configFile);
+    expect(checked.out).toContain(egress.url);
+    const pages = await proxy.statusPages();
+    await proxy.metrics();
+    await proxy.stop();
+    const trail = readFileSync(folder.at('audit.jsonl'), 'utf8');
+    const output = [proxy.seen(), pages, ...bodies, checked.out, checked.err, trail].join('\n');
+    expect(marksIn(output, marks)).toEqual([]);
   });
 });

@@ -18,7 +18,7 @@ export interface TestEgressProxy {
   readonly url: string;
   readonly port: number;
   /** For each connection from now on. */
-  behavior: Behavior | (() => Behavior);
+  behavior: Behavior | ((head: string) => Behavior);
   /** What is known of the tunnel whose other end is this connection of a server. */
   readonly tunnelOf: (connection: Socket) => { readonly cut: boolean } | undefined;
   /** The heads of the CONNECT requests so far, up to a thousand. */
@@ -80,7 +80,7 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
       if (!head.includes('\r\n\r\n')) return;
       client.off('data', read);
       if (heads.length < recorded) heads.push(head);
-      const behavior = typeof proxy.behavior === 'function' ? proxy.behavior() : proxy.behavior;
+      const behavior = typeof proxy.behavior === 'function' ? proxy.behavior(head) : proxy.behavior;
       if (behavior === 'tunnel') tunnel(client, head, Number.POSITIVE_INFINITY);
       else if (behavior === 'reset') client.resetAndDestroy();
       else if (behavior === 'end') client.end();

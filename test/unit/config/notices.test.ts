@@ -62,4 +62,25 @@ describe('a notice', () => {
       '6 operations.order-status.parameters: does not replace the built-in rules for client_orderid. To take one back, name it here, with required: false',
     ]);
   });
+
+  it('says which password for an egress proxy is sent unencrypted', () => {
+    const proxy = (url: string, more = ''): string => `egressProxy: { url: "${url}"${more} }`;
+    const withPassword = ', username: u, password: p';
+    const textWith = (fields: string): string =>
+      `environments: { a: { baseUrl: "https://gateway.example", product: gw, ${fields} } }\nkeys: { source: directory, directory: keys }\n`;
+    const path = '1 environments.a.egressProxy.url: sends the password for the proxy unencrypted';
+    expect(noticesOf(textWith(proxy('http://egress.internal', withPassword)))).toEqual([
+      expect.stringContaining(path),
+    ]);
+    for (const fields of [
+      proxy('http://egress.internal'),
+      proxy('https://egress.internal', withPassword),
+      proxy('http://127.0.0.1:3128', withPassword),
+    ])
+      expect(noticesOf(textWith(fields))).toEqual([]);
+    const vault = `keys: { source: vault, vault: { address: "https://v", auth: { method: token, tokenFile: t }, ${proxy('http://e', withPassword)} } }`;
+    const issuers = `jwtIssuers: { i: { issuer: "https://i", audience: a, ${proxy('http://e', withPassword)} } }`;
+    const others = `environments: { a: { baseUrl: "https://gateway.example", product: gw } }\n${vault}\n${issuers}\n`;
+    expect(noticesOf(others)).toHaveLength(2);
+  });
 });
