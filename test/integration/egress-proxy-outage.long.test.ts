@@ -18,7 +18,7 @@ const authorizationOf = (password: string): string =>
 const starts = harness();
 const good = ({ result }: Hit): boolean => result === '200 answered';
 
-/** Fifty queries and fifty payments per second, each payment under an order ID of its own. */
+/** Fifty queries and fifty payments per second, each payment with an order ID that no other has. */
 function startLoad({ url }: CountersignProcess): Load {
   let order = 0;
   return new Load((): LoadRequest[] => {
