@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { measureEgress } from './egress.ts';
 import { measureGrowth } from './growth.ts';
 import { warmUp } from './measure.ts';
 import { hasNginx, type Proxy } from './proxies.ts';
@@ -15,11 +16,14 @@ is left out where Debian's packages nginx and libnginx-mod-http-js are not insta
 
   --quick       measures for a second at a time, in one round: to see that it works, not to know the figures
   --growth      measures instead how the cost grows with parameters, logins, connections and more
+  --egress      measures instead what a tunnel through an egress proxy costs
   --write-docs  writes the findings into docs/performance.md and docs/performance.svg
   --help        prints this`;
 
 const flag = { type: 'boolean', default: false } as const;
-const { values } = parseArgs({ options: { quick: flag, growth: flag, 'write-docs': flag, help: flag } });
+const { values } = parseArgs({
+  options: { quick: flag, growth: flag, egress: flag, 'write-docs': flag, help: flag },
+});
 const [warmUpRequests, rounds, seconds] = values.quick ? [0, 1, 1] : [100_000, 5, 5];
 const page = new URL('../../docs/performance.md', import.meta.url);
 const upstream = await startUpstream();
@@ -39,7 +43,7 @@ async function measureRounds(): Promise<Round[]> {
   }
 }
 
-function publish(part: 'ways' | 'growth', findings: string): void {
+function publish(part: 'ways' | 'growth' | 'egress', findings: string): void {
   console.log(`\n${findings}`);
   if (!values['write-docs']) return;
   const between = new RegExp(`(?<=<!-- benchmark: ${part} -->\n)[^]*?(?=<!-- /benchmark -->)`);
@@ -56,6 +60,8 @@ try {
       'growth',
       await measureGrowth(upstream.url, { seconds, sizes: values.quick ? 1 : 4, warmUpRequests }),
     );
+  } else if (values.egress) {
+    publish('egress', await measureEgress({ rounds, seconds, warmUpRequests }));
   } else {
     const measured = await measureRounds();
     publish('ways', report(measured, seconds));
