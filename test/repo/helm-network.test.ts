@@ -60,6 +60,18 @@ whenHelm('without a JWT issuer, or with its keys in a file, there is no egress t
   expect(rules(withFile, 'egress').map(portsOf)).toEqual([[53, 53], [8200], [443]]);
 });
 
+whenHelm('servers behind an egress proxy are reached through it only', () => {
+  const proxied = values('egress-proxy');
+  const egress = rules(proxied, 'egress');
+  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [3128]]);
+  expect(at(egress[2], 'to')).toEqual([{ ipBlock: { cidr: '10.0.8.4/32' } }]);
+  const direct = '{"baseUrl":"https://sandbox.gateway.test","product":"gw"}';
+  const withDirect = rules([...proxied, '--set-json', `config.environments.sandbox=${direct}`], 'egress');
+  expect(withDirect.map(portsOf)).toEqual([[53, 53], [8200], [443], [3128]]);
+  const vault = 'config.keys.vault.egressProxy={"url":"http://egress.internal:3128"}';
+  expect(rules([...proxied, '--set-json', vault], 'egress').map(portsOf)).toEqual([[53, 53], [3128]]);
+});
+
 whenHelm('egress to a JWT issuer does not reach the cloud metadata address by default', () => {
   const rule = rules(
     [...values('minimal'), '--set-json', 'networkPolicy.enabled=true', ...issuer('"leeway":"1s"')],

@@ -59,6 +59,14 @@ whenHelm.each([
     'a, b would send a bearer token without TLS: set tls.enabled and tls.secretName, or, if a service mesh encrypts the connections, config.proxy.allowPlaintext: true',
   ],
   [
+    'an egress proxy that the network policy would block',
+    [
+      'networkPolicy.enabled=true',
+      'config.environments.sandbox.egressProxy={"url":"http://egress.internal:3128"}',
+    ],
+    'config has an egressProxy, which the network policy would block: set networkPolicy.egressProxy.to to its address, such as [{ ipBlock: { cidr: 10.0.8.4/32 } }], and networkPolicy.egressProxy.ports',
+  ],
+  [
     'an audit trail without its Secret',
     ['audit.enabled=true'],
     "at '/audit/secretName': minLength: got 0, want 1",

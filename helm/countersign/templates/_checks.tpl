@@ -3,7 +3,7 @@ Rejects values that Kubernetes, Prometheus or Countersign would reject or misrea
 values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
-{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkVariables" "checkPlaintext" -}}
+{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
 {{- $problems := list -}}
 {{- range $checks -}}
 {{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
@@ -73,6 +73,16 @@ values.schema.json cannot express, or only without a helpful message.
 {{- end -}}
 {{- if and $names (not .Values.tls.enabled) (not (dig "proxy" "allowPlaintext" false $config)) -}}
 {{- list (printf "%s would send a bearer token without TLS: set tls.enabled and tls.secretName, or, if a service mesh encrypts the connections, config.proxy.allowPlaintext: true" (join ", " (uniq $names))) | toYaml -}}
+{{- end -}}
+{{- end }}
+
+{{/* An empty list of peers would allow all. */}}
+{{- define "countersign.checkEgressProxy" -}}
+{{- $proxied := hasKey (include "countersign.connectsTo" . | fromYaml) "egressProxy" -}}
+{{- with .Values.networkPolicy -}}
+{{- if and $proxied .enabled (not .egressProxy.to) -}}
+{{- list "config has an egressProxy, which the network policy would block: set networkPolicy.egressProxy.to to its address, such as [{ ipBlock: { cidr: 10.0.8.4/32 } }], and networkPolicy.egressProxy.ports" | toYaml -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

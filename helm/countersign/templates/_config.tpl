@@ -9,13 +9,22 @@
 {{- if and (eq $keys.source "vault") (eq (dig "auth" "method" "" (default dict $keys.vault)) "kubernetes") -}}true{{- end }}
 {{- end }}
 
-{{/* "true" if the keys of a JWT issuer come from a server, else empty. */}}
-{{- define "countersign.fetchesJwtKeys" -}}
-{{- $fetched := false -}}
-{{- range (include "countersign.givenConfig" . | fromYaml).jwtIssuers -}}
-{{- if not (dig "jwks" "file" "" .) -}}{{- $fetched = true -}}{{- end -}}
+{{/* YAML with each kind of server that the pod connects to: vault, jwtIssuers, gateway; egressProxy for those behind one. */}}
+{{- define "countersign.connectsTo" -}}
+{{- $config := include "countersign.givenConfig" . | fromYaml -}}
+{{- $kinds := dict -}}
+{{- range $config.environments -}}
+{{- $_ := set $kinds (ternary "egressProxy" "gateway" (hasKey . "egressProxy")) true -}}
 {{- end -}}
-{{- if $fetched -}}true{{- end }}
+{{- if eq $config.keys.source "vault" -}}
+{{- $_ := set $kinds (ternary "egressProxy" "vault" (hasKey (default dict $config.keys.vault) "egressProxy")) true -}}
+{{- end -}}
+{{- range $config.jwtIssuers -}}
+{{- if not (dig "jwks" "file" "" .) -}}
+{{- $_ := set $kinds (ternary "egressProxy" "jwtIssuers" (hasKey . "egressProxy")) true -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $kinds }}
 {{- end }}
 
 {{/* "true" if a JWT issuer uses the token or the CA of the Kubernetes API that the chart mounts, else empty. */}}
