@@ -72,7 +72,7 @@ export const errorTable = {
 
 export type Reason = keyof typeof errorTable;
 
-export interface ProxyErrorOptions {
+interface ProxyErrorOptions {
   /** For operators only, never sent to a client. Must not hold a secret or card data. */
   readonly cause?: unknown;
   /** Seconds, sent as `Retry-After`. */

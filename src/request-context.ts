@@ -5,7 +5,7 @@ import type { KeyKind } from './oauth1/methods.ts';
 import type { NetworkFailure } from './util/network-failure.ts';
 
 /** Seconds. Absent for a step that was not reached. */
-export interface UpstreamDurations {
+interface UpstreamDurations {
   key?: number;
   /** Signing, its queue and retries included. */
   sign?: number;

@@ -20,7 +20,7 @@ interface Limited {
   omitted: number;
 }
 
-export interface AuditLogOptions extends WallClock, MonotonicClock {
+interface AuditLogOptions extends WallClock, MonotonicClock {
   readonly trail: Pick<AuditTrail, 'append' | 'confirm'>;
   /** Nothing is sent before its intent is written. */
   readonly required: boolean;

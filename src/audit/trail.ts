@@ -14,14 +14,14 @@ export interface TrailObserver {
   readonly writeFailed: (cause: string) => void;
 }
 
-export interface StartFacts extends Partial<TornFields> {
+interface StartFacts extends Partial<TornFields> {
   /** Bytes between the last record and this one, of lines that no crash leaves. */
   readonly damaged?: number;
   /** The same process begins another file or uses another key. */
   readonly continued?: true;
 }
 
-export interface TrailOptions {
+interface TrailOptions {
   readonly key: AuditKey;
   readonly instance: string;
   /** The record that the first one follows. */

@@ -17,12 +17,12 @@ interface Placed {
   readonly jwt: JwtCredential;
 }
 
-export interface ValidateOptions {
+interface ValidateOptions {
   readonly lookUp: EnvLookup;
   readonly builtIn: BuiltIn;
 }
 
-export type ValidationResult =
+type ValidationResult =
   | {
       readonly config: Config;
       /** The line of a path in the file, from 1. */

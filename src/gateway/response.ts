@@ -1,7 +1,7 @@
 import type { GatewayErrorCode, GatewayResult } from '../request-context.ts';
 
 /** A decoded form-encoded response: names and values in order. */
-export type ResponseFields = readonly (readonly [name: string, value: string])[];
+type ResponseFields = readonly (readonly [name: string, value: string])[];
 
 const results: ReadonlySet<string> = new Set(['approved', 'declined', 'error', 'filtered']);
 const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;

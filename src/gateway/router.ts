@@ -5,7 +5,7 @@ import { createOperationTable, type Operation, type OperationTable } from './ope
 
 const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
 type Placeholder = (typeof placeholders)[number];
-export type PathValues = Readonly<Partial<Record<Placeholder, string>>>;
+type PathValues = Readonly<Partial<Record<Placeholder, string>>>;
 
 /** Where a request goes. Built from configuration and validated values, never from the client's request target. */
 export interface Destination {

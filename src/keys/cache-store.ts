@@ -29,11 +29,11 @@ const doubtfulTtl = 1000;
 /** Milliseconds between failing refreshes. */
 const refreshBackoff = { initial: 1000, max: 60_000 };
 
-export interface CacheStoreOptions extends BackoffOptions {
+interface CacheStoreOptions extends BackoffOptions {
   readonly events: Pick<KeySourceObserver, 'keyRingUpdated' | 'loginsNotFound'>;
 }
 
-export interface CacheHit {
+interface CacheHit {
   readonly ring: KeyRing;
   readonly fresh: boolean;
   /** Not fresh, and not backing off after a failed refresh. */
@@ -48,7 +48,7 @@ export interface CachedRing {
 }
 
 /** When a ring was and is read. Monotonic, in milliseconds. */
-export interface CacheTimes {
+interface CacheTimes {
   readonly readAt: number;
   /** Since when it is outdated, if it could not be read again. */
   readonly staleSince: number | undefined;

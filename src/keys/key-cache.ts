@@ -18,7 +18,7 @@ import type {
 import { loginRefString } from './login-ref.ts';
 import { BackgroundRefresh } from './refresh.ts';
 
-export interface KeyCacheOptions extends BackoffOptions {
+interface KeyCacheOptions extends BackoffOptions {
   readonly events: KeySourceObserver;
   /** Label of `key_fetch_duration_seconds`. */
   readonly sourceName: string;

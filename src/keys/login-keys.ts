@@ -76,7 +76,7 @@ export interface Probe {
 }
 
 /** A rejected request is sent again with another key. */
-export interface KeyTrial extends MutableUse {
+interface KeyTrial extends MutableUse {
   /** To be set once there is a response. */
   verdict: Verdict;
 }

@@ -18,7 +18,7 @@ export interface Look {
   endedAt?: number;
 }
 
-export interface LooksOptions extends MonotonicClock {
+interface LooksOptions extends MonotonicClock {
   readonly setTimer: SetTimer;
   /** Reads past the cache. */
   readonly look: (login: LoginRef) => Promise<KeyRing | undefined>;

@@ -20,7 +20,7 @@ export const endless: Readonly<Patience> = {
 /** Milliseconds that a request waits at most for what may give it a better key. */
 const maxWait = 1_000;
 
-export interface WaitingOptions extends MonotonicClock {
+interface WaitingOptions extends MonotonicClock {
   readonly setTimer: SetTimer;
 }
 

@@ -3,13 +3,13 @@ import { reveal, type Secret } from '../secret.ts';
 import { percentEncode } from './encode.ts';
 
 /** Shared secret of a login: the control key (docs/gateway-interface.md section 5.2). */
-export interface ControlKey {
+interface ControlKey {
   readonly kind: 'control_key';
   readonly secret: Secret;
 }
 
 /** RSA private key of a login (docs/gateway-interface.md section 5.3), parsed once. */
-export interface PrivateKey {
+interface PrivateKey {
   readonly kind: 'private_key';
   readonly privateKey: KeyObject;
 }

@@ -19,7 +19,7 @@ export interface Unsigned {
 }
 
 /** The results of docs/gateway-interface.md section 5.1. They hold the client's data: never log them. */
-export interface Prepared {
+interface Prepared {
   /** The body to send: the client's parameters, then the OAuth parameters, percent-encoded. */
   readonly body: string;
   readonly normalizedParameters: string;

@@ -7,7 +7,7 @@ import type { DebugFields, Logger } from './logger.ts';
 import type { MetricsObserver } from './metrics-observer.ts';
 
 /** What is known of an upstream request without a usable response. */
-export interface AttemptFailure {
+interface AttemptFailure {
   readonly reason: string;
   /** Whether a byte may have been written. */
   readonly written: boolean;

@@ -20,7 +20,7 @@ export interface Output {
   readonly writeSync: (bytes: Buffer) => number;
 }
 
-export interface LogDestinationOptions extends MonotonicClock {
+interface LogDestinationOptions extends MonotonicClock {
   readonly output: Output;
   /** Maximum number of bytes that wait to be written. */
   readonly capacity?: number;
@@ -34,7 +34,7 @@ export interface LogState {
   readonly logStalled: boolean;
 }
 
-export interface DeliveryListener {
+interface DeliveryListener {
   /** This number of lines was dropped. */
   readonly dropped?: (lines: number) => void;
   /** Lines are written again, after this number was dropped. */

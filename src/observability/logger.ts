@@ -100,7 +100,7 @@ export type DebugFields = Readonly<
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
 /** Where lines go. */
-export interface LogStream {
+interface LogStream {
   /** @param line ends with a line feed */
   readonly write: (line: string) => void;
   /** The lines so far must not wait for further ones. */

@@ -19,7 +19,7 @@ export interface GatewayResponseEvent {
 }
 
 /** One upstream request without a connection to the gateway. */
-export interface GatewayUnreachableEvent {
+interface GatewayUnreachableEvent {
   readonly environment: string;
   readonly operation: string;
   readonly cause: NetworkFailure;

@@ -19,7 +19,7 @@ interface SteadyStateOptions extends MonotonicClock {
 /** Milliseconds between lines with the same cause. */
 const repetition = { initial: 300_000, max: 300_000 };
 
-export interface OutageLogOptions extends MonotonicClock {
+interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
   readonly source: string;
   /** Default: those of the key source. */

@@ -3,14 +3,14 @@ import { ProxyError } from '../errors.ts';
 import { SlotList } from '../util/slot-list.ts';
 
 /** A client's request, from its headers to its log line. */
-export interface InflightRequest {
+interface InflightRequest {
   /** Rejects with a ProxyError if the process ends before the request is finished. */
   readonly aborted: Promise<never>;
   /** To be called once, after the log line. */
   readonly end: () => void;
 }
 
-export interface AbortableUpstreamRequest {
+interface AbortableUpstreamRequest {
   /** Settles when the upstream request has ended. */
   readonly response: Promise<unknown>;
   abort(): void;

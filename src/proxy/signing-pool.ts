@@ -3,7 +3,7 @@ import type { SigningKey } from '../oauth1/methods.ts';
 import { type Signed, sign, type Unsigned } from '../oauth1/sign.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 
-export interface SigningLimits {
+interface SigningLimits {
   /** RSA signatures made concurrently. */
   readonly concurrency: number;
   /** Queued RSA signatures. */

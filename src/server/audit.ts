@@ -27,7 +27,7 @@ interface AuditReportOptions extends MonotonicClock {
 /** Records after which the head is logged without waiting for the minute. */
 const recordsBetweenReports = 10_000;
 
-export interface AuditOptions extends AuditReportOptions, WallClock {
+interface AuditOptions extends AuditReportOptions, WallClock {
   /** SHA-256 over the bytes of the configuration file, hex. */
   readonly digest: string;
   /** Needed for a trail on standard output. */

@@ -6,7 +6,7 @@ import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
 import { datedParts, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
 
-export interface CertificateOptions {
+interface CertificateOptions {
   readonly log: Pick<Logger, 'message'>;
   readonly metrics: Pick<MetricsObserver, 'certificateLoaded' | 'certificateRemoved'>;
 }

@@ -17,7 +17,7 @@ const messages = {
   recovered: 'keys of a JWT issuer available again',
 };
 
-export interface JwtIssuersOptions extends BackoffOptions, WallClock {
+interface JwtIssuersOptions extends BackoffOptions, WallClock {
   readonly log: Pick<Logger, 'message'>;
   readonly metrics: Pick<MetricsObserver, 'jwtKeysFetched' | 'jwtKeysRemoved' | 'jwtVerified'>;
 }

@@ -19,7 +19,7 @@ import type { TlsMaterial } from '../tls/material.ts';
 import { setTimer } from '../util/clock.ts';
 import { createKeySource, type KeySourceOptions } from './key-source.ts';
 
-export interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
+interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
   readonly log: Logger;
   readonly metrics: MetricsObserver;
   /** At log level `debug` only. */

@@ -25,7 +25,7 @@ export function isPatchedNodeVersion(version: string): boolean {
 /** Maximum milliseconds from an uncaught exception to the exit of the process. */
 const exitTimeout = 2_000;
 
-export interface CrashHandlers {
+interface CrashHandlers {
   /** @param abort ends in-flight requests; called once, after an uncaught exception and before the exit */
   beforeExit(abort: () => Promise<void>): void;
 }

@@ -5,7 +5,7 @@ import type { Config } from '../config/schema.ts';
 import type { Listener } from '../proxy/inbound/listener.ts';
 import type { InflightRequests } from '../proxy/inflight-requests.ts';
 
-export interface ShutdownParts {
+interface ShutdownParts {
   readonly listener: Listener;
   readonly inflight: InflightRequests;
   readonly timeouts: Config['proxy']['timeouts'];

@@ -29,7 +29,7 @@ export interface Handled {
   readonly rejection?: VerificationFailure;
 }
 
-export type Handler = (
+type Handler = (
   route: Route,
   received: RawRequest,
   path: VerifiedRequest['path'],

@@ -14,7 +14,7 @@ export interface Order {
 }
 
 /** docs/gateway-interface.md section 4.2. `orderId` is only needed if `clientOrderId` is not unique for the merchant. */
-export interface OrderQuery {
+interface OrderQuery {
   readonly login: string;
   /** The endpoint of the path, or those of its group. */
   readonly endpoints: readonly string[];

@@ -110,7 +110,6 @@ export const scenarioSchema = z.strictObject(
 export type Scenario = z.output<typeof scenarioSchema>;
 export type Balance = z.output<typeof balance>;
 export type ScenarioOrder = z.output<typeof order>;
-export type TransferRule = z.output<typeof transferRule>;
 export type Stage = z.output<typeof stage>;
 
 function hasAny(fields: object, names: readonly string[]): boolean {

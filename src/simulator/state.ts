@@ -28,7 +28,7 @@ export interface StateOptions {
 
 /** What a reset can return to how it was at the start. */
 export const stateParts = ['journal', 'nonces', 'transfers', 'faults', 'clock', 'keys'] as const;
-export type StatePart = (typeof stateParts)[number];
+type StatePart = (typeof stateParts)[number];
 
 const capacity = { nonces: 200_000, orders: 1000, responses: 10_000, journal: 1000 };
 

@@ -3,7 +3,7 @@ import { VerificationError, type VerificationFailure } from './rejections.ts';
 import type { KeyName, SignatureMethod } from './signature.ts';
 
 /** In the order in which they are made. */
-export type StepName =
+type StepName =
   | 'form'
   | 'authorization'
   | 'oauth-parameters'

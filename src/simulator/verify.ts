@@ -55,7 +55,7 @@ export interface Verifier {
 }
 
 /** A request that passed every check. */
-export interface Verified {
+interface Verified {
   readonly login: string;
   /** Index of the key that made the signature, in the login's list of that kind. */
   readonly keyIndex: number;

@@ -11,7 +11,7 @@ export interface BackoffRange {
   readonly jitter?: number;
 }
 
-export interface Failure {
+interface Failure {
   /** When the attempt began: its wait begins then too. Monotonic, milliseconds. Default: now. */
   readonly beganAt?: number;
   /** Seconds, from `Retry-After`. */

@@ -11,7 +11,7 @@ export interface FileSet {
   readonly changedAt: Date;
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly read?: (path: string) => Promise<Buffer>;
   /** Per file. Default: 64 KiB. */
   readonly maximumBytes?: number;

@@ -8,7 +8,7 @@ import {
 import { request as tlsRequest } from 'node:https';
 import { errorCode } from './error-code.ts';
 
-export interface HttpRequest {
+interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -21,7 +21,7 @@ export interface HttpResponse {
   readonly text: string;
 }
 
-export interface HttpRequestOptions {
+interface HttpRequestOptions {
   readonly agent: Agent;
   /** Ends the request at any point, also in the middle of a slowly dripping body. */
   readonly signal: AbortSignal;

@@ -1,6 +1,6 @@
 import type { MonotonicClock } from './clock.ts';
 
-export interface TokenBucketOptions extends MonotonicClock {
+interface TokenBucketOptions extends MonotonicClock {
   /** Events at once. */
   readonly burst: number;
   /** Events per second after that. */

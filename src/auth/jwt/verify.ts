@@ -27,7 +27,7 @@ export interface JwtObserver {
 
 export type JwtResult = 'accepted' | JwtProblem;
 
-export interface JwtVerifierOptions extends WallClock {
+interface JwtVerifierOptions extends WallClock {
   readonly callers: readonly CallerConfig[];
   readonly issuers: readonly JwtIssuer[];
   readonly observer: JwtObserver;

@@ -26,7 +26,7 @@ export function hasStatusPage({ adminUrl }: Pick<RunningDemo, 'adminUrl'>): bool
 }
 
 /** What is announced besides the URLs. */
-export interface Announced {
+interface Announced {
   readonly scenarioText: string;
   readonly readyFile: string | undefined;
 }

@@ -9,7 +9,7 @@ import { redactBaseString, redactParameters } from '../../redact-card-data.ts';
 /** Characters shown before and after the first difference. */
 const context = 24;
 
-export interface Explanation {
+interface Explanation {
   readonly destination: Destination;
   readonly login: string;
   readonly unsigned: Unsigned;

@@ -14,7 +14,7 @@ import { errorCode } from '../../util/error-code.ts';
 import { describeListenError, formatProblems, messageOf } from './cli-error.ts';
 import { exitCode, type Io } from './io.ts';
 
-export interface ServiceSource {
+interface ServiceSource {
   /** Name of the configuration in messages. */
   readonly file: string;
   /** Loads the configuration, at the start and at each SIGHUP. */

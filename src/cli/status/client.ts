@@ -16,7 +16,7 @@ export interface StatusServer {
   readonly ca: string | undefined;
 }
 
-export interface StatusClientOptions {
+interface StatusClientOptions {
   /** Milliseconds for the request and its whole response. */
   readonly timeout: number;
   /** Ends the request. */

@@ -25,7 +25,7 @@ const states: Readonly<Record<KeyState, string>> = {
   unusable: 'UNUSABLE',
 };
 
-export interface RenderOptions {
+interface RenderOptions {
   /** Address of the instance. */
   readonly origin: string;
   /** How many lines of failed requests are shown. */

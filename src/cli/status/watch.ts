@@ -31,7 +31,7 @@ export interface Reading {
   readonly exit: number;
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   /** Milliseconds between two readings. */
   readonly interval: number;
   /** Ends the loop, also within a reading. */

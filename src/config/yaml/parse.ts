@@ -46,7 +46,7 @@ const messages: Readonly<Partial<Record<ErrorCode, string>>> = {
   TAG_RESOLVE_FAILED: 'has a tag (!name): remove it, or put the value in quotes',
 };
 
-export interface ReadDocument {
+interface ReadDocument {
   /** Plain data, with variables replaced if there is a look-up; absent if the YAML cannot be processed further. */
   readonly content?: { readonly value: unknown };
   readonly problems: readonly Problem[];

@@ -105,6 +105,6 @@ function sentence(text: string): string {
   return `${capitalized(text).replace(/\.$/, '')}.`;
 }
 
-export function capitalized(text: string): string {
+function capitalized(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }

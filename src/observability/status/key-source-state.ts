@@ -5,7 +5,7 @@ import type { WallClock } from '../../util/clock.ts';
 export const keySourceStates = ['up', 'denied', 'down'] as const;
 
 /** Times in milliseconds since 1970. */
-export interface KeySourceState {
+interface KeySourceState {
   /** `undefined` before the first read. */
   readonly state: (typeof keySourceStates)[number] | undefined;
   readonly since: number | undefined;

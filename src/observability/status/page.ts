@@ -71,7 +71,7 @@ type Certificate = Status['certificates'][number];
 
 type Caller = Status['callers'][number];
 
-export interface PageOptions {
+interface PageOptions {
   /** Whether the page updates itself every 5 seconds; it does unless given. */
   readonly refresh?: boolean;
 }

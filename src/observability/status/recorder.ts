@@ -31,7 +31,7 @@ interface VerdictCounts {
 /** The configured names; see labels.ts. */
 export type StatusNames = Readonly<Record<'environments', object>> & Pick<LabelDomain, 'callers'>;
 
-export interface EnvironmentRecord extends WindowSummary {
+interface EnvironmentRecord extends WindowSummary {
   /** Seconds that the clock of the gateway is ahead. */
   readonly clockSkew: number | undefined;
   /** Logins by what the gateway said to the last request of each in the last minute. */
@@ -47,15 +47,15 @@ interface Caller {
 }
 
 /** Since the start. */
-export type CallerRecord = Readonly<Caller>;
+type CallerRecord = Readonly<Caller>;
 
-export interface CertificateRecord extends Validity {
+interface CertificateRecord extends Validity {
   readonly name: string;
   readonly environment: string | undefined;
 }
 
 /** The configuration in effect. `loadedAt`: milliseconds since 1970. */
-export interface ConfigRecord {
+interface ConfigRecord {
   readonly digest: string;
   readonly loadedAt: number;
   readonly reloadFailed: boolean;
@@ -96,7 +96,7 @@ export interface StatusRecorder
   readonly config: () => ConfigRecord;
 }
 
-export interface StatusRecorderOptions extends WallClock, MonotonicClock {
+interface StatusRecorderOptions extends WallClock, MonotonicClock {
   readonly names: StatusNames;
   /** Of the configuration file. */
   readonly digest: string;

@@ -6,7 +6,7 @@ import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { MemoryReservation } from '../memory-budget.ts';
 import { expectsContinue } from './validate-head.ts';
 
-export interface BodyLimits {
+interface BodyLimits {
   readonly maxBodyBytes: number;
   readonly maxParameters: number;
   /** Milliseconds from the start of reading the body to its last byte. */

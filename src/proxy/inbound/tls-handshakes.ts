@@ -42,7 +42,7 @@ export interface ListenerTls {
   readonly minVersion: MinVersion;
 }
 
-export interface HandshakeOptions {
+interface HandshakeOptions {
   readonly tls: ListenerTls;
   /** Milliseconds for a handshake. */
   readonly timeout: number;

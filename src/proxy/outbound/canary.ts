@@ -15,7 +15,7 @@ import { unlimitedMemory } from '../memory-budget.ts';
 import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 
-export interface CanaryOptions extends Pick<SigningOptions, 'monotonic' | 'nonce'> {
+interface CanaryOptions extends Pick<SigningOptions, 'monotonic' | 'nonce'> {
   readonly keySelector: KeySelector;
   readonly metrics: Pick<MetricsObserver, 'canarySent'>;
   /** Absent without an audit trail. */

@@ -39,7 +39,7 @@ export const keysBody = z
 type KeysBody = z.output<typeof keysBody>;
 
 /** What is shown of a login's keys: how many control keys, and the fingerprints of public keys. */
-export interface ShownKeys {
+interface ShownKeys {
   readonly controlKeys: number;
   /** SHA-256 of the public keys (SPKI, DER), in hexadecimal. */
   readonly publicKeys: readonly string[];
