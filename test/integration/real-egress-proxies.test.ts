@@ -1,7 +1,5 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync } from 'node:fs';
-import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { EnvironmentInput } from '../support/config.ts';
 import { always, closedPort, freePort, httpResponse } from '../support/faulty-gateway.ts';
@@ -9,9 +7,9 @@ import { findProgram } from '../support/find-program.ts';
 import type { Folder } from '../support/folder.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
+import { startListening } from '../support/listening-program.ts';
 import { describeWith } from '../support/requires.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { until } from '../support/until.ts';
 
 const success = httpResponse('200 OK', 'status=approved', ['Content-Type: text/plain']);
 const credentials = { username: 'countersign', password: 'squid-and-tinyproxy' };
@@ -71,9 +69,7 @@ describeWith('openssl').each(['squid', 'tinyproxy'] as const)('%s as the egress 
     gateway = await starts.gateway([always(success)], ca.issue('gateway'));
     const port = await freePort();
     url = `http://127.0.0.1:${port}`;
-    const child = spawn(program, proxies[name](port, gateway.port, folder), { stdio: 'ignore' });
-    starts.atEnd(() => ended(child));
-    await until(() => accepts(port));
+    starts.atEnd(await startListening(program, proxies[name](port, gateway.port, folder), port));
   });
 
   const start = (egressProxy: NonNullable<EnvironmentInput['egressProxy']>, baseUrl = gateway.url) =>
@@ -104,19 +100,3 @@ describeWith('openssl').each(['squid', 'tinyproxy'] as const)('%s as the egress 
     expect(gateway.requests()).toHaveLength(before);
   });
 });
-
-async function ended(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
-}
