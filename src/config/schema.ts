@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { logLevels } from '../util/log-level.ts';
 import { audit } from './schema/audit.ts';
 import { caller, type revokedCertificate, revokedCertificates, tokenSha256 } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
@@ -115,9 +116,6 @@ const signing = z.strictObject({
     .prefault(200)
     .describe('Maximum number of queued RSA signatures; excess requests get 503 `overloaded`.'),
 });
-
-/** From the most lines to none. */
-export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 /** The configuration file. Parsing returns {@link Config}; rules across fields are in config/rules/. */
 export const configSchema = z.strictObject(

@@ -1,6 +1,7 @@
 import { errorTable } from '../errors.ts';
 import type { RequestContext, RequestIdentity } from '../request-context.ts';
 import type { MonotonicClock } from '../util/clock.ts';
+import { type LogLevel, logLevels } from '../util/log-level.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
 
 /** A frame as V8 prints it: function, then file, line and column. */
@@ -18,9 +19,6 @@ interface SamplingOptions extends MonotonicClock {
 }
 
 type LineLevel = 'info' | 'warn' | 'error';
-
-const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
-export type LogLevel = (typeof logLevels)[number];
 
 /**
  * What a client sent instead of the end of a TLS handshake: plain HTTP, only versions before TLS 1.2, an alert (RFC 8446

@@ -1,7 +1,8 @@
 import { constants, fstatSync, openSync, write, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { LogDestination, type Output, type WriteError } from '../observability/log-destination.ts';
-import { createLogger, type Logger, type LogLevel } from '../observability/logger.ts';
+import { createLogger, type Logger } from '../observability/logger.ts';
+import type { LogLevel } from '../util/log-level.ts';
 import { system } from './system.ts';
 
 /** Milliseconds to write the last lines at exit. */

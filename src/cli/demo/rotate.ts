@@ -10,7 +10,7 @@ import { sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, failCommand } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { type OptionValues, optionsHelp, parseOptions, wholeNumberIn } from '../shared/parse-options.ts';
 import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
@@ -187,12 +187,13 @@ function settingsFrom(values: OptionValues<typeof options>): Settings {
   if (kind !== 'private_key' && kind !== 'control_key') {
     throw new CliError('--kind must be private_key or control_key', exitCode.usage);
   }
-  if (!/^\d{1,4}$/.test(after) || Number(after) > 3600) {
+  const seconds = wholeNumberIn(after, 0, 3600);
+  if (seconds === undefined) {
     throw new CliError('--after must be a whole number of seconds from 0 to 3600', exitCode.usage);
   }
   const demo = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
   if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
-  return { demo, kind, login, after: Number(after) * 1000 };
+  return { demo, kind, login, after: seconds * 1000 };
 }
 
 /** @throws CliError for a login that the scenario does not have, or without a query that needs the key */

@@ -18,7 +18,7 @@ import { generateDemoKeys } from '../demo/keys.ts';
 import { findRunningDemo, readReadyFile, settingsOf } from '../demo/running.ts';
 import { messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { optionsHelp, parseOptions, wholeNumberIn } from '../shared/parse-options.ts';
 import { configFileOf } from '../shared/settings.ts';
 import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { withConfig } from '../shared/with-config.ts';
@@ -83,13 +83,19 @@ interface ExplainRequest {
   readonly showValues: boolean;
 }
 
+/** Seconds since 1970, of twelve digits. */
+const maxTimestamp = 999_999_999_999;
+
 /** @returns the exit code: 1 if the base string differs, or the proxy would reject the request */
 export async function explain(argv: readonly string[], io: Io): Promise<number> {
   const parsed = parseOptions('explain', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   const { values } = parsed;
   const { target, timestamp } = values;
-  if (target === undefined || (timestamp !== undefined && !/^[1-9]\d{0,11}$/.test(timestamp))) {
+  if (
+    target === undefined ||
+    (timestamp !== undefined && wholeNumberIn(timestamp, 1, maxTimestamp) === undefined)
+  ) {
     io.err(
       'countersign explain: --target PATH is required, and --timestamp must be Unix seconds\nSee: countersign explain --help',
     );

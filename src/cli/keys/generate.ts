@@ -2,7 +2,7 @@ import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { optionsHelp, parseOptions, wholeNumberIn } from '../shared/parse-options.ts';
 import { addKey, addOptions } from './add.ts';
 import { commonOptions } from './options.ts';
 
@@ -29,10 +29,8 @@ export async function generateKey(argv: readonly string[], io: Io): Promise<numb
 }
 
 function bitsOf(text: string): number {
-  const bits = /^\d{4}$/.test(text) ? Number(text) : 0;
-  if (bits < 2048 || bits > 8192) {
-    throw new CliError('--bits must be between 2048 and 8192', exitCode.usage);
-  }
+  const bits = wholeNumberIn(text, 2048, 8192);
+  if (bits === undefined) throw new CliError('--bits must be between 2048 and 8192', exitCode.usage);
   return bits;
 }
 

@@ -17,7 +17,7 @@ import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { optionsHelp, parseOptions, wholeNumberIn } from '../shared/parse-options.ts';
 import {
   type CommonValues,
   commonOptions,
@@ -103,10 +103,9 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
 
 /** Milliseconds. */
 function intervalOf(text: string): number {
-  if (!/^\d{1,2}$/.test(text) || Number(text) > 60) {
-    throw new CliError('--interval must be between 0 and 60', exitCode.usage);
-  }
-  return Number(text) * 1000;
+  const seconds = wholeNumberIn(text, 0, 60);
+  if (seconds === undefined) throw new CliError('--interval must be between 0 and 60', exitCode.usage);
+  return seconds * 1000;
 }
 
 async function readVersions(

@@ -5,6 +5,7 @@ import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History } from '../../keys/vault/kv2.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
+import { wholeNumberIn } from '../shared/parse-options.ts';
 import type { CommonValues } from './options.ts';
 
 export const writeOptions = {
@@ -47,8 +48,9 @@ export async function expectedVersion(
 /** @throws CliError unless the text is a whole number above zero */
 export function wholeNumber(text: string | undefined, option: string): number | undefined {
   if (text === undefined) return undefined;
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new CliError(`${option} must be a whole number`, exitCode.usage);
-  return Number(text);
+  const number = wholeNumberIn(text, 1, 999_999_999);
+  if (number === undefined) throw new CliError(`${option} must be a whole number`, exitCode.usage);
+  return number;
 }
 
 /** Runs the write of a command. @throws CliError that states whether something was written */

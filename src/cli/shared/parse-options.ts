@@ -90,8 +90,14 @@ function describeParseError(error: unknown, known: readonly string[]): string {
   )}`;
 }
 
+/** The whole number in decimal digits that a text is; `undefined` if it is none, or not from `min` to `max`. */
+export function wholeNumberIn(text: string, min: number, max: number): number | undefined {
+  const number = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
+  return number >= min && number <= max ? number : undefined;
+}
+
 export function parsePort(text: string): number | undefined {
-  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined;
+  return wholeNumberIn(text, 0, 65_535);
 }
 
 /** @throws Error that names the option */

@@ -1,5 +1,6 @@
 import { fromEnvironment } from '../../config/load.ts';
-import { type Config, logLevels } from '../../config/schema.ts';
+import type { Config } from '../../config/schema.ts';
+import { logLevels } from '../../util/log-level.ts';
 import { CliError } from './cli-error.ts';
 import { exitCode } from './io.ts';
 import { type OptionTable, parsePort, portRule } from './parse-options.ts';

@@ -6,6 +6,7 @@ import { findRunningDemo, readReadyFile } from '../demo/running.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
 import type { OptionValues } from '../shared/parse-options.ts';
+import { wholeNumberIn } from '../shared/parse-options.ts';
 import type { StatusServer } from './client.ts';
 
 const tokenOptions = {
@@ -126,8 +127,8 @@ function severitiesFrom(text: string | undefined): readonly Severity[] {
 }
 
 function wholeNumber(option: string, text: string, min: number, max: number): number {
-  const number = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
-  if (number >= min && number <= max) return number;
+  const number = wholeNumberIn(text, min, max);
+  if (number !== undefined) return number;
   throw new CliError(`${option} must be a whole number from ${min} to ${max}`, exitCode.usage);
 }
 

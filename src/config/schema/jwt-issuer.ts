@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
 import { egressProxy, isFitForTunnel } from './egress-proxy.ts';
-import { dictionary, duration, filePath, minVersion, text } from './values.ts';
+import { dictionary, duration, environmentName, filePath, minVersion, text } from './values.ts';
 
 /** Asymmetric ones only: with an HMAC, the key that verifies a token also makes one. */
 const algorithms = [
@@ -19,10 +19,8 @@ const algorithms = [
 
 const maxLeeway = 300_000;
 
-const issuerNamePattern = /^[a-z][a-z0-9-]{0,31}$/;
-export const issuerName = z
-  .string()
-  .regex(issuerNamePattern, 'must have a name of 1 to 32 of a-z 0-9 -, starting with a letter');
+/** As that of an environment. */
+export const issuerName = environmentName;
 
 const secureUrl = httpUrl.refine(
   (value) => !isPlaintextRemote(value),
