@@ -152,15 +152,20 @@ function sameStore(a: KeysConfig, b: KeysConfig): boolean {
   return b.source === 'vault' && isDeepStrictEqual(placeOf(a.vault), placeOf(b.vault));
 }
 
-/** A Vault token is a `Secret`, which a comparison by fields cannot see into. */
+/** A comparison by fields cannot see into a `Secret`. */
 function sameSource(a: KeysConfig, b: KeysConfig): boolean {
-  const [token, other] = [tokenOf(a), tokenOf(b)];
-  const sameFields = isDeepStrictEqual({ ...a, cache: b.cache }, b);
-  return sameFields && (token === undefined || other === undefined || sameSecret(token, other));
+  const others = secretsIn(b);
+  const isSame = (secret: Secret | undefined, index: number): boolean => {
+    const other = others[index];
+    return secret === undefined || other === undefined || sameSecret(secret, other);
+  };
+  return isDeepStrictEqual({ ...a, cache: b.cache }, b) && secretsIn(a).every(isSame);
 }
 
-function tokenOf(keys: KeysConfig): Secret | undefined {
-  return keys.source === 'vault' && keys.vault.auth.method === 'token' ? keys.vault.auth.token : undefined;
+function secretsIn(keys: KeysConfig): (Secret | undefined)[] {
+  if (keys.source === 'directory') return [];
+  const { auth, egressProxy } = keys.vault;
+  return [auth.method === 'token' ? auth.token : undefined, egressProxy?.password];
 }
 
 const denialMessages = {

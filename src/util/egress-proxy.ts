@@ -132,7 +132,7 @@ export class EgressProxy {
           : `status ${response.statusCode}`,
       );
     });
-    request.once('error', (error) => fail(failureOfError(error, signal), noteOf(error, signal)));
+    request.on('error', (error) => fail(failureOfError(error, signal), noteOf(error, signal)));
     request.end();
     return promise;
   }

@@ -1,15 +1,18 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { loadKeys } from '../../src/auth/jwt/load-keys.ts';
 import { jwtIssuer } from '../../src/config/schema/jwt-issuer.ts';
+import type { ConfigInput } from '../support/config.ts';
 import { startEgressProxy, type TestEgressProxy } from '../support/egress-proxy.ts';
 import { Folder } from '../support/folder.ts';
 import { issuerKey, type OidcServer, startOidcServer } from '../support/oidc-server.ts';
 import { describeWith } from '../support/requires.ts';
+import { startProxy } from '../support/service.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { acme, controlKeys, rootAuth, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 
 describeWith('openssl')('through an egress proxy with TLS (needs the program openssl)', () => {
   let folder: Folder;
@@ -86,6 +89,40 @@ describeWith('openssl')('through an egress proxy with TLS (needs the program ope
       }
     } finally {
       await issuer.close();
+    }
+  });
+
+  it('another password of the egress proxy is used after a reload', async () => {
+    const vault = new StubVault({ tls: ca.issue('vault') });
+    const address = await vault.listen();
+    const admin = new VaultAdmin(address, rootToken, () => ca.cert);
+    await admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    const keysWith = (password: string): Partial<ConfigInput> => ({
+      keys: {
+        source: 'vault',
+        vault: {
+          address,
+          caFile: ca.file,
+          auth: { method: 'token', token: rootToken },
+          egressProxy: { url: egress.url, caFile: ca.file, username: 'pay', password },
+        },
+      },
+    });
+    const proxy = await startProxy({ config: keysWith('first') });
+    const passwords = (): string[] =>
+      egress.heads.map((head) =>
+        Buffer.from(/Basic (\S+)/.exec(head)?.[1] ?? '', 'base64')
+          .toString()
+          .replace('pay:', ''),
+      );
+    try {
+      await proxy.balance();
+      expect(new Set(passwords())).toEqual(new Set(['first']));
+      await proxy.reload(keysWith('second'));
+      await until(() => passwords().includes('second'));
+    } finally {
+      await proxy.stop();
+      await vault.close();
     }
   });
 });

@@ -1,4 +1,3 @@
-import type { KeyState } from '../../keys/key-state.ts';
 import {
   counted,
   latency,
@@ -16,14 +15,6 @@ import { printable, table } from '../shared/io.ts';
 
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;
-
-const states: Readonly<Record<KeyState, string>> = {
-  'in-use': 'in use',
-  waiting: 'waiting',
-  rejected: 'rejected',
-  replaced: 'replaced',
-  unusable: 'UNUSABLE',
-};
 
 interface RenderOptions {
   /** Address of the instance. */
@@ -221,7 +212,7 @@ function keyRows(key: KeyStatus, now: string): string[][] {
       isFirst ? `${key.environment}/${key.login}` : '',
       isFirst ? key.kind : '',
       String(version),
-      states[state],
+      state === 'unusable' ? 'UNUSABLE' : state.replace('-', ' '),
       createdAt === null ? '-' : since(now, createdAt),
       fingerprint?.slice(0, fingerprintLength) ?? '-',
       notes.join('; '),
