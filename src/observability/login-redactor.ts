@@ -1,10 +1,15 @@
+import { KeyObject } from 'node:crypto';
 import { holdsCardNumber } from '../redact-card-data.ts';
+import { Secret } from '../secret.ts';
 
 /** Written in place of a login that looks like a card number. */
 export const redactedLogin = '[redacted: looks like a card number]';
 
 /** Made by Countersign, or checked when it came in: random and hashed digits may look like a card number by chance. */
 const ownFields: ReadonlySet<string> = new Set(['id', 'requestId', 'traceId', 'mac', 'fingerprint']);
+
+/** What is neither data nor in {@link isLeftAlone} is replaced by this. */
+const redactedObject = '[redacted]';
 
 /** Its context is made of texts that were redacted when it was made; see proxy/handler.ts. */
 const redactedBefore = 'requestFinished';
@@ -66,12 +71,17 @@ export class LoginRedactor {
   }
 }
 
-/** Instances of classes, such as keys, are left alone: they do not show what they hold. */
 function redactValue(value: unknown, redact: Redact): unknown {
   if (typeof value === 'string') return redact(value);
   if (Array.isArray(value)) return value.map((item) => redactValue(item, redact));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.getPrototypeOf(value) === Object.prototype ? redactFields(value, redact) : value;
+  if (typeof value !== 'object' || value === null || isLeftAlone(value)) return value;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null ? redactFields(value, redact) : redactedObject;
+}
+
+/** They do not show what they hold, except an error: the log writes no more than its name and stack frames. */
+function isLeftAlone(value: object): boolean {
+  return [Date, KeyObject, Secret, Error].some((type) => value instanceof type);
 }
 
 /** A copy only if something was redacted, which is rare. */

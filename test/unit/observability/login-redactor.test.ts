@@ -1,3 +1,5 @@
+import { createSecretKey } from 'node:crypto';
+import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { createLogger } from '../../../src/observability/logger.ts';
@@ -5,6 +7,7 @@ import { LoginRedactor, redactedLogin } from '../../../src/observability/login-r
 import type { MetricsObserver } from '../../../src/observability/metrics-observer.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { holdsCardNumber } from '../../../src/redact-card-data.ts';
+import { Secret } from '../../../src/secret.ts';
 
 // Test numbers that card schemes and acquirers publish.
 const cards = [
@@ -151,6 +154,36 @@ describe('observers', () => {
     expect(other).toEqual(seen);
     expect(login.login).toBe('4111111111111111');
   });
+
+  it.each([
+    ['a map', new Map([[login.login, 1]])],
+    ['a set', new Set([login.login])],
+    [
+      'an instance of a class',
+      new (class {
+        login = login.login;
+      })(),
+    ],
+    ['an object without a prototype', Object.assign(Object.create(null), login)],
+  ])('get no login that looks like a card number in %s', (_kind, value) => {
+    const seen: unknown[] = [];
+    const events = new LoginRedactor([]).redacting({
+      loginSeen: (one: unknown) => void seen.push(one, { one }),
+    });
+    events.loginSeen(value);
+    events.loginSeen([{ value }]);
+    expect(inspect(seen, { depth: null })).not.toMatch(/4111/);
+    expect(seen).toHaveLength(4);
+  });
+
+  it.each([new Date(0), createSecretKey(Buffer.from('a')), new Secret('a'), new Error('a')])(
+    'get keys, secrets, times and errors as they are: %p',
+    (value) => {
+      const seen: unknown[] = [];
+      new LoginRedactor([]).redacting({ seen: (one: unknown) => void seen.push(one) }).seen(value);
+      expect(seen[0]).toBe(value);
+    },
+  );
 
   it('get digits that Countersign made as they are', () => {
     const heads: unknown[] = [];
