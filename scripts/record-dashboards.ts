@@ -30,6 +30,14 @@ const story: readonly Event[] = [
     apply: (cluster) => cluster.putKey('acme', 'rsa-4096'),
   },
   {
+    at: 90,
+    what: 'clients with TLS 1.2 read the admin port, one of them without an accepted cipher suite',
+    apply: async ({ handshake }) => {
+      for (const ciphers of ['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-ECDSA-AES128-SHA'])
+        await handshake({ maxVersion: 'TLSv1.2', ciphers });
+    },
+  },
+  {
     at: 150,
     what: 'the gateway accepts the new key and rejects the old one',
     apply: (cluster) => cluster.gatewayAccepts('acme', 'rsa-4096'),

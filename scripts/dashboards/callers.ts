@@ -152,9 +152,48 @@ const tokens: Section = {
   ],
 };
 
+const inAnyEnvironment = `${inRelease}, environment=~"$environment|none"`;
+
+const tls: Section = {
+  title: 'TLS',
+  panels: [
+    {
+      title: 'TLS connections',
+      description:
+        'TLS connections since the start by our end (role), negotiated version and cipher suite, also those with servers. minVersion 1.3 would reject those with TLS 1.2: the log names their clients. Empty without TLS.',
+      kind: 'stat',
+      unit: 'short',
+      queries: [
+        {
+          // A rate would not show the first connection of a combination, which may be the only one for days.
+          expr: aggregate(
+            'sum',
+            'role, environment, version, cipher',
+            `max_over_time(countersign_tls_connections_total{${inAnyEnvironment}}[$__range])`,
+          ),
+          legend: '{{role}} {{environment}} {{version}} {{cipher}}',
+        },
+      ],
+    },
+    {
+      title: 'Failed TLS handshakes',
+      description:
+        'TLS handshakes per second that failed because of the version, the cipher suites, a certificate, or another mistake of the peer. The log names the peer and the cause.',
+      kind: 'timeseries',
+      unit: 'ops',
+      queries: [
+        {
+          expr: perSecond('tls_handshake_failures_total', inAnyEnvironment, 'problem'),
+          legend: '{{problem}}',
+        },
+      ],
+    },
+  ],
+};
+
 export const callers: DashboardModel = {
   uid: 'countersign-callers',
   title: 'Countersign: callers',
-  description: 'Requests, errors and authorization decisions by caller.',
-  sections: [traffic, authorization, tokens],
+  description: 'Requests, errors and authorization decisions by caller; TLS of all peers.',
+  sections: [traffic, authorization, tokens, tls],
 };

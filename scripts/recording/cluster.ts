@@ -1,5 +1,6 @@
 import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { type ConnectionOptions, connect } from 'node:tls';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
@@ -7,7 +8,7 @@ import { auditIn } from '../../test/support/audit.ts';
 import { tokenCredential } from '../../test/support/config.ts';
 import { type OidcServer, startOidcServer } from '../../test/support/oidc-server.ts';
 import { startProcess } from '../../test/support/process.ts';
-import { plainScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
+import { secureScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
 import { controlKey, startSimulator } from '../../test/support/simulator.ts';
 import { Ca } from '../../test/support/stub-vault/certificates.ts';
 import { roleName, VaultTestEnvironment } from '../../test/support/stub-vault/harness.ts';
@@ -54,23 +55,28 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   await putKey('beta', 'rsa-2048');
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
+  const adminCa = new Ca(vault.folder.path, 'admin-ca');
+  const { certFile, keyFile } = adminCa.issue('admin');
   const audit = auditIn(vault.folder);
   const issuer = await startOidcServer();
   stops.push(() => issuer.close());
   const config = {
     ...configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
     audit,
+    admin: { port: 0, tls: { certFile, keyFile } },
     jwtIssuers: { cluster: { issuer: issuer.url, audience: 'countersign' } },
   };
   const countersign = await startProcess({ config });
   stops.push(() => countersign.close());
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
-  const prometheus = await startPrometheus([plainScrape(countersign.adminUrl)], rules);
+  const prometheus = await startPrometheus([secureScrape(countersign.adminUrl, adminCa.file)], rules);
   stops.push(() => prometheus.close());
   return {
     url: `${countersign.url}/production/gw/api`,
     conditions,
     prometheus,
+    /** A TLS handshake with the admin port. */
+    handshake: (options: ConnectionOptions) => handshake(countersign.adminUrl, options),
     tokenOf: (client: Client) => tokenOf(client, issuer),
     vault: vault.vault,
     putKey,
@@ -80,6 +86,16 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
         publicKeys: keys.map((key) => publicKeyOf(`${key}-public.pem`)),
       }),
   };
+}
+
+/** Resolves also if it fails. */
+async function handshake(url: string, options: ConnectionOptions): Promise<void> {
+  const { hostname: host, port } = new URL(url);
+  const socket = connect({ host, port: Number(port), rejectUnauthorized: false, ...options });
+  socket.once('secureConnect', () => socket.end()).on('error', () => {});
+  await new Promise<void>((resolve) => {
+    socket.once('close', () => resolve());
+  });
 }
 
 function configOf(gateway: { baseUrl: string; caFile: string }, vault: string, token: string) {

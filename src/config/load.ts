@@ -113,7 +113,7 @@ async function fileProblem(file: string): Promise<string | undefined> {
 
 /** The configuration with absolute file paths. In the file they are relative to its directory. */
 export function resolveFiles(config: Config, base: string): Config {
-  const { proxy, environments, keys, jwtIssuers, audit } = config;
+  const { proxy, admin, environments, keys, jwtIssuers, audit } = config;
   const resolved = <T extends object>(part: T): T => ({
     ...part,
     ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(base, file)])),
@@ -122,7 +122,8 @@ export function resolveFiles(config: Config, base: string): Config {
   const resolvedEnvironments = Object.entries(environments).map(([name, part]) => [name, resolved(part)]);
   return {
     ...config,
-    proxy: proxy.tls === undefined ? proxy : { ...proxy, tls: resolved(proxy.tls) },
+    proxy: { ...proxy, tls: proxy.tls && resolved(proxy.tls) },
+    admin: { ...admin, tls: admin.tls && resolved(admin.tls) },
     ...(audit === undefined ? {} : { audit: resolvedAudit(resolved(audit), base) }),
     environments: withoutPrototype(Object.fromEntries(resolvedEnvironments)),
     jwtIssuers: withoutPrototype(
@@ -151,6 +152,7 @@ function resolvedAudit(audit: AuditConfig, base: string): AuditConfig {
 /** Every file that the configuration references, with the path of the field. */
 export function referencedFiles({
   proxy,
+  admin,
   environments,
   keys,
   jwtIssuers,
@@ -158,6 +160,7 @@ export function referencedFiles({
 }: Config): { path: Path; file: string }[] {
   const parts: [path: Path, part: object][] = [
     [['proxy', 'tls'], proxy.tls ?? {}],
+    [['admin', 'tls'], admin.tls ?? {}],
     [['audit'], audit ?? {}],
     ...Object.entries(environments).map(([name, part]): [Path, object] => [['environments', name], part]),
     [['keys', 'vault'], keys.source === 'vault' ? keys.vault : {}],
@@ -192,14 +195,18 @@ function proxiesIn(part: object): [field: string, proxy: object][] {
 }
 
 /** All certificate, key and CA files of a configuration by user, with the configuration path of each. */
-export function tlsFilesOf({ proxy, environments, keys }: Config) {
-  const { certFile, keyFile, clientCaFile, clientCrlFile } = proxy.tls ?? {};
+export function tlsFilesOf({ proxy, admin, environments, keys }: Config) {
   const vault = keys.source === 'vault' ? keys.vault : undefined;
   const groups: { user: TlsUser; files: TlsFiles; paths: Readonly<Record<TlsPart, Path>> }[] = [
     {
       user: { role: 'listener' },
-      files: { cert: certFile, key: keyFile, ca: clientCaFile, crl: clientCrlFile },
+      files: listenerFilesIn(proxy.tls),
       paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
+    },
+    {
+      user: { role: 'admin' },
+      files: listenerFilesIn(admin.tls),
+      paths: pathsBelow(['admin', 'tls'], 'clientCaFile'),
     },
     {
       user: { role: 'vault' },
@@ -213,6 +220,10 @@ export function tlsFilesOf({ proxy, environments, keys }: Config) {
     })),
   ];
   return groups.filter(({ files }) => Object.values(files).some((file) => file !== undefined));
+}
+
+function listenerFilesIn(tls: Config['proxy']['tls']): TlsFiles {
+  return { cert: tls?.certFile, key: tls?.keyFile, ca: tls?.clientCaFile, crl: tls?.clientCrlFile };
 }
 
 function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path>> {

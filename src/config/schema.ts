@@ -20,21 +20,24 @@ import {
 } from './schema/values.ts';
 import { httpUrl } from './url.ts';
 
-const tls = z.strictObject({
-  certFile: filePath.describe('PEM file of the certificate chain.'),
-  keyFile: filePath.describe('PEM file of the private key of certFile.'),
-  clientCaFile: filePath
+/** @param clientCa what client certificates are for */
+const listenerTls = (clientCa: string) =>
+  z
+    .strictObject({
+      certFile: filePath.describe('PEM file of the certificate chain.'),
+      keyFile: filePath.describe('PEM file of the private key of certFile.'),
+      clientCaFile: filePath
+        .optional()
+        .describe(`PEM file of the CA that signs client certificates; ${clientCa}.`),
+      clientCrlFile: filePath
+        .optional()
+        .describe(
+          'PEM file of the certificate revocation lists of these CAs, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
+        ),
+      minVersion,
+    })
     .optional()
-    .describe(
-      'PEM file of the CA that signs client certificates; required for client-certificate authentication.',
-    ),
-  clientCrlFile: filePath
-    .optional()
-    .describe(
-      'PEM file of the certificate revocation lists of these CAs, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
-    ),
-  minVersion,
-});
+    .describe('Certificates for HTTPS; plain HTTP without it.');
 
 const listenerTimeouts = z.strictObject({
   headers: timeout('10s').describe(
@@ -52,7 +55,7 @@ const listenerTimeouts = z.strictObject({
 const proxy = z.strictObject({
   host: text.default('127.0.0.1').describe('Address to listen on.'),
   port: port.prefault(8080).describe('Port to listen on; 0 picks a free port.'),
-  tls: tls.optional().describe('Certificates for HTTPS; plain HTTP without it.'),
+  tls: listenerTls('required for client-certificate authentication'),
   maxConnections: count
     .prefault(1_000)
     .describe(
@@ -89,6 +92,7 @@ const proxy = z.strictObject({
 const admin = z.strictObject({
   host: text.default('127.0.0.1').describe('Address to listen on.'),
   port: port.prefault(9090).describe('Port to listen on; 0 picks a free port.'),
+  tls: listenerTls('with it, /, /status.json and /metrics require one, /healthz and /readyz do not'),
   maxConnections: count
     .prefault(100)
     .describe('Maximum concurrent connections; beyond it, the oldest idle connection is closed.'),

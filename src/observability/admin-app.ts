@@ -1,6 +1,7 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { TLSSocket } from 'node:tls';
 import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
 import express from 'express';
 import helmet from 'helmet';
@@ -37,6 +38,8 @@ export interface AdminAppOptions extends SharingOptions {
   readonly status: () => Promise<Status>;
   /** Whether a request with this `Authorization` header may see the status; `off`: no request may. */
   readonly statusAccess: (authorization: string | undefined) => 'granted' | 'denied' | 'off';
+  /** Whether pages, not probes, require a verified client certificate. Default: no. */
+  readonly certificateRequired?: () => boolean;
   /** Host names besides IP addresses and `localhost` under which pages, not probes, are served. */
   readonly allowedHosts?: readonly string[];
 }
@@ -49,8 +52,9 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.enable('case sensitive routing');
   app.disable('etag');
   app.use(helmet(), allowGetAndHead);
-  app.get('/metrics', rejectUnknownHosts(options), metrics(options, share));
-  app.get(['/', '/status.json'], rejectUnknownHosts(options), guardStatus(options));
+  app.get(['/', '/status.json', '/metrics'], rejectUnknownHosts(options), requireCertificate(options));
+  app.get('/metrics', metrics(options, share));
+  app.get(['/', '/status.json'], guardStatus(options));
   app.get('/', statusPage(options, share));
   app.get('/status.json', statusJson(options, share));
   app.get('/healthz', (_request, response) => {
@@ -130,6 +134,14 @@ function challengeFor({ headers: { accept = '' } }: Request): string {
     : 'Bearer realm="Countersign status"';
 }
 
+/** Probes are exempt: Kubernetes has no certificate for them. */
+function requireCertificate({ certificateRequired = () => false }: AdminAppOptions): RequestHandler {
+  return ({ socket }, response, next) => {
+    if (!certificateRequired() || (socket instanceof TLSSocket && socket.authorized)) next();
+    else plain(response, 403, 'This page needs a client certificate of the CA in admin.tls.clientCaFile.');
+  };
+}
+
 /** Probes are exempt: their responses hold nothing that another site must not read. */
 function rejectUnknownHosts({ allowedHosts = [] }: AdminAppOptions): RequestHandler {
   return (request, response, next) => {
@@ -199,10 +211,16 @@ function elementsOf(list: string, separator: ',' | ';'): string[] {
  * gateway, so their number and duration are limited. Beyond the limit the oldest connection without a request in
  * flight is closed, so that idle connections cannot block probes and scrapes. Does not listen yet and has no request
  * handler.
+ *
+ * @param create makes a server with TLS
  */
-export function createAdminServer(maxConnections: number, given: Partial<AdminTimeouts> = {}): Server {
+export function createAdminServer(
+  maxConnections: number,
+  given: Partial<AdminTimeouts> = {},
+  create: (options: ServerOptions) => Server = createServer,
+): Server {
   const timeouts = { ...defaults, ...given };
-  const server = createServer({
+  const server = create({
     headersTimeout: timeouts.head,
     requestTimeout: timeouts.head,
     connectionsCheckingInterval: 1_000,
@@ -212,23 +230,29 @@ export function createAdminServer(maxConnections: number, given: Partial<AdminTi
   // Also ends a connection whose client does not read the response.
   server.timeout = timeouts.idle;
   const connections = new Set<Socket>();
-  const inFlight = new WeakSet<Socket>();
-  server.on('connection', (socket) => {
+  const inFlight = new Set<string>();
+  server.on('connection', (socket: Socket) => {
     if (connections.size >= maxConnections) evict(connections, inFlight, socket);
     if (socket.destroyed) return;
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
   });
-  server.on('request', (request, response) => {
-    inFlight.add(request.socket);
-    response.once('close', () => inFlight.delete(request.socket));
+  server.on('request', ({ socket }, response) => {
+    const peer = peerOf(socket);
+    inFlight.add(peer);
+    response.once('close', () => inFlight.delete(peer));
   });
   return server;
 }
 
+/** With TLS, a request has another socket than the TCP connection below it. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
 /** A set keeps insertion order: the first is the oldest. If all are busy, the new connection is closed. */
-function evict(connections: Set<Socket>, inFlight: WeakSet<Socket>, newcomer: Socket): void {
-  const oldest = Array.from(connections).find((socket) => !inFlight.has(socket));
+function evict(connections: Set<Socket>, inFlight: Set<string>, newcomer: Socket): void {
+  const oldest = Array.from(connections).find((socket) => !inFlight.has(peerOf(socket)));
   if (oldest !== undefined) connections.delete(oldest);
   (oldest ?? newcomer).destroy();
 }

@@ -1,7 +1,9 @@
 import { errorTable } from '../errors.ts';
 import type { RequestContext, RequestIdentity } from '../request-context.ts';
+import type { TlsUser } from '../tls/files.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import { type LogLevel, logLevels } from '../util/log-level.ts';
+import type { TlsFailure } from '../util/tls-observer.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
 
 /** A frame as V8 prints it: function, then file, line and column. */
@@ -20,24 +22,9 @@ interface SamplingOptions extends MonotonicClock {
 
 type LineLevel = 'info' | 'warn' | 'error';
 
-/**
- * What a client sent instead of the end of a TLS handshake: plain HTTP, only versions before TLS 1.2, an alert (RFC 8446
- * section 6.2), or too many bytes.
- */
-export type HandshakeFailureCause =
-  | 'plain-http'
-  | 'tls-too-old'
-  | 'unknown-ca'
-  | 'bad-certificate'
-  | 'certificate-unknown'
-  | 'certificate-expired'
-  | 'handshake-too-large'
-  | 'client-key-too-large';
-
-export interface HandshakeFailure {
-  readonly cause: HandshakeFailureCause;
-  /** Address of the client. */
-  readonly peer: string | undefined;
+/** A handshake of a client with one of our ports. */
+export interface HandshakeFailure extends TlsFailure {
+  readonly role: TlsUser['role'];
 }
 
 /** The log: one JSON object per line. No field can hold a body, a header or a base string. */
@@ -122,7 +109,8 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
       append(requestLine(lineLevel, context));
       if (lineLevel !== 'info' || context.readOnly === false) destination.hurry?.();
     },
-    handshakeFailed: ({ cause, peer }) => write('warn', { cause, peer }, 'TLS handshake failed'),
+    handshakeFailed: ({ role, problem, cause, peer }) =>
+      write('warn', { role, problem, cause, peer }, 'TLS handshake failed'),
     internalError: ({ id, traceId }, error) =>
       write('error', { requestId: id, traceId, ...describe(error) }, 'internal error'),
     crash: (origin, error) => write('error', { origin, ...describe(error) }, 'uncaught exception, exiting'),

@@ -84,11 +84,15 @@ const keyFetchBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 
 const route: ('environment' | 'operation')[] = ['environment', 'operation'];
 const certificate: ('certificate' | 'environment')[] = ['certificate', 'environment'];
+const tlsLabels: ('role' | 'environment')[] = ['role', 'environment'];
 const boundedKey: ('environment' | 'login' | 'kind')[] = ['environment', 'login', 'kind'];
 
 const unknownRoute =
   'environment and operation are none if the request was rejected before its route was known.';
 const sharedCertificate = 'environment is none for certificates that are not specific to an environment.';
+
+const tlsEnd =
+  'role is our end: listener, admin, gateway, vault or jwt-issuer. environment is none except for gateway.';
 
 function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
@@ -285,6 +289,16 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
       'certificate_not_before_timestamp_seconds',
       `Start of the validity of a certificate in use, in seconds since 1970. ${sharedCertificate}`,
       certificate,
+    ),
+    tlsConnections: counter(
+      'tls_connections_total',
+      `Established TLS connections by negotiated version and cipher suite. ${tlsEnd}`,
+      [...tlsLabels, 'version', 'cipher'],
+    ),
+    tlsFailures: counter(
+      'tls_handshake_failures_total',
+      `TLS handshakes that failed because of the version, the cipher suites, a certificate, or another mistake of the peer. ${tlsEnd}`,
+      [...tlsLabels, 'problem'],
     ),
     configReloaded: gauge(
       'config_last_reload_successful',

@@ -7,6 +7,7 @@ import type { AuthorizationDecision, RequestContext } from '../request-context.t
 import type { TlsUser } from '../tls/files.ts';
 import type { datedParts, Validity } from '../tls/material.ts';
 import type { NetworkFailure } from '../util/network-failure.ts';
+import type { TlsProblem, TlsSession } from '../util/tls-observer.ts';
 
 /** One gateway response; each retry counts. Durations in seconds. */
 export interface GatewayResponseEvent {
@@ -45,6 +46,8 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
   certificateLoaded(certificate: CertificateInUse, validity: Validity): void;
   /** The certificates of this user are no longer in use. */
   certificateRemoved(user: TlsUser): void;
+  tlsConnected(end: TlsEnd, session: TlsSession): void;
+  tlsFailed(end: TlsEnd, problem: TlsProblem): void;
   /** A read-only query was sent ahead of a payment. See canary in docs/glossary.md. */
   canarySent(environment: string, result: CanaryResult): void;
   /**
@@ -69,6 +72,13 @@ export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver 
   /** Whether records can be written; if not, `cause` says why. */
   auditUp(up: boolean, cause?: string): void;
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
+}
+
+/** Our end of TLS connections. */
+export interface TlsEnd {
+  readonly role: TlsUser['role'] | 'jwt-issuer';
+  /** For `gateway`. */
+  readonly environment?: string;
 }
 
 /** Our own certificate chain, the CAs we trust for the peer and the egress proxy, or the listener's revocation lists. */

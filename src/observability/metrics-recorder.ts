@@ -2,10 +2,11 @@ import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
 import { datedParts } from '../tls/material.ts';
+import { tlsPolicy } from '../util/agent.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';
 import type { auditMetrics, GaugeOf, Metrics } from './metric-definitions.ts';
-import type { CertificateInUse, MetricsObserver } from './metrics-observer.ts';
+import type { CertificateInUse, MetricsObserver, TlsEnd } from './metrics-observer.ts';
 
 /** A number holds 53 bits exactly, which are 13 hex digits; 12 are whole bytes. */
 const headDigits = 12;
@@ -28,6 +29,7 @@ const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
 
 const certificateNames: Readonly<Record<CertificateInUse['role'], Record<'cert' | 'ca', string>>> = {
   listener: { cert: 'listener', ca: 'listener-client-ca' },
+  admin: { cert: 'admin', ca: 'admin-client-ca' },
   vault: { cert: 'vault-client', ca: 'vault-ca' },
   gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
 };
@@ -35,7 +37,7 @@ const certificateNames: Readonly<Record<CertificateInUse['role'], Record<'cert' 
 /** The label `certificate`. */
 export function certificateName({ role, part }: CertificateInUse): string {
   if (part === 'proxyCa') return `${role}-proxy-ca`;
-  return part === 'crl' ? 'listener-client-crl' : certificateNames[role][part];
+  return part === 'crl' ? `${role}-client-crl` : certificateNames[role][part];
 }
 
 /** Turns events into metrics. @param labels returns the labels of the current configuration */
@@ -76,6 +78,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
     jwtKeysRemoved: (issuer) => metrics.jwtKeysFetched.remove(labels().issuer(issuer)),
     ...createAuditRecorder(metrics),
     ...certificateRecorder(metrics, labels),
+    ...tlsRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };
 }
@@ -96,6 +99,23 @@ function certificateRecorder(metrics: Metrics, labels: () => Labels) {
         metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
       }
     },
+  } satisfies Partial<MetricsObserver>;
+}
+
+/** Of the versions and suites there are no others than those of the policy. */
+const versions: ReadonlySet<string> = new Set(['TLSv1.2', 'TLSv1.3']);
+const ciphers: ReadonlySet<string> = new Set(tlsPolicy.ciphers.split(':'));
+
+function tlsRecorder(metrics: Metrics, labels: () => Labels) {
+  const labelsOf = ({ role, environment }: TlsEnd) => ({ role, ...labels().environment(environment) });
+  return {
+    tlsConnected: (end, { version, cipher }) =>
+      metrics.tlsConnections.inc({
+        ...labelsOf(end),
+        version: toKnownLabel(versions, version),
+        cipher: toKnownLabel(ciphers, cipher),
+      }),
+    tlsFailed: (end, problem) => metrics.tlsFailures.inc({ ...labelsOf(end), problem }),
   } satisfies Partial<MetricsObserver>;
 }
 

@@ -11,9 +11,10 @@ import type {
   RequestContext,
 } from '../request-context.ts';
 import { type NetworkFailure, networkFailures } from '../util/network-failure.ts';
+import { tlsProblems } from '../util/tls-observer.ts';
 import { createLabels, type LabelDomain, type ResponsibleParty } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
-import type { CanaryResult, MetricsObserver } from './metrics-observer.ts';
+import type { CanaryResult, MetricsObserver, TlsEnd } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
 
@@ -177,6 +178,7 @@ export function initializeSeries(
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.inFlight.inc({ environment }, 0);
     metrics.keyProblems.inc({ environment }, 0);
+    initializeTls(metrics, 'gateway', environment);
     for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
     for (const result of keyResults) metrics.cacheLookups.inc({ environment, result }, 0);
     const failures = networkFailures(egressProxy ?? false);
@@ -192,8 +194,15 @@ export function initializeSeries(
     for (const result of jwtResults) metrics.jwtVerifications.inc({ issuer, result }, 0);
   }
   metrics.keyProblems.inc({ environment: 'none' }, 0);
+  for (const role of ['listener', 'admin', 'vault', 'jwt-issuer'] as const)
+    initializeTls(metrics, role, 'none');
   metrics.keyLookInterval.set({}, 1);
   for (const method of methodNames) metrics.signatures.inc({ method }, 0);
+}
+
+/** Not the connections: most of their combinations never occur. */
+function initializeTls(metrics: Metrics, role: TlsEnd['role'], environment: string): void {
+  for (const problem of tlsProblems) metrics.tlsFailures.inc({ role, environment, problem }, 0);
 }
 
 function initializeRoute(

@@ -1,16 +1,21 @@
 import type { Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
 import { presentsToken } from '../auth/bearer-token.ts';
 import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
 import { type AdminAppOptions, createAdminApp, createAdminServer } from '../observability/admin-app.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Prometheus } from '../observability/prometheus.ts';
+import type { TlsPeers } from '../observability/tls-peers.ts';
 import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
+import { acceptTls, type ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
+import { closeServer } from '../util/listen.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
 export interface AdminOptions extends StatusSources {
   readonly prometheus: Pick<Prometheus, 'page'>;
   readonly log: Pick<Logger, 'message'>;
+  readonly tlsPeers: Pick<TlsPeers, 'clients'>;
   /** Least milliseconds between two renderings of a page; default: {@link renderInterval}. */
   readonly renderInterval?: number | undefined;
 }
@@ -19,12 +24,29 @@ export interface AdminOptions extends StatusSources {
 const repeatAfter = 60_000;
 /** Milliseconds: with a thousand logins, each rendering of the metrics takes tens of them. */
 const renderInterval = 1_000;
+/** Milliseconds for a TLS handshake. */
+const handshakeTimeout = 5_000;
 
-/** The server of the admin port. Does not listen yet. @param started what the process was started with */
-export function createAdmin(started: Config['admin'], options: AdminOptions): Server {
+/** Not yet listening. */
+export interface Admin {
+  readonly server: Server;
+  /** Uses other certificates for new connections. Does nothing without TLS, or without certificates. */
+  readonly reloadTls: (tls: ListenerTls | undefined) => void;
+  /** Ends every connection, also during a response. */
+  close(): Promise<void>;
+}
+
+/** The server of the admin port. @param started what the process was started with */
+export function createAdmin(
+  started: Config['admin'],
+  tls: ListenerTls | undefined,
+  options: AdminOptions,
+): Admin {
   const { prometheus, readiness, runtime } = options;
   const wrongToken = createWrongTokenLog(options);
-  const server = createAdminServer(started.maxConnections);
+  // One request per connection at a time, as on the proxy port.
+  const connections = new ConnectionTracker();
+  const { server, tlsInUse, reloadTls } = createServer(started, tls, options, () => connections.close());
   const app = createAdminApp({
     page: (openMetrics) => prometheus.page(openMetrics),
     monotonic: options.monotonic,
@@ -36,11 +58,40 @@ export function createAdmin(started: Config['admin'], options: AdminOptions): Se
       if (access === 'denied' && authorization !== undefined) wrongToken();
       return access;
     },
+    certificateRequired: () => tlsInUse()?.clientCa !== undefined,
     allowedHosts: started.allowedHosts,
   });
-  // One request per connection at a time, as on the proxy port.
-  new ConnectionTracker().serve(server, app);
-  return server;
+  connections.serve(server, app);
+  const close = (): Promise<void> => {
+    const closed = closeServer(server);
+    // The server does not know those in a TLS handshake.
+    connections.destroyAll();
+    return closed;
+  };
+  return { server, reloadTls, close };
+}
+
+function createServer(
+  { maxConnections }: Config['admin'],
+  tls: ListenerTls | undefined,
+  { tlsPeers }: AdminOptions,
+  verificationChanged: () => void,
+) {
+  if (tls === undefined)
+    return { server: createAdminServer(maxConnections), tlsInUse: () => undefined, reloadTls: () => {} };
+  let inUse = tls;
+  let accept: Admin['reloadTls'] = () => {};
+  const server = createAdminServer(maxConnections, {}, (settings) => {
+    const created = createHttpsServer(settings);
+    const observer = tlsPeers.clients('admin');
+    accept = acceptTls(created, { tls, timeout: handshakeTimeout, observer, verificationChanged });
+    return created;
+  });
+  const reloadTls: Admin['reloadTls'] = (next) => {
+    inUse = next ?? inUse;
+    accept(next);
+  };
+  return { server, tlsInUse: () => inUse, reloadTls };
 }
 
 /** A token is required wherever one is configured; beyond loopback the status is off without one. */

@@ -6,6 +6,7 @@ import type { Config, JwtIssuerConfig } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { OutageLog } from '../observability/outage-log.ts';
+import type { TlsPeers } from '../observability/tls-peers.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { setTimer, type WallClock } from '../util/clock.ts';
 
@@ -20,6 +21,7 @@ const messages = {
 interface JwtIssuersOptions extends BackoffOptions, WallClock {
   readonly log: Pick<Logger, 'message'>;
   readonly metrics: Pick<MetricsObserver, 'jwtKeysFetched' | 'jwtKeysRemoved' | 'jwtVerified'>;
+  readonly tlsPeers?: Pick<TlsPeers, 'servers'>;
 }
 
 interface RunningIssuer extends JwtIssuer {
@@ -90,7 +92,7 @@ function createKeySet(name: string, source: { config: JwtIssuerConfig }, options
   const { jwks = {} } = source.config;
   const outage = new OutageLog({ log, monotonic, messages, source: name });
   return new KeySet({
-    load: (stopped) => loadKeys(source.config, stopped),
+    load: (stopped) => loadKeys(source.config, stopped, options.tlsPeers?.servers({ role: 'jwt-issuer' })),
     refreshInterval: 'file' in jwks ? refreshInterval.file : refreshInterval.server,
     get maxStale() {
       return source.config.maxStale;

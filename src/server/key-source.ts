@@ -6,6 +6,7 @@ import { createVaultSource } from '../keys/vault/source.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import type { WallClock } from '../util/clock.ts';
+import type { TlsObserver } from '../util/tls-observer.ts';
 import { system } from './system.ts';
 
 export interface KeySourceOptions extends BackoffOptions, WallClock {
@@ -14,6 +15,7 @@ export interface KeySourceOptions extends BackoffOptions, WallClock {
   readonly tls?: TlsMaterial;
   /** TLS with Vault failed: its certificate may have a new CA. */
   readonly tlsFailed?: () => void;
+  readonly tlsObserver?: TlsObserver;
 }
 
 /** Creates the configured key source without starting it. */

@@ -3,12 +3,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { createJwtVerifier } from '../auth/jwt/verify.ts';
 import { pathText } from '../config/problem.ts';
 import { credentialFindings } from '../config/rules/callers.ts';
-import type { Config } from '../config/schema.ts';
+import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
 import type { LabelDomain } from '../observability/labels.ts';
 import type { LogState } from '../observability/log-destination.ts';
 import { computeReadiness, type Readiness } from '../observability/readiness.ts';
-import { createUpstreamClient } from '../proxy/outbound/upstream-client.ts';
+import type { TlsPeers } from '../observability/tls-peers.ts';
+import { createUpstreamClient, type UpstreamClient } from '../proxy/outbound/upstream-client.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { type AppOptions, createApp } from './app.ts';
@@ -26,6 +27,7 @@ export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = 
   'proxy.timeouts.headers': ({ proxy }) => proxy.timeouts.headers,
   'admin.host': ({ admin }) => admin.host,
   'admin.port': ({ admin }) => admin.port,
+  'admin.tls': ({ admin }) => admin.tls === undefined,
   'admin.maxConnections': ({ admin }) => admin.maxConnections,
   'admin.allowedHosts': ({ admin }) => admin.allowedHosts,
   'audit.file': ({ audit }) => audit?.file,
@@ -44,6 +46,7 @@ export interface RuntimeOptions
   readonly isAuditUnavailable: () => boolean;
   /** TLS with Vault failed: its certificate may have a new CA. */
   readonly tlsFailed: () => void;
+  readonly tlsPeers: TlsPeers;
 }
 
 /** Everything of one configuration that runs, except the listeners. */
@@ -78,11 +81,12 @@ export function startRuntime(
   const upstreams = new Map(
     Object.entries(config.environments).map(([name, settings]) => {
       const tls = materialOf(certificates, { role: 'gateway', environment: name });
-      return [name, createUpstreamClient(settings, tls, options.inflight)];
+      return [name, createUpstream(name, settings, tls, options)];
     }),
   );
   const tls = materialOf(certificates, { role: 'vault' });
-  const keys = createKeyServices(config.keys, tls, options, previous?.keys);
+  const tlsObserver = options.tlsPeers.servers({ role: 'vault' });
+  const keys = createKeyServices(config.keys, tls, { ...options, tlsObserver }, previous?.keys);
   const jwtIssuers = startJwtIssuers(config.jwtIssuers, options, previous?.jwtIssuers);
   const configuredLogins = new Set(loginsIn(config));
   const isKnownLogin: AppOptions['isKnownLogin'] = (ref) =>
@@ -112,7 +116,7 @@ export function startRuntime(
       const settings = config.environments[environment];
       if (role !== 'gateway' || settings === undefined) return;
       upstreams.get(environment)?.drain();
-      upstreams.set(environment, createUpstreamClient(settings, material, options.inflight));
+      upstreams.set(environment, createUpstream(environment, settings, material, options));
     },
     stop: async (next) => {
       for (const upstream of upstreams.values()) upstream.drain();
@@ -124,6 +128,15 @@ export function startRuntime(
       await keys.source.stop();
     },
   };
+}
+
+function createUpstream(
+  environment: string,
+  settings: EnvironmentConfig,
+  tls: TlsMaterial,
+  { inflight, tlsPeers }: RuntimeOptions,
+): UpstreamClient {
+  return createUpstreamClient(settings, tls, inflight, tlsPeers.servers({ role: 'gateway', environment }));
 }
 
 function jwtVerifierOf(

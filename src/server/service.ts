@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { Server } from 'node:http';
 import { fromEnvironment, type ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes, type Routes } from '../gateway/router.ts';
@@ -10,6 +9,7 @@ import { LoginRedactor } from '../observability/login-redactor.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createPrometheus } from '../observability/prometheus.ts';
 import { createStatusRecorder } from '../observability/status/recorder.ts';
+import { createTlsPeers } from '../observability/tls-peers.ts';
 import { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import { createListener, type Listener, type ListenerOptions, setLimits } from '../proxy/inbound/listener.ts';
 import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
@@ -17,9 +17,8 @@ import { InflightRequests } from '../proxy/inflight-requests.ts';
 import { MemoryBudget } from '../proxy/memory-budget.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
-import { closeServer } from '../util/listen.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { createAdmin } from './admin.ts';
+import { type Admin, createAdmin } from './admin.ts';
 import { type Audit, closingOnError, openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf, type OnRenewed } from './certificates.ts';
 import { listenOn } from './listen.ts';
@@ -64,6 +63,11 @@ export interface Service {
   abort(): Promise<void>;
 }
 
+interface Ports {
+  readonly listener: Listener;
+  readonly admin: Admin;
+}
+
 const minute = 60_000;
 /** Milliseconds to write the last audit records. */
 const auditTimeout = { stop: 2_000, abort: 500 };
@@ -89,15 +93,16 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
   const first = await certificates.prepare(config);
   certificates.use(first);
   const audit = await startAudit(loaded, { ...overrides, log, metrics });
-  const useTls: OnRenewed = (...renewed) => useTlsMaterial(listener, runtime, ...renewed);
+  const useTls: OnRenewed = (...renewed) => useTlsMaterial(ports, runtime, ...renewed);
   const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
   const options = { ...createRuntimeOptions(config, overrides, observers, audit), tlsFailed };
   let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
   let draining = false;
-  const listener = createProxyListener(config, listenerTlsOf(first, config), options, () => runtime);
+  const listener = createProxyListener(config, tlsOfPort('listener', first, config), options, () => runtime);
   const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime };
-  const admin = createAdmin(config.admin, { ...overrides, ...options, prometheus, recorder, ...state });
-  const [proxyUrl, adminUrl] = await openPorts(config, listener, admin).catch(async (error: unknown) => {
+  const shown = { ...overrides, ...options, prometheus, recorder, ...state };
+  const ports = { listener, admin: createAdmin(config.admin, tlsOfPort('admin', first, config), shown) };
+  const [proxyUrl, adminUrl] = await openPorts(config, ports).catch(async (error: unknown) => {
     await Promise.all([runtime.stop(), audit?.close(auditTimeout.stop)]);
     throw error;
   });
@@ -118,7 +123,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       recorder.configApplied(nextDigest);
       audit?.configApplied(nextDigest);
       certificates.use(prepared);
-      updateListener(listener, options.memory, next, listenerTlsOf(prepared, next));
+      updatePorts(ports, options.memory, next, prepared);
       return fieldsForRestart(config, next);
     },
     reopenAudit: async () => audit?.reopen(),
@@ -130,7 +135,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       await audit?.close(auditTimeout.stop);
       await runtime.stop();
       // Open until now, so that /readyz reports the shutdown.
-      await closeServer(admin);
+      await ports.admin.close();
       return finished;
     },
     async abort() {
@@ -162,14 +167,15 @@ function createProxyListener(
     ...options,
     handle: (request, response) => runtime().handle(request, response),
     tls,
+    tlsObserver: options.tlsPeers.clients('listener'),
     connectionRejected: () => options.metrics.connectionRejected(),
     requestRejected: recordRejection(options),
   });
 }
 
-function openPorts({ proxy, admin }: Config, { server }: Listener, adminServer: Server) {
-  const scheme = proxy.tls === undefined ? 'http' : 'https';
-  return listenOn([server, proxy, scheme], [adminServer, admin, 'http']);
+function openPorts({ proxy, admin }: Config, { listener, admin: adminPort }: Ports) {
+  const schemeOf = ({ tls }: Config['proxy'] | Config['admin']) => (tls === undefined ? 'http' : 'https');
+  return listenOn([listener.server, proxy, schemeOf(proxy)], [adminPort.server, admin, schemeOf(admin)]);
 }
 
 async function startAudit(
@@ -189,7 +195,7 @@ function createRuntimeOptions(
   const { log, metrics } = observers;
   logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
   const monotonic = overrides.monotonic ?? system.monotonic;
-  const suppressed = (): void => metrics.logLineSuppressed();
+  const sampled = sampleRejections(log, { monotonic, suppressed: () => metrics.logLineSuppressed() });
   return {
     ...system,
     nonce: createNonceGenerator(),
@@ -197,7 +203,8 @@ function createRuntimeOptions(
     ...overrides,
     monotonic,
     ...observers,
-    log: sampleRejections(log, { monotonic, suppressed }),
+    log: sampled,
+    tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
@@ -218,37 +225,35 @@ function recordRejection({ log, metrics, audit }: RuntimeOptions): ListenerOptio
   };
 }
 
-function useTlsMaterial(listener: Listener, runtime: Runtime, user: TlsUser, material: TlsMaterial): void {
-  if (user.role === 'listener') renewListener(listener, tlsOf(material, runtime.config));
+function useTlsMaterial(ports: Ports, runtime: Runtime, user: TlsUser, material: TlsMaterial): void {
+  const { role } = user;
+  if (role === 'listener' || role === 'admin') ports[role].reloadTls(tlsOf(material, role, runtime.config));
   else runtime.useTls(user, material);
 }
 
-/** Applies the listener settings that can change without a restart. */
-function updateListener(
-  listener: Listener,
-  memory: MemoryBudget,
-  { proxy }: Config,
-  tls: ListenerTls | undefined,
-): void {
-  memory.limit = proxy.maxBufferedBytes;
-  setLimits(listener, proxy);
-  renewListener(listener, tls);
+/** Applies the settings of the two ports that can change without a restart. */
+function updatePorts(ports: Ports, memory: MemoryBudget, config: Config, certificates: Certificates): void {
+  memory.limit = config.proxy.maxBufferedBytes;
+  setLimits(ports.listener, config.proxy);
+  for (const role of ['listener', 'admin'] as const)
+    ports[role].reloadTls(tlsOfPort(role, certificates, config));
 }
 
-function renewListener(listener: Listener, tls: ListenerTls | undefined): void {
-  if (tls !== undefined) listener.reloadTls(tls);
+function tlsOfPort(role: keyof Ports, certificates: Certificates, config: Config): ListenerTls | undefined {
+  return tlsOf(materialOf(certificates, { role }), role, config);
 }
 
-function listenerTlsOf(certificates: Certificates, config: Config): ListenerTls | undefined {
-  return tlsOf(materialOf(certificates, { role: 'listener' }), config);
-}
-
-function tlsOf({ cert, key, ca, crl }: TlsMaterial, { proxy }: Config): ListenerTls | undefined {
-  if (cert === undefined || key === undefined || proxy.tls === undefined) return undefined;
+function tlsOf(
+  { cert, key, ca, crl }: TlsMaterial,
+  role: keyof Ports,
+  { proxy, admin }: Config,
+): ListenerTls | undefined {
+  const { tls } = role === 'listener' ? proxy : admin;
+  if (cert === undefined || key === undefined || tls === undefined) return undefined;
   return {
     cert,
     key,
-    minVersion: proxy.tls.minVersion,
+    minVersion: tls.minVersion,
     ...(ca === undefined ? {} : { clientCa: ca }),
     ...(crl === undefined ? {} : { clientCrl: crl }),
   };

@@ -26,9 +26,9 @@ export function readTlsMaterial(connection: ConnectionFiles): TlsMaterial {
   );
 }
 
-/** User of certificates: the listener, the Vault client, or the client of an environment's gateway. */
+/** User of certificates: the proxy port, the admin port, the Vault client, or the client of an environment's gateway. */
 export interface TlsUser {
-  readonly role: 'listener' | 'vault' | 'gateway';
+  readonly role: 'listener' | 'admin' | 'vault' | 'gateway';
   /** For `gateway`. */
   readonly environment?: string;
 }

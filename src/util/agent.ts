@@ -2,8 +2,9 @@ import { constants } from 'node:crypto';
 import { type Agent, type AgentOptions, ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
-import type { SecureContextOptions } from 'node:tls';
+import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'node:tls';
 import type { EgressProxy } from './egress-proxy.ts';
+import { observeTls, type TlsObserver } from './tls-observer.ts';
 
 /** The options with which a request was made. */
 const requested: unique symbol = Symbol('requested');
@@ -41,9 +42,12 @@ export const tlsPolicy = {
 export type MinVersion = 'TLSv1.2' | 'TLSv1.3';
 
 /** PEM texts; the public CAs where `ca` is absent. */
-interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'> {
+export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'> {
   /** Also for an `https:` egress proxy. */
   readonly minVersion?: MinVersion | undefined;
+  readonly observer?: TlsObserver | undefined;
+  /** The certificate of the server: no other is accepted, and this one whatever names it has. */
+  readonly pinned?: string | undefined;
 }
 
 /**
@@ -54,7 +58,7 @@ interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'> {
  */
 export function createAgent(
   url: string,
-  { ca, cert, key, minVersion = 'TLSv1.2' }: AgentTls,
+  { ca, cert, key, minVersion = 'TLSv1.2', observer, pinned }: AgentTls,
   options: AgentOptions,
   egressProxy?: EgressProxy,
 ): HttpAgent {
@@ -62,9 +66,33 @@ export function createAgent(
   const tls = { ...tlsPolicy, minVersion, rejectUnauthorized: true };
   const agent = url.startsWith('http:')
     ? new HttpAgent(options)
-    : new HttpsAgent({ ...options, ca, cert, key, ...tls });
+    : new HttpsAgent({
+        ...options,
+        ca,
+        cert,
+        key,
+        ...tls,
+        ...(pinned === undefined ? {} : pinnedTo(pinned)),
+      });
+  if (observer !== undefined) observeConnections(agent, observer);
   if (egressProxy !== undefined) tunnelThrough(egressProxy, agent, tls);
   return options.keepAlive ? guardReuse(agent) : agent;
+}
+
+/** The certificate alone is trusted, so that its name adds nothing. */
+function pinnedTo(
+  certificate: string,
+): SecureContextOptions & Pick<ConnectionOptions, 'checkServerIdentity'> {
+  return { ca: certificate, allowPartialTrustChain: true, checkServerIdentity: () => undefined };
+}
+
+function observeConnections(agent: HttpAgent, observer: TlsObserver): void {
+  const create = agent.createConnection.bind(agent);
+  agent.createConnection = (options, callback) => {
+    const socket = create(options, callback);
+    if (socket instanceof TLSSocket) observeTls(socket, observer);
+    return socket;
+  };
 }
 
 /** @throws TypeError for `http:`, whose requests the proxy could read */

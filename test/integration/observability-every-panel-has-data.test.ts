@@ -81,10 +81,13 @@ async function start(): Promise<void> {
   await vault.admin.put('gateway/sandbox/beta', { control_key: 'not registered at the gateway' });
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   issuer = starts.closing(await startOidcServer());
+  const ca = new Ca(vault.folder.path, 'ca');
+  const admin = ca.issue('admin');
   proxy = await starts.proxy({
     gateway: gateway.url,
-    sandbox: { caFile: new Ca(vault.folder.path, 'gateway-ca').file },
+    sandbox: { caFile: ca.file },
     config: {
+      admin: { port: 0, tls: { certFile: admin.certFile, keyFile: admin.keyFile } },
       audit: auditIn(vault.folder),
       keys: vaultKeys(vault.vault.address, { auth: { method: 'token', token } }, { cache: { ttl: '500ms' } }),
       jwtIssuers: { idp: { issuer: issuer.url, audience: 'countersign' } },
@@ -98,8 +101,9 @@ async function start(): Promise<void> {
   const idle = await starts.proxy({ gateway: gateway.url });
   const scrape = {
     job_name: 'countersign',
+    tls_config: { ca_file: ca.file },
     static_configs: [
-      { targets: [new URL(proxy.adminUrl).host], labels: busy },
+      { targets: [new URL(proxy.adminUrl).host], labels: { ...busy, __scheme__: 'https' } },
       { targets: [new URL(idle.adminUrl).host], labels: unused },
     ],
   };

@@ -166,3 +166,20 @@ whenHelm('each login has its keys in a separate directory, from a separate Secre
     },
   });
 });
+
+whenHelm(
+  'both ports have TLS with the certificates of their Secrets, and the lowest version of the values',
+  () => {
+    const config: unknown = parse(configText(values('everything')));
+    const tlsIn = (directory: string) => ({
+      certFile: `${directory}/tls.crt`,
+      keyFile: `${directory}/tls.key`,
+      clientCaFile: `${directory}/ca.crt`,
+      minVersion: '1.3',
+    });
+    expect(at(config, 'proxy', 'tls')).toEqual(tlsIn('/etc/countersign/tls'));
+    expect(at(config, 'admin', 'tls')).toEqual(tlsIn('/etc/countersign/admin-tls'));
+    const plain = parse(configText(values('minimal')));
+    expect([at(plain, 'proxy', 'tls'), at(plain, 'admin', 'tls')]).toEqual([undefined, undefined]);
+  },
+);

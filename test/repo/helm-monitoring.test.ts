@@ -173,6 +173,22 @@ whenHelm.each([
   expect(at(monitor, 'spec', 'jobLabel')).toBeUndefined();
 });
 
+whenHelm('the ServiceMonitor verifies the admin port with TLS, and presents the given certificate', () => {
+  const [endpoint] = list(renderOne(everything, 'ServiceMonitor'), 'spec', 'endpoints');
+  expect(endpoint).toMatchObject({
+    scheme: 'https',
+    tlsConfig: {
+      ca: { secret: { name: 'signer-admin-tls', key: 'ca.crt' } },
+      serverName: 'payments-signer-admin.payments.svc',
+      cert: { secret: { name: 'prometheus-client', key: 'tls.crt' } },
+      keySecret: { name: 'prometheus-client', key: 'tls.key' },
+    },
+  });
+  const plain = renderOne([...values('default'), '--set=serviceMonitor.enabled=true'], 'ServiceMonitor');
+  const [without] = list(plain, 'spec', 'endpoints');
+  expect([at(without, 'scheme'), at(without, 'tlsConfig')]).toEqual([undefined, undefined]);
+});
+
 whenHelm('relabelings of the values follow those that set job and release', () => {
   const [endpoint] = list(renderOne(everything, 'ServiceMonitor'), 'spec', 'endpoints');
   expect(list(endpoint, 'relabelings')).toEqual([

@@ -62,6 +62,23 @@ whenHelm('the probes use paths that the admin port serves', async () => {
   expect(ports).toEqual(['admin', 'admin', 'admin']);
 });
 
+whenHelm('the probes and the test hook use HTTPS only if the admin port has TLS', () => {
+  const probes = ['startupProbe', 'livenessProbe', 'readinessProbe'];
+  const schemes = (name: string) =>
+    probes.map((probe) => at(container(values(name)), probe, 'httpGet', 'scheme'));
+  const urls = (name: string) =>
+    list(renderOne(values(name), 'Pod'), 'spec', 'containers', 0, 'env').map((one) => at(one, 'value'));
+  expect(schemes('default')).toEqual(['HTTP', 'HTTP', 'HTTP']);
+  expect(urls('default')).toContain('http://pay-countersign-admin.payments.svc:9090/readyz');
+  expect(schemes('everything')).toEqual(['HTTPS', 'HTTPS', 'HTTPS']);
+  expect(urls('everything')).toEqual(
+    expect.arrayContaining([
+      'https://payments-signer-admin.payments.svc:9091/readyz',
+      '/etc/countersign/admin-tls/ca.crt',
+    ]),
+  );
+});
+
 whenHelm.each(ciValues)('pods of the %s values meet the "restricted" Pod Security Standard', (name) => {
   const pods = [podSpec(values(name)), at(renderOne(values(name), 'Pod'), 'spec')];
   for (const pod of pods) {

@@ -22,6 +22,11 @@ whenHelm.each([
     'serviceMonitor.scrapeTimeout (10s) is longer than serviceMonitor.interval (5s), which Prometheus rejects: shorten the timeout or lengthen the interval',
   ],
   [
+    'metrics that need a client certificate, without that of Prometheus',
+    ['serviceMonitor.enabled=true', 'adminTls={"enabled":true,"secretName":"admin-tls","clientCa":true}'],
+    'adminTls.clientCa requires a client certificate for metrics: set serviceMonitor.tlsConfig.cert and serviceMonitor.tlsConfig.keySecret to that of Prometheus',
+  ],
+  [
     'the same port twice',
     ['ports.admin=8080'],
     'ports.proxy and ports.admin are both 8080: choose two different ports, since the pod listens on both',

@@ -257,6 +257,8 @@ const metricsObserver: MetricsObserver = {
   loginsNotFound: none,
   certificateLoaded: none,
   certificateRemoved: none,
+  tlsConnected: none,
+  tlsFailed: none,
   loginFailed: none,
   connectionRejected: none,
   upstreamStarted: none,

@@ -32,11 +32,18 @@ export interface ScrapeConfig {
   readonly job_name: string;
   readonly static_configs: readonly StaticTargets[];
   readonly relabel_configs?: readonly object[];
+  readonly scheme?: 'https';
+  readonly tls_config?: { readonly ca_file: string };
 }
 
-/** A scrape of one admin port as job `countersign`, as in deploy/compose/prometheus.yml. */
-export function plainScrape(adminUrl: string): ScrapeConfig {
-  return { job_name: 'countersign', static_configs: [{ targets: [new URL(adminUrl).host] }] };
+/** A scrape of one admin port with TLS as job `countersign`. @param caFile of its certificate */
+export function secureScrape(adminUrl: string, caFile: string): ScrapeConfig {
+  return {
+    job_name: 'countersign',
+    scheme: 'https',
+    tls_config: { ca_file: caFile },
+    static_configs: [{ targets: [new URL(adminUrl).host] }],
+  };
 }
 
 /** A real Prometheus on a free loopback port, with a scrape interval of one second. */

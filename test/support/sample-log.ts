@@ -88,7 +88,7 @@ export function sampleLog(): string {
     const rejected = status === 401 || status === 403 ? client : undefined;
     log.requestFinished({ ...full, reason, status, outcome, rejected });
   }
-  log.handshakeFailed({ cause: 'plain-http', peer: '10.0.0.9' });
+  log.handshakeFailed({ role: 'listener', problem: 'other', cause: 'plain-http', peer: '10.0.0.9' });
   log.internalError(full, new Error('x'));
   log.crash('uncaughtException', new Error('x'));
   return lines.join('');

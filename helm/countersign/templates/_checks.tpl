@@ -31,11 +31,16 @@ values.schema.json cannot express, or only without a helpful message.
 {{- end }}
 
 {{- define "countersign.checkScrape" -}}
+{{- $problems := list -}}
 {{- with .Values.serviceMonitor -}}
 {{- if gt (include "countersign.milliseconds" .scrapeTimeout | int64) (include "countersign.milliseconds" .interval | int64) -}}
-{{- list (printf "serviceMonitor.scrapeTimeout (%s) is longer than serviceMonitor.interval (%s), which Prometheus rejects: shorten the timeout or lengthen the interval" .scrapeTimeout .interval) | toYaml -}}
+{{- $problems = append $problems (printf "serviceMonitor.scrapeTimeout (%s) is longer than serviceMonitor.interval (%s), which Prometheus rejects: shorten the timeout or lengthen the interval" .scrapeTimeout .interval) -}}
+{{- end -}}
+{{- if and .enabled $.Values.adminTls.enabled $.Values.adminTls.clientCa (not .tlsConfig.cert) -}}
+{{- $problems = append $problems "adminTls.clientCa requires a client certificate for metrics: set serviceMonitor.tlsConfig.cert and serviceMonitor.tlsConfig.keySecret to that of Prometheus" -}}
 {{- end -}}
 {{- end -}}
+{{- with $problems }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
 {{/* Volume names and key files must be unique. */}}

@@ -40,6 +40,21 @@
 {{- list $service $namespaced (printf "%s.svc" $namespaced) (printf "%s.svc.cluster.local" $namespaced) | toYaml -}}
 {{- end }}
 
+{{/* `tls` of a port. Arguments: its values, and the directory of its Secret. */}}
+{{- define "countersign.portTls" -}}
+{{- $dir := index . 1 -}}
+certFile: {{ $dir }}/tls.crt
+keyFile: {{ $dir }}/tls.key
+{{- with index . 0 }}
+{{- if .clientCa }}
+clientCaFile: {{ $dir }}/ca.crt
+{{- end }}
+{{- with .minVersion }}
+minVersion: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The configuration file: the given configuration with the settings of the chart. */}}
 {{- define "countersign.config" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
@@ -47,13 +62,13 @@
 {{- $proxyHosts := concat (dig "proxy" "allowedHosts" list $config) (include "countersign.serviceHosts" (list $name .) | fromYamlArray) -}}
 {{- $proxy := dict "host" "0.0.0.0" "port" .Values.ports.proxy "allowedHosts" (uniq $proxyHosts) -}}
 {{- if .Values.tls.enabled -}}
-{{- $dir := include "countersign.tlsDir" . -}}
-{{- $tls := dict "certFile" (printf "%s/tls.crt" $dir) "keyFile" (printf "%s/tls.key" $dir) -}}
-{{- if .Values.tls.clientCa -}}{{- $_ := set $tls "clientCaFile" (printf "%s/ca.crt" $dir) -}}{{- end -}}
-{{- $_ := set $proxy "tls" $tls -}}
+{{- $_ := set $proxy "tls" (include "countersign.portTls" (list .Values.tls (include "countersign.tlsDir" .)) | fromYaml) -}}
 {{- end -}}
 {{- $hosts := concat (dig "admin" "allowedHosts" list $config) (include "countersign.serviceHosts" (list (printf "%s-admin" $name) .) | fromYamlArray) -}}
 {{- $admin := dict "host" "0.0.0.0" "port" .Values.ports.admin "allowedHosts" (uniq $hosts) -}}
+{{- if .Values.adminTls.enabled -}}
+{{- $_ := set $admin "tls" (include "countersign.portTls" (list .Values.adminTls (include "countersign.adminTlsDir" .)) | fromYaml) -}}
+{{- end -}}
 {{- $config = mergeOverwrite $config (dict "proxy" $proxy "admin" $admin) -}}
 {{- if include "countersign.kubernetesAuth" . -}}
 {{- $jwtFile := printf "%s/token" (include "countersign.tokenDir" .) -}}

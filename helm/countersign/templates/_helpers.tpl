@@ -43,12 +43,19 @@ app.kubernetes.io/component: test
 {{- end }}
 {{- end }}
 
+{{/* The scheme of the admin port. */}}
+{{- define "countersign.adminScheme" -}}{{ ternary "https" "http" .Values.adminTls.enabled }}{{- end }}
+
+{{/* The name of the admin Service that the certificate of adminTls has. */}}
+{{- define "countersign.adminHost" -}}{{ include "countersign.fullname" . }}-admin.{{ .Release.Namespace }}.svc{{- end }}
+
 {{- define "countersign.image" -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag -}}
 {{- printf "%s:%s" .Values.image.repository $tag }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "countersign.tlsDir" -}}/etc/countersign/tls{{- end }}
+{{- define "countersign.adminTlsDir" -}}/etc/countersign/admin-tls{{- end }}
 {{- define "countersign.keyDir" -}}/etc/countersign/keys{{- end }}
 {{- define "countersign.secretDir" -}}/etc/countersign/secrets{{- end }}
 {{- define "countersign.apiTokenDir" -}}/var/run/secrets/countersign/kubernetes-api{{- end }}

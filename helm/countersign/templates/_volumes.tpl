@@ -4,6 +4,9 @@
 {{- if .Values.tls.enabled }}
 - { name: tls, mountPath: {{ include "countersign.tlsDir" . }}, readOnly: true }
 {{- end }}
+{{- if .Values.adminTls.enabled }}
+- { name: admin-tls, mountPath: {{ include "countersign.adminTlsDir" . }}, readOnly: true }
+{{- end }}
 {{- if include "countersign.kubernetesAuth" . }}
 - { name: vault-token, mountPath: {{ include "countersign.tokenDir" . }}, readOnly: true }
 {{- end }}
@@ -35,6 +38,12 @@
 - name: tls
   secret:
     secretName: {{ .Values.tls.secretName }}
+    defaultMode: 0440
+{{- end }}
+{{- if .Values.adminTls.enabled }}
+- name: admin-tls
+  secret:
+    secretName: {{ .Values.adminTls.secretName }}
     defaultMode: 0440
 {{- end }}
 {{- if include "countersign.kubernetesAuth" . }}

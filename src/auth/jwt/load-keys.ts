@@ -8,6 +8,7 @@ import { createEgressProxy } from '../../util/egress-proxy.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
+import type { TlsObserver } from '../../util/tls-observer.ts';
 import { parseStrictJson } from './parse-token.ts';
 
 /** Milliseconds for one request. */
@@ -23,6 +24,7 @@ const discoveryPath = '/.well-known/openid-configuration';
 
 interface Server extends Pick<JwtIssuerConfig, 'caFile' | 'tokenFile' | 'minVersion' | 'egressProxy'> {
   readonly stopped: AbortSignal | undefined;
+  readonly observer: TlsObserver | undefined;
 }
 
 /**
@@ -35,8 +37,9 @@ interface Server extends Pick<JwtIssuerConfig, 'caFile' | 'tokenFile' | 'minVers
 export async function loadKeys(
   { issuer, jwks, caFile, tokenFile, minVersion, egressProxy }: JwtIssuerConfig,
   stopped?: AbortSignal,
+  observer?: TlsObserver,
 ): Promise<readonly JWK[]> {
-  const server: Server = { caFile, tokenFile, minVersion, egressProxy, stopped };
+  const server: Server = { caFile, tokenFile, minVersion, egressProxy, stopped, observer };
   if (jwks === undefined) return keysIn(await fetchJson(await discoverKeys(issuer, server), server));
   return keysIn('file' in jwks ? await readJson(jwks.file) : await fetchJson(new URL(jwks.url), server));
 }
@@ -58,13 +61,13 @@ async function discoverKeys(issuer: string, server: Server): Promise<URL> {
 
 async function fetchJson(
   url: URL,
-  { caFile, tokenFile, minVersion, egressProxy, stopped }: Server,
+  { caFile, tokenFile, minVersion, egressProxy, stopped, observer }: Server,
 ): Promise<unknown> {
   const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
   const proxyCa = egressProxy?.caFile === undefined ? undefined : await readText(egressProxy.caFile);
   const proxy = createEgressProxy(egressProxy, proxyCa, tunnelTimeout);
   const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
-  const agent = createAgent(url.href, { ...ca, minVersion }, { keepAlive: false }, proxy);
+  const agent = createAgent(url.href, { ...ca, minVersion, observer }, { keepAlive: false }, proxy);
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
   const deadline = AbortSignal.timeout(timeout);

@@ -5,6 +5,7 @@ import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackoffOptions } from '../../util/backoff.ts';
+import type { TlsObserver } from '../../util/tls-observer.ts';
 import type { LoginRef } from '../key-source.ts';
 import { assertLoginRef } from '../login-ref.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
@@ -30,6 +31,7 @@ const outageRange = { initial: 1000, max: 1000, jitter: 0 };
 export interface VaultClientOptions extends BackoffOptions {
   /** TLS with Vault failed: its certificate may have a new CA. */
   readonly tlsFailed?: (() => void) | undefined;
+  readonly tlsObserver?: TlsObserver | undefined;
 }
 
 /** How to reach Vault: `keys.vault` of the configuration without the login. */
@@ -65,8 +67,9 @@ export function vaultClient(
   tls: TlsMaterial = {},
 ): VaultClient {
   const { address, timeout, egressProxy, minVersion } = config;
+  const { tlsFailed, tlsObserver: observer } = options;
   const open = (tls: TlsMaterial): Transport =>
-    transport({ address, timeout, egressProxy, minVersion, tlsFailed: options.tlsFailed, ...tls });
+    transport({ address, timeout, egressProxy, minVersion, tlsFailed, observer, ...tls });
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);

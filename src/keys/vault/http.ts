@@ -11,6 +11,7 @@ import {
   sendHttpRequest,
 } from '../../util/http-request.ts';
 import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
+import type { TlsObserver } from '../../util/tls-observer.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */
@@ -41,6 +42,7 @@ interface TransportOptions extends TlsMaterial {
   /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
   readonly timeout: number;
   readonly minVersion?: MinVersion | undefined;
+  readonly observer?: TlsObserver | undefined;
   readonly egressProxy?: EgressProxySettings | undefined;
   /** TLS with Vault or the egress proxy failed: its certificate may have a new CA. */
   readonly tlsFailed?: (() => void) | undefined;

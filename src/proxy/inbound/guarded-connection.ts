@@ -92,7 +92,11 @@ export class GuardedConnection extends Duplex {
 
   /** Node finds the peer only of a TCP connection that it reads itself. */
   namePeer(socket: TLSSocket): void {
-    Object.defineProperty(socket, 'remoteAddress', { value: this.#socket.remoteAddress });
+    const { remoteAddress, remotePort } = this.#socket;
+    Object.defineProperties(socket, {
+      remoteAddress: { value: remoteAddress },
+      remotePort: { value: remotePort },
+    });
   }
 
   override _read(): void {

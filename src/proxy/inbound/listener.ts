@@ -3,12 +3,12 @@ import { createServer as createHttpsServer, Server as HttpsServer } from 'node:h
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
-import type { Logger } from '../../observability/logger.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { errorCode, isParserError } from '../../util/error-code.ts';
+import type { TlsObserver } from '../../util/tls-observer.ts';
 import { ConnectionTracker } from './connection-tracker.ts';
 import { problemDetails } from './send-response.ts';
-import { acceptTls, handshakeFailure, type ListenerTls, rememberPeer } from './tls-handshakes.ts';
+import { acceptTls, type ListenerTls } from './tls-handshakes.ts';
 import { maxHeaders, methodNotAllowed } from './validate-head.ts';
 
 interface ParseErrorOptions {
@@ -24,15 +24,15 @@ export interface ListenerOptions extends ParseErrorOptions {
   readonly tls: ListenerTls | undefined;
   /** Called when a connection beyond `maxConnections` or `maxConnectionsPerAddress` was closed. */
   readonly connectionRejected: () => void;
-  readonly log: Pick<Logger, 'handshakeFailed'>;
+  readonly tlsObserver: TlsObserver;
 }
 
 export interface Listener {
   /** Not yet listening. */
   readonly server: Server;
   readonly connections: ConnectionTracker;
-  /** Uses other certificates for new connections. Does nothing without TLS. */
-  readonly reloadTls: (tls: ListenerTls) => void;
+  /** Uses other certificates for new connections. Does nothing without TLS, or without certificates. */
+  readonly reloadTls: (tls: ListenerTls | undefined) => void;
 }
 
 /** The server of the proxy port, with a timeout for everything in which a client can be slow. */
@@ -52,6 +52,7 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
       ? acceptTls(server, {
           tls: options.tls,
           timeout: config.timeouts.headers,
+          observer: options.tlsObserver,
           verificationChanged: () => connections.close(),
         })
       : () => {};
@@ -66,7 +67,6 @@ export function createListener(config: Config['proxy'], options: ListenerOptions
     if (!request.url?.startsWith('/')) request.url = '/';
     options.handle(request, response);
   });
-  if (server instanceof HttpsServer) server.on('connection', rememberPeer);
   rejectUnparsed(server, connections, options);
   return { server, connections, reloadTls };
 }
@@ -89,8 +89,6 @@ function rejectUnparsed(server: Server, connections: ConnectionTracker, options:
     connections.connectionOf(socket)?.fail(error, () => parseErrorResponse(error, options));
   });
   server.on('clientError', (error, socket: Socket) => {
-    const failure = handshakeFailure(error, socket);
-    if (failure !== undefined) options.log.handshakeFailed(failure);
     const connection = socket.writable ? connections.connectionOf(socket) : undefined;
     const respond = (): string => parseErrorResponse(errorForParseFailure(error), options);
     if (connection !== undefined && (isParserError(error) || isRequestTimeout(error)))

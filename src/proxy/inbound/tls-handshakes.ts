@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto';
 import type { Server as HttpsServer } from 'node:https';
 import { Socket } from 'node:net';
 import {
@@ -6,10 +7,10 @@ import {
   type TLSSocket,
   type Server as TlsServer,
 } from 'node:tls';
-import type { HandshakeFailure, HandshakeFailureCause } from '../../observability/logger.ts';
 import { type MinVersion, tlsPolicy } from '../../util/agent.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
 import { errorCode } from '../../util/error-code.ts';
+import { sessionOf, type TlsFailure, type TlsObserver, tlsProblemOf } from '../../util/tls-observer.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
 
 /** Ours, for what OpenSSL does not get to see. */
@@ -22,9 +23,10 @@ const clientKeyTooLarge = 'ERR_SSL_CLIENT_KEY_TOO_LARGE';
  * OpenSSL's names, which differ between versions in their beginning. Clients of Node or OpenSSL that do not trust our CA
  * send the first alert, clients of Go the second and clients of Java the third.
  */
-const causes: readonly (readonly [RegExp, HandshakeFailureCause])[] = [
+const causes: readonly (readonly [RegExp, string])[] = [
   [/_HTTP_REQUEST$/, 'plain-http'],
   [/_UNSUPPORTED_PROTOCOL$/, 'tls-too-old'],
+  [/_NO_SHARED_(CIPHER|GROUP|SIGNATURE_ALGORITHMS)$|_NO_SUITABLE_/, 'no-shared-cipher'],
   [/_ALERT_UNKNOWN_CA$/, 'unknown-ca'],
   [/_ALERT_BAD_CERTIFICATE$/, 'bad-certificate'],
   [/_ALERT_CERTIFICATE_UNKNOWN$/, 'certificate-unknown'],
@@ -46,6 +48,7 @@ interface HandshakeOptions {
   readonly tls: ListenerTls;
   /** Milliseconds for a handshake. */
   readonly timeout: number;
+  readonly observer: TlsObserver;
   /** Ends the connections that were accepted, or whose clients were verified, by what was replaced. */
   readonly verificationChanged: () => void;
 }
@@ -56,23 +59,33 @@ interface HandshakeOptions {
  * and the lowest version that it began with, so if these change, the connections of handshakes that began before are ended
  * too.
  *
- * @returns uses other certificates for new connections
+ * @returns uses other certificates for new connections, if there are any
  */
-export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls: ListenerTls) => void {
-  const { timeout, verificationChanged } = options;
+export function acceptTls(
+  server: HttpsServer,
+  options: HandshakeOptions,
+): (tls: ListenerTls | undefined) => void {
+  const { timeout, observer, verificationChanged } = options;
   let { tls } = options;
-  const reject = (socket: Socket, code: string, problem: string): void => {
-    server.emit('tlsClientError', Object.assign(new Error(problem), { code }), socket);
+  const fail = (error: Error, socket: Socket): void => {
+    const failure = handshakeFailure(error, socket);
+    if (failure !== undefined) observer.failed(failure);
+    server.emit('tlsClientError', error, socket);
   };
+  const reject = (socket: Socket, code: string, problem: string): void =>
+    fail(Object.assign(new Error(problem), { code }), socket);
   const queue = new HandshakeQueue((socket) => {
     reject(socket, handshakeTooLarge, 'the client sent too much before its TLS handshake was complete');
   });
   let current = handshakes();
   // Node's listener would use what the server was created with.
   server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+    // Node keeps an address that was read once, and cannot read it when the connection has ended.
+    void socket.remoteAddress;
     current.emit('connection', tls.clientCa === undefined ? socket : new GuardedConnection(socket, queue));
   });
   return (next) => {
+    if (next === undefined) return;
     const same =
       tls.clientCa === next.clientCa &&
       tls.clientCrl === next.clientCrl &&
@@ -99,11 +112,14 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
       if (begun !== current) socket.destroy();
       else if (hasCostlyKey(socket))
         reject(socket, clientKeyTooLarge, 'the RSA key of the client is too large');
-      else server.emit('secureConnection', socket);
+      else {
+        observer.connected({ ...sessionOf(socket), peer: socket.remoteAddress });
+        server.emit('secureConnection', socket);
+      }
     });
     return begun.on('tlsClientError', (error: Error, socket: TLSSocket) => {
       queue.current?.namePeer(socket);
-      server.emit('tlsClientError', error, socket);
+      fail(error, socket);
     });
   }
 }
@@ -111,11 +127,13 @@ export function acceptTls(server: HttpsServer, options: HandshakeOptions): (tls:
 /**
  * The options that `setSecureContext` accepts too. Without `clientCa` no client certificate is accepted; Node's
  * default would accept those of every public CA. With renegotiation a socket would stay `authorized` by the certificate of
- * the first handshake, whichever a client presents then.
+ * the first handshake, whichever a client presents then; and on a resumed session by what was valid when that began, also
+ * after the certificate, its CA or the revocation list expired.
  */
 function contextOptions({ cert, key, clientCa, clientCrl, minVersion }: ListenerTls): SecureContextOptions {
   const crl = clientCrl === undefined ? {} : { crl: clientCrl };
-  return { ...tlsPolicy, minVersion, cert, key, ca: clientCa ?? [], ...crl };
+  const secureOptions = tlsPolicy.secureOptions | (clientCa === undefined ? 0 : constants.SSL_OP_NO_TICKET);
+  return { ...tlsPolicy, secureOptions, minVersion, cert, key, ca: clientCa ?? [], ...crl };
 }
 
 /** Whether each handshake of this client would take too long: its own key, which it proves to have. */
@@ -128,16 +146,12 @@ function hasCostlyKey(socket: TLSSocket): boolean {
  * Mistakes of a client that never gets a response, and that an operator can correct. `undefined` for anything else: port
  * scans and health checks of load balancers would fill the log.
  */
-export function handshakeFailure(error: Error, socket: Socket): HandshakeFailure | undefined {
+export function handshakeFailure(error: Error, socket: Socket): TlsFailure | undefined {
   const code = errorCode(error) ?? '';
   if (!code.startsWith('ERR_SSL_')) return undefined;
   const cause = causes.find(([name]) => name.test(code))?.[1];
-  return cause === undefined ? undefined : { cause, peer: peerOf(socket) };
-}
-
-/** Node keeps an address that was read once, and cannot read it when the connection has ended. */
-export function rememberPeer(socket: Socket): void {
-  void socket.remoteAddress;
+  if (cause === undefined) return undefined;
+  return { problem: tlsProblemOf(error) ?? 'other', cause, peer: peerOf(socket) };
 }
 
 /** The TCP connection of a failed handshake is not part of Node's API. */

@@ -5,6 +5,7 @@ import type { EnvironmentConfig } from '../../config/schema.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
 import { createEgressProxy } from '../../util/egress-proxy.ts';
+import type { TlsObserver } from '../../util/tls-observer.ts';
 import { InflightRequests } from '../inflight-requests.ts';
 import {
   DetachedRequest,
@@ -32,9 +33,10 @@ export function createUpstreamClient(
   settings: EnvironmentConfig,
   material: TlsMaterial,
   inflight = new InflightRequests(),
+  observer?: TlsObserver,
 ): UpstreamClient {
   const { origin } = new URL(settings.baseUrl);
-  const tls = { ...material, minVersion: settings.minVersion };
+  const tls = { ...material, minVersion: settings.minVersion, observer };
   const proxy = createEgressProxy(settings.egressProxy, tls.proxyCa, settings.timeouts.connect);
   const pool = limitConnectionAge(
     createAgent(origin, tls, { keepAlive: true, maxFreeSockets: settings.maxInFlight }, proxy),

@@ -1,9 +1,16 @@
 import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type AdminTimeouts, createAdminServer } from '../../../src/observability/admin-app.ts';
+import { acceptTls } from '../../../src/proxy/inbound/tls-handshakes.ts';
+import { Folder } from '../../support/folder.ts';
+import { portOf } from '../../support/listening.ts';
 import { RawConnection } from '../../support/raw-http.ts';
+import { describeWith } from '../../support/requires.ts';
+import { Ca } from '../../support/stub-vault/certificates.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 
@@ -12,6 +19,42 @@ afterEach(async () => {
   const closed = once(server, 'close');
   server.close().closeAllConnections();
   await closed;
+});
+
+describeWith('openssl').each([false, true])('with TLS, and client certificates: %s', (clients) => {
+  it('a connection above the limit closes the oldest one without a request in flight', async () => {
+    const folder = new Folder();
+    const ca = new Ca(folder.path, 'ca');
+    const { cert, key } = ca.issue('server');
+    const pem = { cert: String(cert), key: String(key), minVersion: 'TLSv1.2' } as const;
+    const tls = clients ? { ...pem, clientCa: String(ca.cert) } : pem;
+    folder.remove();
+    const ignore = (): void => {};
+    const observer = { connected: ignore, failed: ignore };
+    server = createAdminServer(2, {}, (settings) => {
+      const created = createHttpsServer(settings);
+      acceptTls(created, { tls, timeout: 5_000, observer, verificationChanged: ignore });
+      return created;
+    });
+    const finished = Promise.withResolvers<void>();
+    server.on('request', (_request, response) => void finished.promise.then(() => response.end('OK')));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const open = async () => {
+      const socket = connectTls({ port: portOf(server), host: '127.0.0.1', ca: ca.cert });
+      await once(socket.on('error', ignore), 'secureConnect');
+      return socket;
+    };
+    const busy = await open();
+    const requested = once(server, 'request');
+    busy.write(get);
+    await requested;
+    const idle = await open();
+    const newcomer = await open();
+    if (!idle.destroyed) await once(idle.resume(), 'close');
+    newcomer.write(get);
+    finished.resolve();
+    for (const socket of [busy, newcomer]) expect(String(await once(socket, 'data'))).toContain('200 OK');
+  });
 });
 
 /** @returns a function that opens one more connection */

@@ -48,7 +48,8 @@ describe('log lines of rejected requests', () => {
   });
 
   it('share the limit with those of failed TLS handshakes', () => {
-    for (let nth = 0; nth < 60; nth += 1) log.handshakeFailed({ cause: 'plain-http', peer: '10.0.0.7' });
+    for (let nth = 0; nth < 60; nth += 1)
+      log.handshakeFailed({ role: 'listener', problem: 'other', cause: 'plain-http', peer: '10.0.0.7' });
     write(60, { reason: 'caller-unknown' });
     expect([lines.length, suppressed]).toEqual([100, 20]);
     expect(lines[0]).toBe('handshake plain-http');

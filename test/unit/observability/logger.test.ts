@@ -52,7 +52,12 @@ it.each([
   ['a message', (log: Logger) => log.message('info', 'started'), true],
   ['an internal error', (log: Logger) => log.internalError(bare, new Error('x')), true],
   ['a crash', (log: Logger) => log.crash('main', new Error('x')), true],
-  ['a failed handshake', (log: Logger) => log.handshakeFailed({ cause: 'unknown-ca', peer: 'x' }), true],
+  [
+    'a failed handshake',
+    (log: Logger) =>
+      log.handshakeFailed({ role: 'listener', problem: 'certificate', cause: 'unknown-ca', peer: 'x' }),
+    true,
+  ],
 ])('the line of %s is urgent or may be gathered', (_line, write, urgent) => {
   const events: string[] = [];
   write(createLogger('info', { write: () => events.push('line'), hurry: () => events.push('hurry') }));

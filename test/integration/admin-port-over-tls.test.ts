@@ -1,0 +1,188 @@
+import { once } from 'node:events';
+import { copyFileSync, writeFileSync } from 'node:fs';
+import { Agent, get } from 'node:https';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { beforeEach, expect, it } from '@jest/globals';
+import type { ConfigInput } from '../support/config.ts';
+import { harness } from '../support/harness.ts';
+import { opensslClient } from '../support/openssl-peers.ts';
+import { describeWith } from '../support/requires.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
+import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
+import { until } from '../support/until.ts';
+
+type AdminTls = NonNullable<NonNullable<ConfigInput['admin']>['tls']>;
+
+const pages = ['/', '/status.json', '/metrics'];
+const probes = ['/healthz', '/readyz'];
+
+describeWith('openssl')('the admin port with TLS', () => {
+  const starts = harness();
+  let ca: Ca;
+  let other: Ca;
+  let server: Issued;
+  let client: Issued;
+
+  beforeEach(() => {
+    const folder = starts.folder();
+    [ca, other] = [new Ca(folder.path, 'ours'), new Ca(folder.path, 'theirs')];
+    server = ca.issue('server');
+    client = ca.issue('prometheus');
+  });
+
+  const adminWith = (tls: Partial<AdminTls> = {}, more: Partial<ConfigInput['admin']> = {}) => ({
+    admin: { port: 0, tls: { certFile: server.certFile, keyFile: server.keyFile, ...tls }, ...more },
+  });
+
+  const start = (config = adminWith(), options: ProxyOptions = {}): Promise<TestProxy> =>
+    starts.proxy({ config, ...options });
+
+  async function read(
+    proxy: TestProxy,
+    path: string,
+    own?: Issued,
+    headers = {},
+  ): Promise<number | undefined> {
+    const agent = new Agent({ ca: ca.cert, ...(own && { cert: own.cert, key: own.key }) });
+    const [response] = await once(get(`${proxy.adminUrl}${path}`, { agent, headers }), 'response');
+    await text(response);
+    return response.statusCode;
+  }
+
+  const readAll = (
+    proxy: TestProxy,
+    paths: readonly string[],
+    own?: Issued,
+  ): Promise<(number | undefined)[]> => Promise.all(paths.map((path) => read(proxy, path, own)));
+
+  it('has all pages over HTTPS, and none without', async () => {
+    const proxy = await start();
+    expect(proxy.adminUrl).toMatch(/^https:/);
+    expect(await readAll(proxy, [...pages, ...probes])).toEqual([200, 200, 200, 200, 200]);
+    await expect(fetch(proxy.adminUrl.replace('https:', 'http:'))).rejects.toThrow();
+    await until(() => proxy.logLines('TLS handshake failed').length > 0);
+    const [line] = proxy.logLines('TLS handshake failed');
+    expect(line).toMatchObject({ role: 'admin', problem: 'other', cause: 'plain-http', peer: '127.0.0.1' });
+  });
+
+  it('requires the token of the status too', async () => {
+    const tokenSha256 = '3c469e9d6c5875d37a43f353d4f88e61fcf812c66eee3457465a40b0da4153e0';
+    const proxy = await start(adminWith({}, { tokenSha256 }));
+    expect(await read(proxy, '/status.json')).toBe(401);
+    expect(await read(proxy, '/status.json', undefined, { Authorization: 'Bearer token' })).toBe(200);
+  });
+
+  it('requires a certificate of its client CA for pages, and none for probes', async () => {
+    const proxy = await start(adminWith({ clientCaFile: ca.file }));
+    expect(await readAll(proxy, pages)).toEqual([403, 403, 403]);
+    expect(await readAll(proxy, pages, other.issue('stranger'))).toEqual([403, 403, 403]);
+    expect(await readAll(proxy, pages, client)).toEqual([200, 200, 200]);
+    expect(await readAll(proxy, probes)).toEqual([200, 200]);
+  });
+
+  it.each(['-tls1_2', '-tls1_3'])(
+    'rejects a certificate on a replaced revocation list, also for a session from before: %s',
+    async (version) => {
+      const folder = starts.folder();
+      const clientCrlFile = folder.file('crl.pem', ca.revocationList());
+      const proxy = await start(adminWith({ clientCaFile: ca.file, clientCrlFile }), {
+        certificateCheckInterval: 50,
+      });
+      const session = `${folder.path}/session`;
+      const args = [version, '-cert', client.certFile, '-key', client.keyFile, '-ign_eof'];
+      const request = 'GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n';
+      const before = await opensslClient(proxy.adminUrl, [...args, '-sess_out', session], request);
+      expect(before.output).toContain('HTTP/1.1 200 OK');
+      writeFileSync(clientCrlFile, ca.revocationList(client));
+      await until(() => proxy.logLines('certificate files reloaded').length > 0);
+      const after = await opensslClient(proxy.adminUrl, [...args, '-sess_in', session], request);
+      expect(after.output).toContain('HTTP/1.1 403 Forbidden');
+      expect(after.resumed).toBe(false);
+    },
+  );
+
+  it('uses replaced files within the check interval, and says when they expire', async () => {
+    const folder = starts.folder();
+    const [certFile, keyFile] = [`${folder.path}/tls.crt`, `${folder.path}/tls.key`];
+    const install = ({ certFile: cert, keyFile: key }: Issued): void => {
+      copyFileSync(cert, certFile);
+      copyFileSync(key, keyFile);
+    };
+    install(server);
+    const proxy = await start(adminWith({ certFile, keyFile }), { certificateCheckInterval: 50 });
+    const next = ca.issue('renewed', { until: Date.now() + 3_600_000 });
+    install(next);
+    await until(() => proxy.logLines('certificate files reloaded').length > 0);
+    expect(proxy.logLines('certificate files reloaded')).toEqual([
+      expect.objectContaining({ role: 'admin' }),
+    ]);
+    expect((await opened(proxy)).getPeerCertificate().subject.CN).toBe('renewed');
+    const agent = new Agent({ ca: ca.cert });
+    const [page] = await once(get(`${proxy.adminUrl}/metrics`, { agent }), 'response');
+    const pattern = /^countersign_certificate_expiry_timestamp_seconds\{certificate="admin",.*\} (\S+)$/m;
+    const [, expiry] = pattern.exec(await text(page)) ?? [];
+    expect(Math.abs(Number(expiry) - Date.now() / 1000 - 3600)).toBeLessThan(60);
+  });
+
+  it('with a reload gets or loses its client CA, but not TLS, which needs a restart', async () => {
+    const proxy = await start();
+    const kept = new Agent({ keepAlive: true, ca: ca.cert });
+    starts.atEnd(() => kept.destroy());
+    const [first] = await once(get(`${proxy.adminUrl}/metrics`, { agent: kept }), 'response');
+    await text(first);
+    const [open] = Object.values(kept.freeSockets).flat();
+    expect(await proxy.reload(adminWith({ clientCaFile: ca.file }))).toEqual([]);
+    await until(() => open?.destroyed === true, 'the connection from before has ended');
+    expect(await readAll(proxy, pages)).toEqual([403, 403, 403]);
+    expect(await proxy.reload({ admin: { port: 0 } })).toEqual(['admin.tls']);
+    expect(await readAll(proxy, pages)).toEqual([403, 403, 403]);
+    expect(await proxy.reload(adminWith())).toEqual([]);
+    expect(await readAll(proxy, pages)).toEqual([200, 200, 200]);
+  });
+
+  it('cannot get TLS with a reload', async () => {
+    const proxy = await starts.proxy();
+    expect(await proxy.reload(adminWith())).toEqual(['admin.tls']);
+    expect(await proxy.readiness()).toBe(200);
+  });
+
+  it.each([undefined, 'a client CA'])(
+    'closes the oldest connection above the limit, in a handshake or after it: with %s',
+    async (clientCa) => {
+      const tls = clientCa === undefined ? {} : { clientCaFile: ca.file };
+      const proxy = await start(adminWith(tls, { maxConnections: 3 }));
+      const { hostname: host, port } = new URL(proxy.adminUrl);
+      const silent = connectTcp({ host, port: Number(port) });
+      await once(silent, 'connect');
+      const complete = await opened(proxy);
+      for (let nth = 0; nth < 5; nth += 1) expect(await read(proxy, '/healthz')).toBe(200);
+      await Promise.all([silent, complete].map(ended));
+    },
+  );
+
+  it('ends in time also while clients do not complete their handshakes', async () => {
+    const proxy = await start(adminWith({ clientCaFile: ca.file }));
+    const { hostname: host, port } = new URL(proxy.adminUrl);
+    const silent = connectTcp({ host, port: Number(port) });
+    await once(silent, 'connect');
+    const began = performance.now();
+    await proxy.stop();
+    expect(performance.now() - began).toBeLessThan(2_000);
+    await ended(silent);
+  });
+
+  async function opened(proxy: TestProxy): Promise<TLSSocket> {
+    const { hostname: host, port } = new URL(proxy.adminUrl);
+    const tls = connectTls({ host, port: Number(port), ca: ca.cert });
+    starts.atEnd(() => tls.destroy());
+    await once(tls, 'secureConnect');
+    return tls;
+  }
+});
+
+async function ended(socket: Socket): Promise<void> {
+  socket.on('error', () => {}).resume();
+  if (!socket.destroyed) await once(socket, 'close');
+}
