@@ -6,7 +6,7 @@ import { status } from '../../src/cli/status/status.ts';
 import { withFindings } from '../../src/observability/status/findings.ts';
 import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
-import { tokenCredential } from '../support/config.ts';
+import { configFor, tokenCredential } from '../support/config.ts';
 import { Processes } from '../support/demo.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
@@ -274,6 +274,72 @@ describeWith('openssl')('countersign status over https', () => {
   });
 });
 
+describeWith('openssl')('countersign status of an admin port with TLS', () => {
+  it.each([false, true])(
+    'finds it and its certificate in the configuration; client CA: %s',
+    async (clients) => {
+      const folder = start.folder();
+      const ca = new Ca(folder.path, 'ca');
+      // As for a Service: the address is not among its names.
+      const names = 'DNS:countersign-admin.payments.svc';
+      const { certFile, keyFile } = ca.issue('admin', { names });
+      const tls = { certFile, keyFile, ...(clients ? { clientCaFile: ca.file } : {}) };
+      const { adminUrl } = await start.proxy({ config: { admin: { port: 0, tls } } });
+      const admin = { port: Number(new URL(adminUrl).port), tls, tokenSha256: '${UNSET_IN_THIS_SHELL}' };
+      const config = (more: object) =>
+        folder.file(
+          'config.yaml',
+          JSON.stringify({ ...configFor('http://127.0.0.1:9'), admin: { ...admin, ...more } }),
+        );
+      const client = ca.issue('operator');
+      const own = ['--cert-file', client.certFile, '--key-file', client.keyFile];
+      const given = clients ? own : [];
+      expect(await run('--config', config({}), ...given)).toMatchObject({
+        code: 0,
+        out: expect.stringContaining(`Ready: ${adminUrl} at `),
+        err: '',
+      });
+      if (clients) {
+        expect(await run('--config', config({}))).toMatchObject({
+          code: 1,
+          err: expect.stringContaining(
+            'requires a client certificate of admin.tls.clientCaFile. Give it with --cert-file',
+          ),
+        });
+      }
+      // Neither another certificate of the same CA is accepted nor, by its CA, one without the name.
+      const other = ca.issue('other', { names });
+      expect(
+        await run('--config', config({ tls: { ...tls, certFile: other.certFile } }), ...given),
+      ).toMatchObject({
+        code: 1,
+        err: expect.stringContaining('has no valid certificate ('),
+      });
+      expect(await run('--url', adminUrl, '--ca-file', ca.file, ...given)).toMatchObject({
+        code: 1,
+        err: expect.stringContaining('has no valid certificate (ERR_TLS_CERT_ALTNAME_INVALID)'),
+      });
+    },
+  );
+
+  it('does not accept a certificate that the same intermediate CA issued', async () => {
+    const folder = start.folder();
+    const ca = new Ca(folder.path, 'ca');
+    const [configured, other] = [ca.issue('configured'), ca.issue('other')];
+    const chain = folder.file('chain.pem', `${String(configured.cert)}${String(ca.cert)}`);
+    const server = createTlsServer({ cert: other.cert, key: other.key }, (_request, response) =>
+      response.end(JSON.stringify(sampleStatus)),
+    );
+    const { port } = start.closing(await listen(server));
+    const admin = { port, tls: { certFile: chain, keyFile: configured.keyFile } };
+    const config = folder.file('config.yaml', JSON.stringify({ ...configFor('http://127.0.0.1:9'), admin }));
+    expect(await run('--config', config)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('has no valid certificate'),
+    });
+  });
+});
+
 describe('countersign status at a server that is none of ours', () => {
   it('ends with a message for what is not HTTP', async () => {
     const server = createTcpServer((socket) => socket.on('error', () => {}).end('\u001b[31mhello'));
@@ -343,6 +409,8 @@ describe('the options of countersign status', () => {
       () => ['--url', 'http://127.0.0.1', '--ready-file', 'x'],
       '--url and --ready-file are mutually exclusive',
     ],
+    [() => ['--config', 'x'], '--url and --config are mutually exclusive'],
+    [() => ['--cert-file', 'x'], '--cert-file and --key-file are only valid together'],
     [() => ['--interval', '0'], '--interval must be a whole number from 1 to 3600'],
     [() => ['--failures', '101'], '--failures must be a whole number from 0 to 100'],
     [() => ['--token-file', 'x', '--token-env', 'Y'], '--token-file and --token-env are mutually exclusive'],

@@ -264,7 +264,7 @@ function rotationOf(
     },
     async versions() {
       if (!hasStatusPage(demo)) return undefined;
-      const server = { url: new URL('/status.json', demo.adminUrl), token: undefined, ca: undefined };
+      const server = { url: new URL('/status.json', demo.adminUrl), token: undefined, tls: {} };
       return versionsOf(await readStatus(server, { timeout }), login, kind);
     },
   };

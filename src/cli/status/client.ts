@@ -1,5 +1,5 @@
 import { type Status, statusSchema } from '../../observability/status/schema.ts';
-import { createAgent } from '../../util/agent.ts';
+import { type AgentTls, createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
@@ -12,8 +12,8 @@ export interface StatusServer {
   readonly url: URL;
   /** Absent: without credentials. */
   readonly token: string | undefined;
-  /** PEM text for an https URL. Absent: the public CAs. */
-  readonly ca: string | undefined;
+  /** For an https URL. */
+  readonly tls: AgentTls;
 }
 
 interface StatusClientOptions {
@@ -40,10 +40,10 @@ export async function readStatus(server: StatusServer, options: StatusClientOpti
 }
 
 async function send(
-  { url, token, ca }: StatusServer,
+  { url, token, tls }: StatusServer,
   { timeout, signal }: StatusClientOptions,
 ): Promise<HttpResponse> {
-  const agent = createAgent(url.href, ca === undefined ? {} : { ca }, { keepAlive: false });
+  const agent = createAgent(url.href, tls, { keepAlive: false });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json', ...authorization };
   const deadline = AbortSignal.timeout(timeout);
@@ -84,6 +84,7 @@ function statusAdvice(status: number, hasToken: boolean): string {
       : 'requires a token. Give it with --token-file FILE or --token-env NAME.';
   }
   const advice: Readonly<Record<number, string>> = {
+    403: 'requires a client certificate of admin.tls.clientCaFile. Give it with --cert-file FILE and --key-file FILE.',
     404: 'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set; or this is not the admin port: check --url.',
     421: 'does not accept this host name. Use an IP address in --url, or add the name to admin.allowedHosts.',
   };

@@ -1,6 +1,9 @@
+import { hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { isIPv6 } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { fromEnvironment } from '../../config/load.ts';
+import { fromEnvironment, loadConfig } from '../../config/load.ts';
+import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
 import { findRunningDemo, readReadyFile } from '../demo/running.ts';
 import { CliError } from '../shared/cli-error.ts';
@@ -41,6 +44,18 @@ export const options = {
     value: 'FILE',
     description: 'Verify the certificate of an https URL with this CA',
   },
+  config: {
+    type: 'string',
+    value: 'FILE',
+    description:
+      'Configuration of an instance on this host: the address of its admin port and its certificate',
+  },
+  'cert-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'Client certificate, where admin.tls.clientCaFile requires one',
+  },
+  'key-file': { type: 'string', value: 'FILE', description: 'Private key of that certificate' },
   'ready-file': {
     type: 'string',
     value: 'FILE',
@@ -80,21 +95,64 @@ export interface StatusSettings {
 
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
 export async function settingsFrom(values: OptionValues<typeof options>): Promise<StatusSettings> {
-  const { url, 'ready-file': readyFile, 'ca-file': caFile } = values;
-  if (url !== undefined && readyFile !== undefined) {
-    throw new CliError('--url and --ready-file are mutually exclusive', exitCode.usage);
-  }
+  const { url, 'ready-file': readyFile, config } = values;
+  assertOneOf({ url, 'ready-file': readyFile, config });
+  assertOneOf({ 'ca-file': values['ca-file'], config });
+  if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
+    throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
+  const configured = config === undefined ? undefined : await adminPortOf(config);
   const interval = wholeNumber('--interval', values.interval, 1, 3600) * 1000;
   return {
     server: {
-      url: statusUrl(url ?? demoUrl(readyFile) ?? defaultUrl),
+      url: statusUrl(configured?.url ?? url ?? demoUrl(readyFile) ?? defaultUrl),
       token: await readToken(values),
-      ca: caFile === undefined ? undefined : await readFile(caFile, 'utf8'),
+      tls: {
+        pinned: configured?.certificate,
+        ...(await readFiles({
+          ca: values['ca-file'],
+          cert: values['cert-file'],
+          key: values['key-file'],
+        })),
+      },
     },
     interval: values.watch ? interval : undefined,
     failures: wholeNumber('--failures', values.failures, 0, 100),
     json: values.json,
     failOn: severitiesFrom(values['fail-on']),
+  };
+}
+
+/** @throws CliError if more than one of these options is given */
+function assertOneOf(values: Readonly<Record<string, string | undefined>>): void {
+  const given = Object.keys(values).filter((name) => values[name] !== undefined);
+  if (given.length < 2) return;
+  const names = given.map((name) => `--${name}`).join(' and ');
+  throw new CliError(`${names} are mutually exclusive`, exitCode.usage);
+}
+
+async function readFiles(
+  files: Readonly<Record<string, string | undefined>>,
+): Promise<Record<string, string>> {
+  const named = Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  const texts = named.map(async ([name, file]) => [name, await readFile(file, 'utf8')] as const);
+  return Object.fromEntries(await Promise.all(texts));
+}
+
+/**
+ * Where an instance with this configuration listens, and the certificate that it has then. Values of variables that are
+ * not set here are not needed.
+ */
+async function adminPortOf(file: string): Promise<{ url: string; certificate: string | undefined }> {
+  const lookUp = (name: string): string => fromEnvironment(name) ?? hash('sha256', name);
+  const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
+  if ('problems' in loaded)
+    throw new CliError(`${file} is not valid. Run: countersign check ${file}`, exitCode.usage);
+  const { host, port, tls } = loaded.config.admin;
+  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return {
+    url: `${tls === undefined ? 'http' : 'https'}://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`,
+    // Not those of the CAs behind it.
+    certificate: tls && new X509Certificate(await readFile(tls.certFile)).toString(),
   };
 }
 
