@@ -76,32 +76,27 @@ function uncertainPayments({ at, uncertainPayments: list }: StatusFacts): Findin
 
 function health({ health: { reasons, warnings } }: StatusFacts): Finding[] {
   return [...reasons, ...warnings].flatMap((code) => {
-    // They have their own rules, which know more.
-    if (code === 'audit-unavailable' || code === 'jwt-keys-unavailable') return [];
-    const [summary, advice] = readiness[code];
-    return [finding(code, findingCodes[code].severities[0], summary, advice)];
+    const text = readiness[code];
+    return text === undefined ? [] : [finding(code, findingCodes[code].severities[0], ...text)];
   });
 }
 
-const readiness: Readonly<
-  Record<
-    Exclude<ReadinessCode, 'audit-unavailable' | 'jwt-keys-unavailable'>,
-    readonly [summary: string, advice: string]
-  >
-> = {
+type Text = readonly [summary: string, advice: string];
+
+const fullOutput =
+  'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.';
+
+const readiness: Readonly<Record<ReadinessCode, Text | undefined>> = {
   draining: ['Shutting down', 'Requests in flight are finished; new ones belong to another instance.'],
   'key-source-never-reached': [
     'No keys yet: the key source has not responded since the start',
     'Check its address and the login to it with `countersign check --online`.',
   ],
-  'log-lines-dropped': [
-    'Log lines were dropped, because standard output did not accept them',
-    'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
-  ],
-  'log-stalled': [
-    'The log cannot be written, because standard output accepts no lines',
-    'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
-  ],
+  'log-lines-dropped': ['Log lines were dropped, because standard output did not accept them', fullOutput],
+  'log-stalled': ['The log cannot be written, because standard output accepts no lines', fullOutput],
+  // They have their own rules, which know more.
+  'audit-unavailable': undefined,
+  'jwt-keys-unavailable': undefined,
 };
 
 function audit({ health: { reasons }, audit: state }: StatusFacts): Finding[] {
@@ -184,139 +179,106 @@ function environments(facts: StatusFacts): Finding[] {
   ]);
 }
 
-type FailureCode =
-  | 'gateway-unreachable'
-  | 'gateway-timeout'
-  | 'gateway-response-incomplete'
-  | 'gateway-server-error'
-  | 'requests-failing';
+/** Why there was no connection, in words that follow "gateway unreachable"; what to do. */
+const networkTexts: Readonly<Record<string, Text>> = {
+  refused: ['connection refused', 'Is it running, and is `baseUrl` its address?'],
+  dns: ['its host name cannot be resolved (DNS)', 'Check `baseUrl`, and DNS on this host.'],
+  tls: ['the TLS handshake fails', 'Check the certificate of the gateway, and `caFile` of the environment.'],
+  timeout: ['no connection in time', 'Check firewalls and network policies on the way.'],
+  'proxy-unreachable': [
+    'the egress proxy cannot be reached',
+    'Is it running, and is `egressProxy.url` its address?',
+  ],
+  'proxy-timeout': ['the egress proxy makes no tunnel in time', 'Check the egress proxy and its load.'],
+  'proxy-tls': [
+    'the TLS handshake with the egress proxy fails',
+    'Check the certificate of the egress proxy, and `egressProxy.caFile`.',
+  ],
+  'proxy-credentials': [
+    'the egress proxy does not accept the credentials',
+    'Check `egressProxy.username` and its password, which is read again when its file is replaced.',
+  ],
+  'proxy-denied': [
+    'the egress proxy denies the tunnel',
+    'Allow CONNECT from this host to the host and port of `baseUrl` there.',
+  ],
+  'proxy-failed': [
+    'the egress proxy cannot reach it',
+    'The log of the egress proxy has the reason: DNS, a firewall behind it, or the gateway.',
+  ],
+  'proxy-invalid': [
+    'the egress proxy sends an invalid response',
+    'Is `egressProxy.url` the address of an HTTP proxy?',
+  ],
+};
 
 /** What happened, in words that follow the name of the environment; what to do. */
-type FailureText = readonly [code: FailureCode, what: string, advice: string];
+type FailureText = readonly [code: FailureCode, ...Text];
 
-const networkTexts: ReadonlyMap<string, readonly [why: string, advice: string]> = new Map([
-  ['refused', ['connection refused', 'Is it running, and is `baseUrl` its address?']],
-  ['dns', ['its host name cannot be resolved (DNS)', 'Check `baseUrl`, and DNS on this host.']],
-  [
-    'tls',
-    ['the TLS handshake fails', 'Check the certificate of the gateway, and `caFile` of the environment.'],
-  ],
-  ['timeout', ['no connection in time', 'Check firewalls and network policies on the way.']],
-  [
-    'proxy-unreachable',
-    ['the egress proxy cannot be reached', 'Is it running, and is `egressProxy.url` its address?'],
-  ],
-  ['proxy-timeout', ['the egress proxy makes no tunnel in time', 'Check the egress proxy and its load.']],
-  [
-    'proxy-tls',
-    [
-      'the TLS handshake with the egress proxy fails',
-      'Check the certificate of the egress proxy, and `egressProxy.caFile`.',
-    ],
-  ],
-  [
-    'proxy-credentials',
-    [
-      'the egress proxy does not accept the credentials',
-      'Check `egressProxy.username` and its password, which is read again when its file is replaced.',
-    ],
-  ],
-  [
-    'proxy-denied',
-    [
-      'the egress proxy denies the tunnel',
-      'Allow CONNECT from this host to the host and port of `baseUrl` there.',
-    ],
-  ],
-  [
-    'proxy-failed',
-    [
-      'the egress proxy cannot reach it',
-      'The log of the egress proxy has the reason: DNS, a firewall behind it, or the gateway.',
-    ],
-  ],
-  [
-    'proxy-invalid',
-    ['the egress proxy sends an invalid response', 'Is `egressProxy.url` the address of an HTTP proxy?'],
-  ],
-]);
+type FailureCode = Extract<
+  FindingCode,
+  `gateway-${'unreachable' | 'timeout' | 'response-incomplete' | 'server-error'}` | 'requests-failing'
+>;
 
-/** By cause of the failed requests; others have the cause itself as text. */
-const failureTexts: ReadonlyMap<string, (detail: string) => FailureText> = new Map<
-  string,
-  (detail: string) => FailureText
->([
-  [
-    'gateway-unreachable',
-    (detail) => {
-      const [why, advice] = networkTexts.get(detail) ?? ['the connection fails', 'The log has the code.'];
-      return ['gateway-unreachable', `gateway unreachable, ${why}`, `Nothing was sent. ${advice}`];
-    },
-  ],
-  [
+/** By cause of the failed requests. */
+const failureTexts: Readonly<Record<string, FailureText>> = {
+  'gateway-timeout': [
     'gateway-timeout',
-    () => [
-      'gateway-timeout',
-      'the gateway does not respond in time',
-      'The limit is `timeouts.request`. Ask the support of the gateway: nothing in Countersign makes it faster.',
-    ],
+    'the gateway does not respond in time',
+    'The limit is `timeouts.request`. Ask the support of the gateway: nothing in Countersign makes it faster.',
   ],
-  [
-    'gateway-reset',
-    (tlsAlert) =>
-      tlsAlert === ''
-        ? [
-            'gateway-response-incomplete',
-            'the gateway ends connections before its response is complete',
-            'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
-          ]
-        : [
-            'gateway-response-incomplete',
-            `the gateway ends connections with a TLS alert: ${tlsAlert}`,
-            'Check `certFile` and `keyFile` of the environment: the gateway may require another client certificate.',
-          ],
+  'gateway-reset': [
+    'gateway-response-incomplete',
+    'the gateway ends connections before its response is complete',
+    'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
   ],
-  [
-    'gateway-reply-invalid',
-    () => [
+  'gateway-reply-invalid': [
+    'gateway-response-incomplete',
+    'the gateway sends responses that are not valid HTTP',
+    'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
+  ],
+  'gateway-status': [
+    'gateway-server-error',
+    'the gateway responds with server errors',
+    'Ask the support of the gateway, with the serial numbers of the log.',
+  ],
+  'key-source-unavailable': [
+    'requests-failing',
+    'keys cannot be read, and none are cached',
+    '`countersign check --online` separates login, policy and key problems.',
+  ],
+  'key-missing': [
+    'requests-failing',
+    'a login has no key of the required kind',
+    'Store it in the key source.',
+  ],
+  'key-rejected': [
+    'requests-failing',
+    'the gateway rejected such payments with every key of a login, so they are not sent',
+    'Store the key that the gateway expects, or check the permissions of the login.',
+  ],
+  'key-unusable': ['requests-failing', 'a key cannot be used', 'Store a correct key as a new version.'],
+};
+
+/** @param detail empty: nothing else is known */
+function failureText(cause: string, detail: string): FailureText {
+  if (cause === 'gateway-unreachable') {
+    const [why, advice] = networkTexts[detail] ?? ['the connection fails', 'The log has the code.'];
+    return [cause, `gateway unreachable, ${why}`, `Nothing was sent. ${advice}`];
+  }
+  if (cause === 'gateway-reset' && detail !== '') {
+    const advice =
+      'Check `certFile` and `keyFile` of the environment: the gateway may require another client certificate.';
+    return [
       'gateway-response-incomplete',
-      'the gateway sends responses that are not valid HTTP',
-      'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
-    ],
-  ],
-  [
-    'gateway-status',
-    (detail) => [
-      'gateway-server-error',
-      `the gateway responds with server errors (${detail})`,
-      'Ask the support of the gateway, with the serial numbers of the log.',
-    ],
-  ],
-  [
-    'key-source-unavailable',
-    (detail) => [
-      'requests-failing',
-      `keys cannot be read, and none are cached${detail === '' ? '' : ` (${detail})`}`,
-      '`countersign check --online` separates login, policy and key problems.',
-    ],
-  ],
-  [
-    'key-missing',
-    () => ['requests-failing', 'a login has no key of the required kind', 'Store it in the key source.'],
-  ],
-  [
-    'key-rejected',
-    () => [
-      'requests-failing',
-      'the gateway rejected such payments with every key of a login, so they are not sent',
-      'Store the key that the gateway expects, or check the permissions of the login.',
-    ],
-  ],
-  [
-    'key-unusable',
-    () => ['requests-failing', 'a key cannot be used', 'Store a correct key as a new version.'],
-  ],
-]);
+      `the gateway ends connections with a TLS alert: ${detail}`,
+      advice,
+    ];
+  }
+  const text = failureTexts[cause] ?? ['requests-failing', cause, 'The log has a line for each.'];
+  const [code, what, advice] = text;
+  return [code, detail === '' ? what : `${what} (${detail})`, advice];
+}
 
 /** Other rules say more about these. */
 const elsewhere: ReadonlySet<string> = new Set(['overloaded', 'audit-unavailable', 'shutting-down']);
@@ -329,10 +291,7 @@ function failed(
 ): Finding[] {
   const known = list.some((key) => key.environment === environment && isKnownToFail(key, cause));
   if (elsewhere.has(cause) || known) return [];
-  const text =
-    failureTexts.get(cause) ??
-    ((): FailureText => ['requests-failing', cause, 'The log has a line for each.']);
-  const [code, what, advice] = text(detail ?? '');
+  const [code, what, advice] = failureText(cause, detail ?? '');
   const summary = `${environment}: ${what}; ${counted(count, 'request')} failed in the last minute, ${percent(share)} of all`;
   return [finding(code, failing(share), summary, `${quiet(at, lastAt)}${advice}`, { environment })];
 }

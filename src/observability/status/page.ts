@@ -5,13 +5,13 @@ import { banner, pageTone, stateOf } from './page/banner.ts';
 import { keys } from './page/keys.ts';
 import {
   bar,
-  type Column,
   type Content,
   clockTime,
-  empty,
   facts,
   type Html,
   html,
+  type Listing,
+  listingSection,
   markup,
   none,
   pill,
@@ -19,7 +19,6 @@ import {
   section,
   severityOf,
   type Tone,
-  table,
   toned,
   withDetail,
   worst,
@@ -31,41 +30,7 @@ import type { FailedRequest, Status } from './schema.ts';
 
 const sinceTexts = { up: 'Up since', denied: 'Denied since', down: 'Down since' };
 
-type Outcome = FailedRequest['outcome'];
-
-const outcomes: Readonly<Record<Outcome, Tone>> = { answered: 'idle', 'not-sent': 'idle', unknown: 'bad' };
-
 type Environment = Status['environments'][number];
-
-const columnsOf = (status: Status): readonly Column<Environment>[] => [
-  { heading: 'Environment', cell: ({ name, gatewayHost }) => withDetail(name, gatewayHost) },
-  { heading: 'In flight', cell: inFlight },
-  { heading: 'Requests/s', align: 'number', cell: ({ requestsPerSecond }) => rate(requestsPerSecond) },
-  {
-    heading: 'Failed',
-    align: 'number',
-    cell: ({ failedShare }) =>
-      failedShare === null
-        ? none('no requests')
-        : toned(failedShare === 0 ? 'ok' : failing(failedShare), percent(failedShare)),
-  },
-  {
-    heading: '403 share',
-    align: 'number',
-    cell: (one) =>
-      one.rejectedShare === null
-        ? none('no responses')
-        : toned(rejections(one, status), percent(one.rejectedShare)),
-  },
-  { heading: 'p50', align: 'number', cell: (one) => quantile(one, 'p50') },
-  { heading: 'p99', align: 'number', cell: (one) => quantile(one, 'p99') },
-  {
-    heading: 'Clock skew',
-    align: 'number',
-    cell: (one) =>
-      one.clockSkew === null ? none('unknown') : toned(clockDifference(one), skew(one.clockSkew)),
-  },
-];
 
 type Certificate = Status['certificates'][number];
 
@@ -141,59 +106,47 @@ function icon(tone: Tone): Html {
 }
 
 function callers({ at, callers: list, findings }: Status): Html {
-  const columns: readonly Column<Caller>[] = [
-    { heading: 'Caller', cell: ({ name }) => name },
-    { heading: 'Requests', align: 'number', cell: ({ requests }) => whole(requests) },
-    {
-      heading: 'Denied',
-      align: 'number',
-      cell: ({ denied }) => toned(denied > 0 ? 'warn' : 'ok', whole(denied)),
-    },
-    {
-      heading: 'Last seen',
-      align: 'number',
-      cell: ({ lastSeenAt }) => (lastSeenAt === null ? none('never') : relativeTime(at, lastSeenAt)),
-    },
-  ];
-  const listing = {
+  const listing: Listing<Caller> = {
     id: 'callers',
+    title: 'Callers',
+    hint: 'Since the start',
     noun: 'caller',
-    key: ({ name }: Caller) => name,
-    columns,
-    tone: ({ name, denied }: Caller) =>
+    empty: 'No callers are configured, so every request gets 401. Add one under "callers".',
+    key: ({ name }) => name,
+    columns: [
+      ['Caller', ({ name }) => name],
+      ['Requests', ({ requests }) => whole(requests), 'number'],
+      ['Denied', ({ denied }) => toned(denied > 0 ? 'warn' : 'ok', whole(denied)), 'number'],
+      [
+        'Last seen',
+        ({ lastSeenAt }) => (lastSeenAt === null ? none('never') : relativeTime(at, lastSeenAt)),
+        'number',
+      ],
+    ],
+    tone: ({ name, denied }) =>
       worst([denied > 0 ? 'warn' : 'ok', severityOf(findings.filter(({ caller }) => caller === name))]),
   };
-  return section(
-    { id: 'callers', title: 'Callers', hint: 'Since the start' },
-    list.length === 0
-      ? empty('No callers are configured, so every request gets 401. Add one under "callers".')
-      : table(listing, list),
-  );
+  return listingSection(listing, list);
 }
 
 function certificates({ at, certificates: list }: Status): Html {
-  const columns: readonly Column<Certificate>[] = [
-    { heading: 'Certificate', cell: ({ name }) => name },
-    { heading: 'Environment', cell: ({ environment }) => environment ?? none('all') },
-    { heading: 'Valid from', cell: ({ from }) => clockTime(at, from) },
-    { heading: 'Valid until', cell: ({ until }) => clockTime(at, until) },
-    { heading: 'Time left', cell: (one) => timeLeft(at, one) },
-  ];
-  const listing = {
+  const listing: Listing<Certificate> = {
     id: 'certificates',
+    title: 'Certificates',
     noun: 'certificate',
-    key: ({ name, environment }: Certificate) => `${environment ?? ''} ${name}`,
-    columns,
-    tone: (one: Certificate) => lifetime(at, one).severity,
+    empty:
+      'No certificates are configured: the proxy port has no TLS, and no client certificate or CA is set for the gateway or Vault.',
+    key: ({ name, environment }) => `${environment ?? ''} ${name}`,
+    columns: [
+      ['Certificate', ({ name }) => name],
+      ['Environment', ({ environment }) => environment ?? none('all')],
+      ['Valid from', ({ from }) => clockTime(at, from)],
+      ['Valid until', ({ until }) => clockTime(at, until)],
+      ['Time left', (one) => timeLeft(at, one)],
+    ],
+    tone: (one) => lifetime(at, one).severity,
   };
-  return section(
-    { id: 'certificates', title: 'Certificates' },
-    list.length === 0
-      ? empty(
-          'No certificates are configured: the proxy port has no TLS, and no client certificate or CA is set for the gateway or Vault.',
-        )
-      : table(listing, list),
-  );
+  return listingSection(listing, list);
 }
 
 function timeLeft(now: string, one: Certificate): Html {
@@ -204,16 +157,40 @@ function timeLeft(now: string, one: Certificate): Html {
 }
 
 function environments(status: Status): Html {
-  const hint = 'Rates, shares and latencies of the last minute';
-  const listing = {
+  const listing: Listing<Environment> = {
     id: 'environments',
+    title: 'Environments',
+    hint: 'Rates, shares and latencies of the last minute',
     noun: 'environment',
-    key: ({ name }: Environment) => name,
-    columns: columnsOf(status),
-    tone: ({ name }: Environment) =>
+    key: ({ name }) => name,
+    columns: [
+      ['Environment', ({ name, gatewayHost }) => withDetail(name, gatewayHost)],
+      ['In flight', inFlight],
+      ['Requests/s', ({ requestsPerSecond }) => rate(requestsPerSecond), 'number'],
+      ['Failed', ({ failedShare }) => failed(failedShare), 'number'],
+      ['403 share', (one) => rejected(one, status), 'number'],
+      ['p50', (one) => quantile(one, 'p50'), 'number'],
+      ['p99', (one) => quantile(one, 'p99'), 'number'],
+      ['Clock skew', clock, 'number'],
+    ],
+    tone: ({ name }) =>
       severityOf(status.findings.filter(({ environment, login }) => environment === name && login === null)),
   };
-  return section({ id: 'environments', title: 'Environments', hint }, table(listing, status.environments));
+  return listingSection(listing, status.environments);
+}
+
+function failed(share: number | null): Content {
+  return share === null ? none('no requests') : toned(share === 0 ? 'ok' : failing(share), percent(share));
+}
+
+function rejected(one: Environment, status: Status): Content {
+  const { rejectedShare: share } = one;
+  return share === null ? none('no responses') : toned(rejections(one, status), percent(share));
+}
+
+function clock(one: Environment): Content {
+  const { clockSkew } = one;
+  return clockSkew === null ? none('unknown') : toned(clockDifference(one), skew(clockSkew));
 }
 
 function inFlight(one: Environment): Html {
@@ -227,34 +204,31 @@ function quantile({ latency: both }: Environment, which: 'p50' | 'p99'): string 
 }
 
 function failures({ at, failures: list, runbookUrl }: Status): Html {
-  const columns: readonly Column<FailedRequest>[] = [
-    { heading: 'Time (UTC)', cell: (one) => clockTime(at, one.at) },
-    { heading: 'Cause', cell: (one) => cause(one, runbookUrl) },
-    { heading: 'Status', cell: ({ status }) => status?.toString() ?? none('no response') },
-    { heading: 'Outcome', cell: ({ outcome }) => pill(outcomes[outcome], outcome) },
-    { heading: 'Caller', cell: ({ caller }) => caller ?? none('unknown') },
-    { heading: 'Environment', cell: ({ environment }) => environment ?? none('unknown') },
-    { heading: 'Operation', cell: ({ operation }) => operation ?? none('unknown') },
-    { heading: 'Login', cell: ({ login }) => login ?? none('none') },
-    { heading: 'Request ID', cell: ({ requestId }) => html`<code>${requestId}</code>` },
-  ];
-  const listing = {
+  const listing: Listing<FailedRequest> = {
     id: 'failures',
+    title: 'Failed requests',
+    hint: 'The last 100; search the log for the request ID',
     noun: 'failed request',
-    key: (one: FailedRequest) => `${one.at} ${one.requestId}`,
-    columns,
+    empty: 'No request has failed since the start.',
+    key: (one) => `${one.at} ${one.requestId}`,
+    columns: [
+      ['Time (UTC)', (one) => clockTime(at, one.at)],
+      ['Cause', (one) => cause(one, runbookUrl)],
+      ['Status', ({ status }) => status?.toString() ?? none('no response')],
+      ['Outcome', ({ outcome }) => pill(outcome === 'unknown' ? 'bad' : 'idle', outcome)],
+      ['Caller', ({ caller }) => caller ?? none('unknown')],
+      ['Environment', ({ environment }) => environment ?? none('unknown')],
+      ['Operation', ({ operation }) => operation ?? none('unknown')],
+      ['Login', ({ login }) => login ?? none('none')],
+      ['Request ID', ({ requestId }) => html`<code>${requestId}</code>`],
+    ],
   };
-  return section(
-    { id: 'failures', title: 'Failed requests', hint: 'The last 100; search the log for the request ID' },
-    list.length === 0 ? empty('No request has failed since the start.') : table(listing, list),
-  );
+  return listingSection(listing, list);
 }
 
 function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: string | null): Html {
   if (runbookSection === null) return html`<code>${text}</code>`;
-  if (runbookUrl === null) {
-    return html`<code title="Runbook: ${runbookSection}">${text}</code>`;
-  }
+  if (runbookUrl === null) return html`<code title="Runbook: ${runbookSection}">${text}</code>`;
   return html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer"><code>${text}</code></a>`;
 }
 

@@ -12,17 +12,15 @@ import {
 import type { KeyStatus, Status } from '../schema.ts';
 import {
   type Content,
-  empty,
   type Html,
   html,
   inline,
   type Listing,
+  listingSection,
   none,
   pill,
   relativeTime,
-  section,
   type Tone,
-  table,
   withDetail,
   worst,
 } from './parts.ts';
@@ -45,14 +43,16 @@ const states: Readonly<Record<KeyState, readonly [tone: Tone, text: string]>> = 
 
 const listing: Listing<Row> = {
   id: 'keys',
+  title: 'Keys in use',
   noun: 'key',
+  empty: 'No key was needed yet. Keys are read from the key source with the first request of a login.',
   key: ({ key }) => nameOf(key),
   columns: [
-    { heading: 'Login', cell: ({ key }) => withDetail(key.login, key.environment) },
-    { heading: 'Kind', cell: ({ key }) => kindName(key.kind) },
-    { heading: 'Signs', cell: signs },
-    { heading: 'Versions, newest first', cell: versions },
-    { heading: 'Key source read', cell: read },
+    ['Login', ({ key }) => withDetail(key.login, key.environment)],
+    ['Kind', ({ key }) => kindName(key.kind)],
+    ['Signs', signs],
+    ['Versions, newest first', versions],
+    ['Key source read', read],
   ],
   tone: ({ key, progress }) =>
     worst([key.staleSince === null ? 'ok' : 'warn', ...progress.map(({ severity }) => severity)]),
@@ -70,12 +70,7 @@ export function keys(status: Status): Html {
     .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
     .map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
   const hint = total > list.length ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined;
-  return section(
-    { id: 'keys', title: 'Keys in use', hint },
-    list.length === 0
-      ? empty('No key was needed yet. Keys are read from the key source with the first request of a login.')
-      : table(listing, rows),
-  );
+  return listingSection({ ...listing, hint }, rows);
 }
 
 function signs({ key: { signingVersion, newestVersion }, origin }: Row): Html {

@@ -16,13 +16,10 @@ const entities: ReadonlyMap<string, string> = new Map([
 /** How serious something is. `ok` and `idle` are normal. */
 export type Tone = Severity | 'ok' | 'idle';
 
-export interface Column<Row> {
-  readonly heading: string;
-  readonly cell: (row: Row) => Content;
-  readonly align?: 'number';
-}
+/** `number`: aligned as one. */
+export type Column<Row> = readonly [heading: string, cell: (row: Row) => Content, align?: 'number'];
 
-export interface Section {
+interface Section {
   /** Also the fragment of the URL that leads to it. */
   readonly id: string;
   readonly title: string;
@@ -43,10 +40,8 @@ ${content}
 `;
 }
 
-/** Rows of one kind. */
-export interface Listing<Row> {
-  /** Of the section, whose title is that of the table. */
-  readonly id: string;
+/** A section with rows of one kind. */
+export interface Listing<Row> extends Section {
   /** What a row is. */
   readonly noun: string;
   /** What a row is known by from one update of the page to the next. */
@@ -54,13 +49,21 @@ export interface Listing<Row> {
   readonly columns: readonly Column<Row>[];
   /** How serious a row is. Absent: rows keep their order, and none is more serious than another. */
   readonly tone?: (row: Row) => Tone;
+  /** Instead of a table without rows. */
+  readonly empty?: string;
+}
+
+export function listingSection<Row>(listing: Listing<Row>, rows: readonly Row[]): Html {
+  const { empty } = listing;
+  const isEmpty = rows.length === 0 && empty !== undefined;
+  return section(listing, isEmpty ? html`<p class="empty">${empty}</p>` : table(listing, rows));
 }
 
 /** So many rows are in sight at most. */
 const maxRows = 10;
 
 /** Of many rows only those that need attention, and not all of them if they are many too; the others are folded. */
-export function table<Row>(listing: Listing<Row>, rows: readonly Row[]): Content {
+function table<Row>(listing: Listing<Row>, rows: readonly Row[]): Content {
   const { id, tone } = listing;
   const sorted = tone === undefined ? rows : bySeverity(rows, tone);
   const attention = tone === undefined ? rows.length : rows.filter((row) => needsAttention(tone(row))).length;
@@ -106,7 +109,7 @@ function summary<Row>({ noun, tone }: Listing<Row>, rows: readonly Row[]): Conte
  */
 function rowsOf<Row>({ id, key, columns }: Listing<Row>, labels: string, rows: readonly Row[]): Html {
   const headings = columns.map(
-    ({ heading, align }) => html`<th scope="col" role="columnheader" class="${align}">${heading}</th>`,
+    ([heading, , align]) => html`<th scope="col" role="columnheader" class="${align}">${heading}</th>`,
   );
   return html`<div class="scroll" role="group" aria-labelledby="${labels}" tabindex="0">
 <table role="table" aria-labelledby="${labels}" class="${id}">
@@ -116,14 +119,10 @@ ${rows.map((row) => html`<tr role="row" data-key="${key(row)}">${columns.map((co
 </table></div>`;
 }
 
-function cell<Row>({ heading, cell: content, align }: Column<Row>, row: Row, isFirst: boolean): Html {
+function cell<Row>([heading, content, align]: Column<Row>, row: Row, isFirst: boolean): Html {
   return isFirst
     ? html`<th scope="row" role="rowheader">${content(row)}</th>`
     : html`<td role="cell" class="${align}" data-heading="${heading}"><div>${content(row)}</div></td>`;
-}
-
-export function empty(text: string): Html {
-  return html`<p class="empty">${text}</p>`;
 }
 
 /** What something is, and below it in small type what belongs to it. */

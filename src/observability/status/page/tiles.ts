@@ -5,109 +5,65 @@ import { maxFailures } from '../recorder.ts';
 import type { Status } from '../schema.ts';
 import { type Html, html, type Tone, worst } from './parts.ts';
 
-interface Tile {
-  readonly section: string;
-  readonly name: string;
-  readonly value: string;
-  readonly detail: string;
-  readonly tone: Tone;
-}
-
 /** The numbers to see first, each a link to its section. */
 export function tiles(status: Status): Html {
-  const all = [
-    traffic(status),
-    rejected(status),
-    keys(status),
-    failures(status),
-    callers(status),
-    expiry(status),
-  ];
   return html`<nav aria-label="Sections"><ul class="tiles">
-${all.map(tile)}</ul></nav>
+${[traffic, rejected, keys, failures, callers, expiry].map((one) => one(status))}</ul></nav>
 `;
 }
 
-function tile({ section, name, value, detail, tone }: Tile): Html {
+function tile(section: string, name: string, value: string, detail: string, tone: Tone): Html {
   return html`<li><a href="#${section}" class="${tone}"><span>${name}</span> <strong>${value}</strong> <span>${detail}</span></a></li>\n`;
 }
 
-function traffic({ environments }: Status): Tile {
+function traffic({ environments }: Status): Html {
   const perSecond = environments.reduce((sum, one) => sum + one.requestsPerSecond, 0);
   const inFlight = environments.reduce((sum, one) => sum + one.inFlight, 0);
-  return {
-    section: 'environments',
-    name: 'Requests per second',
-    value: rate(perSecond),
-    detail: `${whole(inFlight)} in flight`,
-    tone: worst(environments.map(saturation)),
-  };
+  const tone = worst(environments.map(saturation));
+  return tile('environments', 'Requests per second', rate(perSecond), `${whole(inFlight)} in flight`, tone);
 }
 
-function rejected(status: Status): Tile {
+function rejected(status: Status): Html {
   const { environments } = status;
   const [highest] = environments
     .flatMap(({ name, rejectedShare }) => (rejectedShare === null ? [] : [{ name, share: rejectedShare }]))
     .sort((one, other) => other.share - one.share);
-  return {
-    section: 'environments',
-    name: 'Highest share of 403',
-    value: highest === undefined ? '\u2013' : percent(highest.share),
-    detail: highest === undefined ? 'no responses' : highest.name,
-    tone: worst(environments.map((one) => rejections(one, status))),
-  };
+  const value = highest === undefined ? '\u2013' : percent(highest.share);
+  const tone = worst(environments.map((one) => rejections(one, status)));
+  return tile('environments', 'Highest share of 403', value, highest?.name ?? 'no responses', tone);
 }
 
-function keys(status: Status): Tile {
+function keys(status: Status): Html {
   const { total, list } = status.keys;
-  const progress = list.map((key) => keyProgress(key, originOf(status)));
-  const waiting = progress.filter((all) => all.some(({ severity }) => severity === 'info')).length;
-  const failing = progress.filter((all) => all.some(({ severity }) => severity !== 'info')).length;
+  const origin = originOf(status);
+  const progress = list.map((key) => keyProgress(key, origin).map(({ severity }) => severity));
+  const waiting = progress.filter((all) => all.includes('info')).length;
+  const failing = progress.filter((all) => all.some((severity) => severity !== 'info')).length;
   const details = [
     ...(failing > 0 ? [counted(failing, 'problem')] : []),
     ...(waiting > 0 ? [counted(waiting, 'rotation')] : []),
   ];
-  return {
-    section: 'keys',
-    name: 'Keys in use',
-    value: whole(total),
-    detail:
-      details.length > 0 ? details.join(', ') : total === 0 ? 'none needed yet' : 'newest versions sign',
-    tone: worst(progress.flat().map(({ severity }) => severity)),
-  };
+  const normal = total === 0 ? 'none needed yet' : 'newest versions sign';
+  return tile('keys', 'Keys in use', whole(total), details.join(', ') || normal, worst(progress.flat()));
 }
 
-function failures({ at, failures: list }: Status): Tile {
+function failures({ at, failures: list }: Status): Html {
   const [newest] = list;
-  return {
-    section: 'failures',
-    name: 'Failed requests',
-    value: list.length >= maxFailures ? `${maxFailures}+` : whole(list.length),
-    detail: newest === undefined ? 'since the start' : `last ${relative(at, newest.at)}`,
-    tone: 'ok',
-  };
+  const value = list.length >= maxFailures ? `${maxFailures}+` : whole(list.length);
+  const detail = newest === undefined ? 'since the start' : `last ${relative(at, newest.at)}`;
+  return tile('failures', 'Failed requests', value, detail, 'ok');
 }
 
-function callers({ callers: list }: Status): Tile {
+function callers({ callers: list }: Status): Html {
   const denied = list.reduce((sum, one) => sum + one.denied, 0);
-  return {
-    section: 'callers',
-    name: 'Callers',
-    value: whole(list.length),
-    detail: denied === 0 ? 'none denied' : `${counted(denied, 'request')} denied`,
-    tone: 'ok',
-  };
+  const detail = denied === 0 ? 'none denied' : `${counted(denied, 'request')} denied`;
+  return tile('callers', 'Callers', whole(list.length), detail, 'ok');
 }
 
-function expiry({ at, certificates }: Status): Tile {
+function expiry({ at, certificates }: Status): Html {
   const [first] = certificates.toSorted((one, other) => secondsBetween(other.until, one.until));
-  const seconds = first === undefined ? 0 : secondsBetween(at, first.until);
-  const time = seconds > 0 ? span(seconds) : 'expired';
-  return {
-    section: 'certificates',
-    name: 'Next expiry',
-    value: first === undefined ? '\u2013' : time,
-    detail: first === undefined ? 'no certificates' : first.name,
-    tone: worst(certificates.map((one) => lifetime(at, one).severity)),
-  };
+  const tone = worst(certificates.map((one) => lifetime(at, one).severity));
+  if (first === undefined) return tile('certificates', 'Next expiry', '\u2013', 'no certificates', tone);
+  const seconds = secondsBetween(at, first.until);
+  return tile('certificates', 'Next expiry', seconds > 0 ? span(seconds) : 'expired', first.name, tone);
 }
