@@ -2,10 +2,11 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { run } from '../support/cli.ts';
 import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
-function run(...argv: string[]): Promise<{ code: unknown; out: string; err: string }> {
+function spawn(...argv: string[]): Promise<{ code: unknown; out: string; err: string }> {
   return new Promise((resolve) => {
     execFile(process.execPath, [join(root, 'src/main.ts'), ...argv], (error, out, err) =>
       resolve({ code: error?.code ?? 0, out, err }),
@@ -15,13 +16,13 @@ function run(...argv: string[]): Promise<{ code: unknown; out: string; err: stri
 
 it('countersign --version prints the version of package.json', async () => {
   const { version }: { version: string } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  expect(await run('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' });
+  expect(await spawn('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' });
 });
 
 const commands = ['serve', 'demo', 'simulate', 'status', 'check', 'explain', 'keys', 'audit', 'callers'];
 
 it('countersign without a command lists the commands', async () => {
-  const { code, out } = await run();
+  const { code, out } = await run([]);
   expect(code).toBe(0);
   for (const name of commands) {
     expect(out).toMatch(new RegExp(`^  ${name} `, 'm'));
@@ -29,7 +30,7 @@ it('countersign without a command lists the commands', async () => {
 });
 
 it('countersign rejects an unknown command with exit code 2', async () => {
-  const { code, out, err } = await run('__proto__');
+  const { code, out, err } = await spawn('__proto__');
   expect([code, out]).toEqual([2, '']);
   expect(err).toContain('Usage: countersign COMMAND');
 });
@@ -40,7 +41,7 @@ it.each([
   [['keys', 'lst'], 'countersign keys: unknown subcommand "lst"; did you mean "list"?'],
   [['callers', 'tokens'], 'countersign callers: unknown subcommand "tokens"; did you mean "token"?'],
 ])('countersign %j suggests what was meant', async (argv, text) => {
-  const { code, err } = await run(...argv);
+  const { code, err } = await run(argv);
   expect([code, err.split('\n')[0]]).toEqual([2, text]);
 });
 
@@ -55,21 +56,21 @@ it.each([
     `countersign simulate: ${root} is a directory. Name a file.`,
   ],
 ])('countersign %j says in a sentence which file it cannot read', async (argv, text) => {
-  const { code, err } = await run(...argv);
+  const { code, err } = await run(argv);
   expect(code).toBeGreaterThan(0);
-  expect(err).toBe(`${text}\n`);
+  expect(err).toBe(text);
 });
 
 itWhere(existsSync('/proc/self/mem'), 'there is no file that can be opened but not read')(
   'countersign never ends with a stack',
   async () => {
-    const { code, err } = await run('check', '/proc/self/mem');
+    const { code, err } = await spawn('check', '/proc/self/mem');
     expect([code, err]).toEqual([1, 'countersign check: /proc/self/mem cannot be read or written (EIO).\n']);
   },
 );
 
 it.each([...commands, 'demo rotate'])('countersign %s has a help', async (name) => {
-  const { code, out } = await run(...name.split(' '), '--help');
+  const { code, out } = await run([...name.split(' '), '--help']);
   expect(code).toBe(0);
   expect(out).toContain(`Usage: countersign ${name}`);
 });

@@ -3,6 +3,7 @@ import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { isPatchedNodeVersion } from '../../src/server/process-safety.ts';
+import { run } from '../support/cli.ts';
 import { configFor } from '../support/config.ts';
 import { freePorts, Processes, type RunningDemo } from '../support/demo.ts';
 import { spawnServe } from '../support/process.ts';
@@ -164,11 +165,11 @@ it.each([
 });
 
 it('listens for others only with --allow-anonymous', async () => {
-  const { code, err } = await processes.run(['demo', ...freePorts, '--host', '0.0.0.0']);
+  const { code, err } = await run(['demo', ...freePorts, '--host', '0.0.0.0']);
   expect([code, err]).toEqual([
     2,
     'countersign demo: --host 0.0.0.0 lets others send requests without credentials: ' +
-      'add --allow-anonymous if that is intended\n',
+      'add --allow-anonymous if that is intended',
   ]);
   const { proxyUrl } = await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
   expect(proxyUrl).toMatch(/^http:\/\/0\.0\.0\.0:/);
@@ -181,14 +182,14 @@ it.each([
   [['--gateway-port', 'x'], '--gateway-port must be a port from 0 to 65535'],
   [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
 ])('rejects %j', async (argv, message) => {
-  const { code, err } = await processes.run(['demo', ...argv]);
+  const { code, err } = await run(['demo', ...argv]);
   expect([code, err]).toEqual([2, expect.stringContaining(message)]);
 });
 
 it('names the command that was given, and not the one that it runs', async () => {
-  expect(await processes.run(['serve', '--prot', '80'])).toMatchObject({
+  expect(await run(['serve', '--prot', '80'])).toMatchObject({
     code: 2,
-    err: 'countersign serve: unknown option --prot; did you mean "--port"?\nSee: countersign serve --help\n',
+    err: 'countersign serve: unknown option --prot; did you mean "--port"?\nSee: countersign serve --help',
   });
 });
 
@@ -224,19 +225,6 @@ it('deletes the ready file of an earlier demo before it is ready, and at the end
   expect(readFileSync(readyFile, 'utf8')).toBe(content);
   child.kill('SIGINT');
   expect([(await finished).code, existsSync(readyFile)]).toEqual([0, false]);
-});
-
-it('explain --demo rejects the ready file of a demo that has ended', async () => {
-  const { readyFile, stop } = await processes.startDemo();
-  const content = readFileSync(readyFile);
-  await stop();
-  writeFileSync(readyFile, content.toString().replace(/"pid": \d+/, '"pid": 999999999'));
-  const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--demo', readyFile];
-  const explained = processes.run(argv, 'login=acme');
-  expect(await explained).toMatchObject({
-    code: 1,
-    err: expect.stringContaining(`${readyFile} is not the ready file of a running demo`),
-  });
 });
 
 describe('one that runs', () => {
@@ -299,39 +287,56 @@ describe('one that runs', () => {
     },
   );
 
-  it('runs several times at once, each with different keys', async () => {
-    const [first, second] = [demo, await shared.startDemo()];
-    for (const { proxyUrl } of [first, second]) {
-      const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);
-      expect(balance.status).toBe(200);
-    }
-    expect(
-      new Set(
-        [first, second].flatMap(({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }) => [
-          proxyUrl,
-          adminUrl,
-          gatewayUrl,
-          gatewayAdminUrl,
-        ]),
-      ).size,
-    ).toBe(8);
-    const keyDirectories = readdirSync(shared.folder).filter((name) => name.startsWith('countersign-keys-'));
-    expect(keyDirectories).toHaveLength(2);
+  it('explain --demo rejects the ready file of a demo that has ended', async () => {
+    const readyFile = join(shared.folder, 'ended.json');
+    writeFileSync(readyFile, readFileSync(demo.readyFile, 'utf8').replace(/"pid": \d+/, '"pid": 999999999'));
+    const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--demo', readyFile];
+    expect(await run(argv)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`${readyFile} is not the ready file of a running demo`),
+    });
   });
 
-  it('accepts the name of its container on the ports for operators only when it is allowed', async () => {
-    const named = await shared.startDemo(['--admin-allowed-host', 'gateway.test']);
-    const statusOf = (url: string): Promise<number | undefined> =>
-      new Promise((resolve, reject) => {
-        const headers = { Host: 'gateway.test' };
-        request(url, { headers }, (response) => resolve(response.resume().statusCode))
-          .on('error', reject)
-          .end();
-      });
-    const statuses = [named, demo].flatMap(({ adminUrl, gatewayAdminUrl }) => [
-      statusOf(`${adminUrl}/metrics`),
-      statusOf(`${gatewayAdminUrl}/journal`),
-    ]);
-    expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
+  describe('beside another', () => {
+    let other: RunningDemo;
+    beforeAll(async () => {
+      other = await shared.startDemo(['--admin-allowed-host', 'gateway.test']);
+    });
+
+    it('has other ports and keys', async () => {
+      for (const { proxyUrl } of [demo, other]) {
+        const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);
+        expect(balance.status).toBe(200);
+      }
+      expect(
+        new Set(
+          [demo, other].flatMap(({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }) => [
+            proxyUrl,
+            adminUrl,
+            gatewayUrl,
+            gatewayAdminUrl,
+          ]),
+        ).size,
+      ).toBe(8);
+      const keyDirectories = readdirSync(shared.folder).filter((name) =>
+        name.startsWith('countersign-keys-'),
+      );
+      expect(keyDirectories).toHaveLength(2);
+    });
+
+    it('accepts the name of its container on the ports for operators only when it is allowed', async () => {
+      const statusOf = (url: string): Promise<number | undefined> =>
+        new Promise((resolve, reject) => {
+          const headers = { Host: 'gateway.test' };
+          request(url, { headers }, (response) => resolve(response.resume().statusCode))
+            .on('error', reject)
+            .end();
+        });
+      const statuses = [other, demo].flatMap(({ adminUrl, gatewayAdminUrl }) => [
+        statusOf(`${adminUrl}/metrics`),
+        statusOf(`${gatewayAdminUrl}/journal`),
+      ]);
+      expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
+    });
   });
 });

@@ -1,4 +1,6 @@
+import { run as runCommand } from '../../src/cli/run.ts';
 import type { Io } from '../../src/cli/shared/io.ts';
+import { catchSignals } from '../../src/server/signals.ts';
 
 export interface CommandResult {
   /** Exit code. */
@@ -17,3 +19,7 @@ export async function runCommandHere(
   const code = await command([...argv], io);
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
+
+/** Runs a command line in this process: all that `countersign` does but the exit and its outputs. */
+export const run = ([name, ...argv]: readonly string[]): Promise<CommandResult> =>
+  runCommandHere((rest, io) => runCommand(name, rest, io, catchSignals(false)), ...argv);
