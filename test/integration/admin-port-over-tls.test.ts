@@ -1,5 +1,6 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent, get } from 'node:https';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -7,6 +8,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
 import type { ConfigInput } from '../support/config.ts';
 import { harness } from '../support/harness.ts';
+import { execForm } from '../support/image.ts';
 import { opensslClient } from '../support/openssl-peers.ts';
 import { describeWith } from '../support/requires.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
@@ -36,8 +38,10 @@ describeWith('openssl')('the admin port with TLS', () => {
     admin: { port: 0, tls: { certFile: server.certFile, keyFile: server.keyFile, ...tls }, ...more },
   });
 
-  const start = (config = adminWith(), options: ProxyOptions = {}): Promise<TestProxy> =>
-    starts.proxy({ config, ...options });
+  const start = (
+    config: Partial<ConfigInput> = adminWith(),
+    options: ProxyOptions = {},
+  ): Promise<TestProxy> => starts.proxy({ config, ...options });
 
   async function read(
     proxy: TestProxy,
@@ -66,6 +70,21 @@ describeWith('openssl')('the admin port with TLS', () => {
     const [line] = proxy.logLines('TLS handshake failed');
     expect(line).toMatchObject({ role: 'admin', problem: 'other', cause: 'plain-http', peer: '127.0.0.1' });
   });
+
+  it.each([undefined, 'TLS', 'a client CA'])(
+    'passes the health check of the image: with %s',
+    async (what) => {
+      const config = what === undefined ? {} : adminWith(what === 'TLS' ? {} : { clientCaFile: ca.file });
+      const { adminUrl } = await start({ admin: { port: 0 }, ...config });
+      const [program = '', ...args] = execForm(readFileSync('Dockerfile', 'utf8'), 'HEALTHCHECK');
+      const check = async (port: string): Promise<unknown> => {
+        const words = args.map((word) => word.replace(':9090', `:${port}`));
+        return (await once(spawn(program, words, { stdio: 'inherit' }), 'exit'))[0];
+      };
+      expect(await check(new URL(adminUrl).port)).toBe(0);
+      expect(await check('1')).toBe(1);
+    },
+  );
 
   it('requires the token of the status too', async () => {
     const tokenSha256 = '3c469e9d6c5875d37a43f353d4f88e61fcf812c66eee3457465a40b0da4153e0';

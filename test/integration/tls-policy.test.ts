@@ -1,15 +1,19 @@
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { createServer as createHttpsServer } from 'node:https';
 import { createServer } from 'node:net';
-import { beforeEach, expect, it } from '@jest/globals';
-import type { ConfigInput } from '../support/config.ts';
+import type { TLSSocket } from 'node:tls';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { type ConfigInput, everything } from '../support/config.ts';
 import { paths, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { portOf } from '../support/listening.ts';
+import { listen, portOf } from '../support/listening.ts';
 import { type OpensslServer, opensslClient, opensslServer, weakest } from '../support/openssl-peers.ts';
 import { formRequest } from '../support/raw-http.ts';
 import { describeWith } from '../support/requires.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { vaultKeys } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 /** Accepted, per kind of certificate. */
 const suites = {
@@ -33,9 +37,16 @@ describeWith('openssl')('the TLS policy', () => {
     return { port: 0, tls: { certFile, keyFile, minVersion } };
   }
 
-  async function startWith(kind: keyof typeof suites): Promise<string> {
-    const { url } = await starts.proxy({ config: { proxy: listenerWith(kind) } });
-    return url;
+  /** @returns the URL of the port */
+  async function startWith(
+    port: 'proxy' | 'admin',
+    kind: keyof typeof suites,
+    more: Partial<ListenerInput> = {},
+  ): Promise<string> {
+    const listener = listenerWith(kind);
+    const tls = { ...listener.tls, ...more };
+    const { url, adminUrl } = await starts.proxy({ config: { [port]: { port: 0, tls } } });
+    return port === 'proxy' ? url : adminUrl;
   }
 
   /** A server with an RSA certificate, so that suites of any age are possible. It responds with what it got, reversed. */
@@ -44,14 +55,19 @@ describeWith('openssl')('the TLS policy', () => {
     return starts.closing(await opensslServer(['-cert', certFile, '-key', keyFile, '-rev', ...args]));
   }
 
-  it.each(['rsa', 'ecdsa'] as const)(
-    'of the proxy port accepts, of all suites that OpenSSL knows, %s ones with forward secrecy and AEAD',
-    async (kind) => {
-      const url = await startWith(kind);
+  it.each([
+    ['proxy', 'rsa'],
+    ['proxy', 'ecdsa'],
+    ['admin', 'rsa'],
+    ['admin', 'ecdsa'],
+  ] as const)(
+    'of the %s port accepts, of all suites that OpenSSL knows, %s ones with forward secrecy and AEAD',
+    async (port, kind) => {
+      const url = await startWith(port, kind);
       const negotiated: (string | undefined)[] = [];
       for (const suite of allSuites()) {
         const args = ['-tls1_2', '-cipher', `${suite}:${weakest}`];
-        negotiated.push((await opensslClient(url, args, formRequest(paths.balance))).negotiated);
+        negotiated.push((await opensslClient(url, args)).negotiated);
       }
       const accepted = negotiated.filter((name) => name !== undefined);
       expect(accepted.toSorted()).toEqual(suites[kind].map((suite) => `TLSv1.2 ${suite}`));
@@ -59,19 +75,64 @@ describeWith('openssl')('the TLS policy', () => {
     60_000,
   );
 
-  it('of the proxy port accepts the suites of TLS 1.3', async () => {
-    const url = await startWith('ecdsa');
-    const runs = suites13.map((suite) => opensslClient(url, ['-tls1_3', '-ciphersuites', suite]));
-    const negotiated = (await Promise.all(runs)).map((run) => run.negotiated);
-    expect(negotiated).toEqual(suites13.map((suite) => `TLSv1.3 ${suite}`));
+  describe.each(['proxy', 'admin'] as const)('of the %s port', (port) => {
+    it('accepts the suites of TLS 1.3', async () => {
+      const url = await startWith(port, 'ecdsa');
+      const runs = suites13.map((suite) => opensslClient(url, ['-tls1_3', '-ciphersuites', suite]));
+      const negotiated = (await Promise.all(runs)).map((run) => run.negotiated);
+      expect(negotiated).toEqual(suites13.map((suite) => `TLSv1.3 ${suite}`));
+    });
+
+    it.each(['-tls1', '-tls1_1'])('rejects %s', async (version) => {
+      const url = await startWith(port, 'rsa');
+      const { negotiated, output } = await opensslClient(url, [version, '-cipher', `ALL:${weakest}`]);
+      expect(negotiated).toBeUndefined();
+      expect(output).toContain('alert protocol version');
+    });
+
+    it('ends a connection whose client renegotiates', async () => {
+      const { output } = await opensslClient(await startWith(port, 'rsa'), ['-tls1_2'], 'R\n');
+      expect(output).toContain('RENEGOTIATING');
+      expect(output).toMatch(/no renegotiation/);
+    });
+
+    it('resumes sessions only without a client CA', async () => {
+      const session = `${starts.folder().path}/session`;
+      const resumes = async (url: string, version: string): Promise<boolean> => {
+        await opensslClient(url, [version, '-sess_out', session, '-ign_eof'], 'GET / HTTP/1.0\r\n\r\n');
+        return (await opensslClient(url, [version, '-sess_in', session])).resumed;
+      };
+      const plain = await startWith(port, 'ecdsa');
+      const verifying = await startWith(port, 'ecdsa', { clientCaFile: ca.file });
+      for (const version of ['-tls1_2', '-tls1_3']) {
+        expect(await resumes(plain, version)).toBe(true);
+        expect(await resumes(verifying, version)).toBe(false);
+      }
+    });
   });
 
-  it.each(['-tls1', '-tls1_1'])('of the proxy port rejects %s', async (version) => {
-    const url = await startWith('rsa');
-    const { negotiated, output } = await opensslClient(url, [version, '-cipher', `ALL:${weakest}`]);
-    expect(negotiated).toBeUndefined();
-    expect(output).toContain('alert protocol version');
-  });
+  it.each(['-tls1_2', '-tls1_3'])(
+    'of the proxy port accepts no certificate after its revocation list ended, by a session from before: %s',
+    async (version) => {
+      const client = ca.issue('client', { names: 'DNS:billing.internal' });
+      const clientCrlFile = starts.folder().file('crl.pem', ca.revocationList(undefined, { seconds: 4 }));
+      const { certFile, keyFile } = ca.issue('server');
+      const tls = { certFile, keyFile, clientCaFile: ca.file, clientCrlFile };
+      const callers = [
+        { name: 'billing', credentials: [{ certificateDns: 'billing.internal' }], allow: [everything] },
+      ];
+      const { url } = await starts.edge({ config: { proxy: { port: 0, tls }, callers } });
+      const session = `${starts.folder().path}/session`;
+      const own = [version, '-cert', client.certFile, '-key', client.keyFile, '-ign_eof'];
+      const request = formRequest(paths.balance, '', ['Connection: close']);
+      const before = await opensslClient(url, [...own, '-sess_out', session], request);
+      expect(before.output).toContain('HTTP/1.1 200 OK');
+      await until(async () => {
+        const { output } = await opensslClient(url, [...own, '-sess_in', session], request);
+        return output.includes('HTTP/1.1 401 Unauthorized');
+      }, 'the list has ended');
+    },
+  );
 
   it('of the proxy port with minVersion 1.3 rejects TLS 1.2, and a reload changes it', async () => {
     // Without quotes, as YAML reads it.
@@ -137,6 +198,73 @@ describeWith('openssl')('the TLS policy', () => {
     };
     expect([await reached('1.2'), await reached('1.3')]).toEqual(accepted);
   });
+
+  it('of a gateway does not let it renegotiate', async () => {
+    const { certFile, keyFile } = ca.issue('server', { rsa: true });
+    const server = starts.closing(await opensslServer(['-cert', certFile, '-key', keyFile, '-tls1_2']));
+    const sandbox = { caFile: ca.file, timeouts: { connect: '1s', request: '3s' } };
+    const proxy = await starts.proxy({ gateway: server.url, sandbox });
+    const response = proxy.transfer();
+    await until(() => server.output().includes('HTTP/1.1'), 'the request has arrived');
+    server.process.stdin?.write('R\n');
+    expect(verdict(await response)).toBe('502 gateway-reset unknown unknown');
+    expect(server.output()).toContain('no renegotiation');
+  });
+
+  it.each(['TLSv1.2', 'TLSv1.3'] as const)(
+    'of a gateway resumes no session from before its CA was replaced: %s',
+    async (maxVersion) => {
+      const { cert, key } = ca.issue('server');
+      const sessions: string[] = [];
+      const server = createHttpsServer({ cert, key, maxVersion }, (_request, response) => response.end('[]'));
+      server.on('secureConnection', (socket: TLSSocket) => {
+        sessions.push(socket.isSessionReused() ? 'resumed' : 'new');
+      });
+      const { port } = starts.closing(await listen(server));
+      const caFile = starts.folder().file('ca.pem', String(ca.cert));
+      const gateway = `https://127.0.0.1:${port}`;
+      const proxy = await starts.proxy({ gateway, sandbox: { caFile }, certificateCheckInterval: 50 });
+      for (let nth = 0; nth < 3; nth += 1) expect((await proxy.transfer()).status).toBe(200);
+      expect(sessions).toEqual(['new', 'resumed', 'resumed']);
+      writeFileSync(caFile, new Ca(starts.folder().path, 'next').cert);
+      await until(() => proxy.logLines('certificate files reloaded').length > 0);
+      expect(verdict(await proxy.transfer())).toBe('502 gateway-unreachable not-sent not-sent');
+      expect(sessions.slice(3)).not.toContain('resumed');
+    },
+  );
+
+  it.each(['-tls1_2', '-tls1_3'])(
+    'of Vault resumes no session from before its CA was replaced: %s',
+    async (version) => {
+      const server = await serverOf(version);
+      const keysWith = (caFile: string) =>
+        vaultKeys(server.url, { caFile }, { cache: { negativeTtl: '0s' } });
+      const proxy = await starts.proxy({ config: { keys: keysWith(ca.file) } });
+      const connected = (): number => server.output().split('CONNECTION ESTABLISHED').length - 1;
+      await until(async () => (await proxy.balance()).status === 503 && connected() > 0);
+      await proxy.reload({ keys: keysWith(new Ca(starts.folder().path, 'next').file) });
+      await until(async () => {
+        await proxy.balance();
+        return proxy.logText().includes('TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE');
+      }, 'the certificate is no longer trusted');
+    },
+  );
+
+  it.each(servers.slice(0, 5))(
+    'of a JWT issuer, s_server %j: %s, and with minVersion 1.3 %s',
+    async (args, ...accepted) => {
+      const server = await serverOf(...args);
+      const reached = async (minVersion: '1.2' | '1.3'): Promise<boolean> => {
+        const jwks = { url: `${server.url}/keys` };
+        const issuer = { issuer: 'corporate', audience: 'us', jwks, caFile: ca.file, minVersion };
+        const proxy = await starts.proxy({ config: { jwtIssuers: { corporate: issuer } } });
+        const lines = () => proxy.logLines('keys of a JWT issuer unavailable');
+        await until(() => lines().length > 0);
+        return !String(lines()[0]?.['cause']).includes('TLS');
+      };
+      expect([await reached('1.2'), await reached('1.3')]).toEqual(accepted);
+    },
+  );
 });
 
 /** Of a ClientHello (RFC 8446 section 4.1.2), sorted, without the signal that it does not renegotiate. */
