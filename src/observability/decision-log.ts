@@ -3,7 +3,7 @@ import type { VerifiedCredential } from '../auth/verified-credential.ts';
 import type { KeyUse, SelectionReason } from '../keys/key-history.ts';
 import type { LoginRef } from '../keys/key-source.ts';
 import type { RequestFacts } from '../request-context.ts';
-import type { DebugFields, Logger } from './logger.ts';
+import { type DebugFields, type Logger, milliseconds } from './logger.ts';
 import type { MetricsObserver } from './metrics-observer.ts';
 
 /** What is known of an upstream request without a usable response. */
@@ -76,8 +76,4 @@ function createObserver(write: Write): Partial<MetricsObserver> {
     keyLookup: (environment, result) => write('key lookup', { environment, result }),
     keyFetched: (source, seconds) => write('key source read', { source, ms: milliseconds(seconds) }),
   };
-}
-
-function milliseconds(seconds: number): number {
-  return Math.round(seconds * 1e6) / 1e3;
 }

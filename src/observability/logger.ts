@@ -38,7 +38,7 @@ export interface Logger {
   /** An uncaught exception outside of any request; the process exits. */
   crash(origin: string, error: unknown): void;
   /** Anything else; message and fields are the caller's responsibility. */
-  message(level: 'info' | 'warn' | 'error', message: string, fields?: LogFields): void;
+  message(level: LineLevel, message: string, fields?: LogFields): void;
   /** A decision and its reason. Absent unless the level is `debug`, so that `?.` skips its arguments too. */
   readonly debug?: (message: string, fields: DebugFields) => void;
 }
@@ -207,7 +207,7 @@ function rejectionFieldsOf(
 }
 
 /** Seconds to milliseconds with microsecond resolution. */
-function milliseconds(seconds: number | undefined): number | undefined {
+export function milliseconds(seconds: number | undefined): number | undefined {
   return seconds === undefined ? undefined : Math.round(seconds * 1e6) / 1e3;
 }
 

@@ -74,9 +74,10 @@ export class LoginRedactor {
 function redactValue(value: unknown, redact: Redact): unknown {
   if (typeof value === 'string') return redact(value);
   if (Array.isArray(value)) return value.map((item) => redactValue(item, redact));
-  if (typeof value !== 'object' || value === null || isLeftAlone(value)) return value;
+  if (typeof value !== 'object' || value === null) return value;
   const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null ? redactFields(value, redact) : redactedObject;
+  if (prototype === Object.prototype || prototype === null) return redactFields(value, redact);
+  return isLeftAlone(value) ? value : redactedObject;
 }
 
 /** They do not show what they hold, except an error: the log writes no more than its name and stack frames. */

@@ -1,35 +1,3 @@
-/** Metrics of the audit trail. */
-export function auditMetrics({ counter, gauge }: MetricFactory) {
-  return {
-    auditRecords: counter('audit_records_total', 'Number of audit records written.', []),
-    auditLost: counter(
-      'audit_records_lost_total',
-      'Number of audit records lost because they could not be written.',
-      [],
-    ),
-    auditOmitted: counter(
-      'audit_records_omitted_total',
-      'Number of requests rejected before authentication without an audit record because of the rate limit.',
-      [],
-    ),
-    auditUp: gauge(
-      'audit_up',
-      '1 if the last write of audit records succeeded. Absent without an audit trail.',
-      [],
-    ),
-    auditSequence: gauge(
-      'audit_sequence',
-      'Sequence number of the newest audit record. Absent before the first one.',
-      [],
-    ),
-    auditHead: gauge(
-      'audit_head',
-      'First 48 bits of the MAC of the newest audit record, as a number. Absent before the first one.',
-      [],
-    ),
-  };
-}
-
 type Labels<Name extends string> = Record<Name, string>;
 
 interface CounterOf<Name extends string> {
@@ -325,6 +293,37 @@ function jwtMetrics({ counter, gauge }: MetricFactory) {
       'jwt_keys_fetched_timestamp_seconds',
       'Time of the last successful fetch of the public keys of a JWT issuer, in seconds since 1970. 0 before the first one.',
       ['issuer'],
+    ),
+  };
+}
+
+function auditMetrics({ counter, gauge }: MetricFactory) {
+  return {
+    auditRecords: counter('audit_records_total', 'Number of audit records written.', []),
+    auditLost: counter(
+      'audit_records_lost_total',
+      'Number of audit records lost because they could not be written.',
+      [],
+    ),
+    auditOmitted: counter(
+      'audit_records_omitted_total',
+      'Number of requests rejected before authentication without an audit record because of the rate limit.',
+      [],
+    ),
+    auditUp: gauge(
+      'audit_up',
+      '1 if the last write of audit records succeeded. Absent without an audit trail.',
+      [],
+    ),
+    auditSequence: gauge(
+      'audit_sequence',
+      'Sequence number of the newest audit record. Absent before the first one.',
+      [],
+    ),
+    auditHead: gauge(
+      'audit_head',
+      'First 48 bits of the MAC of the newest audit record, as a number. Absent before the first one.',
+      [],
     ),
   };
 }

@@ -5,7 +5,7 @@ import { datedParts } from '../tls/material.ts';
 import { tlsPolicy } from '../util/agent.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';
-import type { auditMetrics, GaugeOf, Metrics } from './metric-definitions.ts';
+import type { GaugeOf, Metrics } from './metric-definitions.ts';
 import type { CertificateInUse, MetricsObserver, TlsEnd } from './metrics-observer.ts';
 
 /** A number holds 53 bits exactly, which are 13 hex digits; 12 are whole bytes. */
@@ -13,15 +13,11 @@ const headDigits = 12;
 
 type KeyLabels = { environment: string; login: string; kind: KeyKind };
 
-/** The metrics that name a login: only for key rings in use, and only for a limited number of them. */
-interface KeyMetrics {
-  readonly keyRingUpdated: (login: LoginRef, ring: KeyRing | undefined) => void;
-  readonly keyFallback: (login: LoginRef, kind: KeyKind, to: 'newer' | 'older') => void;
-  /** The gateway accepted a request signed with this version. */
-  readonly recordAccepted: (login: LoginRef, kind: KeyKind, version: number) => void;
-}
+type KeyMetrics = ReturnType<typeof createKeyMetrics>;
 
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
+
+const maxLogins = 1000;
 
 const directions = ['newer', 'older'] as const;
 
@@ -76,7 +72,15 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
     jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels().issuer(issuer), result }),
     jwtKeysFetched: (issuer, at) => metrics.jwtKeysFetched.set(labels().issuer(issuer), at),
     jwtKeysRemoved: (issuer) => metrics.jwtKeysFetched.remove(labels().issuer(issuer)),
-    ...createAuditRecorder(metrics),
+    auditRecordsWritten(count, { sequence, mac }) {
+      metrics.auditRecords.inc({}, count);
+      // In one turn of the event loop, so that a scrape has both of the same record.
+      metrics.auditSequence.set({}, sequence);
+      metrics.auditHead.set({}, Number.parseInt(mac.slice(0, headDigits), 16));
+    },
+    auditRecordsLost: (count) => metrics.auditLost.inc({}, count),
+    auditRecordsOmitted: (count) => metrics.auditOmitted.inc({}, count),
+    auditUp: (up) => metrics.auditUp.set({}, up ? 1 : 0),
     ...certificateRecorder(metrics, labels),
     ...tlsRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
@@ -178,7 +182,8 @@ function recordAcceptedKey(keys: KeyMetrics, context: RequestContext): void {
   keys.recordAccepted({ environment, login }, keyKind, keyVersion);
 }
 
-function createKeyMetrics(metrics: Metrics, maxLogins = 1000): KeyMetrics {
+/** The metrics that name a login: only for key rings in use, and only for a limited number of them. */
+function createKeyMetrics(metrics: Metrics) {
   /** Usable versions by {@link seriesId}, newest first, joined to one string. */
   const shown = new Map<string, string>();
   const { keyVersion, keySigningVersion, keyCreated, keyUnusable, fallbacks } = metrics;
@@ -203,7 +208,7 @@ function createKeyMetrics(metrics: Metrics, maxLogins = 1000): KeyMetrics {
   }
 
   return {
-    keyRingUpdated({ environment, login }, ring = []) {
+    keyRingUpdated({ environment, login }: LoginRef, ring: KeyRing = []): void {
       // All such logins would share one series.
       if (login === redactedLogin) return;
       for (const kind of kinds) {
@@ -214,11 +219,12 @@ function createKeyMetrics(metrics: Metrics, maxLogins = 1000): KeyMetrics {
         else if (hasRoom) setSeries(labels, entries);
       }
     },
-    keyFallback({ environment, login }, kind, to) {
+    keyFallback({ environment, login }: LoginRef, kind: KeyKind, to: (typeof directions)[number]): void {
       const labels = { environment, login, kind };
       if (shown.has(seriesId(labels))) fallbacks.inc({ ...labels, to });
     },
-    recordAccepted({ environment, login }, kind, version) {
+    /** The gateway accepted a request signed with this version. */
+    recordAccepted({ environment, login }: LoginRef, kind: KeyKind, version: number): void {
       const labels = { environment, login, kind };
       if (shown.has(seriesId(labels))) keySigningVersion.set(labels, version);
     },
@@ -250,19 +256,4 @@ function setOrRemove<Name extends string>(
 ): void {
   if (value === undefined) gauge.remove(labels);
   else gauge.set(labels, value);
-}
-
-/** Turns events of the audit trail into metrics. */
-function createAuditRecorder(metrics: ReturnType<typeof auditMetrics>) {
-  return {
-    auditRecordsWritten(count, { sequence, mac }) {
-      metrics.auditRecords.inc({}, count);
-      // In one turn of the event loop, so that a scrape has both of the same record.
-      metrics.auditSequence.set({}, sequence);
-      metrics.auditHead.set({}, Number.parseInt(mac.slice(0, headDigits), 16));
-    },
-    auditRecordsLost: (count) => metrics.auditLost.inc({}, count),
-    auditRecordsOmitted: (count) => metrics.auditOmitted.inc({}, count),
-    auditUp: (up) => metrics.auditUp.set({}, up ? 1 : 0),
-  } satisfies Partial<MetricsObserver>;
 }

@@ -92,15 +92,10 @@ export function createPrometheus(options: LabelDomain & { readonly version: stri
   for (const name of misnamed) registry.removeSingleMetric(name);
   metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
   // A gauge without labels starts at 0, which would be a wrong value.
-  metrics.keySourceUp.remove({});
-  metrics.cachedKeysLeft.remove({});
-  metrics.auditUp.remove({});
-  metrics.auditSequence.remove({});
-  metrics.auditHead.remove({});
-  metrics.tokenExpiry.remove({});
-  metrics.tokenLease.remove({});
-  metrics.configReloaded.remove({});
-  metrics.configReloadedAt.remove({});
+  const { keySourceUp, cachedKeysLeft, auditUp, auditSequence, auditHead } = metrics;
+  const { tokenExpiry, tokenLease, configReloaded, configReloadedAt } = metrics;
+  const unknown = [keySourceUp, cachedKeysLeft, auditUp, auditSequence, auditHead, tokenExpiry, tokenLease];
+  for (const gauge of [...unknown, configReloaded, configReloadedAt]) gauge.remove({});
 
   let known: LabelDomain = options;
   let labels = createLabels(known);

@@ -32,22 +32,13 @@ export interface Readiness {
  * a log that cannot be written: one full volume would take out every instance.
  */
 export function computeReadiness(inputs: ReadinessInputs): Readiness {
-  const {
-    draining,
-    keySourceReady,
-    keysCached,
-    auditUnavailable,
-    jwtKeysAvailable,
-    logLinesDropped,
-    logStalled,
-  } = inputs;
   const holds: Readonly<Record<ReadinessCode, boolean>> = {
-    draining,
-    'key-source-never-reached': !keySourceReady && !keysCached,
-    'audit-unavailable': auditUnavailable,
-    'jwt-keys-unavailable': !jwtKeysAvailable,
-    'log-lines-dropped': logLinesDropped,
-    'log-stalled': logStalled,
+    draining: inputs.draining,
+    'key-source-never-reached': !inputs.keySourceReady && !inputs.keysCached,
+    'audit-unavailable': inputs.auditUnavailable,
+    'jwt-keys-unavailable': !inputs.jwtKeysAvailable,
+    'log-lines-dropped': inputs.logLinesDropped,
+    'log-stalled': inputs.logStalled,
   };
   const reasons = readinessReasons.filter((code) => holds[code]);
   const warnings = readinessWarnings.filter((code) => holds[code]);

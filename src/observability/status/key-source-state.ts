@@ -1,30 +1,7 @@
-import type { KeySourceObserver } from '../../keys/key-source.ts';
 import type { WallClock } from '../../util/clock.ts';
 
 /** `denied`: it responds, and denies reading some keys. */
 export const keySourceStates = ['up', 'denied', 'down'] as const;
-
-/** Times in milliseconds since 1970. */
-interface KeySourceState {
-  /** `undefined` before the first read. */
-  readonly state: (typeof keySourceStates)[number] | undefined;
-  readonly since: number | undefined;
-  readonly deniedLogins: number;
-  readonly problem: string | undefined;
-  readonly tokenExpiresAt: number | undefined;
-  /** Number of logins whose cached keys are used although the source does not know the login. */
-  readonly loginsNotFound: number;
-}
-
-export interface KeySourceRecorder
-  extends Pick<
-    KeySourceObserver,
-    'keySourceUp' | 'loginFailed' | 'loginsDenied' | 'loginsNotFound' | 'tokenExpiryChanged'
-  > {
-  readonly keySource: () => KeySourceState;
-  /** A reload changed the key source; what is known concerns the previous one. */
-  readonly keySourceReplaced: () => void;
-}
 
 interface Known {
   readonly up: boolean | undefined;
@@ -36,7 +13,7 @@ interface Known {
 const unknown: Known = { up: undefined, outage: undefined, denied: 0, denial: undefined };
 
 /** Remembers whether the key source works, and since when. */
-export function createKeySourceRecorder({ clock }: WallClock): KeySourceRecorder {
+export function createKeySourceRecorder({ clock }: WallClock) {
   let known = unknown;
   let since: number | undefined;
   let tokenExpiresAt: number | undefined;
@@ -47,31 +24,32 @@ export function createKeySourceRecorder({ clock }: WallClock): KeySourceRecorder
     if (stateOf(known) !== before) since = clock();
   };
   return {
+    /** Times in milliseconds since 1970. */
     keySource() {
       const state = stateOf(known);
       const problem = state === 'down' ? known.outage : state === 'denied' ? known.denial : undefined;
       return { state, since, deniedLogins: known.denied, problem, tokenExpiresAt, loginsNotFound };
     },
-    loginsNotFound(count) {
+    loginsNotFound(count: number): void {
       loginsNotFound = count;
     },
-    keySourceReplaced() {
+    keySourceReplaced(): void {
       known = unknown;
       since = undefined;
       tokenExpiresAt = undefined;
       loginsNotFound = 0;
     },
-    keySourceUp: (up, outage) => change({ up, outage }),
-    loginFailed: (outage) => change({ up: false, outage }),
-    loginsDenied: (denied, denial) => change({ denied, denial }),
-    tokenExpiryChanged(at) {
+    keySourceUp: (up: boolean, outage?: string) => change({ up, outage }),
+    loginFailed: (outage: string) => change({ up: false, outage }),
+    loginsDenied: (denied: number, denial: string) => change({ denied, denial }),
+    tokenExpiryChanged(at: number | undefined): void {
       tokenExpiresAt = at === undefined ? undefined : at * 1000;
     },
   };
 }
 
 /** While nothing can be read, nothing is known of denials. */
-function stateOf({ up, denied }: Known): KeySourceState['state'] {
+function stateOf({ up, denied }: Known): (typeof keySourceStates)[number] | undefined {
   if (up === undefined) return undefined;
   if (!up) return 'down';
   return denied > 0 ? 'denied' : 'up';

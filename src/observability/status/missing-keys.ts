@@ -1,19 +1,9 @@
-import type { KeySourceObserver, LoginRef, LostKey } from '../../keys/key-source.ts';
+import type { KeyRing, LoginRef, LostKey, RingRemoval } from '../../keys/key-source.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 
 /** A key in use that the key source no longer has. `since`: milliseconds since 1970. */
 export interface MissingKey extends LoginRef, LostKey {
   readonly since: number;
-}
-
-export interface MissingKeyRecorder extends Pick<KeySourceObserver, 'keyRingUpdated' | 'keyProblem'> {
-  readonly missingKeys: () => MissingKey[];
-  /** Why the last read of a login failed that did. */
-  readonly readProblem: (login: LoginRef) => string | undefined;
-  /** A request failed because its login has no key. */
-  readonly keyWanted: (login: LoginRef) => void;
-  /** A reload changed where keys are read from. */
-  readonly forgetKeys: () => void;
 }
 
 /** As the default of `keys.cache.staleIfError`: milliseconds after its last request in which a login is in use. */
@@ -22,28 +12,33 @@ const inUse = 43_200_000;
 const limit = 200;
 
 /** Remembers the keys that vanished, since the cache has no entry for them, and why logins could not be read. */
-export function createMissingKeyRecorder({
-  clock,
-  monotonic,
-}: WallClock & MonotonicClock): MissingKeyRecorder {
+export function createMissingKeyRecorder({ clock, monotonic }: WallClock & MonotonicClock) {
   const missing = new Map<string, { keys: MissingKey[]; wantedAt: number }>();
   const problems = new Map<string, string>();
   const nameOf = ({ environment, login }: LoginRef): string => `${environment}/${login}`;
   return {
-    missingKeys() {
+    missingKeys(): MissingKey[] {
       const now = monotonic();
       return [...missing.values()].flatMap(({ keys, wantedAt }) => (now - wantedAt < inUse ? keys : []));
     },
-    readProblem: (login) => problems.get(nameOf(login)),
-    keyWanted(login) {
+    /** Why the last read of a login failed that did. */
+    readProblem: (login: LoginRef) => problems.get(nameOf(login)),
+    /** A request failed because its login has no key. */
+    keyWanted: (login: LoginRef): void => {
       const known = missing.get(nameOf(login));
       if (known !== undefined) known.wantedAt = monotonic();
     },
-    forgetKeys() {
+    /** A reload changed where keys are read from. */
+    forgetKeys: (): void => {
       missing.clear();
       problems.clear();
     },
-    keyRingUpdated(login, ring, removal, lost = []) {
+    keyRingUpdated(
+      login: LoginRef,
+      ring?: KeyRing,
+      removal?: RingRemoval,
+      lost: readonly LostKey[] = [],
+    ): void {
       const name = nameOf(login);
       const before = missing.get(name)?.keys ?? [];
       missing.delete(name);
@@ -62,17 +57,17 @@ export function createMissingKeyRecorder({
       ];
       if (!isGone && keys.length > 0) setBounded(missing, name, { keys, wantedAt: monotonic() });
     },
-    keyProblem(problem, { environment, login } = {}) {
+    keyProblem(problem: string, { environment, login }: Partial<LoginRef> = {}): void {
       if (environment === undefined || login === undefined) return;
       setBounded(problems, nameOf({ environment, login }), problem);
     },
   };
 }
 
-/** As the newest; the oldest goes if there are too many. */
-function setBounded<V>(map: Map<string, V>, name: string, value: V): void {
+/** As the newest; the oldest goes if there are more than `max`. */
+export function setBounded<V>(map: Map<string, V>, name: string, value: V, max = limit): void {
   map.delete(name);
   map.set(name, value);
   const [oldest] = map.keys();
-  if (map.size > limit && oldest !== undefined) map.delete(oldest);
+  if (map.size > max && oldest !== undefined) map.delete(oldest);
 }

@@ -13,30 +13,18 @@ import {
   isUncertainPayment,
   type RecordedFailure,
 } from './failure.ts';
-import { createKeySourceRecorder, type KeySourceRecorder } from './key-source-state.ts';
-import { createMissingKeyRecorder, type MissingKeyRecorder } from './missing-keys.ts';
-import { RequestWindow, type WindowSummary } from './request-window.ts';
+import { createKeySourceRecorder } from './key-source-state.ts';
+import { createMissingKeyRecorder, setBounded } from './missing-keys.ts';
+import { RequestWindow } from './request-window.ts';
 
 /** Milliseconds. */
 const recent = 60_000;
 
 /** The last used logins. */
-const limit = 1_000;
-
-interface VerdictCounts {
-  readonly accepted: number;
-  readonly rejected: number;
-}
+const maxLogins = 1_000;
 
 /** The configured names; see labels.ts. */
 export type StatusNames = Readonly<Record<'environments', object>> & Pick<LabelDomain, 'callers'>;
-
-interface EnvironmentRecord extends WindowSummary {
-  /** Seconds that the clock of the gateway is ahead. */
-  readonly clockSkew: number | undefined;
-  /** Logins by what the gateway said to the last request of each in the last minute. */
-  readonly logins: VerdictCounts;
-}
 
 interface Caller {
   readonly name: string;
@@ -46,55 +34,7 @@ interface Caller {
   lastSeenAt: number | undefined;
 }
 
-/** Since the start. */
-type CallerRecord = Readonly<Caller>;
-
-interface CertificateRecord extends Validity {
-  readonly name: string;
-  readonly environment: string | undefined;
-}
-
-/** The configuration in effect. `loadedAt`: milliseconds since 1970. */
-interface ConfigRecord {
-  readonly digest: string;
-  readonly loadedAt: number;
-  readonly reloadFailed: boolean;
-}
-
-/** Whether audit records can be written, and why not. */
-export interface AuditRecord {
-  readonly up: boolean;
-  readonly problem: string | undefined;
-}
-
-/** Remembers what the status shows. Its memory is bounded, and an event costs much less than a request. */
-export interface StatusRecorder
-  extends KeySourceRecorder,
-    Omit<MissingKeyRecorder, 'keyWanted' | 'forgetKeys'>,
-    Pick<
-      MetricsObserver,
-      | 'auditUp'
-      | 'certificateLoaded'
-      | 'certificateRemoved'
-      | 'configLoaded'
-      | 'gatewayResponded'
-      | 'requestFinished'
-    > {
-  /** Drops names that a reloaded configuration no longer has. */
-  readonly reconfigure: (names: StatusNames) => void;
-  /** @param digest of the file */
-  readonly configApplied: (digest: string) => void;
-  readonly environment: (name: string) => EnvironmentRecord | undefined;
-  readonly callers: () => CallerRecord[];
-  /** Newest first. */
-  readonly failures: () => RecordedFailure[];
-  /** Payments of the last hour whose outcome is not known, newest first. */
-  readonly uncertainPayments: () => RecordedFailure[];
-  readonly certificates: () => CertificateRecord[];
-  /** Whether audit records can be written; `undefined` if that is not known. */
-  readonly audit: () => AuditRecord | undefined;
-  readonly config: () => ConfigRecord;
-}
+export type StatusRecorder = ReturnType<typeof createStatusRecorder>;
 
 interface StatusRecorderOptions extends WallClock, MonotonicClock {
   readonly names: StatusNames;
@@ -111,7 +51,8 @@ export const maxUncertainPayments = 1_000;
 /** How long they are kept, in milliseconds. */
 const uncertainAge = 3_600_000;
 
-export function createStatusRecorder(options: StatusRecorderOptions): StatusRecorder {
+/** Remembers what the status shows. Its memory is bounded, and an event costs much less than a request. */
+export function createStatusRecorder(options: StatusRecorderOptions) {
   const { clock, names, digest } = options;
   const keySource = createKeySourceRecorder(options);
   const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(options);
@@ -126,34 +67,40 @@ export function createStatusRecorder(options: StatusRecorderOptions): StatusReco
   };
   const requests = createRequestRecorder(options, detailOf);
   requests.reconfigure(names);
-  let audit: AuditRecord | undefined;
-  let config: ConfigRecord = { digest, loadedAt: clock(), reloadFailed: false };
+  let audit: { readonly up: boolean; readonly problem: string | undefined } | undefined;
+  let config = { digest, loadedAt: clock(), reloadFailed: false };
+  const configLoaded: MetricsObserver['configLoaded'] = (successful) => {
+    config = { ...config, reloadFailed: !successful };
+  };
   return {
     ...requests,
     ...keySource,
     ...keys,
-    keySourceReplaced() {
+    /** A reload changed the key source; what is known concerns the previous one. */
+    keySourceReplaced(): void {
       keySource.keySourceReplaced();
       forgetKeys();
     },
+    /** Whether audit records can be written; `undefined` if that is not known. */
     audit: () => audit,
-    auditUp(up, cause) {
+    auditUp(up: boolean, cause?: string): void {
       if (audit?.up !== up || audit.problem !== cause) audit = { up, problem: up ? undefined : cause };
     },
     ...createCertificateRecorder(),
+    /** The configuration in effect. `loadedAt`: milliseconds since 1970. */
     config: () => config,
-    configApplied(applied) {
+    /** @param applied digest of the file */
+    configApplied(applied: string): void {
       config = { ...config, digest: applied, loadedAt: clock() };
     },
-    configLoaded(successful) {
-      config = { ...config, reloadFailed: !successful };
-    },
+    configLoaded,
   };
 }
 
 interface Environment {
   readonly window: RequestWindow;
-  readonly logins: LoginVerdicts;
+  /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
+  readonly logins: Map<string, { readonly at: number; readonly rejected: boolean }>;
   clockSkew: number | undefined;
 }
 
@@ -170,7 +117,10 @@ function createRequestRecorder(
     const endedAt = startedAt + total * 1000;
     window.recordRequest(endedAt, total);
     if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context));
-    if (login !== undefined && gatewayStatus !== undefined) logins.record(endedAt, login, gatewayStatus);
+    if (login === undefined || gatewayStatus === undefined) return;
+    const rejected = gatewayStatus === 403;
+    if (rejected || acceptsKey(gatewayStatus))
+      setBounded(logins, login, { at: endedAt, rejected }, maxLogins);
   };
   return {
     ...failures,
@@ -193,24 +143,32 @@ function createRequestRecorder(
       known.window.recordResponse(monotonic(), status === 403);
       if (clockSkew !== undefined) known.clockSkew = clockSkew;
     },
+    /** Drops names that a reloaded configuration no longer has. */
     reconfigure(names: StatusNames): void {
-      const create = (): Environment => ({
-        window: new RequestWindow(monotonic()),
-        logins: new LoginVerdicts(),
-        clockSkew: undefined,
-      });
+      const create = (): Environment => {
+        const window = new RequestWindow(monotonic());
+        return { window, logins: new Map(), clockSkew: undefined };
+      };
       environments = mapOf(Object.keys(names.environments), environments, create);
       callers = mapOf(names.callers, callers, newCaller);
     },
-    environment(name: string): EnvironmentRecord | undefined {
+    /** `clockSkew`: seconds that the clock of the gateway is ahead. */
+    environment(name: string) {
       const known = environments.get(name);
       if (known === undefined) return undefined;
       const now = monotonic();
       const { window, logins, clockSkew } = known;
-      return { ...window.summary(now), logins: logins.counts(now), clockSkew };
+      return { ...window.summary(now), logins: countVerdicts(logins, now), clockSkew };
     },
-    callers: (): CallerRecord[] => [...callers.values()],
+    callers: (): Readonly<Caller>[] => [...callers.values()],
   };
+}
+
+/** Of the last minute. */
+function countVerdicts(logins: Environment['logins'], now: number) {
+  const verdicts = [...logins.values()].filter(({ at }) => now - at < recent);
+  const rejected = verdicts.filter((verdict) => verdict.rejected).length;
+  return { accepted: verdicts.length - rejected, rejected };
 }
 
 /** @param monotonic milliseconds */
@@ -235,11 +193,13 @@ function createFailureRecorder(monotonic: () => number) {
       if (isUncertainPayment(context)) recordUncertain(failure);
       (context.caller === undefined ? unknown : known).add([failed, failure]);
     },
+    /** Newest first. */
     failures: () =>
       [...known.newestFirst(), ...unknown.newestFirst()]
         .toSorted(([a], [b]) => b - a)
         .slice(0, maxFailures)
         .map(([, failure]) => failure),
+    /** Payments of the last hour whose outcome is not known, newest first. */
     uncertainPayments() {
       const oldest = monotonic() - uncertainAge;
       return [...uncertain.values()]
@@ -264,7 +224,10 @@ function mapOf<T>(
 }
 
 function createCertificateRecorder() {
-  const certificates = new Map<string, CertificateRecord>();
+  const certificates = new Map<
+    string,
+    Validity & { readonly name: string; readonly environment: string | undefined }
+  >();
   const idOf = ({ part, role, environment = '' }: CertificateInUse): string =>
     `${role} ${part} ${environment}`;
   return {
@@ -297,27 +260,5 @@ export class LastEntries<T> {
 
   newestFirst(): T[] {
     return [...this.#entries.slice(this.#next), ...this.#entries.slice(0, this.#next)].toReversed();
-  }
-}
-
-/** What the gateway said to the last request of each login: accepted, or 403. Distinguishes a bad key from a blocked instance. */
-class LoginVerdicts {
-  /** The last used last. */
-  readonly #last = new Map<string, { readonly at: number; readonly rejected: boolean }>();
-
-  /** @param at monotonic, in milliseconds */
-  record(at: number, login: string, gatewayStatus: number): void {
-    const rejected = gatewayStatus === 403;
-    if (!rejected && !acceptsKey(gatewayStatus)) return;
-    this.#last.delete(login);
-    this.#last.set(login, { at, rejected });
-    const [oldest] = this.#last.keys();
-    if (this.#last.size > limit && oldest !== undefined) this.#last.delete(oldest);
-  }
-
-  counts(now: number): VerdictCounts {
-    const verdicts = [...this.#last.values()].filter(({ at }) => now - at < recent);
-    const rejected = verdicts.filter((verdict) => verdict.rejected).length;
-    return { accepted: verdicts.length - rejected, rejected };
   }
 }

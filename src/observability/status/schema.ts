@@ -9,6 +9,7 @@ const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as c
 const time = z.iso.datetime();
 const count = z.int().nonnegative();
 const seconds = z.number();
+const share = z.number().min(0).max(1);
 
 const health = z.strictObject({
   ready: z.boolean().describe('Whether this instance should receive requests, as `/readyz` says.'),
@@ -31,7 +32,7 @@ const recentFailures = z.strictObject({
       'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, or the problem of the key source.',
     ),
   count,
-  share: z.number().min(0).max(1).describe('Of all requests of the last minute.'),
+  share: share.describe('Of all requests of the last minute.'),
   lastAt: time,
 });
 
@@ -41,16 +42,10 @@ const environment = z.strictObject({
   inFlight: count.describe('Requests to the gateway in flight.'),
   maxInFlight: count,
   requestsPerSecond: z.number().nonnegative().describe('Over the last minute.'),
-  rejectedShare: z
-    .number()
-    .min(0)
-    .max(1)
+  rejectedShare: share
     .nullable()
     .describe('Share of 403 among the gateway responses of the last minute; null without responses.'),
-  failedShare: z
-    .number()
-    .min(0)
-    .max(1)
+  failedShare: share
     .nullable()
     .describe(
       'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 403s are apart. null without requests.',
@@ -158,7 +153,7 @@ export const statusSchema = z.strictObject({
     .string()
     .nullable()
     .describe('`admin.runbookUrl`, to which a `runbookSection` is appended; null: not configured.'),
-  health: health,
+  health,
   environments: z.array(environment),
   keys: z.strictObject({
     total: count.describe('Keys in use, also those that are not listed.'),
@@ -200,10 +195,9 @@ export const statusSchema = z.strictObject({
     deniedLogins: count.describe('Logins in use whose keys it denied reading when it last responded.'),
     problem: z.string().nullable().describe('Why it is denied or down; else null.'),
     tokenExpiresAt: time.nullable().describe('When the Vault token expires; null: never, unknown or none.'),
-    loginsNotFound: z
-      .int()
-      .min(0)
-      .describe('Number of logins whose cached keys are used although the source does not know the login.'),
+    loginsNotFound: count.describe(
+      'Number of logins whose cached keys are used although the source does not know the login.',
+    ),
   }),
   process: z.strictObject({
     version: z.string(),
