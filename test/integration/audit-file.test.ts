@@ -26,11 +26,14 @@ beforeEach(async () => {
   gatewayUrl = (await starts.recordingGateway()).url;
 });
 
-const start = (more: Partial<NonNullable<ConfigInput['audit']>> = {}): Promise<CountersignProcess> =>
+type AuditFields = Partial<NonNullable<ConfigInput['audit']>>;
+
+const start = (more: AuditFields = {}): Promise<CountersignProcess> =>
   starts.process({ gateway: gatewayUrl, config: { audit: { ...audit, ...more } } });
 
 /** In this process, which starts faster. */
-const startHere = (): Promise<TestProxy> => starts.proxy({ gateway: gatewayUrl, config: { audit } });
+const startHere = (more: AuditFields = {}): Promise<TestProxy> =>
+  starts.proxy({ gateway: gatewayUrl, config: { audit: { ...audit, ...more } } });
 
 const verify = (...args: string[]) =>
   runCommandHere(auditCommand, 'verify', '--key-file', audit.keyFile, ...args);
@@ -99,7 +102,7 @@ describe('a full disk', () => {
     await until(async () => (await process.metric('audit_up')) === 0);
     expect(await process.stop()).toBe(0);
     expect(process.logLines('audit records lost')).toEqual([expect.objectContaining({ records: 2 })]);
-    const after = await start();
+    const after = await startHere();
     await after.stop();
     const { code, out } = await verify(audit.file);
     expect([code, out]).toEqual([0, expect.stringMatching(/note: +100 bytes were cut off by a crash/)]);
@@ -114,7 +117,7 @@ describe('a process that is killed', () => {
     await first.ended;
     const before = recordsIn(audit.file);
     expect(before.filter(({ audit: kind }) => kind === 'intent')).toHaveLength(20);
-    const second = await start({ required: true });
+    const second = await startHere({ required: true });
     await second.transfer();
     await second.stop();
     const [start_] = recordsIn(audit.file).slice(before.length);
@@ -210,7 +213,7 @@ describe('a process that is killed', () => {
 });
 
 it('a second process with the same file does not start, and the first one is not disturbed', async () => {
-  const first = await start();
+  const first = await startHere();
   const second = starts.spawn({ file: configFor(gatewayUrl, { audit }) });
   expect(await second.ended).toBe(1);
   expect(second.stderr()).toMatch(/Countersign cannot start: Another process writes to .*audit\.jsonl/);
@@ -322,7 +325,7 @@ describe('a rotated file', () => {
   });
 
   it('that was removed is noticed without a signal', async () => {
-    const process = await start();
+    const process = await startHere();
     rmSync(audit.file);
     await until(async () => {
       await process.transfer();
