@@ -63,10 +63,10 @@ async function statuses(): Promise<number[]> {
   return [(await proxy.balance()).status, (await proxy.status()).status, (await proxy.transfer()).status];
 }
 
-/** Lets time pass with a query every two hours, and the source read after each. */
+/** Lets time pass with a query every four hours, and the source read after each. */
 async function pass(milliseconds: number): Promise<void> {
   for (const end = now + milliseconds; now < end; ) {
-    now += Math.min(2 * hour, end - now);
+    now += Math.min(4 * hour, end - now);
     const reads = await readsOf(proxy);
     await proxy.balance();
     await until(async () => (await readsOf(proxy)) > reads);
