@@ -1,25 +1,28 @@
-import type { EChartsOption, GraphicComponentOption, LineSeriesOption } from 'echarts';
+import type { GraphicComponentOption, LineSeriesOption } from 'echarts';
 import type { PanelModel } from '../dashboards/model.ts';
 import type { RecordedQuery, Recording } from './recorded.ts';
 import { type Box, colors, palette, sizes } from './theme.ts';
 import { format, multipleFor } from './units.ts';
 
-/** What one panel adds to the lists of the chart's option. */
+/** A grid of the chart, with its only axes. */
+interface Plot {
+  readonly grid: object;
+  readonly xAxis: object;
+  readonly yAxis: object;
+  readonly series: readonly LineSeriesOption[];
+  readonly legend?: object;
+}
+
+/** What one panel adds to the chart. */
 export interface Parts {
-  readonly grid?: object[];
-  readonly xAxis?: object[];
-  readonly yAxis?: object[];
-  readonly legend?: object[];
-  readonly series?: LineSeriesOption[];
-  readonly graphic?: GraphicComponentOption[];
+  readonly plots: readonly Plot[];
+  readonly graphic: readonly GraphicComponentOption[];
 }
 
 interface Line {
   readonly name: string;
   readonly values: readonly (number | null)[];
 }
-
-type Values = NonNullable<LineSeriesOption['data']>;
 
 /** Pixels. */
 const row = { height: 20, before: 6 };
@@ -38,88 +41,67 @@ export function linesOf({ queries }: PanelModel, recorded: readonly RecordedQuer
     .filter(({ values }) => values.some((value) => value !== null));
 }
 
-/** @param axis the index of the panel's grid and axes */
-export function timeseries(
-  panel: PanelModel,
-  lines: readonly Line[],
-  span: Recording,
-  box: Box,
-  axis: number,
-): Parts {
-  const [suffix, factor] = multipleFor(
-    panel.unit,
-    Math.max(...lines.flatMap(({ values }) => values.map(Number))),
-  );
+export function timeseries(panel: PanelModel, lines: readonly Line[], span: Recording, box: Box): Parts {
+  const largest = Math.max(...lines.flatMap(({ values }) => values.map(Number)));
+  const [suffix, factor] = multipleFor(panel.unit, largest);
   const legendHeight = row.before + row.height * legendRows(lines, box.width);
-  const plot = { left: box.x, top: box.y, width: box.width, height: box.height - legendHeight };
+  const bottom = box.y + box.height - legendHeight;
   const { minimum, limits } = rangeOf(panel, factor);
-  const grid = { gridIndex: axis, axisLabel: { color: colors.faint } };
-  const drawn = lines.map(({ name, values }, at): LineSeriesOption => {
-    const color = palette[at % palette.length] ?? colors.text;
-    return {
-      // Filled areas of many lines would hide each other.
-      ...lineStyle(axis, color, lines.length > 2 ? 0 : 0.1),
-      name,
-      data: points(values, span, factor),
-      ...(at === 0 ? limits : {}),
-    };
-  });
+  const plot = { left: box.x, top: box.y, width: box.width, height: box.height - legendHeight };
+  const axisLabel = { color: colors.faint };
+  // Filled areas of many lines would hide each other.
+  const opacity = lines.length > 2 ? 0 : 0.1;
   return {
-    grid: [{ ...plot, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' }],
-    xAxis: [{ ...timeAxis(span), ...grid, axisLabel: { ...grid.axisLabel, formatter: '{HH}:{mm}' } }],
-    yAxis: [
+    graphic: [],
+    plots: [
       {
-        ...grid,
-        type: 'value',
-        splitNumber: 4,
-        min: minimum,
-        splitLine: { lineStyle: { color: colors.grid } },
-        axisLabel: {
-          ...grid.axisLabel,
-          formatter: (value: number) => `${Number(value.toPrecision(6))}${suffix}`,
+        grid: { ...plot, outerBoundsMode: 'same', outerBoundsContain: 'axisLabel' },
+        xAxis: { ...timeAxis(span), axisLabel: { ...axisLabel, formatter: '{HH}:{mm}' } },
+        yAxis: {
+          type: 'value',
+          splitNumber: 4,
+          min: minimum,
+          splitLine: { lineStyle: { color: colors.grid } },
+          axisLabel: {
+            ...axisLabel,
+            formatter: (value: number) => `${Number(value.toPrecision(6))}${suffix}`,
+          },
         },
+        legend: legend(lines, { ...box, y: bottom + row.before }),
+        series: lines.map(({ name, values }, at) => ({
+          ...lineOf(values, span, factor, palette[at % palette.length] ?? colors.text, opacity),
+          name,
+          ...(at === 0 ? limits : {}),
+        })),
       },
     ],
-    legend: [legend(lines, { ...box, y: box.y + box.height - legendHeight + row.before })],
-    series: drawn,
   };
 }
 
 /** The last value of each series as a number, side by side, each above a sparkline. */
-export function stat(
-  panel: PanelModel,
-  lines: readonly Line[],
-  span: Recording,
-  box: Box,
-  axis: number,
-): Parts {
+export function stat(panel: PanelModel, lines: readonly Line[], span: Recording, box: Box): Parts {
   const width = box.width / lines.length;
   const drawn = lines.map(({ name, values }, at) => {
     const last = values.findLast((value) => value !== null) ?? 0;
     const text = format(panel.unit, last, 3);
     const color = colorOf(last, panel);
     const place = { left: box.x + at * width, width: width - sizes.gap };
-    const center = place.left + place.width / 2;
-    const middle = box.y + box.height / 2;
+    const style = { x: place.left + place.width / 2, align: 'center' } as const;
     const size = Math.min(44, (place.width / text.length) * 1.6);
     return {
-      grid: { ...place, top: box.y + (box.height * 2) / 3, height: box.height / 3 },
-      xAxis: { ...timeAxis(span), ...hidden, gridIndex: axis + at },
-      yAxis: { type: 'value', min: rangeOf(panel, 1).minimum, ...hidden, gridIndex: axis + at },
-      series: { ...lineStyle(axis + at, color, 0.15), data: points(values, span, 1) },
+      plot: {
+        grid: { ...place, top: box.y + (box.height * 2) / 3, height: box.height / 3 },
+        xAxis: { ...timeAxis(span), ...hidden },
+        yAxis: { type: 'value', min: rangeOf(panel, 1).minimum, ...hidden },
+        series: [lineOf(values, span, 1, color, 0.15)],
+      },
       graphic: [
-        label(lines.length === 1 ? '' : name, { x: center, y: box.y, fill: colors.text, align: 'center' }),
-        label(text, { x: center, y: middle - size * 0.7, fill: color, align: 'center', size }),
+        label(lines.length === 1 ? '' : name, { ...style, y: box.y, fill: colors.text }),
+        label(text, { ...style, y: box.y + box.height / 2 - size * 0.7, fill: color, size }),
       ],
     };
   });
-  return {
-    grid: drawn.map((one) => one.grid),
-    xAxis: drawn.map((one) => one.xAxis),
-    yAxis: drawn.map((one) => one.yAxis),
-    series: drawn.map((one) => one.series),
-    graphic: drawn.flatMap((one) => one.graphic),
-  };
+  return { plots: drawn.map(({ plot }) => plot), graphic: drawn.flatMap(({ graphic }) => graphic) };
 }
 
 /** Where a line of text begins, and how it looks. */
@@ -160,19 +142,22 @@ function rangeOf(
   return { minimum: (redBelow ?? 0) < 0 ? undefined : 0, limits: lines.length === 0 ? {} : { markLine } };
 }
 
-function lineStyle(axis: number, color: string, opacity: number): LineSeriesOption {
-  const shared = { xAxisIndex: axis, yAxisIndex: axis, showSymbol: false, silent: true } as const;
+function lineOf(
+  values: Line['values'],
+  { start, step }: Recording,
+  factor: number,
+  color: string,
+  opacity: number,
+): LineSeriesOption {
   return {
-    ...shared,
     type: 'line',
+    showSymbol: false,
+    silent: true,
     color,
     lineStyle: { width: 1 },
     ...(opacity > 0 ? { areaStyle: { opacity } } : {}),
+    data: values.map((value, at) => [1000 * (start + at * step), value === null ? '-' : value / factor]),
   };
-}
-
-function points(values: Line['values'], { start, step }: Recording, factor: number): Values {
-  return values.map((value, at) => [1000 * (start + at * step), value === null ? '-' : value / factor]);
 }
 
 function timeAxis({ start, step, steps }: Recording): object {
@@ -187,7 +172,7 @@ function timeAxis({ start, step, steps }: Recording): object {
   };
 }
 
-function legend(lines: readonly Line[], { x, y, width }: Box): NonNullable<EChartsOption['legend']> & object {
+function legend(lines: readonly Line[], { x, y, width }: Box): object {
   return {
     left: x,
     top: y,

@@ -16,22 +16,23 @@ const variables = 'Data source: Prometheus.   Namespace, release, environment, o
  */
 export function picture(model: DashboardModel, recording: Recording): string {
   const head = heading(model, recording);
-  const placed = place(model.sections).map((one) => ({
-    ...one,
-    box: boxOf(one, (head.length + 1) * sizes.line),
-  }));
-  const height = Math.max(...placed.map(({ box }) => box.y + box.height)) + sizes.margin;
-  const parts: Required<Parts> = { grid: [], xAxis: [], yAxis: [], legend: [], series: [], graphic: head };
-  for (const { item, box } of placed) {
-    const added =
-      'panels' in item ? section(item.title, box) : panel(item, recording, box, parts.grid.length);
-    for (const name of ['grid', 'xAxis', 'yAxis', 'legend', 'series', 'graphic'] as const) {
-      Array.prototype.push.apply(parts[name], added[name] ?? []);
-    }
-  }
+  const drawn = place(model.sections).map((placed) => {
+    const box = boxOf(placed, (head.length + 1) * sizes.line);
+    const { item } = placed;
+    return { box, ...('panels' in item ? section(item.title, box) : panel(item, recording, box)) };
+  });
+  const plots = drawn.flatMap((one) => one.plots);
+  const height = Math.max(...drawn.map(({ box }) => box.y + box.height)) + sizes.margin;
   const chart = init(null, null, { renderer: 'svg', ssr: true, width: sizes.width, height });
   chart.setOption({
-    ...parts,
+    grid: plots.map(({ grid }) => grid),
+    xAxis: plots.map(({ xAxis }, gridIndex) => ({ ...xAxis, gridIndex })),
+    yAxis: plots.map(({ yAxis }, gridIndex) => ({ ...yAxis, gridIndex })),
+    legend: plots.flatMap(({ legend }) => legend ?? []),
+    series: plots.flatMap(({ series }, axis) =>
+      series.map((one) => ({ ...one, xAxisIndex: axis, yAxisIndex: axis })),
+    ),
+    graphic: [...head, ...drawn.flatMap(({ graphic }) => graphic)],
     useUTC: true,
     animation: false,
     backgroundColor: colors.page,
@@ -63,15 +64,14 @@ function heading(
 }
 
 function section(title: string, { x, y }: Box): Parts {
-  return { graphic: [label(`⌄ ${title}`, { x: x + 4, y: y + 4, fill: colors.text, size: 15 })] };
+  return { plots: [], graphic: [label(`⌄ ${title}`, { x: x + 4, y: y + 4, fill: colors.text, size: 15 })] };
 }
 
-function panel(model: PanelModel, recording: Recording, box: Box, axis: number): Parts {
+function panel(model: PanelModel, recording: Recording, box: Box): Parts {
   const { padding, title } = sizes;
   const recorded = recording.panels[model.title] ?? [];
-  const queriesOf = (list: readonly { readonly expr: string }[]): string =>
-    list.map(({ expr }) => expr).join('\n');
-  if (queriesOf(model.queries) !== queriesOf(recorded))
+  const queries = [model.queries, recorded].map((list) => list.map(({ expr }) => expr).join('\n'));
+  if (queries[0] !== queries[1])
     throw new Error(`"${model.title}": its queries differ from the recorded ones`);
   const lines = linesOf(model, recorded);
   const inside: Box = {
@@ -90,14 +90,13 @@ function panel(model: PanelModel, recording: Recording, box: Box, axis: number):
     },
     label(model.title, { x: inside.x, y: box.y + padding, fill: colors.text, size: 14 }),
   ];
-  if (lines.length === 0) return { graphic: [...frame, noData(inside)] };
-  const content = (model.kind === 'stat' ? stat : timeseries)(model, lines, recording, inside, axis);
-  return { ...content, graphic: [...frame, ...(content.graphic ?? [])] };
+  if (lines.length === 0) return { plots: [], graphic: [...frame, noData(inside)] };
+  const { plots, graphic } = (model.kind === 'stat' ? stat : timeseries)(model, lines, recording, inside);
+  return { plots, graphic: [...frame, ...graphic] };
 }
 
-function noData({ x, y, width, height }: Box): GraphicComponentOption {
-  return label('No data', { x: x + width / 2, y: y + height / 2, fill: colors.faint, align: 'center' });
-}
+const noData = ({ x, y, width, height }: Box): GraphicComponentOption =>
+  label('No data', { x: x + width / 2, y: y + height / 2, fill: colors.faint, align: 'center' });
 
 function boxOf({ gridPos: { x, y, w, h } }: Placed, top: number): Box {
   const { width, margin, gap, cell } = sizes;

@@ -21,10 +21,8 @@ export function encodePng(
   { width, height, rgba }: Pixels,
   [keyword, value]: readonly [string, string],
 ): Buffer {
-  const colors = new Uint32Array(width * height).map(
-    (_, pixel) =>
-      (byte(rgba, 4 * pixel) << 16) | (byte(rgba, 4 * pixel + 1) << 8) | byte(rgba, 4 * pixel + 2),
-  );
+  const pixels = new DataView(rgba.buffer, rgba.byteOffset);
+  const colors = new Uint32Array(width * height).map((_, pixel) => pixels.getUint32(4 * pixel) >>> 8);
   const { palette, indexOf } = paletteOf(colors);
   const rows = Buffer.alloc((width + 1) * height);
   colors.forEach((color, pixel) => {
@@ -74,18 +72,11 @@ function paletteOf(colors: Uint32Array): { palette: number[]; indexOf: Map<numbe
 }
 
 function distance(one: number, other: number): number {
-  const [red, green, blue] = channels(one);
-  const [otherRed, otherGreen, otherBlue] = channels(other);
-  return (red - otherRed) ** 2 + (green - otherGreen) ** 2 + (blue - otherBlue) ** 2;
+  const others = channels(other);
+  return channels(one).reduce((sum, value, channel) => sum + (value - (others[channel] ?? 0)) ** 2, 0);
 }
 
-function channels(color: number): [red: number, green: number, blue: number] {
-  return [color >> 16, (color >> 8) & 0xff, color & 0xff];
-}
-
-function byte(bytes: Uint8Array, index: number): number {
-  return bytes[index] ?? 0;
-}
+const channels = (color: number): number[] => [color >> 16, (color >> 8) & 0xff, color & 0xff];
 
 function chunk(type: string, data: Buffer): Buffer {
   const [length, checksum] = [Buffer.alloc(4), Buffer.alloc(4)];
