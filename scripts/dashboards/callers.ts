@@ -161,7 +161,7 @@ const tls: Section = {
       title: 'TLS connections',
       description:
         'TLS connections since the start by our end (role), negotiated version and cipher suite, also those with servers. minVersion 1.3 would reject those with TLS 1.2: the log names their clients. Empty without TLS.',
-      kind: 'stat',
+      kind: 'timeseries',
       unit: 'short',
       queries: [
         {

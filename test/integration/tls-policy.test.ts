@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer } from 'node:net';
-import type { TLSSocket } from 'node:tls';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type ConfigInput, everything } from '../support/config.ts';
 import { paths, verdict } from '../support/forwarding.ts';
@@ -134,7 +135,7 @@ describeWith('openssl')('the TLS policy', () => {
     },
   );
 
-  it('of the proxy port with minVersion 1.3 rejects TLS 1.2, and a reload changes it', async () => {
+  it('of the proxy port with minVersion 1.3 rejects TLS 1.2, and a reload changes it, also for open connections', async () => {
     // Without quotes, as YAML reads it.
     const proxy = await starts.proxy({ config: { proxy: listenerWith('ecdsa', 1.3) } });
     const negotiate = async (version: string) => (await opensslClient(proxy.url, [version])).negotiated;
@@ -142,7 +143,11 @@ describeWith('openssl')('the TLS policy', () => {
     expect(await negotiate('-tls1_3')).toBe('TLSv1.3 TLS_AES_256_GCM_SHA384');
     await proxy.reload({ proxy: listenerWith('ecdsa', '1.2') });
     expect(await negotiate('-tls1_2')).toBe('TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384');
+    const { hostname: host, port } = new URL(proxy.url);
+    const open = connectTls({ host, port: Number(port), ca: ca.cert, maxVersion: 'TLSv1.2' });
+    await once(open.resume(), 'secureConnect');
     await proxy.reload({ proxy: listenerWith('ecdsa', '1.3') });
+    if (!open.destroyed) await once(open, 'close');
     expect(await negotiate('-tls1_2')).toBeUndefined();
   });
 
