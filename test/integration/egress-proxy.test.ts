@@ -8,7 +8,7 @@ import { startBlackHole } from '../support/black-hole.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { configFor, type EnvironmentInput } from '../support/config.ts';
 import { type Behavior, startEgressProxy, type TestEgressProxy } from '../support/egress-proxy.ts';
-import { always, closedUrl, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
+import { always, closedUrl, type FaultyGateway, httpResponse, silent } from '../support/faulty-gateway.ts';
 import type { Folder } from '../support/folder.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
@@ -228,6 +228,44 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
     expect(JSON.parse(response.body).detail).toContain('(passwordFile cannot be read (no code))');
     expect(gateway.requests()).toHaveLength(2);
+  });
+
+  it('keeps no tunnel to a gateway that does not complete its TLS handshake', async () => {
+    const egress = await startEgress();
+    const mute = await starts.gateway([silent]);
+    const proxy = await startThrough({ url: egress.url }, { baseUrl: `https://127.0.0.1:${mute.port}` });
+    expect(verdict(await proxy.transfer())).toBe('502 gateway-unreachable not-sent not-sent');
+    expect(mute.connections()).toBe(3);
+    await until(() => egress.open() === 0);
+  });
+
+  it('is named an IPv6 address in brackets', async () => {
+    const egress = await startEgress();
+    const proxy = await starts.proxy({
+      gateway: 'https://[::1]:9',
+      sandbox: { egressProxy: { url: egress.url } },
+    });
+    expect(verdict(await proxy.transfer())).toBe('502 gateway-unreachable not-sent not-sent');
+    expect(egress.heads[0]).toMatch(/^CONNECT \[::1\]:9 HTTP\/1\.1\r\nHost: \[::1\]:9\r\n/);
+  });
+
+  it('is trusted by a CA file that is replaced while running, and its expiry is known', async () => {
+    const egress = await startEgress(true);
+    const caFile = folder.file('egress-ca.crt', new Ca(folder.path, 'other-ca').cert.toString());
+    const proxy = await starts.proxy({
+      gateway: gateway.url,
+      certificateCheckInterval: 100,
+      sandbox: { caFile: ca.file, egressProxy: { url: egress.url, caFile } },
+    });
+    expect((await proxy.transfer()).status).toBe(502);
+    writeFileSync(caFile, ca.cert);
+    await until(async () => (await proxy.transfer()).status === 200);
+    const labels = { certificate: 'gateway-proxy-ca', environment: 'sandbox' };
+    expect(await proxy.metric('certificate_expiry_timestamp_seconds', labels)).toBeGreaterThan(
+      Date.now() / 1000,
+    );
+    const { certificates } = await proxy.instanceStatus();
+    expect(certificates.map(({ name }) => name)).toContain('gateway-proxy-ca');
   });
 
   it('that ends a tunnel in the middle of a request: unknown for a payment', async () => {
