@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { tokenDigest } from '../auth/bearer-token.ts';
 import { callerNamePattern } from '../config/schema/caller.ts';
+import { withheldMessage } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { optionsHelp, parseOptions } from './shared/parse-options.ts';
 import { runSubcommand } from './shared/subcommands.ts';
@@ -27,7 +28,7 @@ const tokenBytes = 32;
 
 /** Creates credentials of callers. @returns the exit code */
 export function callers(argv: readonly string[], io: Io): Promise<number> {
-  return runSubcommand('callers', new Map([['token', createToken]]), usage, argv, io);
+  return runSubcommand('callers', new Map([['token', createToken]]), usage, argv, io, withheldMessage);
 }
 
 function createToken(argv: readonly string[], io: Io): number {

@@ -1,13 +1,7 @@
 import type { Signals } from '../server/signals.ts';
 import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
-import {
-  CliError,
-  exitOf,
-  systemErrorMessage,
-  unexpectedErrorMessage,
-  unknownCommand,
-} from './shared/cli-error.ts';
+import { exitOf, unknownCommand, withheldMessage } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
@@ -89,8 +83,7 @@ export async function run(
     const runCommand = await command.load();
     return await runCommand(argv, io, signals);
   } catch (error) {
-    const message = error instanceof CliError ? error.message : systemErrorMessage(error);
-    io.err(`countersign ${name}: ${message ?? unexpectedErrorMessage(error)}`);
+    io.err(`countersign ${name}: ${withheldMessage(error)}`);
     return exitOf(error);
   }
 }

@@ -98,6 +98,12 @@ export function messageOf(error: unknown): string {
   return systemErrorMessage(error) ?? (error instanceof Error ? error.message : String(error));
 }
 
+/** For a command whose data may be in the message of an error: only messages that are meant to be printed. */
+export function withheldMessage(error: unknown): string {
+  if (error instanceof CliError) return error.message;
+  return systemErrorMessage(error) ?? unexpectedErrorMessage(error);
+}
+
 /** For what should not have been thrown. The message may hold data, so it is not printed. */
 export function unexpectedErrorMessage(error: unknown): string {
   const name = error instanceof Error && /^[A-Za-z]{1,64}$/.test(error.name) ? error.name : 'error';

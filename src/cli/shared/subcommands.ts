@@ -3,13 +3,19 @@ import { exitCode, type Io } from './io.ts';
 
 type Subcommand = (argv: readonly string[], io: Io) => Promise<number> | number;
 
-/** Runs the subcommand that the first argument names. Without arguments prints `usage`. @returns the exit code */
+/**
+ * Runs the subcommand that the first argument names. Without arguments prints `usage`.
+ *
+ * @param describe what is printed of an error
+ * @returns the exit code
+ */
 export async function runSubcommand(
   command: string,
   subcommands: ReadonlyMap<string, Subcommand>,
   usage: string,
   [name = '--help', ...argv]: readonly string[],
   io: Io,
+  describe: (error: unknown) => string = operatorMessage,
 ): Promise<number> {
   if (name === '--help') {
     io.out(usage);
@@ -24,6 +30,6 @@ export async function runSubcommand(
   try {
     return await subcommand(argv, io);
   } catch (error) {
-    return failCommand(`${command} ${name}`, error, io, operatorMessage(error));
+    return failCommand(`${command} ${name}`, error, io, describe(error));
   }
 }
