@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { loadKeys } from '../../src/auth/jwt/load-keys.ts';
 import { jwtIssuer } from '../../src/config/schema/jwt-issuer.ts';
@@ -120,6 +121,35 @@ describeWith('openssl')('through an egress proxy with TLS (needs the program ope
       expect(new Set(passwords())).toEqual(new Set(['first']));
       await proxy.reload(keysWith('second'));
       await until(() => passwords().includes('second'));
+    } finally {
+      await proxy.stop();
+      await vault.close();
+    }
+  });
+
+  it('a new CA of the egress proxy is looked for as soon as TLS with it fails', async () => {
+    const vault = new StubVault({ tls: ca.issue('vault') });
+    const address = await vault.listen();
+    const caFile = folder.file('egress-ca.crt', new Ca(folder.path, 'other-ca').cert.toString());
+    const proxy = await startProxy({
+      certificateCheckInterval: 86_400_000,
+      config: {
+        keys: {
+          source: 'vault',
+          vault: {
+            address,
+            caFile: ca.file,
+            auth: { method: 'token', token: rootToken },
+            egressProxy: { url: egress.url, caFile },
+          },
+        },
+      },
+    });
+    try {
+      await until(async () => (await proxy.metric('key_source_up')) === 0);
+      expect(egress.heads).toEqual([]);
+      writeFileSync(caFile, ca.cert);
+      await until(async () => (await proxy.metric('key_source_up')) === 1);
     } finally {
       await proxy.stop();
       await vault.close();
