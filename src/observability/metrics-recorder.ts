@@ -150,16 +150,8 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
 }
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {
-  const {
-    outcome,
-    reason = 'none',
-    rejection,
-    gatewayResult,
-    gatewayErrorCode,
-    durations,
-    traceId,
-    traceSampled = false,
-  } = context;
+  const { outcome, reason = 'none', rejection, gatewayResult, gatewayErrorCode } = context;
+  const { durations, traceId, traceSampled = false } = context;
   const route = labels.route(context.environment, context.operation);
   const caller = labels.caller(context.caller);
   metrics.requests.inc({ ...route, ...caller, status: statusLabel(context.status), reason });

@@ -1,6 +1,6 @@
 import { Backoff } from '../util/backoff.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
-import type { Logger } from './logger.ts';
+import type { LogFields, Logger } from './logger.ts';
 
 /** Milliseconds in which the third outage makes a source flapping. */
 const period = 60_000;
@@ -48,27 +48,24 @@ export class OutageLog {
     this.#startedAt ??= now;
     if (!this.#reported.isDue(now, cause)) return;
     this.#reported.recordFailure(now, {}, cause);
-    const { log, source, messages = keySourceMessages } = this.#options;
-    log.message('error', messages.failed, {
-      source,
-      cause,
-      seconds: this.#secondsSince(this.#startedAt),
-    });
+    this.#write('error', 'failed', now - this.#startedAt, { cause });
   }
 
   answered(): void {
     if (this.#startedAt === undefined) return;
-    const { log, source, messages = keySourceMessages } = this.#options;
-    log.message('info', messages.recovered, {
-      source,
-      seconds: this.#secondsSince(this.#startedAt),
-    });
+    this.#write('info', 'recovered', this.#options.monotonic() - this.#startedAt);
     this.#startedAt = undefined;
     this.#reported.reset();
   }
 
-  #secondsSince(moment: number): number {
-    return Math.round((this.#options.monotonic() - moment) / 1000);
+  #write(
+    level: 'info' | 'error',
+    what: 'failed' | 'recovered',
+    milliseconds: number,
+    why: LogFields = {},
+  ): void {
+    const { log, source, messages = keySourceMessages } = this.#options;
+    log.message(level, messages[what], { source, ...why, seconds: Math.round(milliseconds / 1000) });
   }
 }
 

@@ -52,17 +52,12 @@ const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 /** Gateway statuses that dashboards and alerts use. */
 const statuses: readonly string[] = ['200', '403', '500', '502', '503', '504'];
 
-/** All possible pairs of outcome and fault. */
-const outcomes: readonly { readonly outcome: RequestContext['outcome']; readonly fault: ResponsibleParty }[] =
-  [
-    { outcome: 'answered', fault: 'none' },
-    { outcome: 'answered', fault: 'gateway' },
-    { outcome: 'not-sent', fault: 'caller' },
-    { outcome: 'not-sent', fault: 'countersign' },
-    { outcome: 'not-sent', fault: 'gateway' },
-    { outcome: 'unknown', fault: 'countersign' },
-    { outcome: 'unknown', fault: 'gateway' },
-  ];
+/** All possible faults of each outcome. */
+const faults: Readonly<Record<RequestContext['outcome'], readonly ResponsibleParty[]>> = {
+  answered: ['none', 'gateway'],
+  'not-sent': ['caller', 'countersign', 'gateway'],
+  unknown: ['countersign', 'gateway'],
+};
 
 export interface Prometheus extends MetricsObserver {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
@@ -205,7 +200,9 @@ function initializeRoute(
   route: { environment: string; operation: string },
   failures: readonly NetworkFailure[],
 ): void {
-  for (const pair of outcomes) metrics.outcomes.inc({ ...route, ...pair }, 0);
+  for (const [outcome, parties] of Object.entries(faults)) {
+    for (const fault of parties) metrics.outcomes.inc({ ...route, outcome, fault }, 0);
+  }
   for (const cause of causes) metrics.rejections.inc({ ...route, cause }, 0);
   for (const status of statuses) metrics.gatewayResponses.inc({ ...route, status }, 0);
   for (const cause of failures) metrics.unreachable.inc({ ...route, cause }, 0);

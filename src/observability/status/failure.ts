@@ -58,20 +58,11 @@ export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean
 
 /** Copies what is shown, so that the rest of the request is not kept. @param at milliseconds since 1970 */
 export function failureOf(context: RequestContext, at: number): RecordedFailure {
-  const { id, caller, environment, operation, login, status, outcome } = context;
+  const { id: requestId, caller = null, environment = null, operation = null } = context;
+  const { login = null, status = null, outcome } = context;
   const cause = causeOf(context);
-  return {
-    at,
-    requestId: id,
-    caller: caller ?? null,
-    environment: environment ?? null,
-    operation: operation ?? null,
-    login: login ?? null,
-    status: status ?? null,
-    outcome,
-    cause,
-    runbookSection: isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause],
-  };
+  const runbookSection = isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause];
+  return { at, requestId, caller, environment, operation, login, status, outcome, cause, runbookSection };
 }
 
 /** A request that failed although the caller did nothing wrong, other than by a 403 of the gateway. */

@@ -28,7 +28,11 @@ import { style, styleSource } from './page/style.ts';
 import { tiles } from './page/tiles.ts';
 import type { FailedRequest, Status } from './schema.ts';
 
-const sinceTexts = { up: 'Up since', denied: 'Denied since', down: 'Down since' };
+const sourceStates = {
+  up: [pill('ok', 'Up'), 'Up since'],
+  denied: [pill('bad', 'Denies keys'), 'Denied since'],
+  down: [pill('bad', 'Unavailable'), 'Down since'],
+} as const;
 
 type Environment = Status['environments'][number];
 
@@ -234,11 +238,12 @@ function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: strin
 
 function keySource({ at, keySource: source }: Status): Html {
   const { type, state, since, deniedLogins, problem, tokenExpiresAt } = source;
+  const [label, beginning] = state === null ? [pill('idle', 'Not read yet')] : sourceStates[state];
   const pairs: [string, Content][] = [
     ['Type', sourceName(type)],
-    ['State', sourceState(state)],
+    ['State', label],
   ];
-  if (since !== null && state !== null) pairs.push([sinceTexts[state], moment(at, since)]);
+  if (since !== null && beginning !== undefined) pairs.push([beginning, moment(at, since)]);
   pairs.push(['Denied logins', deniedLogins === 0 ? none('none') : whole(deniedLogins)]);
   if (type === 'vault') {
     const expiry = tokenExpiresAt === null ? none('never, or unknown') : moment(at, tokenExpiresAt);
@@ -246,12 +251,6 @@ function keySource({ at, keySource: source }: Status): Html {
   }
   if (problem !== null) pairs.push(['Problem', html`<span class="long">${problem}</span>`]);
   return section({ id: 'key-source', title: 'Key source' }, facts(pairs));
-}
-
-function sourceState(state: Status['keySource']['state']): Html {
-  if (state === null) return pill('idle', 'Not read yet');
-  if (state === 'denied') return pill('bad', 'Denies keys');
-  return state === 'up' ? pill('ok', 'Up') : pill('bad', 'Unavailable');
 }
 
 function instance({ at, process, config }: Status): Html {

@@ -79,27 +79,27 @@ export class RequestWindow {
 
   summary(now: number): WindowSummary {
     const newest = Math.floor(now / 1000);
-    const [durations, totals] = [new Uint32Array(bucketCount), { requests: 0, responses: 0, rejections: 0 }];
     const slots = this.#slotsSince(newest - size + 1);
+    const sum = (counts: Uint32Array): number =>
+      slots.reduce((total, slot) => total + (counts[slot] ?? 0), 0);
+    const [requests, responses] = [sum(this.#requests), sum(this.#responses)];
+    const durations = new Uint32Array(bucketCount);
     for (const slot of slots) {
-      totals.requests += this.#requests[slot] ?? 0;
-      totals.responses += this.#responses[slot] ?? 0;
-      totals.rejections += this.#rejections[slot] ?? 0;
       for (let bucket = 0; bucket < bucketCount; bucket += 1) {
         durations[bucket] = (durations[bucket] ?? 0) + (this.#durations[slot * bucketCount + bucket] ?? 0);
       }
     }
-    const shareOf = (failed: number): number => Math.min(1, failed / Math.max(1, totals.requests));
+    const shareOf = (failed: number): number => Math.min(1, failed / Math.max(1, requests));
     const failures = [...this.#failures].flatMap(([cause, { counts, ...last }]) => {
-      const count = slots.reduce((sum, slot) => sum + (counts[slot] ?? 0), 0);
+      const count = sum(counts);
       return count === 0 ? [] : [{ cause, ...last, count, share: shareOf(count) }];
     });
-    const failed = failures.reduce((sum, { count }) => sum + count, 0);
+    const failed = failures.reduce((total, { count }) => total + count, 0);
     const [p50, p99] = [percentile(durations, 0.5), percentile(durations, 0.99)];
     return {
-      requestsPerSecond: totals.requests / this.#secondsCovered(now, newest),
-      rejectedShare: totals.responses === 0 ? undefined : totals.rejections / totals.responses,
-      failedShare: totals.requests === 0 ? undefined : shareOf(failed),
+      requestsPerSecond: requests / this.#secondsCovered(now, newest),
+      rejectedShare: responses === 0 ? undefined : sum(this.#rejections) / responses,
+      failedShare: requests === 0 ? undefined : shareOf(failed),
       failures,
       latency: p50 === undefined || p99 === undefined ? undefined : { p50, p99 },
     };
