@@ -291,7 +291,8 @@ describe('one that runs', () => {
     const readyFile = join(shared.folder, 'ended.json');
     writeFileSync(readyFile, readFileSync(demo.readyFile, 'utf8').replace(/"pid": \d+/, '"pid": 999999999'));
     const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--demo', readyFile];
-    expect(await run(argv)).toMatchObject({
+    // A program: it reads the form from its standard input.
+    expect(await shared.run(argv, 'login=acme')).toMatchObject({
       code: 1,
       err: expect.stringContaining(`${readyFile} is not the ready file of a running demo`),
     });

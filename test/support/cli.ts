@@ -20,6 +20,6 @@ export async function runCommandHere(
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
-/** Runs a command line in this process: all that `countersign` does but the exit and its outputs. */
+/** Runs a command line in this process, whose standard input has no end: not for one that reads that. */
 export const run = ([name, ...argv]: readonly string[]): Promise<CommandResult> =>
   runCommandHere((rest, io) => runCommand(name, rest, io, catchSignals(false)), ...argv);
