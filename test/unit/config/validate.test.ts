@@ -120,11 +120,14 @@ describe('with generated input', () => {
       '{Marked-Secret}',
     ];
     for (const name of exampleNames) {
-      for (const [place, mark] of cross(scalarsOf(exampleText(name)), marked)) {
+      const places = scalarsOf(exampleText(name));
+      for (let place = 0; place < places; place += 1) {
         const text = withScalar(exampleText(name), place, '${MARK}');
-        expect(JSON.stringify(problemsOf(text, { ...exampleVariables, MARK: mark }))).not.toContain(
-          'Marked-Secret',
-        );
+        for (const mark of marked) {
+          expect(JSON.stringify(problemsOf(text, { ...exampleVariables, MARK: mark }))).not.toContain(
+            'Marked-Secret',
+          );
+        }
       }
     }
   });
@@ -178,10 +181,4 @@ function withScalar(text: string, place: number, value: unknown): string {
     },
   });
   return document.toString();
-}
-
-function cross<T>(count: number, values: readonly T[]): [number, T][] {
-  return Array.from({ length: count }, (_, index) =>
-    values.map((value): [number, T] => [index, value]),
-  ).flat();
 }
