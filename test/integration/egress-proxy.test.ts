@@ -65,6 +65,8 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     expect(responses.map(({ status, body }) => [status, body])).toEqual(
       Array.from({ length: 3 }, () => [200, 'status=approved']),
     );
+    // Known from the start, so that the first failure is an increase.
+    expect(await proxy.metric('gateway_connection_failures_total', { cause: 'proxy-failed' })).toBe(0);
     expect(gateway.requests()).toHaveLength(3);
     // The queries share a tunnel, the payment has its own.
     expect(egress.heads).toHaveLength(2);

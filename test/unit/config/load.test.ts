@@ -12,6 +12,7 @@ environments:
     product: gw
     caFile: ca.pem
     endpoints: { someFile: acme }
+    egressProxy: { url: 'https://egress.example', caFile: egress-ca.pem, username: u, passwordFile: password }
 keys:
   source: vault
   vault:
@@ -25,7 +26,13 @@ describe('file paths of a configuration', () => {
   it('are relative to the folder of the configuration', () => {
     expect(resolveFiles(configOf(text), '/etc/cs')).toMatchObject({
       proxy: { tls: { certFile: '/etc/cs/tls/cert.pem', keyFile: '/abs/key.pem' } },
-      environments: { sandbox: { caFile: '/etc/cs/ca.pem', endpoints: { someFile: 'acme' } } },
+      environments: {
+        sandbox: {
+          caFile: '/etc/cs/ca.pem',
+          endpoints: { someFile: 'acme' },
+          egressProxy: { caFile: '/etc/cs/egress-ca.pem', passwordFile: '/etc/cs/password' },
+        },
+      },
       keys: { vault: { auth: { tokenFile: '/etc/cs/token' } } },
     });
     expect(resolveFiles(configOf(minimal), '/etc/cs').keys).toMatchObject({ directory: '/etc/cs/keys' });
@@ -43,6 +50,8 @@ describe('file paths of a configuration', () => {
       ['proxy.tls.keyFile', '/abs/key.pem'],
       ['environments.sandbox.caFile', 'ca.pem'],
       ['keys.vault.auth.tokenFile', 'token'],
+      ['environments.sandbox.egressProxy.caFile', 'egress-ca.pem'],
+      ['environments.sandbox.egressProxy.passwordFile', 'password'],
     ]);
   });
 });
@@ -54,7 +63,8 @@ describe('reading a configuration', () => {
 
   beforeAll(() => {
     mkdirSync(folder.at('tls'));
-    for (const name of ['tls/cert.pem', 'key.pem', 'ca.pem', 'token']) folder.file(name, '');
+    for (const name of ['tls/cert.pem', 'key.pem', 'ca.pem', 'token', 'egress-ca.pem', 'password'])
+      folder.file(name, '');
     folder.file('right.yaml', text.replace('/abs/', ''));
     folder.file(
       'wrong.yaml',
@@ -86,7 +96,7 @@ describe('reading a configuration', () => {
         },
         {
           path: 'keys.vault.auth.tokenFile',
-          line: 14,
+          line: 15,
           message:
             'names a file that does not exist: check the path; relative paths start at the directory of the configuration file',
         },
