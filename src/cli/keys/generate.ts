@@ -1,8 +1,7 @@
 import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
-import { CliError } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
-import { optionsHelp, parseOptions, wholeNumberIn } from '../shared/parse-options.ts';
+import type { Io } from '../shared/io.ts';
+import { numberFrom, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { addKey, addOptions } from './add.ts';
 import { commonOptions } from './options.ts';
 
@@ -24,14 +23,8 @@ export async function generateKey(argv: readonly string[], io: Io): Promise<numb
   const parsed = parseOptions('keys generate', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   const { values } = parsed;
-  const bits = bitsOf(values.bits);
+  const bits = numberFrom('--bits', values.bits, 2048, 8192, 'must be between 2048 and 8192');
   return addKey(values, io, async () => ({ private_key: await newPrivateKey(bits), passphrase: undefined }));
-}
-
-function bitsOf(text: string): number {
-  const bits = wholeNumberIn(text, 2048, 8192);
-  if (bits === undefined) throw new CliError('--bits must be between 2048 and 8192', exitCode.usage);
-  return bits;
 }
 
 /** PEM, PKCS#8. */

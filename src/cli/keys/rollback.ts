@@ -5,7 +5,7 @@ import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { commonOptions, loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
-import { checkAndSet, expectedVersion, wholeNumber, writeOptions } from './write.ts';
+import { checkAndSet, expectedVersion, versionFrom, writeOptions } from './write.ts';
 
 const options = {
   ...commonOptions,
@@ -23,8 +23,8 @@ export async function rollBack(argv: readonly string[], io: Io): Promise<number>
   const parsed = parseOptions('keys rollback', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   const { values } = parsed;
-  const restored = wholeNumber(values['to-version'], '--to-version');
-  if (restored === undefined) throw new CliError('--to-version N is required', exitCode.usage);
+  if (values['to-version'] === undefined) throw new CliError('--to-version N is required', exitCode.usage);
+  const restored = versionFrom('--to-version', values['to-version']);
   return withKeysContext(values, io, (context) =>
     withVaultAdmin(context, async (admin) => {
       const login = loginRefOf(context, values);

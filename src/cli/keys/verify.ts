@@ -17,7 +17,7 @@ import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
-import { optionsHelp, parseOptions, wholeNumberIn } from '../shared/parse-options.ts';
+import { numberFrom, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import {
   type CommonValues,
   commonOptions,
@@ -83,7 +83,7 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
   const parsed = parseOptions('keys verify', argv, options, usage, io);
   if ('exit' in parsed) return parsed.exit;
   const { values } = parsed;
-  const interval = intervalOf(values.interval);
+  const interval = numberFrom('--interval', values.interval, 0, 60, 'must be between 0 and 60') * 1000;
   return withKeysContext(values, io, async (context) => {
     const { environment, login } = loginRefOf(context, values);
     const versions = await readVersions(context, login);
@@ -99,13 +99,6 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
     return accepted ? exitCode.done : exitCode.failed;
   });
-}
-
-/** Milliseconds. */
-function intervalOf(text: string): number {
-  const seconds = wholeNumberIn(text, 0, 60);
-  if (seconds === undefined) throw new CliError('--interval must be between 0 and 60', exitCode.usage);
-  return seconds * 1000;
 }
 
 async function readVersions(

@@ -4,8 +4,7 @@ import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History } from '../../keys/vault/kv2.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
-import { exitCode } from '../shared/io.ts';
-import { wholeNumberIn } from '../shared/parse-options.ts';
+import { numberFrom } from '../shared/parse-options.ts';
 import type { CommonValues } from './options.ts';
 
 export const writeOptions = {
@@ -28,7 +27,7 @@ export async function expectedVersion(
   login: LoginRef,
   values: WriteValues,
 ): Promise<{ readonly current: number; readonly history: History | undefined }> {
-  const expected = wholeNumber(values.cas, '--cas');
+  const expected = values.cas === undefined ? undefined : versionFrom('--cas', values.cas);
   const history = await admin.versions(login);
   const current = history?.current ?? 0;
   const name = loginRefString(login);
@@ -45,12 +44,9 @@ export async function expectedVersion(
   return { current, history };
 }
 
-/** @throws CliError unless the text is a whole number above zero */
-export function wholeNumber(text: string | undefined, option: string): number | undefined {
-  if (text === undefined) return undefined;
-  const number = wholeNumberIn(text, 1, 999_999_999);
-  if (number === undefined) throw new CliError(`${option} must be a whole number`, exitCode.usage);
-  return number;
+/** The number of a version. @throws CliError unless the text is a whole number above zero */
+export function versionFrom(option: string, text: string): number {
+  return numberFrom(option, text, 1, 999_999_999, 'must be a whole number');
 }
 
 /** Runs the write of a command. @throws CliError that states whether something was written */

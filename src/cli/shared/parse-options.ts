@@ -1,7 +1,8 @@
 import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { didYouMean } from '../../config/problem.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { messageOf } from './cli-error.ts';
+import { wholeNumberIn } from '../../util/whole-number.ts';
+import { CliError, messageOf } from './cli-error.ts';
 import { exitCode, type Io, wrapWords } from './io.ts';
 
 /** Completes a sentence that begins with the name of an option or a variable. */
@@ -90,19 +91,24 @@ function describeParseError(error: unknown, known: readonly string[]): string {
   )}`;
 }
 
-/** The whole number in decimal digits that a text is; `undefined` if it is none, or not from `min` to `max`. */
-export function wholeNumberIn(text: string, min: number, max: number): number | undefined {
-  const number = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
-  return number >= min && number <= max ? number : undefined;
+/** @param rule completes a sentence that begins with the name of the option. @throws CliError for another value */
+export function numberFrom(
+  option: string,
+  text: string,
+  min: number,
+  max: number,
+  rule = `must be a whole number from ${min} to ${max}`,
+): number {
+  const number = wholeNumberIn(text, min, max);
+  if (number === undefined) throw new CliError(`${option} ${rule}`, exitCode.usage);
+  return number;
 }
 
 export function parsePort(text: string): number | undefined {
   return wholeNumberIn(text, 0, 65_535);
 }
 
-/** @throws Error that names the option */
+/** @throws CliError that names the option */
 export function portFrom(option: string, text: string): number {
-  const port = parsePort(text);
-  if (port === undefined) throw new Error(`${option} ${portRule}`);
-  return port;
+  return numberFrom(option, text, 0, 65_535, portRule);
 }

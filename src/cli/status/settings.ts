@@ -8,8 +8,7 @@ import { type Severity, severities } from '../../observability/status/finding-co
 import { findRunningDemo, readReadyFile } from '../demo/running.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
-import type { OptionValues } from '../shared/parse-options.ts';
-import { wholeNumberIn } from '../shared/parse-options.ts';
+import { numberFrom, type OptionValues } from '../shared/parse-options.ts';
 import type { StatusServer } from './client.ts';
 
 const tokenOptions = {
@@ -101,7 +100,7 @@ export async function settingsFrom(values: OptionValues<typeof options>): Promis
   if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
   const configured = config === undefined ? undefined : await adminPortOf(config);
-  const interval = wholeNumber('--interval', values.interval, 1, 3600) * 1000;
+  const interval = numberFrom('--interval', values.interval, 1, 3600) * 1000;
   return {
     server: {
       url: statusUrl(configured?.url ?? url ?? demoUrl(readyFile) ?? defaultUrl),
@@ -116,7 +115,7 @@ export async function settingsFrom(values: OptionValues<typeof options>): Promis
       },
     },
     interval: values.watch ? interval : undefined,
-    failures: wholeNumber('--failures', values.failures, 0, 100),
+    failures: numberFrom('--failures', values.failures, 0, 100),
     json: values.json,
     failOn: severitiesFrom(values['fail-on']),
   };
@@ -182,12 +181,6 @@ function severitiesFrom(text: string | undefined): readonly Severity[] {
   const index = known.findIndex((severity) => severity === text);
   if (index !== -1) return known.slice(0, index + 1);
   throw new CliError('--fail-on must be warn or bad', exitCode.usage);
-}
-
-function wholeNumber(option: string, text: string, min: number, max: number): number {
-  const number = wholeNumberIn(text, min, max);
-  if (number !== undefined) return number;
-  throw new CliError(`${option} must be a whole number from ${min} to ${max}`, exitCode.usage);
 }
 
 /**

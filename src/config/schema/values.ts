@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { environmentPattern, identifierPattern } from '../../identifiers.ts';
 import { Secret } from '../../secret.ts';
+import { wholeNumberIn } from '../../util/whole-number.ts';
 
 /** Node's timers hold at most 2^31 - 1 milliseconds, slightly more than 24 days. */
 const maxDuration = 24 * 86_400_000;
@@ -34,7 +35,7 @@ function milliseconds(text: string): number {
 /** Accepts digits in a string too, since a variable's value is always a string: `port: ${PORT}`. */
 export function wholeNumber(min: number, max: number) {
   const fromDigits = (value: unknown) =>
-    typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;
+    typeof value === 'string' ? (wholeNumberIn(value) ?? value) : value;
   return z.preprocess(fromDigits, z.int().min(min).max(max));
 }
 
