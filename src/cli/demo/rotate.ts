@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
+import { keyStates } from '../../observability/status/key-states.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import type { Signals } from '../../server/signals.ts';
 import { createAgent } from '../../util/agent.ts';
@@ -10,7 +11,7 @@ import { sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, failCommand } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { type OptionValues, optionsHelp, parseOptions, wholeNumberIn } from '../shared/parse-options.ts';
+import { numberFrom, type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
@@ -187,10 +188,8 @@ function settingsFrom(values: OptionValues<typeof options>): Settings {
   if (kind !== 'private_key' && kind !== 'control_key') {
     throw new CliError('--kind must be private_key or control_key', exitCode.usage);
   }
-  const seconds = wholeNumberIn(after, 0, 3600);
-  if (seconds === undefined) {
-    throw new CliError('--after must be a whole number of seconds from 0 to 3600', exitCode.usage);
-  }
+  const rule = 'must be a whole number of seconds from 0 to 3600';
+  const seconds = numberFrom('--after', after, 0, 3600, rule);
   const demo = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
   if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
   return { demo, kind, login, after: seconds * 1000 };
@@ -273,7 +272,7 @@ function rotationOf(
 function versionsOf({ keys }: Status, login: string, kind: KeyKind): string {
   const key = keys.list.find((one) => one.login === login && one.kind === kind);
   if (key === undefined) return 'no version yet';
-  return key.versions.map(({ version, state }) => `version ${version} ${state.replace('-', ' ')}`).join(', ');
+  return key.versions.map(({ version, state }) => `version ${version} ${keyStates[state].text}`).join(', ');
 }
 
 /**

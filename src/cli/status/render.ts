@@ -10,6 +10,7 @@ import {
   whole,
 } from '../../observability/status/format.ts';
 import { nextRead } from '../../observability/status/key-progress.ts';
+import { keyStates } from '../../observability/status/key-states.ts';
 import type { FailedRequest, KeyStatus, Status } from '../../observability/status/schema.ts';
 import { printable, table } from '../shared/io.ts';
 
@@ -212,7 +213,7 @@ function keyRows(key: KeyStatus, now: string): string[][] {
       isFirst ? `${key.environment}/${key.login}` : '',
       isFirst ? key.kind : '',
       String(version),
-      state === 'unusable' ? 'UNUSABLE' : state.replace('-', ' '),
+      keyStates[state].tone === 'warn' ? keyStates[state].text.toUpperCase() : keyStates[state].text,
       createdAt === null ? '-' : since(now, createdAt),
       fingerprint?.slice(0, fingerprintLength) ?? '-',
       notes.join('; '),

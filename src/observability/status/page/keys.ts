@@ -9,6 +9,7 @@ import {
   originOf,
   versionLabel,
 } from '../key-progress.ts';
+import { keyStates } from '../key-states.ts';
 import type { KeyStatus, Status } from '../schema.ts';
 import {
   type Content,
@@ -20,7 +21,6 @@ import {
   none,
   pill,
   relativeTime,
-  type Tone,
   withDetail,
   worst,
 } from './parts.ts';
@@ -32,14 +32,6 @@ interface Row {
 }
 
 type KeyVersion = KeyStatus['versions'][number];
-
-const states: Readonly<Record<KeyState, readonly [tone: Tone, text: string]>> = {
-  'in-use': ['ok', 'In use'],
-  waiting: ['info', 'Waiting for the gateway'],
-  rejected: ['bad', 'Rejected by the gateway'],
-  replaced: ['idle', 'Replaced'],
-  unusable: ['warn', 'Unusable'],
-};
 
 const listing: Listing<Row> = {
   id: 'keys',
@@ -100,7 +92,7 @@ function versionItem(
       : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(origin.now, createdAt)} old</time>`;
   const facts =
     problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
-  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${pill(...stateOf(version, state, signing))} ${age} ${facts}</li>\n`;
+  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}</li>\n`;
 }
 
 /** Enough digits to compare by eye. */
@@ -110,9 +102,10 @@ function fingerprintCode(fingerprint: string | null): Html | undefined {
 }
 
 /** After a rotation the gateway rejects the older version, as it should. */
-function stateOf(version: number, state: KeyState, signing: number | null): readonly [Tone, string] {
+function statePill(version: number, state: KeyState, signing: number | null): Html {
   const isReplaced = state === 'rejected' && version < (signing ?? 0);
-  return isReplaced ? ['idle', 'No longer accepted'] : states[state];
+  const { tone, title } = keyStates[state];
+  return isReplaced ? pill('idle', 'No longer accepted') : pill(tone, title);
 }
 
 function read({ key: { readAt, nextRefreshAt, staleSince, readProblem }, origin: { now } }: Row): Html {
