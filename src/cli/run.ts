@@ -6,56 +6,32 @@ import { exitCode, type Io } from './shared/io.ts';
 
 type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
 
-/** The modules of a command are loaded when it runs: the proxy needs none of the others. */
-const commands = new Map<string, { readonly load: () => Promise<Command>; readonly summary: string }>([
-  ['serve', { load: async () => (await import('./serve.ts')).serve, summary: 'Run the proxy' }],
+/** With a summary. The modules of a command are loaded when it runs: the proxy needs none of the others. */
+const commands = new Map<string, readonly [summary: string, load: () => Promise<Command>]>([
+  ['serve', ['Run the proxy', async () => (await import('./serve.ts')).serve]],
   [
     'demo',
-    {
-      load: async () => (await import('./demo/demo.ts')).demoCommand,
-      summary: 'Run the proxy with a gateway simulator, for tests',
-    },
+    [
+      'Run the proxy with a gateway simulator, for tests',
+      async () => (await import('./demo/demo.ts')).demoCommand,
+    ],
   ],
-  [
-    'simulate',
-    {
-      load: async () => (await import('./simulate.ts')).simulate,
-      summary: 'Run the gateway simulator alone',
-    },
-  ],
+  ['simulate', ['Run the gateway simulator alone', async () => (await import('./simulate.ts')).simulate]],
   [
     'status',
-    {
-      load: async () => (await import('./status/status.ts')).status,
-      summary: 'Show the status of a running instance',
-    },
+    ['Show the status of a running instance', async () => (await import('./status/status.ts')).status],
   ],
-  [
-    'check',
-    { load: async () => (await import('./check/check.ts')).check, summary: 'Validate a configuration file' },
-  ],
-  [
-    'explain',
-    {
-      load: async () => (await import('./explain/explain.ts')).explain,
-      summary: 'Explain how a form is signed',
-    },
-  ],
-  ['keys', { load: async () => (await import('./keys/keys.ts')).keys, summary: 'Manage keys in Vault' }],
-  ['audit', { load: async () => (await import('./audit/audit.ts')).audit, summary: 'Verify an audit trail' }],
-  [
-    'callers',
-    {
-      load: async () => (await import('./callers.ts')).callers,
-      summary: 'Create a bearer token for a caller',
-    },
-  ],
+  ['check', ['Validate a configuration file', async () => (await import('./check/check.ts')).check]],
+  ['explain', ['Explain how a form is signed', async () => (await import('./explain/explain.ts')).explain]],
+  ['keys', ['Manage keys in Vault', async () => (await import('./keys/keys.ts')).keys]],
+  ['audit', ['Verify an audit trail', async () => (await import('./audit/audit.ts')).audit]],
+  ['callers', ['Create a bearer token for a caller', async () => (await import('./callers.ts')).callers]],
 ]);
 
 const usage = `Usage: countersign COMMAND [options]
 
 Commands:
-${[...commands].map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`).join('\n')}
+${[...commands].map(([name, [summary]]) => `  ${name.padEnd(10)}${summary}`).join('\n')}
 
 Options:
   --version  Show the version
@@ -80,7 +56,8 @@ export async function run(
   const unsafe = unsafeSettings();
   if (unsafe.length > 0) return usageError(unsafe, io);
   try {
-    const runCommand = await command.load();
+    const [, load] = command;
+    const runCommand = await load();
     return await runCommand(argv, io, signals);
   } catch (error) {
     io.err(`countersign ${name}: ${withheldMessage(error)}`);

@@ -17,7 +17,7 @@ import type { EnvLookup } from './yaml/parse.ts';
 export const fromEnvironment = (name: string): string | undefined =>
   Object.hasOwn(process.env, name) ? process.env[name] : undefined;
 
-export interface LoadOptions {
+interface LoadOptions {
   /** Looks up variables; {@link fromEnvironment} by default. */
   readonly lookUp?: EnvLookup;
   /** Skips the check of referenced files, which do not exist on a build machine. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { readOnlyQuery } from '../../gateway/read-only-query.ts';
+import { type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { keyStates } from '../../observability/status/key-states.ts';
@@ -15,20 +15,12 @@ import { numberFrom, type OptionValues, optionsHelp, parseOptions } from '../sha
 import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
-import { findRunningDemo, hasStatusPage, type RunningDemo, readReadyFile, settingsOf } from './running.ts';
+import { findDemo, hasStatusPage, type RunningDemo, settingsOf } from './running.ts';
 
 /** Milliseconds. */
 const responseTimeout = 5000;
 
 const maxResponseBytes = 1_048_576;
-
-/** Which key of a demo is rotated. */
-interface RotationTarget {
-  readonly demo: RunningDemo;
-  readonly kind: KeyKind;
-  /** Absent: a login of the scenario that has a query for the kind of key. */
-  readonly login: string | undefined;
-}
 
 /** A rotation of one key, step by step. */
 interface Rotation {
@@ -51,9 +43,6 @@ interface Rotation {
    */
   versions(): Promise<string | undefined>;
 }
-
-/** Milliseconds. */
-const timeout = 5000;
 
 const options = {
   login: { type: 'string', value: 'LOGIN', description: 'Login of the scenario (default: its first one)' },
@@ -93,6 +82,7 @@ const pause = 1000;
 interface Settings {
   readonly demo: RunningDemo;
   readonly kind: KeyKind;
+  /** Absent: a login of the scenario that has a query for the kind of key. */
   readonly login: string | undefined;
   /** Milliseconds. */
   readonly after: number;
@@ -190,13 +180,13 @@ function settingsFrom(values: OptionValues<typeof options>): Settings {
   }
   const rule = 'must be a whole number of seconds from 0 to 3600';
   const seconds = numberFrom('--after', after, 0, 3600, rule);
-  const demo = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
+  const demo = findDemo(readyFile);
   if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
   return { demo, kind, login, after: seconds * 1000 };
 }
 
 /** @throws CliError for a login that the scenario does not have, or without a query that needs the key */
-async function prepareRotation({ demo, kind, login: given }: RotationTarget): Promise<Rotation> {
+async function prepareRotation({ demo, kind, login: given }: Settings): Promise<Rotation> {
   const settings = await settingsOf(demo);
   const loaded = await loadDemoConfig(demo, settings);
   if ('problems' in loaded) throw new TypeError('the configuration of a running demo is invalid');
@@ -225,18 +215,15 @@ async function prepareRotation({ demo, kind, login: given }: RotationTarget): Pr
   if (typeof query === 'string') {
     throw new CliError(`the scenario has no read-only operation with ${signature}: choose another --kind`);
   }
-  return rotationOf(demo, kind, login, { ...query, token: settings.scenario.caller.tokens?.[0] });
+  return rotationOf(demo, kind, login, query, settings.scenario.caller.tokens?.[0]);
 }
 
 function rotationOf(
   demo: RunningDemo,
   kind: KeyKind,
   login: string,
-  {
-    destination,
-    form,
-    token,
-  }: Exclude<ReturnType<typeof readOnlyQuery>, string> & { readonly token: string | undefined },
+  { destination, form }: ReadOnlyQuery,
+  token: string | undefined,
 ): Rotation {
   const address = `${demo.proxyUrl}/${demoEnvironment}${destination.url.pathname}`;
   const body = new URLSearchParams(form.map(([name, value]): [string, string] => [name, value])).toString();
@@ -264,7 +251,7 @@ function rotationOf(
     async versions() {
       if (!hasStatusPage(demo)) return undefined;
       const server = { url: new URL('/status.json', demo.adminUrl), token: undefined, tls: {} };
-      return versionsOf(await readStatus(server, { timeout }), login, kind);
+      return versionsOf(await readStatus(server, { timeout: responseTimeout }), login, kind);
     },
   };
 }

@@ -76,8 +76,13 @@ export async function settingsOf({ keyDirectory }: RunningDemo): Promise<DemoSet
   return { scenario, host: '127.0.0.1', allowedHosts: [], overrides: {} };
 }
 
-/** @throws CliError if the file is not the ready file of a running demo */
-export function readReadyFile(file: string): RunningDemo {
+/**
+ * The demo of a ready file, or without one {@link findRunningDemo}.
+ *
+ * @throws CliError if the file is not the ready file of a running demo
+ */
+export function findDemo(file: string | undefined): RunningDemo | undefined {
+  if (file === undefined) return findRunningDemo();
   const [found] = readDemo(file);
   if (found !== undefined) return found.demo;
   throw new CliError(

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
-import { type LoadOptions, loadConfig } from '../../config/load.ts';
+import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
@@ -16,7 +16,7 @@ import { readKeyRingOnce } from '../../server/key-source.ts';
 import { wholeNumberIn } from '../../util/whole-number.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, loadDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
-import { findRunningDemo, readReadyFile, settingsOf } from '../demo/running.ts';
+import { findDemo, settingsOf } from '../demo/running.ts';
 import { messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
@@ -120,8 +120,10 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
       showValues: values['show-values'],
     };
     const work = (config: Config): Promise<number> => explainWith(withLogin(config, values), request, io);
-    const options = { readyFile: values.demo, skipFiles: true, lookUp: lookUpUsed(values) };
-    return await withConfigOrDemo(configFileOf(values.config), io, work, options);
+    const file = configFileOf(values.config);
+    if (file === undefined) return await withDemo(values.demo, io, work);
+    const loaded = await loadConfig(file, builtInOperations, { skipFiles: true, lookUp: lookUpUsed(values) });
+    return await withConfig(file, loaded, io, work);
   } catch (error) {
     io.err(
       error instanceof ProxyError
@@ -173,20 +175,17 @@ function withoutLastLineFeed(body: Buffer): Buffer {
 }
 
 /**
- * As {@link withConfig}, with the configuration of a file, or without one with that of the demo: of the running one, or
- * else with throwaway keys, which are deleted afterwards.
+ * As {@link withConfig}, with the configuration of the demo: of the running one, or else with throwaway keys, which are
+ * deleted afterwards.
  *
- * @param options `readyFile`: that of the demo to use; default: the one started last
+ * @param readyFile that of the demo to use; default: the one started last
  */
-async function withConfigOrDemo(
-  file: string | undefined,
+async function withDemo(
+  readyFile: string | undefined,
   io: Io,
   work: (config: Config) => Promise<number>,
-  { readyFile, ...options }: LoadOptions & { readonly readyFile?: string | undefined } = {},
 ): Promise<number> {
-  if (file !== undefined)
-    return withConfig(file, await loadConfig(file, builtInOperations, options), io, work);
-  const running = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
+  const running = findDemo(readyFile);
   if (running !== undefined) {
     io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
     return withConfig(demoConfigFile, await loadDemoConfig(running, await settingsOf(running)), io, work);

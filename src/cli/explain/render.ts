@@ -23,7 +23,7 @@ export async function renderExplanation(
   explained: Explanation,
 ): Promise<{ lines: string[]; baseString: string }> {
   const { destination, login, unsigned, key, curl, showValues } = explained;
-  const parameters = showValues ? unchanged : redactParameters;
+  const parameters = showValues ? (text: string) => text : redactParameters;
   const prepared = prepare(unsigned);
   const isShown = mayShowSignature(destination);
   const signature = isShown
@@ -83,10 +83,6 @@ function describeSigningKey({ kind, version, fingerprint, createdAt }: UsableKey
   return kind === 'control_key'
     ? `control key, version ${version}${since}`
     : `RSA key, version ${version}${since}\n             public key SHA-256 ${fingerprint}`;
-}
-
-function unchanged(text: string): string {
-  return text;
 }
 
 /** Compares two base strings. The lines show the first difference and its usual cause. */

@@ -5,7 +5,7 @@ import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-o
 import { createRoutes, type Routes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
 import type { UnusableKey, UsableKey } from '../../keys/key-source.ts';
-import type { KeyKind, MethodName } from '../../oauth1/methods.ts';
+import type { KeyKind } from '../../oauth1/methods.ts';
 import { sign } from '../../oauth1/sign.ts';
 import { unlimitedMemory } from '../../proxy/memory-budget.ts';
 import { skewOf } from '../../proxy/outbound/clock-skew.ts';
@@ -155,19 +155,10 @@ function print(verified: readonly VerifiedKey[], query: QueryAbout, { json }: Co
     key.kind,
     age(entry.createdAt, Date.now()),
     describeKey(key).fingerprint?.slice(0, 16) ?? '-',
-    `${resultTexts[result]}${status === undefined ? '' : ` (${status})`}${detail === undefined ? '' : `: ${detail}`}`,
+    `${result.replace('-', ' ')}${status === undefined ? '' : ` (${status})`}${detail === undefined ? '' : `: ${detail}`}`,
   ]);
   for (const line of table(['VERSION', 'KIND', 'AGE', 'FINGERPRINT', 'RESULT'], rows)) io.out(line);
 }
-
-const resultTexts: Readonly<Record<ProbeResult['result'], string>> = {
-  accepted: 'accepted',
-  rejected: 'rejected',
-  inconclusive: 'inconclusive',
-  'no-response': 'no response',
-  unusable: 'unusable',
-  skipped: 'skipped',
-};
 
 function jsonOf({ entry, key, result, status, detail }: VerifiedKey) {
   const { version, createdAt, state } = entry;
@@ -181,7 +172,7 @@ async function probeKey(
   { kind, key }: UsableKey,
   context: ProbeContext,
 ): Promise<ProbeResult> {
-  const readOnly = readOnlyQuery(context, query, signatureFor(kind));
+  const readOnly = readOnlyQuery(context, query, kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256');
   if (readOnly === 'no-operation') {
     return { result: 'skipped', detail: 'no read-only operation uses this key type' };
   }
@@ -210,10 +201,6 @@ async function probeKey(
     if (error instanceof UpstreamError) return { result: 'no-response', detail: error.reason };
     throw error;
   }
-}
-
-function signatureFor(kind: KeyKind): MethodName {
-  return kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256';
 }
 
 /** docs/gateway-interface.md sections 4.1, 4.2 and 7: 200 for a valid signature, 403 for an invalid one. */

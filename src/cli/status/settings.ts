@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
-import { findRunningDemo, readReadyFile } from '../demo/running.ts';
+import { findDemo } from '../demo/running.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
 import { numberFrom, type OptionValues } from '../shared/parse-options.ts';
@@ -103,7 +103,7 @@ export async function settingsFrom(values: OptionValues<typeof options>): Promis
   const interval = numberFrom('--interval', values.interval, 1, 3600) * 1000;
   return {
     server: {
-      url: statusUrl(configured?.url ?? url ?? demoUrl(readyFile) ?? defaultUrl),
+      url: statusUrl(configured?.url ?? url ?? findDemo(readyFile)?.adminUrl ?? defaultUrl),
       token: await readToken(values),
       tls: {
         pinned: configured?.certificate,
@@ -153,11 +153,6 @@ async function adminPortOf(file: string): Promise<{ url: string; certificate: st
     // Not those of the CAs behind it.
     certificate: tls && new X509Certificate(await readFile(tls.certFile)).toString(),
   };
-}
-
-function demoUrl(readyFile: string | undefined): string | undefined {
-  const demo = readyFile === undefined ? findRunningDemo() : readReadyFile(readyFile);
-  return demo?.adminUrl;
 }
 
 /** A password in the URL would be in the history of the shell and in the list of processes. */
