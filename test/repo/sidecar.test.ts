@@ -44,7 +44,8 @@ describe('deploy/sidecar.yaml', () => {
 
   it('starts one sidecar before the service, and no preStop runs in it', () => {
     expect([otherInit, otherContainers]).toEqual([[], []]);
-    expect(at(sidecar, 'startupProbe', 'httpGet')).toEqual({ path: '/healthz', port: 'admin' });
+    const probe = { path: '/healthz', port: 'admin', scheme: 'HTTP' };
+    expect(at(sidecar, 'startupProbe', 'httpGet')).toEqual(probe);
     // The kubelet runs it when the pod begins to end, not when the service has ended.
     expect(sidecar).not.toHaveProperty('lifecycle');
   });
