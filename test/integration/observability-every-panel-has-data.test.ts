@@ -118,6 +118,9 @@ async function start(): Promise<void> {
     await mixedTraffic();
     await new Promise((done) => setTimeout(done, 700));
   }
+  const isScraped = async () =>
+    (await prometheus.query('countersign_cached_keys_remaining_seconds')).length > 0;
+  await until(isScraped, 'the outage is scraped', 15);
 }
 
 const alert = z.object({

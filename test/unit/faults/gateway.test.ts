@@ -47,7 +47,8 @@ async function sent(
   connection.send(text);
   const results: string[] = [];
   for (let over = false; !over; ) {
-    const response = await connection.responseOrEnd(300);
+    // Megabytes take longer on a busy machine.
+    const response = await connection.responseOrEnd(fault === 'good-large' ? 2_000 : 300);
     over = typeof response === 'string' || !response.complete;
     if (typeof response === 'string') results.push(response);
     else
