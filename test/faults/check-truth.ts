@@ -117,13 +117,15 @@ function isForeign({ response, plan, upstreamRequests }: RequestRecord): boolean
  * then itself surplus, for the next read on the connection.
  */
 export function crossedInWindow(requests: readonly RequestRecord[], bounds: Bounds): Set<RequestRecord> {
-  const crossed = new Set<RequestRecord>();
-  const displaced = new Set<string>();
-  for (const record of requests) {
-    const follows = record.plan.operation !== 'transfer' && displaced.has(record.response?.bodyOf ?? '');
-    if (!isForeign(record) || !(follows || isWithinWindow(record, bounds))) continue;
-    crossed.add(record);
-    displaced.add(record.plan.orderId);
+  const foreign = requests.filter(isForeign);
+  const crossed = new Set(foreign.filter((record) => isWithinWindow(record, bounds)));
+  // What a request displaces may have been planned before it.
+  for (let known = 0; known < crossed.size; ) {
+    known = crossed.size;
+    const displaced = new Set([...crossed].map(({ plan }) => plan.orderId));
+    for (const record of foreign)
+      if (record.plan.operation !== 'transfer' && displaced.has(record.response?.bodyOf ?? ''))
+        crossed.add(record);
   }
   return crossed;
 }

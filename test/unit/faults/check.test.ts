@@ -267,6 +267,16 @@ describe('the check of bodies finds', () => {
     expect(found(first(11), goodProcess(), second)).toEqual(
       expect.arrayContaining([expect.stringContaining('lie:'), expect.stringContaining('crossed:')]),
     );
+    // Whichever of them was planned first.
+    const later = Object.assign(goodRequest(1, { operation: 'order-status' }), {
+      response: goodResponse(orderIdOf(1, 7), 1),
+      upstreamRequests: [upstreamRequest('good', { joined: false, milliseconds: 9 })],
+    });
+    const earlier = Object.assign(goodRequest(0, { operation: 'order-status' }), {
+      response: goodResponse(orderIdOf(1, 1), 0),
+      upstreamRequests: [],
+    });
+    expect(found(earlier, goodProcess(), later)).toEqual([]);
     const payment = Object.assign(goodRequest(1), {
       response: goodResponse(orderIdOf(1, 0), 1),
       upstreamRequests: [],
