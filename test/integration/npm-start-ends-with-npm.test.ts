@@ -45,6 +45,7 @@ it.each([
     env: { PATH: process.env['PATH'] ?? '', HOME: folder.path, TMPDIR: folder.path },
     stdio: 'ignore',
   });
+  const ended = once(npm, 'exit');
   await until(() => existsSync(readyFile) || npm.exitCode !== null, 'the demo is ready', 30);
   const { pid, keyDirectory }: { pid: number; keyDirectory: string } = JSON.parse(
     readFileSync(readyFile, 'utf8'),
@@ -52,5 +53,7 @@ it.each([
   expect(existsSync(keyDirectory)).toBe(true);
   npm.kill(signal);
   await until(() => !isAlive(pid), 'the demo has ended');
+  // Until then it may write its log into the folder.
+  await ended;
   expect(readdirSync(folder.path).filter((name) => /countersign|ready/.test(name))).toEqual([]);
 });

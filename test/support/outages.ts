@@ -116,6 +116,8 @@ export interface Outage {
   /** In the log line at the beginning, for an outage of the source as a whole. */
   readonly cause?: RegExp;
   readonly says: Saying;
+  /** Responses alternate, so a process says this only once it has noticed that; it has ten seconds. */
+  readonly alternates?: boolean;
   /** Resolves when Vault is unavailable. */
   begin(place: OutageContext): Promise<unknown>;
   /** Resolves when Vault is available again, or Countersign's credentials are fixed. */
@@ -260,6 +262,7 @@ export const outages: readonly Outage[] = [
   },
   {
     name: 'rate-limited to 3/s',
+    alternates: true,
     cause: /rate-limited by Vault \(HTTP 429\)/,
     // The third time within a minute it counts as down until nothing has failed for half a minute.
     says: { ...saysDown, mostLines: [3, 2], uncached: ['503 key-source-unavailable', '200'] },
