@@ -75,7 +75,7 @@ const story: readonly Event[] = [
       cluster.gatewayAccepts('beta');
     },
   },
-  { at: 450, what: 'everything is healthy', apply: (cluster) => cluster.gatewayAccepts('beta', 'rsa-2048') },
+  { at: 450, what: 'everything is healthy', apply: (cluster) => cluster.gatewayAccepts('beta', 'transit') },
 ];
 
 const matrix = z.object({

@@ -49,6 +49,7 @@ export const errorTable = {
   overloaded: row(503, 'not-sent', 'Too many requests in flight', 'connection_limit_reached'),
   'shutting-down': row(503, 'not-sent', 'Shutting down', 'proxy_internal_response'),
   'key-source-unavailable': row(503, 'not-sent', 'Key temporarily unavailable', 'proxy_internal_error'),
+  'signing-unavailable': row(503, 'not-sent', 'Vault cannot sign at the moment', 'proxy_internal_error'),
   'audit-unavailable': row(503, 'not-sent', 'Audit trail temporarily unavailable', 'proxy_internal_error'),
   'key-missing': row(
     502,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Configures Vault for one environment of Countersign: KV version 2, a policy for Countersign and one for the platform
+# Configures Vault for one environment of Countersign: KV version 2, Transit if named, a policy for Countersign and one for the platform
 # team, and a role for Countersign to log in with. Needs `vault` (or OpenBao's `bao`), VAULT_ADDR and a token with these
 # permissions. Idempotent: the two policies are overwritten, a role gets the given settings, everything else is unchanged.
 # Prints no secret.
@@ -11,6 +11,7 @@ ENVIRONMENT=${ENVIRONMENT:-}                     # as in the configuration: sand
 ROLE=${ROLE:-countersign-$ENVIRONMENT}           # name of the role; the policies are $ROLE-proxy and $ROLE-platform
 KV_MOUNT=${KV_MOUNT:-secret}                     # keys.vault.mount
 KV_PREFIX=${KV_PREFIX:-gateway}                  # first segments of keys.vault.path
+TRANSIT_MOUNT=${TRANSIT_MOUNT:-}                 # keys.vault.transit.mounts, such as transit-production; default: no Transit
 AUTH=${AUTH-approle}                             # approle, kubernetes, both, or nothing: policies only
 TOKEN_TTL=${TOKEN_TTL:-}                         # new role: 1h; Countersign renews at two thirds
 TOKEN_MAX_TTL=${TOKEN_MAX_TTL:-}                 # new role: 24h; then Countersign logs in again
@@ -58,22 +59,35 @@ kv() {
   esac
 }
 
-# policy NAME: writes the file with mount, prefix and environment replaced. An existing policy for other paths belongs to
-# another deployment.
+transit() {
+  [ -n "$TRANSIT_MOUNT" ] || return 0
+  if ! has_line "$mounts" "$TRANSIT_MOUNT"; then
+    vault secrets enable -path="$TRANSIT_MOUNT" transit
+  fi
+  vault secrets list | grep -q "^$TRANSIT_MOUNT/ *transit " || fail "$TRANSIT_MOUNT is not a Transit mount"
+}
+
+# policy_text NAME: the file with mount, prefix and environment replaced; with Transit, followed by the one for Transit.
+policy_text() {
+  sed -e "s#\"secret/\([a-z]*\)/gateway/production/#\"$KV_MOUNT/\1/$KV_PREFIX/$ENVIRONMENT/#" "$here/policies/$1.hcl"
+  [ -z "$TRANSIT_MOUNT" ] ||
+    sed -e "s#\"transit-production/#\"$TRANSIT_MOUNT/#" "$here/policies/$1-transit.hcl"
+}
+
+# policy NAME: writes it. An existing policy for other paths belongs to another deployment.
 policy() {
   if present=$(vault policy read "$ROLE-$1" 2>&1); then
     other=$(printf '%s\n' "$present" | sed -n 's/^ *path  *"\([^"]*\)".*/\1/p' |
-      grep -v "^$KV_MOUNT/[a-z]*/$KV_PREFIX/$ENVIRONMENT/" | head -1 || true)
+      grep -v -e "^$KV_MOUNT/[a-z]*/$KV_PREFIX/$ENVIRONMENT/" -e "^${TRANSIT_MOUNT:-//}/[a-z]*/+" | head -1 || true)
     [ -z "$other" ] ||
-      fail "the policy $ROLE-$1 permits $other, which is not for $KV_PREFIX/$ENVIRONMENT in $KV_MOUNT: choose another ROLE"
+      fail "the policy $ROLE-$1 permits $other, which is not for $KV_PREFIX/$ENVIRONMENT in $KV_MOUNT: choose another ROLE, or set TRANSIT_MOUNT"
   else
     case $present in
       *"No policy named"*) ;;
       *) fail "cannot read the policy $ROLE-$1: $present" ;;
     esac
   fi
-  sed -e "s#\"secret/\([a-z]*\)/gateway/production/#\"$KV_MOUNT/\1/$KV_PREFIX/$ENVIRONMENT/#" "$here/policies/$1.hcl" |
-    vault policy write "$ROLE-$1" -
+  policy_text "$1" | vault policy write "$ROLE-$1" -
 }
 
 enable_auth() {
@@ -227,12 +241,13 @@ fi
 case $ENVIRONMENT in
   '' | *[!a-z0-9-]*) fail "ENVIRONMENT must be the name of an environment, such as production, not '$ENVIRONMENT'" ;;
 esac
-for name in "$KV_MOUNT" "$KV_PREFIX" "$ROLE"; do
+for name in "$KV_MOUNT" "$KV_PREFIX" "$ROLE" "${TRANSIT_MOUNT:-none}"; do
   case $name in
-    '' | *[!A-Za-z0-9_./-]*) fail "KV_MOUNT, KV_PREFIX and ROLE may have letters, digits, and ._-/ only, not '$name'" ;;
+    '' | *[!A-Za-z0-9_./-]*) fail "KV_MOUNT, KV_PREFIX, ROLE and TRANSIT_MOUNT may have letters, digits, and ._-/ only, not '$name'" ;;
   esac
 done
 kv
+transit
 policy proxy
 policy platform
 for method in $AUTH; do

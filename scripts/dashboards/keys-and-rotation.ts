@@ -262,6 +262,38 @@ const source: Section = {
       queries: medianAndP99('key_fetch_duration_seconds', inRelease, 'source'),
     },
     {
+      title: 'Signatures in Vault',
+      description:
+        'Duration of a signature with a key that does not leave Vault (Transit). Empty if there are no such keys.',
+      kind: 'timeseries',
+      unit: 's',
+      redFrom: 1,
+      runbook: 'CountersignSigningUnavailable',
+      queries: medianAndP99(
+        'transit_signature_duration_seconds',
+        `${inEnvironment}, result="ok"`,
+        'environment',
+      ),
+    },
+    {
+      title: 'Failed signatures in Vault',
+      description:
+        'unavailable: Vault is away, and nothing was sent. denied: its policy. rejected, invalid: the key of one login.',
+      kind: 'timeseries',
+      unit: 'reqps',
+      runbook: 'CountersignSigningUnavailable',
+      queries: [
+        {
+          expr: perSecond(
+            'transit_signature_duration_seconds_count',
+            `${inEnvironment}, result!="ok"`,
+            'environment, result',
+          ),
+          legend: '{{result}}',
+        },
+      ],
+    },
+    {
       title: 'Key problems',
       description:
         'Failed key reads, and failed logins to the key source (environment=none). The log says why.',

@@ -47,7 +47,7 @@ function factoryInto(metrics: Metric[]): MetricFactory {
     const record = (given: Readonly<Record<Name, string>>): void => {
       for (const label of labels) values.get(label)?.add(given[label]);
     };
-    return { inc: record, dec: record, set: record, remove: () => {}, observe: () => {} };
+    return { inc: record, dec: record, set: record, remove: () => {}, observe: () => {}, zero: () => {} };
   };
   return {
     counter: (...definition) => define('counter', definition),

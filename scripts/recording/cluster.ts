@@ -21,6 +21,8 @@ const everything = { environments: ['*'], operations: ['*'], logins: ['acme', 'b
 export type Client = keyof typeof tokens | 'shop' | 'unknown' | 'expired';
 
 type KeyName = 'rsa-2048' | 'rsa-4096';
+/** The key of `beta` does not leave Vault. */
+type AcceptedKey = KeyName | 'transit';
 
 /** How the gateway behaves at the moment. */
 export interface GatewayConditions {
@@ -52,7 +54,9 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
       private_key: vectorText(`keys/${key}-pkcs8.pem`),
     });
   await putKey('acme', 'rsa-2048');
-  await putKey('beta', 'rsa-2048');
+  await vault.admin.enable('mounts', 'transit', { type: 'transit' });
+  const publicKeys = { beta: await vault.admin.newTransitKey('beta') };
+  await vault.admin.put('gateway/production/beta', { control_key: controlKey, transit_key: 'beta:1' });
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
   const adminCa = new Ca(vault.folder.path, 'admin-ca');
@@ -71,6 +75,12 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
   const prometheus = await startPrometheus([secureScrape(countersign.adminUrl, adminCa.file)], rules);
   stops.push(() => prometheus.close());
+  const gatewayAccepts = (login: string, ...keys: readonly AcceptedKey[]) =>
+    gateway.simulator.accounts.setKeys(login, {
+      controlKeys: [new Secret(controlKey)],
+      publicKeys: keys.map((key) => (key === 'transit' ? publicKeys.beta : publicKeyOf(`${key}-public.pem`))),
+    });
+  gatewayAccepts('beta', 'transit');
   return {
     url: `${countersign.url}/production/gw/api`,
     conditions,
@@ -80,11 +90,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
     tokenOf: (client: Client) => tokenOf(client, issuer),
     vault: vault.vault,
     putKey,
-    gatewayAccepts: (login: string, ...keys: readonly KeyName[]) =>
-      gateway.simulator.accounts.setKeys(login, {
-        controlKeys: [new Secret(controlKey)],
-        publicKeys: keys.map((key) => publicKeyOf(`${key}-public.pem`)),
-      }),
+    gatewayAccepts,
   };
 }
 
@@ -110,7 +116,11 @@ function configOf(gateway: { baseUrl: string; caFile: string }, vault: string, t
     },
     keys: {
       source: 'vault' as const,
-      vault: { address: vault, auth: { method: 'token' as const, token } },
+      vault: {
+        address: vault,
+        auth: { method: 'token' as const, token },
+        transit: { mounts: { production: 'transit' } },
+      },
       cache: { ttl: '10s' },
     },
     callers: [

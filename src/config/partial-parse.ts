@@ -24,6 +24,10 @@ export function parsePartially(value: unknown) {
       Object.entries(entriesOf(environments)).map(([name, entry]) => [name, environmentParts(entry)]),
     ),
     operations: overrides(operations),
+    /** Environments in `keys.vault.transit.mounts`, and their mounts. */
+    transitMounts: Object.entries(
+      entriesOf(entriesOf(entriesOf(entriesOf(keys)['vault'])['transit'])['mounts']),
+    ),
     canary: entriesOf(entriesOf(keys)['rotation'])['canary'] === true,
     /** The `iss` claim by name. */
     jwtIssuers: new Map(

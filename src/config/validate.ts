@@ -73,12 +73,27 @@ function crossFieldFindings(value: unknown, builtIn: BuiltIn): Finding[] {
  * Keeps environments apart: a request signed for one must not reach another. Signed requests must also be encrypted
  * in transit.
  */
-function environmentFindings({ environments, canary }: Parts): Finding[] {
+function environmentFindings({ environments, canary, transitMounts }: Parts): Finding[] {
   return [
+    ...transitFindings(transitMounts, environments),
     ...sharedAddresses(environments),
     ...plainAddresses(environments),
     ...(canary ? missingEndpoints(environments) : []),
   ];
+}
+
+/** Two environments with one mount could sign with the keys of each other, and no policy could keep them apart. */
+function transitFindings(mounts: Parts['transitMounts'], environments: Parts['environments']): Finding[] {
+  return mounts.flatMap(([name, mount], index) => {
+    const path = ['keys', 'vault', 'transit', 'mounts', name];
+    const owner = mounts.slice(0, index).find(([, other]) => other === mount)?.[0];
+    const unknown = `unknown environment${didYouMean(name, environments.keys())}`;
+    const same = `must differ from the mount of ${owner}: each environment has a separate Transit engine`;
+    return [
+      ...(environments.has(name) ? [] : [{ path, message: unknown }]),
+      ...(owner === undefined ? [] : [{ path, message: same }]),
+    ];
+  });
 }
 
 /** Without an endpoint there would silently be no canary for RSA keys. */

@@ -43,6 +43,21 @@ export function keyMissing({ environment, login }: LoginRef): ProxyError {
   );
 }
 
+/** Vault did not make a signature with a key that does not leave it. Nothing was sent. @param cause as above */
+export function signingUnavailable({ environment, login }: LoginRef, cause: unknown): ProxyError {
+  return new ProxyError(
+    'signing-unavailable',
+    `Vault, which has the private key of login "${login}" in environment "${environment}", did not sign. Nothing was sent. Retry later.`,
+    { cause, retryAfter },
+  );
+}
+
+/** @param problem a clause that names the key and what is wrong with it, without any of its content */
+export function keyNotUsable({ environment, login }: LoginRef, problem: string, cause?: unknown): ProxyError {
+  const detail = `${problem}, for login "${login}" in environment "${environment}". Ask the platform team to store a usable key.`;
+  return new ProxyError('key-unusable', detail, { cause });
+}
+
 /**
  * The gateway rejects every key of the login.
  *

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 
@@ -23,9 +24,23 @@ interface RingEntry {
   readonly goneSince?: number;
 }
 
-/** A parsed key, ready to sign. */
+/**
+ * An RSA private key in Vault's Transit engine, which signs with it and does not hand it out. The field `transit_key` of
+ * the login's secret names it.
+ */
+export interface TransitKey {
+  readonly kind: 'private_key';
+  readonly publicKey: KeyObject;
+  /** Path of the engine. */
+  readonly mount: string;
+  readonly name: string;
+  /** Of the key in the engine, which is another number than that of the secret. */
+  readonly keyVersion: number;
+}
+
+/** A parsed key, ready to sign, or to be signed with. */
 export interface UsableKey extends RingEntry {
-  readonly key: SigningKey;
+  readonly key: SigningKey | TransitKey;
   /** SHA-256 over the public key's SPKI DER, hex; RSA keys only. */
   readonly fingerprint?: string;
 }
@@ -54,6 +69,19 @@ export interface KeyReading {
 export type NoKeys = 'deleted' | 'not-found';
 
 /**
+ * Makes a signature of RSA-SHA256, in base64, that the public key verifies.
+ *
+ * @throws ProxyError `signing-unavailable`, `key-unusable`
+ */
+export type SignRemotely = (login: LoginRef, key: TransitKey, baseString: string) => Promise<string>;
+
+/**
+ * Result of a signature in Vault: a label of `transit_signature_duration_seconds`. `rejected`: Vault has no such key, or
+ * does not sign with its version. `invalid`: the public key does not verify the signature.
+ */
+export type TransitResult = 'ok' | 'unavailable' | 'denied' | 'rejected' | 'invalid';
+
+/**
  * The store that keys are read from: Vault or a directory.
  *
  * A failed read throws `ProxyError('key-source-unavailable')`, whose cause contains no request, token or key.
@@ -66,6 +94,11 @@ export interface KeySource {
   read(login: LoginRef, known?: KeyRing, isSearch?: boolean): Promise<KeyReading | NoKeys>;
   /** Reads only the current version, and returns what identifies it in a {@link KeyReading}, or {@link NoKeys}. */
   readCurrent(login: LoginRef): Promise<string>;
+  /**
+   * Signs a base string with a key that does not leave the source; see {@link SignRemotely}. Absent where there are no
+   * such keys.
+   */
+  sign?: SignRemotely;
   /** Starts background work, such as authenticating to Vault. Never throws. */
   start(): void;
   /** Whether the source has been reached at least once since {@link start}. */
@@ -88,6 +121,15 @@ export type LostKey = Pick<RingEntry, 'kind' | 'version'>;
 
 /** Result of a cache lookup; the label of `key_cache_lookups_total`. */
 export type CacheResult = 'fresh' | 'stale' | 'fetched' | 'missing' | 'failed';
+
+export interface SigningObserver {
+  /**
+   * A signature in Vault, successful or not. Duration in seconds.
+   *
+   * @param problem why it failed, without secrets
+   */
+  transitSigned(environment: string, result: TransitResult, seconds: number, problem?: string): void;
+}
 
 /** Events of this folder, for metrics and the log. */
 export interface KeySourceObserver {

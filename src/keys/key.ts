@@ -1,7 +1,7 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
-import type { KeyKind } from '../oauth1/methods.ts';
+import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { Secret, sameSecret } from '../secret.ts';
-import type { KeyRing, UnusableKey, UsableKey } from './key-source.ts';
+import type { KeyRing, TransitKey, UnusableKey, UsableKey } from './key-source.ts';
 
 /** The public facts of a key. The names are those of `--json`. */
 export interface KeyDescription {
@@ -10,6 +10,8 @@ export interface KeyDescription {
   readonly problem?: string;
   /** SHA-256 over the public key's SPKI DER, hex. */
   readonly fingerprint?: string;
+  /** `NAME:VERSION` in Vault's Transit engine, for a key that does not leave it. */
+  readonly transitKey?: string;
   readonly bits?: number;
   /** PEM, SPKI. */
   readonly publicKey?: string;
@@ -21,11 +23,14 @@ export interface KeyFields {
   readonly private_key?: unknown;
   /** For an encrypted `private_key`. */
   readonly passphrase?: unknown;
+  /** In place of `private_key`: `NAME:VERSION` of a key in Vault's Transit engine. */
+  readonly transit_key?: unknown;
 }
 
 export type KeyVersion = Pick<UsableKey, 'version' | 'createdAt' | 'supersededAt'>;
 
-type Parsed = Pick<UsableKey, 'key' | 'fingerprint'> | Pick<UnusableKey, 'problem'>;
+/** The content of an entry of a ring. */
+export type Parsed = Pick<UsableKey, 'key' | 'fingerprint'> | Pick<UnusableKey, 'problem'>;
 
 const minimumBits = 2048;
 const maximumBits = 16_384;
@@ -36,18 +41,29 @@ const encryptedHeader = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENC
 /**
  * Parses one version of a login's secret into its control key, its private key, both or neither. Never throws:
  * an invalid key becomes an {@link UnusableKey}, whose `problem` contains nothing of the key.
+ *
+ * @param transit what the field `transit_key` names
  */
-export function parseKeys(fields: KeyFields, version: KeyVersion): (UsableKey | UnusableKey)[] {
+export function parseKeys(
+  fields: KeyFields,
+  version: KeyVersion,
+  transit?: Parsed,
+): (UsableKey | UnusableKey)[] {
   const keys: (UsableKey | UnusableKey)[] = [];
   const add = (kind: KeyKind, parsed: Parsed): void => {
     keys.push({ kind, ...version, ...parsed });
   };
   if (fields.control_key !== undefined) add('control_key', parseControlKey(fields.control_key));
-  if (fields.private_key !== undefined) {
+  if (fields.transit_key !== undefined) {
+    const both = { problem: 'the secret has both private_key and transit_key; remove one of them' };
+    add('private_key', fields.private_key === undefined ? (transit ?? noTransit) : both);
+  } else if (fields.private_key !== undefined) {
     add('private_key', parsePrivateKey(fields.private_key, fields.passphrase));
   }
   return keys;
 }
+
+const noTransit = { problem: 'the field transit_key names a key in Vault, which is not the source of keys' };
 
 /** Whether two keys are equal, ignoring their versions. Compares control keys in constant time. */
 export function sameKey(a: UsableKey, b: UsableKey): boolean {
@@ -100,21 +116,27 @@ function readPem(pem: string, problem: string, passphrase?: string): Parsed {
 }
 
 function rsaOnly(privateKey: KeyObject): Parsed {
-  const type = privateKey.asymmetricKeyType;
+  return usableRsa({ kind: 'private_key', privateKey }, createPublicKey(privateKey));
+}
+
+/** @param key whose public key this is */
+export function usableRsa(key: UsableKey['key'], publicKey: KeyObject): Parsed {
+  const type = publicKey.asymmetricKeyType;
   if (type !== 'rsa') return { problem: `the private key is of type ${type}; an RSA key is needed` };
-  const bits = privateKey.asymmetricKeyDetails?.modulusLength ?? 0;
+  const bits = publicKey.asymmetricKeyDetails?.modulusLength ?? 0;
   if (bits < minimumBits) {
     return { problem: `RSA key of ${bits} bits is too weak; use at least ${minimumBits}` };
   }
   if (bits > maximumBits) {
     return { problem: `RSA key of ${bits} bits is too long; use at most ${maximumBits}` };
   }
-  return { key: { kind: 'private_key', privateKey }, fingerprint: fingerprint(privateKey) };
+  const der = publicKey.export({ type: 'spki', format: 'der' });
+  return { key, fingerprint: createHash('sha256').update(der).digest('hex') };
 }
 
-function fingerprint(privateKey: KeyObject): string {
-  const der = createPublicKey(privateKey).export({ type: 'spki', format: 'der' });
-  return createHash('sha256').update(der).digest('hex');
+/** Of an RSA key, wherever its private key is. */
+export function publicKeyOf(key: TransitKey | Exclude<SigningKey, { kind: 'control_key' }>): KeyObject {
+  return 'publicKey' in key ? key.publicKey : createPublicKey(key.privateKey);
 }
 
 /** Files usually end in a newline that is not part of the key; any other character may be part of it. */
@@ -126,12 +148,14 @@ export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
   const { kind } = entry;
   if ('problem' in entry) return { kind, problem: entry.problem };
   if (entry.key.kind === 'control_key') return { kind };
-  const { privateKey } = entry.key;
+  const { key } = entry;
+  const publicKey = publicKeyOf(key);
   return {
     kind,
     ...(entry.fingerprint === undefined ? {} : { fingerprint: entry.fingerprint }),
-    bits: privateKey.asymmetricKeyDetails?.modulusLength ?? 0,
-    publicKey: createPublicKey(privateKey).export({ type: 'spki', format: 'pem' }).trimEnd(),
+    ...('publicKey' in key ? { transitKey: `${key.name}:${key.keyVersion}` } : {}),
+    bits: publicKey.asymmetricKeyDetails?.modulusLength ?? 0,
+    publicKey: publicKey.export({ type: 'spki', format: 'pem' }).trimEnd(),
   };
 }
 

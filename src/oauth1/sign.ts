@@ -33,11 +33,18 @@ export interface Signed {
   readonly body: string;
 }
 
+/** Computes `oauth_signature` of a base string, in base64. */
+export type Signer = (baseString: string) => string | Promise<string>;
+
 /** Signs a form (docs/gateway-interface.md section 5). */
-export async function sign(request: Unsigned, key: SigningKey): Promise<Signed> {
+export function sign(request: Unsigned, key: SigningKey): Promise<Signed> {
+  return signWith(request, (text) => methods[request.signatureMethod].sign(text, key, ''));
+}
+
+/** As {@link sign}, with a key that is elsewhere. */
+export async function signWith(request: Unsigned, signer: Signer): Promise<Signed> {
   const { body, baseString, oauth } = prepare(request);
-  const signature = await methods[request.signatureMethod].sign(baseString, key, '');
-  return { authorization: authorizationHeader(oauth, signature), body };
+  return { authorization: authorizationHeader(oauth, await signer(baseString)), body };
 }
 
 /**

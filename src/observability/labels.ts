@@ -14,6 +14,8 @@ export interface LabelDomain {
         readonly maxInFlight: number;
         /** Connections to the gateway go through an egress proxy. */
         readonly egressProxy?: boolean;
+        /** It has a mount for keys that do not leave Vault. */
+        readonly transit?: boolean;
       }
     >
   >;

@@ -14,6 +14,8 @@ type Exemplar = { trace_id?: string };
 
 interface HistogramOf<Name extends string> {
   observe(sample: { labels: Labels<Name>; value: number; exemplarLabels?: Exemplar }): void;
+  /** Makes the series, with nothing in it. */
+  zero(labels: Labels<Name>): void;
 }
 
 /** Creates metrics; adds the prefix `countersign_` to their names. Bucket bounds are in seconds. */
@@ -159,6 +161,12 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
       ['source'],
       keyFetchBuckets,
     ),
+    transitSigning: histogram(
+      'transit_signature_duration_seconds',
+      'Duration of a signature in Vault (Transit), by result. Without the wait for its turn.',
+      ['environment', 'result'],
+      keyFetchBuckets,
+    ),
     keyVersion: gauge('key_version', `Latest usable key version. ${bounded}`, boundedKey),
     keySigningVersion: gauge(
       'key_signing_version',
@@ -230,10 +238,12 @@ function keySourceMetrics({ gauge }: MetricFactory) {
 
 function processMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
-    signatures: counter('signatures_total', 'Total number of signatures.', ['method']),
+    signatures: counter('signatures_total', 'Total number of signatures, without those in Vault.', [
+      'method',
+    ]),
     signing: histogram(
       'signing_duration_seconds',
-      'Signing duration including queueing.',
+      'Signing duration including queueing. Without signatures in Vault.',
       ['method'],
       signingBuckets,
     ),

@@ -1,6 +1,6 @@
 import type { Head as AuditHead } from '../audit/chain.ts';
 import type { JwtResult } from '../auth/jwt/verify.ts';
-import type { KeySourceObserver } from '../keys/key-source.ts';
+import type { KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
 import type { KeyFallbackObserver } from '../keys/login-keys.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
@@ -27,7 +27,7 @@ interface GatewayUnreachableEvent {
 }
 
 /** Events that become metrics. Implemented by prometheus.ts. */
-export interface MetricsObserver extends KeySourceObserver, KeyFallbackObserver {
+export interface MetricsObserver extends KeySourceObserver, SigningObserver, KeyFallbackObserver {
   /** A client connection was closed because `proxy.maxConnections` or `maxConnectionsPerAddress` was reached. */
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */

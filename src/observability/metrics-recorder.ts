@@ -130,6 +130,8 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
       metrics.cacheLookups.inc({ ...labels().environment(environment), result }),
     keyFetched: (source, seconds) =>
       metrics.keyFetch.observe({ labels: { source: toKnownLabel(keySources, source) }, value: seconds }),
+    transitSigned: (environment, result, value) =>
+      metrics.transitSigning.observe({ labels: { ...labels().environment(environment), result }, value }),
     canarySent: (environment, result) =>
       metrics.canaries.inc({ ...labels().environment(environment), result }),
     loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { JwtResult } from '../auth/jwt/verify.ts';
-import type { CacheResult } from '../keys/key-source.ts';
+import type { CacheResult, TransitResult } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type {
   AuthorizationDecision,
@@ -25,6 +25,8 @@ const errorCodes: readonly GatewayErrorCode[] = ['124', 'other'];
 const causes: readonly Rejection[] = ['current-key', 'other-key', 'clock-skew'];
 
 const keyResults: readonly CacheResult[] = ['fresh', 'stale', 'fetched', 'missing', 'failed'];
+
+const transitResults: readonly TransitResult[] = ['ok', 'unavailable', 'denied', 'rejected', 'invalid'];
 
 const canaryResults: readonly CanaryResult[] = ['accepted', 'switched', 'rejected', 'failed'];
 
@@ -162,14 +164,16 @@ export function initializeSeries(
   metrics: Metrics,
   { environments, callers, issuers = [] }: LabelDomain,
 ): void {
-  for (const [environment, { operations, payments = [], maxInFlight, egressProxy }] of Object.entries(
-    environments,
-  )) {
+  for (const [
+    environment,
+    { operations, payments = [], maxInFlight, egressProxy, transit = false },
+  ] of Object.entries(environments)) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.inFlight.inc({ environment }, 0);
     metrics.keyProblems.inc({ environment }, 0);
     initializeTls(metrics, 'gateway', environment);
     for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
+    if (transit) for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
     for (const result of keyResults) metrics.cacheLookups.inc({ environment, result }, 0);
     const failures = networkFailures(egressProxy ?? false);
     for (const operation of operations) initializeRoute(metrics, { environment, operation }, failures);

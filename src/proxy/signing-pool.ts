@@ -1,7 +1,10 @@
 import { ProxyError } from '../errors.ts';
-import type { SigningKey } from '../oauth1/methods.ts';
-import { type Signed, sign, type Unsigned } from '../oauth1/sign.ts';
+import type { LoginRef, SignRemotely, TransitKey, UsableKey } from '../keys/key-source.ts';
+import { loginRefString } from '../keys/login-ref.ts';
+import { type Signed, sign, signWith, type Unsigned } from '../oauth1/sign.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
+import { setTimer } from '../util/clock.ts';
+import { TokenBucket } from '../util/token-bucket.ts';
 
 interface SigningLimits {
   /** RSA signatures made concurrently. */
@@ -10,61 +13,169 @@ interface SigningLimits {
   readonly maxQueue: number;
 }
 
+/** Signatures with keys that do not leave Vault. */
+interface RemoteSigning {
+  readonly sign: SignRemotely;
+  readonly maxInFlight: number;
+  readonly maxPerSecond: number;
+}
+
+/** The part of the limits of signatures in Vault that one login may use, so that it cannot use up those of others. */
+const loginShare = 0.5;
+/** Milliseconds that a request waits at most for its turn to be signed for in Vault. */
+const maxWait = 1_000;
+
 /**
  * Signs HMAC directly and RSA with limited concurrency and a bounded queue. RSA runs in libuv's thread pool, which
- * also serves DNS lookups and file reads, so signatures must never occupy all of its threads.
+ * also serves DNS lookups and file reads, so signatures must never occupy all of its threads. A key that does not leave
+ * Vault signs there, within other limits.
  */
 export class SigningPool {
-  readonly #limits: SigningLimits;
   readonly #metrics: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>;
   readonly #monotonic: () => number;
-  readonly #queue: (() => void)[] = [];
-  #running = 0;
+  readonly #slots: Slots;
+  readonly #remote: RemotePool | undefined;
 
   /** @param monotonic milliseconds of a monotonic clock */
   constructor(
-    limits: SigningLimits,
+    { concurrency, maxQueue }: SigningLimits,
     metrics: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>,
     monotonic: () => number,
+    remote?: RemoteSigning,
   ) {
-    this.#limits = limits;
     this.#metrics = metrics;
     this.#monotonic = monotonic;
+    const queued = { changed: (depth: number) => metrics.signingQueueChanged(depth) };
+    this.#slots = new Slots(concurrency, maxQueue, queued);
+    this.#remote = remote && new RemotePool(remote, maxQueue, monotonic);
   }
 
-  /** @throws ProxyError `overloaded` if the queue is full */
-  async sign(request: Unsigned, key: SigningKey): Promise<Signed> {
+  /** @throws ProxyError `overloaded` if the queue is full; those of {@link SignRemotely} */
+  async sign(request: Unsigned, key: UsableKey['key'], login: LoginRef): Promise<Signed> {
+    if ('publicKey' in key) return await this.#signRemotely(request, key, login);
     const startedAt = this.#monotonic();
-    const signed = await (key.kind === 'control_key' ? sign(request, key) : this.#withSlot(request, key));
+    const work = () => sign(request, key);
+    const signed = await (key.kind === 'control_key' ? work() : this.#slots.run(work));
     this.#metrics.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
     return signed;
   }
 
-  async #withSlot(request: Unsigned, key: SigningKey): Promise<Signed> {
-    if (this.#running >= this.#limits.concurrency) await this.#waitForSlot();
+  #signRemotely(request: Unsigned, key: TransitKey, login: LoginRef): Promise<Signed> {
+    const remote = this.#remote;
+    if (remote === undefined) throw new TypeError('the key source does not sign');
+    return signWith(request, (baseString) => remote.sign(login, key, baseString));
+  }
+}
+
+interface LoginSignatures {
+  /** In flight and queued. */
+  pending: number;
+  readonly rate: TokenBucket;
+}
+
+/** Bounds signatures in Vault in number and rate, of all logins and of each. */
+class RemotePool {
+  readonly #options: RemoteSigning;
+  readonly #slots: Slots;
+  readonly #rate: TokenBucket;
+  readonly #newRate: (share: number) => TokenBucket;
+  /** Only logins that have such a key. */
+  readonly #logins = new Map<string, LoginSignatures>();
+  readonly #maxPending: number;
+
+  constructor(options: RemoteSigning, maxQueue: number, monotonic: () => number) {
+    this.#options = options;
+    this.#slots = new Slots(options.maxInFlight, maxQueue, { maxWait });
+    this.#maxPending = Math.ceil((options.maxInFlight + maxQueue) * loginShare);
+    this.#newRate = (share) => {
+      const rate = Math.ceil(options.maxPerSecond * share);
+      return new TokenBucket({ burst: rate, rate, monotonic });
+    };
+    this.#rate = this.#newRate(1);
+  }
+
+  async sign(login: LoginRef, key: TransitKey, baseString: string): Promise<string> {
+    const name = loginRefString(login);
+    const known = this.#logins.get(name) ?? { pending: 0, rate: this.#newRate(loginShare) };
+    this.#logins.set(name, known);
+    if (known.pending >= this.#maxPending || !known.rate.take() || !this.#rate.take()) {
+      throw overloaded(
+        'Too many signatures in Vault at once, of this login or of all (keys.vault.transit). Nothing was sent. Retry later.',
+      );
+    }
+    known.pending += 1;
+    try {
+      return await this.#slots.run(() => this.#options.sign(login, key, baseString));
+    } finally {
+      known.pending -= 1;
+    }
+  }
+}
+
+interface SlotsOptions {
+  /** The number of those that wait has changed. */
+  readonly changed?: (depth: number) => void;
+  /** Milliseconds to wait for a slot at most. */
+  readonly maxWait?: number;
+}
+
+/** Limits how much runs concurrently, with a bounded queue. */
+class Slots {
+  readonly #concurrency: number;
+  readonly #maxQueue: number;
+  readonly #options: SlotsOptions;
+  readonly #queue = new Set<() => void>();
+  #running = 0;
+
+  constructor(concurrency: number, maxQueue: number, options: SlotsOptions) {
+    this.#concurrency = concurrency;
+    this.#maxQueue = maxQueue;
+    this.#options = options;
+  }
+
+  /** @throws ProxyError `overloaded` if the queue is full, or the wait too long */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running >= this.#concurrency) await this.#wait();
     else this.#running += 1;
     try {
-      return await sign(request, key);
+      return await work();
     } finally {
       this.#release();
     }
   }
 
-  async #waitForSlot(): Promise<void> {
-    if (this.#queue.length >= this.#limits.maxQueue) {
-      throw new ProxyError('overloaded', 'The signing queue is full.', { retryAfter: 1 });
-    }
-    await new Promise<void>((resolve) => {
-      this.#queue.push(resolve);
-      this.#metrics.signingQueueChanged(this.#queue.length);
-    });
+  async #wait(): Promise<void> {
+    if (this.#queue.size >= this.#maxQueue) throw overloaded('The signing queue is full.');
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const { maxWait: limit } = this.#options;
+    const cancel =
+      limit === undefined
+        ? undefined
+        : setTimer(() => {
+            this.#queue.delete(proceed);
+            reject(overloaded('The signature in Vault did not get its turn in time. Nothing was sent.'));
+          }, limit);
+    const proceed = (): void => {
+      cancel?.();
+      resolve();
+    };
+    this.#queue.add(proceed);
+    this.#options.changed?.(this.#queue.size);
+    await promise;
   }
 
-  /** Passes the slot to the request that has waited longest. */
+  /** Passes the slot to the one that has waited longest. */
   #release(): void {
-    const resolve = this.#queue.shift();
-    this.#metrics.signingQueueChanged(this.#queue.length);
-    if (resolve === undefined) this.#running -= 1;
-    else resolve();
+    const [proceed] = this.#queue;
+    if (proceed === undefined) this.#running -= 1;
+    else {
+      this.#queue.delete(proceed);
+      proceed();
+    }
+    this.#options.changed?.(this.#queue.size);
   }
+}
+
+function overloaded(detail: string): ProxyError {
+  return new ProxyError('overloaded', detail, { retryAfter: 1 });
 }

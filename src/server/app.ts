@@ -2,6 +2,7 @@ import express, { type Express } from 'express';
 import helmet, { type HelmetOptions } from 'helmet';
 import { type AuthenticatorOptions, createAuthenticator } from '../auth/authenticate.ts';
 import type { Routes } from '../gateway/router.ts';
+import type { SignRemotely } from '../keys/key-source.ts';
 import { createHandler, type HandlerOptions } from '../proxy/handler.ts';
 import { createFormReader } from '../proxy/inbound/read-form.ts';
 import { Canaries } from '../proxy/outbound/canary.ts';
@@ -19,6 +20,8 @@ export interface AppOptions
   readonly signingConcurrency: number;
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
+  /** Absent if the key source has no keys that do not leave it. */
+  readonly signRemotely?: SignRemotely | undefined;
   readonly verifyJwt: AuthenticatorOptions['verifyJwt'];
 }
 
@@ -40,7 +43,10 @@ const apiHeaders: HelmetOptions = {
 export function createApp(routes: Routes, options: AppOptions): Express {
   const { config, resolve } = routes;
   const { concurrency = options.signingConcurrency, maxQueue } = config.signing;
-  const signer = new SigningPool({ concurrency, maxQueue }, options.metrics, options.monotonic);
+  const { keys } = config;
+  const limits = keys.source === 'vault' ? keys.vault.transit : undefined;
+  const remote = limits && options.signRemotely && { ...limits, sign: options.signRemotely };
+  const signer = new SigningPool({ concurrency, maxQueue }, options.metrics, options.monotonic, remote);
   const { allowedHosts, maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
@@ -52,7 +58,7 @@ export function createApp(routes: Routes, options: AppOptions): Express {
     forwarder: new Forwarder({
       ...options,
       signer,
-      ...(config.keys.rotation.canary ? { canaries: new Canaries(routes, options) } : {}),
+      ...(keys.rotation.canary ? { canaries: new Canaries(routes, options) } : {}),
     }),
   });
   return express().disable('x-powered-by').disable('etag').use(helmet(apiHeaders)).use(handle);

@@ -9,6 +9,7 @@ import type {
   LoginRef,
   LostKey,
   RingRemoval,
+  SigningObserver,
 } from '../keys/key-source.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -32,19 +33,22 @@ export interface KeyServices {
   readonly source: KeySource;
   readonly cache: KeyCache;
   readonly keySelector: KeySelector;
-  readonly events: KeySourceObserver;
+  readonly events: Events;
   readonly reports: SourceReports;
-  /** What the key selector uses. It survives a reload. */
+  /** What the key selector and the signing pool use. It survives a reload. */
   readonly inUse: InUse;
 }
 
+type Events = KeySourceObserver & SigningObserver;
+
 interface SourceReports {
-  readonly events: KeySourceObserver;
+  readonly events: Events;
   /** A reload replaced the source: what it still does says nothing about the next one. */
   end(): void;
 }
 
 interface InUse {
+  source: KeySource;
   cache: KeyCache;
   rotationGracePeriod: number;
 }
@@ -81,15 +85,15 @@ export function createKeyServices(
     recovered: () => keySelector.lookAgain(),
   });
   if (before !== undefined) cache.adopt(before.cache);
-  const inUse = before?.inUse ?? { cache, rotationGracePeriod: config.rotationGracePeriod };
-  Object.assign(inUse, { cache, rotationGracePeriod: config.rotationGracePeriod });
+  const current: InUse = { source, cache, rotationGracePeriod: config.rotationGracePeriod };
+  const inUse = Object.assign(before?.inUse ?? current, current);
   const keySelector = before?.keySelector ?? createKeySelector(inUse, events, options);
   if (!keepsSource) source.start();
   cache.start();
   return { config, source, cache, keySelector, events, reports, inUse };
 }
 
-function reportsTo(events: KeySourceObserver, { monotonic }: KeyServicesOptions): SourceReports {
+function reportsTo(events: Events, { monotonic }: KeyServicesOptions): SourceReports {
   let ended = false;
   const state = new SteadyState({
     monotonic,
@@ -148,7 +152,13 @@ function createKeySelector(
 /** Whether a login has the same secret in both. */
 function sameStore(a: KeysConfig, b: KeysConfig): boolean {
   if (a.source === 'directory') return b.source === 'directory' && a.directory === b.directory;
-  const placeOf = ({ address, namespace, mount, path }: typeof a.vault) => [address, namespace, mount, path];
+  const placeOf = ({ address, namespace, mount, path, transit }: typeof a.vault) => [
+    address,
+    namespace,
+    mount,
+    path,
+    transit?.mounts,
+  ];
   return b.source === 'vault' && isDeepStrictEqual(placeOf(a.vault), placeOf(b.vault));
 }
 
@@ -174,7 +184,7 @@ const denialMessages = {
 };
 
 /** Counts and logs key errors, since an operator must act on them. */
-function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): KeySourceObserver {
+function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): Events {
   const outage = new OutageLog({ log, monotonic, source });
   const notFound = notFoundLog(log);
   const denial = new OutageLog({ log, monotonic, source, messages: denialMessages });

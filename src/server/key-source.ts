@@ -1,7 +1,6 @@
 import type { KeysConfig } from '../config/schema.ts';
 import { DirectorySource } from '../keys/directory/source.ts';
-import type { KeyRing, KeySource, KeySourceObserver, LoginRef } from '../keys/key-source.ts';
-import { ringIn } from '../keys/ring.ts';
+import type { KeySource, KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
 import { createVaultSource } from '../keys/vault/source.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
@@ -10,7 +9,7 @@ import type { TlsObserver } from '../util/tls-observer.ts';
 import { system } from './system.ts';
 
 export interface KeySourceOptions extends BackoffOptions, WallClock {
-  readonly events: KeySourceObserver;
+  readonly events: KeySourceObserver & SigningObserver;
   /** Certificates for Vault; by default read from the files of the configuration. */
   readonly tls?: TlsMaterial;
   /** TLS with Vault failed: its certificate may have a new CA. */
@@ -29,19 +28,19 @@ export function createKeySource(keys: KeysConfig, options: KeySourceOptions): Ke
       });
 }
 
-/** Reads one ring for a command. @throws ProxyError `key-source-unavailable` */
-export async function readKeyRingOnce(
+/** Opens the key source for a command. */
+export async function withKeySource<T>(
   keys: KeysConfig,
-  login: LoginRef,
   report: (problem: string) => void,
-): Promise<KeyRing | undefined> {
+  work: (source: KeySource) => Promise<T>,
+): Promise<T> {
   const source = createKeySource(keys, {
     ...system,
     events: { ...silentObserver, loginFailed: report, keyProblem: report },
   });
   source.start();
   try {
-    return ringIn(await source.read(login));
+    return await work(source);
   } finally {
     await source.stop();
   }
@@ -50,7 +49,7 @@ export async function readKeyRingOnce(
 const ignore = (): void => {};
 
 /** For commands, which have no metrics. */
-export const silentObserver: KeySourceObserver = {
+export const silentObserver: KeySourceObserver & SigningObserver = {
   keyLookup: ignore,
   keyFetched: ignore,
   keyRingUpdated: ignore,
@@ -59,6 +58,7 @@ export const silentObserver: KeySourceObserver = {
   loginsDenied: ignore,
   cachedKeysExpire: ignore,
   tokenExpiryChanged: ignore,
+  transitSigned: ignore,
   loginFailed: ignore,
   keyProblem: ignore,
 };

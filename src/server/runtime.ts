@@ -5,6 +5,7 @@ import { pathText } from '../config/problem.ts';
 import { credentialFindings } from '../config/rules/callers.ts';
 import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
+import type { KeySource, SignRemotely } from '../keys/key-source.ts';
 import type { LabelDomain } from '../observability/labels.ts';
 import type { LogState } from '../observability/log-destination.ts';
 import { computeReadiness, type Readiness } from '../observability/readiness.ts';
@@ -40,7 +41,7 @@ export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = 
 
 /** What survives a reload of the configuration. */
 export interface RuntimeOptions
-  extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'upstreams' | 'verifyJwt'> {
+  extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'signRemotely' | 'upstreams' | 'verifyJwt'> {
   readonly logState: () => LogState;
   /** Audit records are required and cannot be written. */
   readonly isAuditUnavailable: () => boolean;
@@ -97,6 +98,7 @@ export function startRuntime(
       ...options,
       isKnownLogin,
       keySelector: keys.keySelector,
+      signRemotely: keys.source.sign && ((...args) => signIn(keys.inUse.source, ...args)),
       upstreams,
       verifyJwt: jwtVerifierOf(config, jwtIssuers, options),
     }),
@@ -130,6 +132,12 @@ export function startRuntime(
   };
 }
 
+/** A reload may have replaced the source since the request began. */
+function signIn({ sign }: KeySource, ...args: Parameters<SignRemotely>): Promise<string> {
+  if (sign === undefined) throw new TypeError('the key source does not sign');
+  return sign(...args);
+}
+
 function createUpstream(
   environment: string,
   settings: EnvironmentConfig,
@@ -150,12 +158,14 @@ function jwtVerifierOf(
 
 /** The names of a configuration that may become label values. */
 export function labelDomainOf({ config, operations: table }: Routes): LabelDomain {
+  const mounts = config.keys.source === 'vault' ? config.keys.vault.transit?.mounts : undefined;
   const environments = Object.entries(config.environments).map(([name, { maxInFlight, egressProxy }]) => {
     const operations = table.get(name) ?? [];
     const payments = operations.filter(({ readOnly }) => !readOnly);
     const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
     const names = { operations: namesIn(operations), payments: namesIn(payments) };
-    return [name, { ...names, maxInFlight, egressProxy: egressProxy !== undefined }] as const;
+    const transit = mounts !== undefined && Object.hasOwn(mounts, name);
+    return [name, { ...names, maxInFlight, egressProxy: egressProxy !== undefined, transit }] as const;
   });
   return {
     environments: Object.fromEntries(environments),

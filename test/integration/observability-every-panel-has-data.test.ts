@@ -53,6 +53,7 @@ async function mixedTraffic(): Promise<void> {
   await post(balance, '', as('billing'));
   await post(balance.replace('acme', 'beta'), '', as('billing'));
   await post(status, statusForm, as('billing'));
+  await post(status.replace('1234', '1235'), 'login=beta&client_orderid=1', as('billing'));
   await post(transfer, transferForm, as('billing'));
   await post(transfer, 'client_orderid=cut&amount=1&currency=EUR', as('billing'));
   await post(status, 'login=acme&client_orderid=broken', as('billing'));
@@ -78,7 +79,10 @@ async function start(): Promise<void> {
   const putKey = (privateKey: string) =>
     vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
   await putKey(testPrivateKey);
-  await vault.admin.put('gateway/sandbox/beta', { control_key: 'not registered at the gateway' });
+  await vault.admin.enable('mounts', 'transit', { type: 'transit' });
+  await vault.admin.newTransitKey('beta');
+  const beta = { control_key: 'not registered at the gateway', transit_key: 'beta:1' };
+  await vault.admin.put('gateway/sandbox/beta', beta);
   const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   issuer = starts.closing(await startOidcServer());
   const ca = new Ca(vault.folder.path, 'ca');
@@ -89,7 +93,11 @@ async function start(): Promise<void> {
     config: {
       admin: { port: 0, tls: { certFile: admin.certFile, keyFile: admin.keyFile } },
       audit: auditIn(vault.folder),
-      keys: vaultKeys(vault.vault.address, { auth: { method: 'token', token } }, { cache: { ttl: '500ms' } }),
+      keys: vaultKeys(
+        vault.vault.address,
+        { auth: { method: 'token', token }, transit: { mounts: { sandbox: 'transit' } } },
+        { cache: { ttl: '500ms' } },
+      ),
       jwtIssuers: { idp: { issuer: issuer.url, audience: 'countersign' } },
       callers: [
         jwtCaller('shop', { subject: 'shop' }),
@@ -113,13 +121,15 @@ async function start(): Promise<void> {
   await until(async () => (await prometheus.query('up == 1')).length === 2, 'both are scraped', 15);
   for (let round = 0; round < 7; round += 1) {
     if (round === 3) await putKey(vectorText('keys/rsa-4096-pkcs8.pem'));
-    // An outage of Vault until the end, during which cached keys keep working.
-    vault.vault.sealed = round >= 5;
+    // An outage of Vault's secrets until the end, during which cached keys keep working.
+    if (round === 5) vault.vault.fail({ kind: 'status', status: 503 }, /^secret\/data/);
     await mixedTraffic();
     await new Promise((done) => setTimeout(done, 700));
   }
-  const isScraped = async () =>
-    (await prometheus.query('countersign_cached_keys_remaining_seconds')).length > 0;
+  const isScraped = async () => {
+    await mixedTraffic();
+    return (await prometheus.query('countersign_cached_keys_remaining_seconds')).length > 0;
+  };
   await until(isScraped, 'the outage is scraped', 15);
 }
 

@@ -11,6 +11,10 @@ import { expectProblem, promised, reasons } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { RawResponse } from '../support/response-reader.ts';
 import { type ProxyOptions, testControlKey } from '../support/service.ts';
+import { VaultAdmin } from '../support/stub-vault/admin.ts';
+import { vaultKeys } from '../support/stub-vault/harness.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
 import { until } from '../support/until.ts';
 
 const { balance, status, transfer } = paths;
@@ -105,6 +109,16 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     rmSync(keysFolder, { recursive: true });
     writeFileSync(keysFolder, 'a file where the folder was');
     return sendNow(formRequest(balance));
+  },
+  'signing-unavailable': async () => {
+    const vault = starts.closing(new StubVault());
+    const admin = new VaultAdmin(await vault.listen(), rootToken);
+    await admin.enable('mounts', 'transit', { type: 'transit' });
+    await admin.request('POST', 'transit/keys/acme', { type: 'rsa-2048' });
+    vault.put('gateway/sandbox/acme', { transit_key: 'acme:1' });
+    vault.fail({ kind: 'status', status: 503 }, /^transit\/sign/);
+    const keys = vaultKeys(vault.address, { transit: { mounts: { sandbox: 'transit' } } });
+    return send(paying, { config: { keys } });
   },
   'audit-unavailable': async () => {
     const folder = starts.folder();

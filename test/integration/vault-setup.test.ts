@@ -8,7 +8,7 @@ import { root } from '../support/sources.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
-import { permittedBy, permittedTo, policyNames } from '../support/vault-policies.ts';
+import { permittedBy, permittedTo, policyNames, transitActions } from '../support/vault-policies.ts';
 
 const real = devServer(process.env);
 const segment = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
@@ -161,6 +161,31 @@ const present = [
         const permitted = await permittedTo(token, admin, [...environments, `${own}-2`]);
         expect(permitted).toEqual(permittedBy(name, own));
       }
+    }
+  });
+
+  it('permits signing in Vault, and no export, where a Transit engine is named', async () => {
+    const environments = ['production', 'sandbox'];
+    const transit = (name: string) => ({ ENVIRONMENT: name, TRANSIT_MOUNT: `transit-${name}`, AUTH: '' });
+    for (const name of environments) expect(setUp(transit(name))).toMatchObject({ ...succeeds, stderr: '' });
+    for (const name of environments)
+      await admin.request('POST', `transit-${name}/keys/acme`, { type: 'rsa-2048' });
+    for (const own of environments) {
+      expect(setUp(transit(own))).toMatchObject(succeeds);
+      for (const name of policyNames) {
+        const token = await admin.token({ policies: [`countersign-${own}-${name}`], ttl: '10m' });
+        const permitted = await permittedTo(token, admin, environments, transitActions);
+        expect(permitted).toEqual(permittedBy(name, own, transitActions));
+      }
+    }
+    // Without it a later run would take the right to sign away.
+    const without = setUp({ AUTH: '' });
+    expect(without).toMatchObject(fails);
+    expect(without.stderr).toContain('set TRANSIT_MOUNT');
+    for (const name of environments) {
+      await admin.request('DELETE', `sys/mounts/transit-${name}`);
+      for (const one of policyNames)
+        await admin.request('DELETE', `sys/policies/acl/countersign-${name}-${one}`);
     }
   });
 

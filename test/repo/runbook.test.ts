@@ -232,7 +232,14 @@ function metricLabels(): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
   const note = (name: string, labels: readonly string[]) => {
     found.set(`countersign_${name}`, labels);
-    return { inc: () => {}, dec: () => {}, set: () => {}, remove: () => {}, observe: () => {} };
+    return {
+      inc: () => {},
+      dec: () => {},
+      set: () => {},
+      remove: () => {},
+      observe: () => {},
+      zero: () => {},
+    };
   };
   createMetrics({
     counter: (name, _help, labels) => note(name, labels),

@@ -10,6 +10,7 @@ import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
 import { day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import {
+  enableTransit,
   type PolicyName,
   permittedBy,
   permittedTo,
@@ -17,6 +18,7 @@ import {
   policyNames,
   policyText,
   rulesOf,
+  transitActions,
 } from '../support/vault-policies.ts';
 
 const acme = { environment: 'production', login: 'acme' };
@@ -108,6 +110,19 @@ describe('the policies for Vault', () => {
       const token = await bench.admin.token({ policies: [`${own}-${name}`], ttl: '1h' });
       const permitted = await permittedTo(token, bench.admin, ['production', 'sandbox', `${own}-2`]);
       expect(permitted).toEqual(permittedBy(name, own));
+    }
+  });
+
+  it('permit signing in Vault, and no export, in their environment only', async () => {
+    const environments = ['production', 'sandbox'];
+    await enableTransit(bench.admin, environments);
+    for (const own of environments) {
+      for (const name of policyNames) {
+        await bench.admin.policyText(`${own}-${name}`, policyJson(name, own, true));
+        const token = await bench.admin.token({ policies: [`${own}-${name}`], ttl: '1h' });
+        const permitted = await permittedTo(token, bench.admin, environments, transitActions);
+        expect(permitted).toEqual(permittedBy(name, own, transitActions));
+      }
     }
   });
 });

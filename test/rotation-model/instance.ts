@@ -268,6 +268,7 @@ const metricsObserver: MetricsObserver = {
   signed: none,
   signingQueueChanged: none,
   keyFallback: none,
+  transitSigned: none,
   keyLookInterval: none,
   canarySent: none,
   authorizationDecided: none,

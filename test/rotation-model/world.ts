@@ -1,9 +1,10 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { SourceUnavailable } from '../../src/keys/errors.ts';
-import type { LoginRef } from '../../src/keys/key-source.ts';
+import { type Parsed, usableRsa } from '../../src/keys/key.ts';
+import type { LoginRef, UsableKey } from '../../src/keys/key-source.ts';
 import type { Version } from '../../src/keys/vault/kv2.ts';
 import { identityOf, type ReadVersion } from '../../src/keys/vault/read-ring.ts';
-import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
+import type { KeyKind } from '../../src/oauth1/methods.ts';
 import { reveal } from '../../src/secret.ts';
 import type { Random } from '../support/random.ts';
 import { type Action, kindOf, type OperationName } from './schedule.ts';
@@ -40,15 +41,26 @@ function pemOf(name: string): string {
   return pem;
 }
 
-function publicPart(privateKey: KeyObject): string {
-  return createPublicKey(privateKey).export({ type: 'spki', format: 'der' }).toString('base64');
+function publicOf(key: KeyObject): KeyObject {
+  return key.type === 'public' ? key : createPublicKey(key);
 }
 
-export function nameOf(key: SigningKey): string {
+function publicPart(privateKey: KeyObject): string {
+  return publicOf(privateKey).export({ type: 'spki', format: 'der' }).toString('base64');
+}
+
+export function nameOf(key: UsableKey['key']): string {
   if (key.kind === 'control_key') return reveal(key.secret);
-  const name = namesOfRead.get(key.privateKey) ?? names.get(publicPart(key.privateKey)) ?? '';
-  namesOfRead.set(key.privateKey, name);
+  const object = 'publicKey' in key ? key.publicKey : key.privateKey;
+  const name = namesOfRead.get(object) ?? names.get(publicPart(object)) ?? '';
+  namesOfRead.set(object, name);
   return name;
+}
+
+/** Every other RSA key is in Vault's Transit engine, so that most rotations move a login there or back. */
+function transitKeyOf(name: string): Parsed {
+  const publicKey = createPublicKey(pemOf(name));
+  return usableRsa({ kind: 'private_key', mount: 'transit', name, keyVersion: 1, publicKey }, publicKey);
 }
 
 function newVersion(
@@ -56,8 +68,11 @@ function newVersion(
   keys: { readonly control: string; readonly rsa: string },
   at: number,
 ): Stored {
-  const fields = { control_key: keys.control, private_key: pemOf(keys.rsa) };
-  const version = { version: number, createdAt: new Date(epoch + at), fields };
+  const isInTransit = Number(keys.rsa.slice(1)) % 2 === 0;
+  const rsa = isInTransit ? { transit_key: `${keys.rsa}:1` } : { private_key: pemOf(keys.rsa) };
+  const transit = isInTransit ? { transit: transitKeyOf(keys.rsa) } : {};
+  const fields = { control_key: keys.control, ...rsa };
+  const version = { version: number, createdAt: new Date(epoch + at), fields, ...transit };
   return { ...keys, version, deleted: false };
 }
 

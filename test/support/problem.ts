@@ -27,6 +27,7 @@ export const promised: Readonly<Record<Reason, readonly [status: number, outcome
   overloaded: [503, 'not-sent'],
   'shutting-down': [503, 'not-sent'],
   'key-source-unavailable': [503, 'not-sent'],
+  'signing-unavailable': [503, 'not-sent'],
   'audit-unavailable': [503, 'not-sent'],
   'key-missing': [502, 'not-sent'],
   'key-unusable': [502, 'not-sent'],

@@ -7,10 +7,14 @@ export const policyNames = ['proxy', 'platform'] as const;
 export type PolicyName = (typeof policyNames)[number];
 export type Rules = Record<string, { capabilities: string[] }>;
 
-/** A policy of deploy/vault/policies, as setup.sh writes it for an environment. */
-export function policyText(name: PolicyName, environment = 'production'): string {
-  const text = readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8');
-  return text.replaceAll('/gateway/production/', `/gateway/${environment}/`);
+/** A policy of deploy/vault/policies, as setup.sh writes it for an environment, without Transit or with it. */
+export function policyText(name: PolicyName, environment = 'production', transit = false): string {
+  const files = [name, ...(transit ? [`${name}-transit`] : [])];
+  const text = files.map((file) => readFileSync(join(root, `deploy/vault/policies/${file}.hcl`), 'utf8'));
+  return text
+    .join('')
+    .replaceAll('/gateway/production/', `/gateway/${environment}/`)
+    .replaceAll('transit-production/', `transit-${environment}/`);
 }
 
 /** The blocks `path "..." { capabilities = [...] }` of a policy, which must have nothing else but comments. */
@@ -27,8 +31,8 @@ export function rulesOf(hcl: string): Rules {
 }
 
 /** In JSON, which the stub needs and a real server accepts. */
-export function policyJson(name: PolicyName, environment = 'production'): string {
-  return JSON.stringify({ path: rulesOf(policyText(name, environment)) });
+export function policyJson(name: PolicyName, environment = 'production', transit = false): string {
+  return JSON.stringify({ path: rulesOf(policyText(name, environment, transit)) });
 }
 
 interface Action {
@@ -74,21 +78,58 @@ const actions: readonly Action[] = [
   { name: 'create a token', method: 'POST', path: () => 'auth/token/create', body: {}, by: [] },
 ];
 
-/** What a policy has to permit: `environment: action`. */
-export function permittedBy(name: PolicyName, environment: string): string[] {
-  return actions.filter(({ by }) => by.includes(name)).map((action) => `${environment}: ${action.name}`);
+const inTransit = (path: string) => (environment: string) => `transit-${environment}/${path}`;
+const signature = {
+  input: Buffer.alloc(32).toString('base64'),
+  prehashed: true,
+  signature_algorithm: 'pkcs1v15',
+};
+
+/** The same for the key `acme` of the Transit engine of an environment. */
+export const transitActions: readonly Action[] = [
+  { name: 'read the public keys', method: 'GET', path: inTransit('keys/acme'), by: both },
+  { name: 'sign', method: 'POST', path: inTransit('sign/acme/sha2-256'), body: signature, by: both },
+  {
+    name: 'make a key',
+    method: 'POST',
+    path: inTransit('keys/new'),
+    body: { type: 'rsa-2048' },
+    by: platform,
+  },
+  { name: 'make a version', method: 'POST', path: inTransit('keys/acme/rotate'), body: {}, by: platform },
+  { name: 'change settings', method: 'POST', path: inTransit('keys/acme/config'), body: {}, by: [] },
+  { name: 'delete', method: 'DELETE', path: inTransit('keys/acme'), by: [] },
+  { name: 'list', method: 'GET', path: inTransit('keys?list=true'), by: [] },
+  { name: 'export', method: 'GET', path: inTransit('export/signing-key/acme'), by: [] },
+  { name: 'back up', method: 'GET', path: inTransit('backup/acme'), by: [] },
+  { name: 'trim', method: 'POST', path: inTransit('keys/acme/trim'), body: {}, by: [] },
+  { name: 'sign with SHA-1', method: 'POST', path: inTransit('sign/acme/sha1'), body: signature, by: [] },
+];
+
+/** Enables the Transit engines of these environments, each with a key. */
+export async function enableTransit(admin: VaultAdmin, environments: readonly string[]): Promise<void> {
+  for (const environment of environments) {
+    await admin.enable('mounts', `transit-${environment}`, { type: 'transit' });
+    await admin.request('POST', `transit-${environment}/keys/acme`, { type: 'rsa-2048' });
+  }
 }
 
-/** Does everything in {@link actions} with a token in these environments. @returns what was not denied */
+/** What a policy has to permit: `environment: action`. */
+export function permittedBy(name: PolicyName, environment: string, of = actions): string[] {
+  return of.filter(({ by }) => by.includes(name)).map((action) => `${environment}: ${action.name}`);
+}
+
+/** Does each of these actions with a token in these environments. @returns what was not denied */
 export async function permittedTo(
   token: string,
   admin: VaultAdmin,
   environments: readonly string[],
+  of = actions,
 ): Promise<string[]> {
   const client = new VaultAdmin(admin.address, token);
   const permitted: string[] = [];
   for (const environment of environments) {
-    for (const action of actions) {
+    for (const action of of) {
       await admin.put(`gateway/${environment}/acme`, { control_key: 'any' });
       const path = action.path(environment);
       const { status } = await client.send(action.method, path, action.body);

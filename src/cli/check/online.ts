@@ -9,7 +9,7 @@ import type { Config, EnvironmentConfig, JwtIssuerConfig, KeysConfig } from '../
 import { hostOf } from '../../config/url.ts';
 import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
-import type { KeyRing, KeySource, KeySourceObserver, LoginRef } from '../../keys/key-source.ts';
+import type { KeyRing, KeySource, LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
@@ -142,7 +142,7 @@ function assertReadable(source: KeySource): string {
  *
  * @returns `result` describes the token; it rejects if the login failed
  */
-function probeLogin(): { readonly events: KeySourceObserver; readonly result: Promise<string> } {
+function probeLogin(): { readonly events: typeof silentObserver; readonly result: Promise<string> } {
   const { promise: result, resolve, reject } = Promise.withResolvers<string>();
   // With a directory, nothing awaits the result.
   result.catch(() => {});
@@ -251,6 +251,7 @@ async function checkLogin(
   inventory: KeyInventory,
 ): Promise<CheckResult[]> {
   const subject = `${environment}/${login} ${kind}`;
+  const objections: string[] = [];
   const describeNewest = async (): Promise<string> => {
     await assertPermitted({ environment, login }, inventory);
     const ring = await readRing({ environment, login });
@@ -258,15 +259,20 @@ async function checkLogin(
     if (newest === undefined) throw new Error(ring === undefined ? 'the login has no keys' : kindMissing);
     if (newest.supersededAt !== undefined) throw new Error(kindSuperseded);
     if ('problem' in newest) throw new Error(`version ${newest.version}: ${newest.problem}`);
-    const { bits } = describeKey(newest);
+    const { bits, transitKey } = describeKey(newest);
+    if ('publicKey' in newest.key) objections.push(...(await inventory.objections(newest.key)));
     const keyAge = newest.createdAt === undefined ? '' : `, ${age(newest.createdAt, Date.now())} old`;
-    return `version ${newest.version}${keyAge}${bits === undefined ? '' : `, RSA ${bits} bits`}`;
+    return `version ${newest.version}${keyAge}${bits === undefined ? '' : `, RSA ${bits} bits`}${transitKey === undefined ? '' : `, in Vault (Transit key ${transitKey})`}`;
   };
   const result = await runCheck({ check: 'key', subject }, describeNewest, operatorMessage);
   // A token that may not read metadata is the usual one.
   const keepsOne = await inventory.keepsOneVersion({ environment, login }).catch(() => false);
-  if (result.result !== 'ok' || !keepsOne) return [result];
-  return [{ ...result, result: 'warning', detail: `${result.detail}; ${oneVersion}` }];
+  const warnings = [
+    ...(keepsOne ? [oneVersion] : []),
+    ...objections.map((text) => `the Transit key ${text}`),
+  ];
+  if (result.result !== 'ok' || warnings.length === 0) return [result];
+  return [{ ...result, result: 'warning', detail: [result.detail, ...warnings].join('; ') }];
 }
 
 /** @throws Error with the path that the policy of this login to the key source does not permit */

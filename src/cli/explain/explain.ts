@@ -8,11 +8,12 @@ import { resolveLogin } from '../../gateway/login.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { validateParameters } from '../../gateway/parameters.ts';
 import { createRoutes, type Destination } from '../../gateway/router.ts';
-import { usableKeys } from '../../keys/ring.ts';
+import type { KeySource, LoginRef, UsableKey } from '../../keys/key-source.ts';
+import { ringIn, usableKeys } from '../../keys/ring.ts';
 import { decodeForm } from '../../oauth1/form.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
-import { readKeyRingOnce } from '../../server/key-source.ts';
+import { withKeySource } from '../../server/key-source.ts';
 import { wholeNumberIn } from '../../util/whole-number.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, loadDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
@@ -140,8 +141,20 @@ async function explainWith(config: Config, request: ExplainRequest, io: Io): Pro
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
   const unsigned = unsignedRequest({ destination, login, form }, request.nonce, request.timestamp);
-  const key = await currentKey(config, destination, login, io);
-  const { lines, baseString } = await renderExplanation({ ...request, destination, login, unsigned, key });
+  const { lines, baseString } = await withKeySource(
+    config.keys,
+    (problem) => io.err(problem),
+    async (source) => {
+      const loginRef = { environment: destination.environment, login };
+      const { key, ...entry } = await currentKey(config, destination, loginRef, source);
+      const signer = (text: string) => {
+        if (!('publicKey' in key)) return methods[unsigned.signatureMethod].sign(text, key, '');
+        if (source.sign === undefined) throw new TypeError('the key source does not sign');
+        return source.sign(loginRef, key, text);
+      };
+      return renderExplanation({ ...request, destination, login, unsigned, key: { ...entry, key }, signer });
+    },
+  );
   for (const line of lines) io.out(line);
   if (request.expected === undefined) return exitCode.done;
   const { equal, lines: comparison } = compareBaseStrings(baseString, request.expected);
@@ -150,11 +163,15 @@ async function explainWith(config: Config, request: ExplainRequest, io: Io): Pro
 }
 
 /** The key that would sign the first request. */
-async function currentKey(config: Config, { environment, operation }: Destination, login: string, io: Io) {
-  const loginRef = { environment, login };
-  const ring = (await readKeyRingOnce(config.keys, loginRef, (problem) => io.err(problem))) ?? [];
+async function currentKey(
+  config: Config,
+  { operation }: Destination,
+  login: LoginRef,
+  source: KeySource,
+): Promise<UsableKey> {
+  const ring = ringIn(await source.read(login)) ?? [];
   const [newest] = usableKeys(
-    loginRef,
+    login,
     ring,
     methods[operation.signature].kind,
     Date.now(),

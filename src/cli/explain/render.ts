@@ -1,9 +1,8 @@
 import { hostOf, isLoopback } from '../../config/url.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
-import { methods } from '../../oauth1/methods.ts';
 import { encodePairs, joinPairs } from '../../oauth1/parameters.ts';
-import { authorizationHeader, prepare, type Unsigned } from '../../oauth1/sign.ts';
+import { authorizationHeader, prepare, type Signer, type Unsigned } from '../../oauth1/sign.ts';
 import { redactBaseString, redactParameters } from '../../redact-card-data.ts';
 
 /** Characters shown before and after the first difference. */
@@ -14,6 +13,7 @@ interface Explanation {
   readonly login: string;
   readonly unsigned: Unsigned;
   readonly key: UsableKey;
+  readonly signer: Signer;
   readonly curl: boolean;
   readonly showValues: boolean;
 }
@@ -22,13 +22,11 @@ interface Explanation {
 export async function renderExplanation(
   explained: Explanation,
 ): Promise<{ lines: string[]; baseString: string }> {
-  const { destination, login, unsigned, key, curl, showValues } = explained;
+  const { destination, login, unsigned, key, signer, curl, showValues } = explained;
   const parameters = showValues ? (text: string) => text : redactParameters;
   const prepared = prepare(unsigned);
   const isShown = mayShowSignature(destination);
-  const signature = isShown
-    ? await methods[unsigned.signatureMethod].sign(prepared.baseString, key.key, '')
-    : 'hidden';
+  const signature = isShown ? await signer(prepared.baseString) : 'hidden';
   const header = authorizationHeader(prepared.oauth, signature);
   const lines = [
     `Request      POST ${destination.url.href}`,
@@ -78,11 +76,11 @@ function list(parameters: string): string[] {
   return parameters === '' ? ['  (none)'] : parameters.split('&').map((pair) => `  ${pair}`);
 }
 
-function describeSigningKey({ kind, version, fingerprint, createdAt }: UsableKey): string {
+function describeSigningKey({ kind, key, version, fingerprint, createdAt }: UsableKey): string {
   const since = createdAt === undefined ? '' : `, created ${createdAt.toISOString()}`;
   return kind === 'control_key'
     ? `control key, version ${version}${since}`
-    : `RSA key, version ${version}${since}\n             public key SHA-256 ${fingerprint}`;
+    : `RSA key${'publicKey' in key ? ` in Vault (Transit key ${key.name}, version ${key.keyVersion})` : ''}, version ${version}${since}\n             public key SHA-256 ${fingerprint}`;
 }
 
 /** Compares two base strings. The lines show the first difference and its usual cause. */

@@ -24,6 +24,9 @@ export const addOptions = {
   },
 } as const;
 
+/** The fields of the new key; `undefined` for those to remove. */
+export type NewKey = (admin: VaultAdmin, login: LoginRef) => Promise<KeyFields>;
+
 type AddValues = WriteValues & { readonly 'public-key'?: string | undefined };
 
 /**
@@ -32,14 +35,14 @@ type AddValues = WriteValues & { readonly 'public-key'?: string | undefined };
  * @param newKey called when the version can be written
  * @returns the exit code
  */
-export function addKey(values: AddValues, io: Io, newKey: () => Promise<KeyFields>): Promise<number> {
+export function addKey(values: AddValues, io: Io, newKey: NewKey): Promise<number> {
   return withKeysContext(values, io, (context) =>
     withVaultAdmin(context, async (admin) => {
       const login = loginRefOf(context, values);
       await checkNewFile(values['public-key']);
       const previousVersion = await versionToExtend(admin, login, values);
-      const fields = await newKey();
-      const description = validateNewKey(fields);
+      const fields = await newKey(admin, login);
+      const description = await validateNewKey(fields, admin, login);
       const version = await checkAndSet(login, previousVersion, () =>
         admin.write(login, hideFields(fields), previousVersion),
       );
@@ -80,8 +83,14 @@ function stateOf({ destroyed, deletedAt }: VersionInfo): 'usable' | 'deleted' | 
 }
 
 /** Describes a new key before it is written. @throws CliError for an unusable key */
-function validateNewKey(fields: KeyFields): KeyDescription {
-  const [entry] = parseKeys(fields, { version: 0 });
+async function validateNewKey(
+  fields: KeyFields,
+  admin: VaultAdmin,
+  login: LoginRef,
+): Promise<KeyDescription> {
+  const { transit_key: reference } = fields;
+  const transit = typeof reference === 'string' ? await admin.findInTransit(login, reference) : undefined;
+  const [entry] = parseKeys(fields, { version: 0 }, transit);
   if (entry === undefined) throw new TypeError('no key was given');
   if ('problem' in entry) throw new CliError(`${entry.problem}. Nothing was written.`);
   return describeKey(entry);
@@ -109,12 +118,13 @@ async function reportWritten(
   { json, 'public-key': file }: AddValues,
   io: Io,
 ): Promise<number> {
-  const { login, version, previousVersion, kind, bits, fingerprint, publicKey } = written;
+  const { login, version, previousVersion, kind, bits, fingerprint, transitKey, publicKey } = written;
   if (json) {
-    const result = { ...login, version, previousVersion, kind, bits, fingerprint, publicKey };
+    const result = { ...login, version, previousVersion, kind, bits, fingerprint, transitKey, publicKey };
     io.out(JSON.stringify(result, null, 2));
   } else {
-    const content = publicKey === undefined ? 'new control key' : `new RSA key, ${bits} bits`;
+    const rsa = `new RSA key, ${bits} bits${transitKey === undefined ? '' : `, Transit key ${transitKey}`}`;
+    const content = publicKey === undefined ? 'new control key' : rsa;
     io.out(`Wrote version ${version} of ${loginRefString(login)} (${content})`);
     if (publicKey !== undefined) io.out(`Public key, SHA-256 ${fingerprint}\n${publicKey}`);
   }

@@ -1,13 +1,33 @@
 import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
-import type { Io } from '../shared/io.ts';
+import type { LoginRef } from '../../keys/key-source.ts';
+import type { VaultAdmin } from '../../keys/vault/admin.ts';
+import { isTransitName, transitNameOf } from '../../keys/vault/transit.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { exitCode, type Io } from '../shared/io.ts';
 import { numberFrom, optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { addKey, addOptions } from './add.ts';
+import { addKey, addOptions, type NewKey } from './add.ts';
 import { commonOptions } from './options.ts';
 
 const options = {
   ...commonOptions,
-  bits: { type: 'string', value: 'N', default: '4096', description: 'Key length, 2048 to 8192' },
+  transit: {
+    type: 'boolean',
+    default: false,
+    description: "Make the key in Vault's Transit engine, which it never leaves (keys.vault.transit)",
+  },
+  'transit-name': {
+    type: 'string',
+    value: 'NAME',
+    description:
+      'Name of the Transit key (default: as before, or else derived from the login); with --transit',
+  },
+  bits: {
+    type: 'string',
+    value: 'N',
+    default: '4096',
+    description: 'Key length, 2048 to 8192; with --transit 2048, 3072 or 4096',
+  },
   ...addOptions,
 } as const;
 
@@ -15,7 +35,8 @@ const usage = `Usage: countersign keys generate --config FILE --environment NAME
 
 Generates an RSA key pair and stores the private key in Vault as a new version of the login's secret. Other
 fields are kept; the private key is stored nowhere else. Prints the public key and its fingerprint for the
-gateway's support manager.
+gateway's support manager. With --transit Vault generates it, and the secret only names it: the
+private key never leaves Vault. Without --transit, a login goes back to a key in its secret.
 
 ${optionsHelp(options)}`;
 
@@ -24,7 +45,37 @@ export async function generateKey(argv: readonly string[], io: Io): Promise<numb
   if ('exit' in parsed) return parsed.exit;
   const { values } = parsed;
   const bits = numberFrom('--bits', values.bits, 2048, 8192, 'must be between 2048 and 8192');
-  return addKey(values, io, async () => ({ private_key: await newPrivateKey(bits), passphrase: undefined }));
+  const name = values['transit-name'];
+  if (values.transit) return addKey(values, io, newTransitKey(bits, name));
+  if (name !== undefined) throw new CliError('--transit-name requires --transit', exitCode.usage);
+  return addKey(values, io, async () => ({
+    private_key: await newPrivateKey(bits),
+    passphrase: undefined,
+    transit_key: undefined,
+  }));
+}
+
+/** @throws CliError for a length or a name that the Transit engine does not support */
+function newTransitKey(bits: number, chosen: string | undefined): NewKey {
+  if (![2048, 3072, 4096].includes(bits))
+    throw new CliError('--bits must be 2048, 3072 or 4096 with --transit', exitCode.usage);
+  return async (admin, login) => {
+    const name = chosen ?? (await nameInUse(admin, login)) ?? transitNameOf(login.login);
+    if (!isTransitName(name)) {
+      throw new CliError(
+        'the Transit key needs a name of 1 to 255 of A-Z a-z 0-9 _ . - that neither begins nor ends with . or -: choose one with --transit-name. Nothing was written.',
+      );
+    }
+    const transit_key = await admin.generateInTransit(login, name, bits);
+    return { transit_key, private_key: undefined, passphrase: undefined };
+  };
+}
+
+async function nameInUse(admin: VaultAdmin, login: LoginRef): Promise<string | undefined> {
+  const current = (await admin.versions(login))?.current ?? 0;
+  const keys = current === 0 ? [] : ((await admin.readVersion(login, current))?.keys ?? []);
+  const [name] = keys.flatMap((one) => ('key' in one && 'publicKey' in one.key ? [one.key.name] : []));
+  return name;
 }
 
 /** PEM, PKCS#8. */

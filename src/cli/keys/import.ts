@@ -79,7 +79,7 @@ async function readPassphrase(file: string | undefined): Promise<string | undefi
 
 /** A private key replaces the previous one together with its passphrase, even if it has none. */
 function fieldsOf(kind: KeyKind, key: string, passphrase: string | undefined): KeyFields {
-  if (kind === 'private_key') return { private_key: `${key}\n`, passphrase };
+  if (kind === 'private_key') return { private_key: `${key}\n`, passphrase, transit_key: undefined };
   if (!/[\r\n]|^-----BEGIN/.test(key)) return { control_key: key };
   throw new CliError('a control key must be a single line. Nothing was written.');
 }

@@ -113,9 +113,12 @@ function describeAll({ keys }: KeyVersionEntry, older: readonly KeyVersionEntry[
 }
 
 /** A control key has no public part to show, only whether it differs from the previous one. */
-function keyText({ problem, fingerprint, sameAs }: Described): string {
+function keyText({ problem, fingerprint, transitKey, sameAs }: Described): string {
+  const inVault = transitKey === undefined ? '' : ` (Transit key ${transitKey})`;
   return (
-    problem ?? fingerprint ?? (sameAs === undefined ? 'set (no fingerprint)' : `same as version ${sameAs}`)
+    problem ??
+    (fingerprint && `${fingerprint}${inVault}`) ??
+    (sameAs === undefined ? 'set (no fingerprint)' : `same as version ${sameAs}`)
   );
 }
 

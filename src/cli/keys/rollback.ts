@@ -43,8 +43,10 @@ export async function rollBack(argv: readonly string[], io: Io): Promise<number>
         return exitCode.done;
       }
       io.out(`Wrote version ${version} of ${loginRefString(login)} (content of version ${restored})`);
-      for (const { kind, fingerprint, problem } of keys) {
-        io.out(`  ${[kind, problem ?? fingerprint].filter((part) => part !== undefined).join('  ')}`);
+      for (const { kind, fingerprint, transitKey, problem } of keys) {
+        const inVault = transitKey && `(Transit key ${transitKey})`;
+        const parts = [kind, problem ?? fingerprint, inVault];
+        io.out(`  ${parts.filter((part) => part !== undefined).join('  ')}`);
       }
       return exitCode.done;
     }),

@@ -4,9 +4,9 @@ import type { EnvironmentConfig } from '../../config/schema.ts';
 import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { createRoutes, type Routes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
-import type { UnusableKey, UsableKey } from '../../keys/key-source.ts';
+import type { TransitKey, UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { sign } from '../../oauth1/sign.ts';
+import { sign, signWith } from '../../oauth1/sign.ts';
 import { unlimitedMemory } from '../../proxy/memory-budget.ts';
 import { skewOf } from '../../proxy/outbound/clock-skew.ts';
 import { buildUpstreamRequest, unsignedRequest } from '../../proxy/outbound/signed-request.ts';
@@ -15,7 +15,7 @@ import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstre
 import { readTlsMaterial } from '../../tls/files.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
+import { type KeyInventory, type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
 import { numberFrom, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import {
@@ -38,6 +38,7 @@ interface ProbeContext extends Routes {
   readonly settings: EnvironmentConfig;
   readonly upstream: UpstreamClient;
   readonly userAgent: string;
+  readonly signRemotely: KeyInventory['sign'];
 }
 
 /** Seconds of clock skew worth reporting; the same as in the alert. */
@@ -86,14 +87,13 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
   const interval = numberFrom('--interval', values.interval, 0, 60, 'must be between 0 and 60') * 1000;
   return withKeysContext(values, io, async (context) => {
     const { environment, login } = loginRefOf(context, values);
-    const versions = await readVersions(context, login);
     const query: QueryAbout = {
       environment,
       login,
       endpoint: values.endpoint ?? endpointOf(context.config, { environment, login }),
       clientOrderId: values['client-orderid'] ?? `countersign-verify-${randomBytes(8).toString('hex')}`,
     };
-    const verified = await verifyAll(versions, context, query, interval);
+    const verified = await verifyAll(context, query, interval);
     print(verified, query, values, io);
     const current = verified.filter(({ entry }) => entry.state === 'current');
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
@@ -101,25 +101,24 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
   });
 }
 
-async function readVersions(
-  { keys, environment }: KeysContext,
-  login: string,
-): Promise<readonly KeyVersionEntry[]> {
-  const inventory = openInventory(keys);
+async function verifyAll(context: KeysContext, query: QueryAbout, interval: number): Promise<VerifiedKey[]> {
+  const inventory = openInventory(context.keys);
   try {
+    const { environment, login } = query;
     const versions = await inventory.versions({ environment, login });
-    if (versions.some((entry) => entry.keys.length > 0)) return versions;
-    throw new CliError(`${environment}/${login} has no keys; check the spelling`);
+    if (versions.every(({ keys }) => keys.length === 0))
+      throw new CliError(`${environment}/${login} has no keys; check the spelling`);
+    return await verifyEach(versions, context, query, { interval, inventory });
   } finally {
     await inventory.close();
   }
 }
 
-async function verifyAll(
+async function verifyEach(
   versions: readonly KeyVersionEntry[],
   { config, settings }: KeysContext,
   query: QueryAbout,
-  interval: number,
+  { interval, inventory }: { readonly interval: number; readonly inventory: KeyInventory },
 ): Promise<VerifiedKey[]> {
   const upstream = createUpstreamClient(settings, readTlsMaterial(settings));
   const probeContext = {
@@ -127,6 +126,7 @@ async function verifyAll(
     settings,
     upstream,
     userAgent: `countersign/${packageVersion()}`,
+    signRemotely: (key: TransitKey, text: string) => inventory.sign(key, text),
   };
   const verified: VerifiedKey[] = [];
   for (const { entry, key } of versions.flatMap((version) =>
@@ -185,7 +185,9 @@ async function probeKey(
     randomBytes(16).toString('hex'),
     Math.floor(Date.now() / 1000),
   );
-  const signed = await sign(unsigned, key);
+  const signed = await ('publicKey' in key
+    ? signWith(unsigned, (text) => context.signRemotely(key, text))
+    : sign(unsigned, key));
   const { connect, request: total } = context.settings.timeouts;
   const request = buildUpstreamRequest(destination.url, signed, context.userAgent);
   try {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { KeysConfig, VaultConfig } from '../../config/schema.ts';
 import { isIdentifier } from '../../identifiers.ts';
 import { DirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
-import type { KeyRing, LoginRef } from '../../keys/key-source.ts';
+import type { KeyRing, LoginRef, TransitKey } from '../../keys/key-source.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
 import type { History, VersionInfo } from '../../keys/vault/kv2.ts';
@@ -27,6 +27,10 @@ export interface KeyInventory {
   keepsOneVersion(login: LoginRef): Promise<boolean>;
   /** Where the keys of a login are, if they may not be read; `undefined` if they may. */
   deniedPath(login: LoginRef): Promise<string | undefined>;
+  /** Signs a base string with a key that does not leave Vault. */
+  sign(key: TransitKey, baseString: string): Promise<string>;
+  /** What an auditor would object to in such a key, or in the rights to it. @throws VaultError if it cannot sign */
+  objections(key: TransitKey): Promise<readonly string[]>;
   close(): void | Promise<void>;
 }
 
@@ -64,6 +68,8 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
       return history !== undefined && (history.maxVersions === 1 || isAlone(history));
     },
     deniedPath: (login) => admin.deniedPath(login),
+    sign: (key, baseString) => admin.sign(key, baseString),
+    objections: (key) => admin.objections(key),
     close: () => admin.close(),
   };
 }
@@ -85,6 +91,10 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
     keepsOneVersion: async () => false,
     // Reading them shows it.
     deniedPath: async () => undefined,
+    sign: async () => {
+      throw new TypeError('a key in a file signs here');
+    },
+    objections: async () => [],
     close: () => source.stop(),
   };
 }

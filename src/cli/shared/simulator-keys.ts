@@ -1,6 +1,6 @@
-import { createPublicKey } from 'node:crypto';
 import { join } from 'node:path';
 import { DirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
+import { publicKeyOf } from '../../keys/key.ts';
 import type { LoginRef, UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
@@ -28,7 +28,7 @@ export async function loadSimulatorKeys(directory: string): Promise<ReadonlyMap<
 function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
   return key.kind === 'control_key'
     ? { ...keys, controlKeys: [...keys.controlKeys, key.secret] }
-    : { ...keys, publicKeys: [...keys.publicKeys, createPublicKey(key.privateKey)] };
+    : { ...keys, publicKeys: [...keys.publicKeys, publicKeyOf(key)] };
 }
 
 async function usableKeys(source: DirectorySource, login: LoginRef): Promise<UsableKey[]> {

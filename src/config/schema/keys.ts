@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
 import { egressProxy, isFitForTunnel, tunnelRequiresHttps } from './egress-proxy.ts';
-import { count, duration, filePath, minVersion, secret, text, timeout } from './values.ts';
+import { count, duration, filePath, minVersion, secret, text, timeout, wholeNumber } from './values.ts';
 
 /** Vault paths are not encoded, so only characters that cannot reach another path are allowed. */
 const segments = /^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}(\/|$))[\w.-]+)*$/;
@@ -65,6 +65,23 @@ const secretPath = z
     'requires "/", "." or "_" between {environment} and {login}, so that no two keys share a path',
   );
 
+const transit = z
+  .strictObject({
+    mounts: z
+      .record(z.string(), mount)
+      .describe('Mount path of the Transit engine that has the keys of each environment.'),
+    maxInFlight: wholeNumber(2, 256)
+      .prefault(32)
+      .describe('Maximum number of signatures in Vault at the same time; a login has half of it.'),
+    maxPerSecond: wholeNumber(2, 100_000)
+      .prefault(500)
+      .describe('Maximum number of signatures in Vault per second; a login has half of it.'),
+  })
+  .optional()
+  .describe(
+    "Private keys that never leave Vault: a login whose secret has the field transit_key, such as acme:3, is signed for by version 3 of the key acme in Vault's Transit engine.",
+  );
+
 export const vault = z
   .strictObject({
     address: httpUrl
@@ -84,6 +101,7 @@ export const vault = z
     keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
     minVersion,
     egressProxy,
+    transit,
     timeout: timeout('5s').describe('Maximum time for one request to Vault and its response.'),
     auth: z.discriminatedUnion('method', [token, appRole, kubernetes]).describe('How to log in.'),
   })

@@ -1,6 +1,6 @@
 import type { VaultConfig } from '../../config/schema.ts';
-import { parseKeys } from '../key.ts';
-import type { KeyRing, LoginRef } from '../key-source.ts';
+import { type Parsed, parseKeys } from '../key.ts';
+import type { KeyRing, LoginRef, TransitKey } from '../key-source.ts';
 import { revealFields } from './client.ts';
 import type { Fields, History } from './kv2.ts';
 import { connectVault, type VaultOptions } from './source.ts';
@@ -28,6 +28,14 @@ export interface VaultAdmin {
   write(login: LoginRef, fields: Fields, cas: number): Promise<number>;
   /** As {@link write}, but the new version has exactly these fields. */
   replace(login: LoginRef, fields: Fields, cas: number): Promise<number>;
+  /** Makes a new key, or a new version of it, in the Transit engine; see {@link TransitEngine.generate}. */
+  generateInTransit(login: LoginRef, name: string, bits: number): Promise<string>;
+  /** The key that a reference names. */
+  findInTransit(login: LoginRef, reference: string): Promise<Parsed>;
+  /** As {@link TransitEngine.objections}. */
+  objections(key: TransitKey): Promise<readonly string[]>;
+  /** As {@link TransitEngine.sign}. */
+  sign(key: TransitKey, baseString: string): Promise<string>;
   /** Logins of an environment that have a secret, or had one. */
   list(environment: string): Promise<readonly string[]>;
   /** The path of the login's secret if the token may not read it; `undefined` if it may. */
@@ -46,8 +54,15 @@ export function createVaultAdmin(config: VaultConfig, options: VaultOptions): Va
         const found = await kv.read(token, login, version);
         if (found?.fields === undefined) return undefined;
         const { createdAt, fields } = found;
-        return { version, fields, keys: parseKeys(revealFields(fields), { version, createdAt }) };
+        const transit = await vault.transitKeyIn(token, login, fields);
+        return { version, fields, keys: parseKeys(revealFields(fields), { version, createdAt }, transit) };
       }),
+    generateInTransit: ({ environment }, name, bits) =>
+      vault.withToken((_kv, token) => vault.transit.generate(token, environment, name, bits)),
+    findInTransit: ({ environment }, reference) =>
+      vault.withToken((_kv, token) => vault.transit.find(token, environment, reference)),
+    objections: (key) => vault.withToken((_kv, token) => vault.transit.objections(token, key)),
+    sign: (key, baseString) => vault.withToken((_kv, token) => vault.transit.sign(token, key, baseString)),
     write: (login, fields, cas) =>
       vault.withToken(async (kv, token) => {
         const previous = cas === 0 ? undefined : await kv.read(token, login, cas);

@@ -48,6 +48,8 @@ export interface VaultClient {
   list<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
   /** A POST. Secrets in `data` are {@link Secret}s. Without a token: a login. */
   write<T>(path: string, data: object, shape: z.ZodType<T>, token?: Secret): Promise<T>;
+  /** A POST that changes nothing, such as a signature: over a connection that is kept, and once more if that was stale. */
+  post<T>(path: string, data: object, shape: z.ZodType<T>, token: Secret): Promise<T>;
   /** Replaces the certificates for new connections; in-flight requests finish on theirs. */
   useTls(material: TlsMaterial): void;
   close(): void;
@@ -95,6 +97,10 @@ export function vaultClient(
       shaped(await vault.list(path, withToken(token)), shape, 'unexpected-content'),
     write: async (path, data, shape, token) =>
       shaped(await vault.write(path, revealSecrets(data), withToken(token)), shape, 'invalid-response'),
+    post: async (path, data, shape, token) => {
+      const options = { ...withToken(token), changesNothing: true };
+      return shaped(await vault.write(path, revealSecrets(data), options), shape, 'invalid-response');
+    },
     useTls(material) {
       if (isDeepStrictEqual(material, inUse)) return;
       inUse = material;

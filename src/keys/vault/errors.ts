@@ -28,6 +28,9 @@ export const vaultErrors = {
   'no-route': failure('Vault has no such mount or namespace'),
   'kv-version-1': failure('the mount has KV version 1; move the secrets to a version 2 mount'),
   'not-found': failure('Vault has no such secret'),
+  'wrong-signature': failure(
+    'the signature of Vault does not belong to the public key: the Transit key was replaced; Countersign reads it again',
+  ),
   deleted: failure('the version is deleted or destroyed'),
   'cas-mismatch': failure('check-and-set mismatch'),
   'bad-credentials': failure('Vault rejected the credentials'),

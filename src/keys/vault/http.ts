@@ -36,6 +36,8 @@ const tunnelShare = 0.5;
 const maxResponseBytes = 1_048_576;
 /** More than the cache's concurrent reads. */
 const maxSockets = 16;
+/** More than the signatures in flight that can be configured. */
+const maxSigningSockets = 256;
 
 interface TransportOptions extends TlsMaterial {
   readonly address: string;
@@ -54,6 +56,8 @@ export interface TransportRequest {
   readonly uri: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly json?: unknown;
+  /** Changes nothing at Vault, although it is a POST: a signature. */
+  readonly changesNothing?: boolean;
 }
 
 interface TransportResponse {
@@ -82,18 +86,20 @@ export interface Transport {
  * verification that no environment variable can switch off.
  *
  * Reads share keep-alive connections, which are closed if unsolicited bytes arrive: a response that is mixed up
- * would be another login's key, and nothing in it names the login. Everything else uses a dedicated connection, so
+ * would be another login's key, and nothing in it names the login. Signatures share others. Everything else uses a dedicated connection, so
  * that a login with a use-limited credential is never sent twice.
  */
 export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: TransportOptions): Transport {
   const proxy = createEgressProxy(egressProxy, tls.proxyCa, timeout * tunnelShare);
   const pooled = createAgent(address, tls, { keepAlive: true, maxSockets }, proxy);
+  const signing = createAgent(address, tls, { keepAlive: true, maxSockets: maxSigningSockets }, proxy);
   const fresh = createAgent(address, tls, { keepAlive: false }, proxy);
 
   async function send(request: TransportRequest, options: SendOptions = {}): Promise<TransportResponse> {
     const deadline = AbortSignal.timeout(timeout);
     const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
-    const agent = request.method === 'POST' || options.freshSocket ? fresh : pooled;
+    const shared = request.changesNothing === true ? signing : request.method === 'POST' ? fresh : pooled;
+    const agent = options.freshSocket ? fresh : shared;
     try {
       const response = await sendOnce(request, agent, signal).catch((error: unknown) => {
         if (error instanceof StaleSocket) return sendOnce(request, fresh, signal);
@@ -112,8 +118,8 @@ export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: 
 
   return {
     send,
-    drain: () => drainAgent(pooled),
-    close: () => [pooled, fresh].forEach((agent) => agent.destroy()),
+    drain: () => [pooled, signing].forEach(drainAgent),
+    close: () => [pooled, signing, fresh].forEach((agent) => agent.destroy()),
   };
 }
 
@@ -168,7 +174,9 @@ export function parseVaultResponse(status: number, headers: IncomingHttpHeaders,
  */
 function kindOf(status: number, body: unknown): VaultErrorKind {
   if (status === 404) return kindOfNotFound(body);
-  if (status === 400 && mentionsCheckAndSet(body)) return 'cas-mismatch';
+  if (status === 400 && mentions(body, 'check-and-set')) return 'cas-mismatch';
+  // Transit's response to a version that it does not have, or no longer signs with. It concerns this key only.
+  if (status === 500 && mentions(body, 'requested version for signing')) return 'rejected';
   return kindOfStatus.get(status) ?? 'invalid-response';
 }
 
@@ -179,9 +187,9 @@ function kindOfNotFound(body: unknown): VaultErrorKind {
   return errors.length === 0 ? 'not-found' : 'no-route';
 }
 
-/** Vault has no dedicated status for a failed check-and-set. */
-function mentionsCheckAndSet(body: unknown): boolean {
-  return errorsShape.safeParse(body).data?.errors.some((text) => text.includes('check-and-set')) ?? false;
+/** For failures for which Vault has no dedicated status. */
+function mentions(body: unknown, words: string): boolean {
+  return errorsShape.safeParse(body).data?.errors.some((text) => text.includes(words)) ?? false;
 }
 
 function parse(text: string): unknown {

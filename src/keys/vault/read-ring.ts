@@ -1,8 +1,11 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { parseKeys, sameKey } from '../key.ts';
+import { type Parsed, parseKeys, sameKey } from '../key.ts';
 import type { KeyReading, KeyRing, NoKeys, UnusableKey, UsableKey } from '../key-source.ts';
 import { revealFields } from './client.ts';
-import type { Version } from './kv2.ts';
+import type { Version as StoredVersion } from './kv2.ts';
+
+/** With the key in the Transit engine that it names, if it names one. */
+type Version = StoredVersion & { readonly transit?: Parsed };
 
 /** Versions that a read goes through at most: as many as Vault keeps unless configured otherwise. */
 const maxVersions = 10;
@@ -127,9 +130,10 @@ function lackedBy({ fields, version, createdAt }: Version, ring: KeyRing): Unusa
 const parsed = new WeakMap<Version, KeyRing>();
 
 function entriesOf(read: Version): KeyRing {
-  const { version, createdAt, fields } = read;
+  const { version, createdAt, fields, transit } = read;
   const entries =
-    parsed.get(read) ?? (fields === undefined ? [] : parseKeys(revealFields(fields), { version, createdAt }));
+    parsed.get(read) ??
+    (fields === undefined ? [] : parseKeys(revealFields(fields), { version, createdAt }, transit));
   parsed.set(read, entries);
   return entries;
 }

@@ -3,17 +3,19 @@ import type { Secret } from '../../secret.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
-import { type SourceState, SourceUnavailable } from '../errors.ts';
-import type { KeySource, LoginRef } from '../key-source.ts';
+import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
+import type { Parsed } from '../key.ts';
+import type { KeySource, LoginRef, SigningObserver, TransitResult } from '../key-source.ts';
 import { authMethod } from './auth-methods.ts';
-import { kvPaths, type VaultClientOptions, vaultClient } from './client.ts';
+import { kvPaths, revealFields, type VaultClientOptions, vaultClient } from './client.ts';
 import { isVaultError, rootOf } from './errors.ts';
-import { KvStore } from './kv2.ts';
+import { type Fields, KvStore } from './kv2.ts';
 import { identityOf, type ReadVersion, readRing } from './read-ring.ts';
 import { loginProblem, TokenManager, type TokenManagerObserver } from './token-manager.ts';
+import { TransitEngine } from './transit.ts';
 
 export interface VaultOptions extends VaultClientOptions, WallClock {
-  readonly events: TokenManagerObserver;
+  readonly events: TokenManagerObserver & SigningObserver;
   /** Content of `caFile`, `certFile` and `keyFile`; read from the files unless given. */
   readonly tls?: TlsMaterial;
   /** The process's timers unless given. */
@@ -41,7 +43,11 @@ export function createVaultSource(
     try {
       return await vault.withToken((kv, token) => {
         step = 'reading';
-        return work((version) => kv.read(token, login, version));
+        return work(async (number) => {
+          const version = await kv.read(token, login, number);
+          const transit = version?.fields && (await vault.transitKeyIn(token, login, version.fields));
+          return version && transit ? { ...version, transit } : version;
+        });
       });
     } catch (error) {
       throw new SourceUnavailable(login, error, stateOf(error, step), problemOf(error, step));
@@ -58,6 +64,27 @@ export function createVaultSource(
       const current = await reading(login, (readVersion) => readVersion());
       return current === undefined ? 'not-found' : identityOf(current);
     },
+    async sign(login, key, baseString) {
+      const { monotonic, events } = options;
+      const startedAt = monotonic();
+      const report = (result: TransitResult, problem?: string): void =>
+        events.transitSigned(login.environment, result, (monotonic() - startedAt) / 1000, problem);
+      let step: Step = 'login';
+      try {
+        const signature = await vault.withToken((_kv, token) => {
+          step = 'reading';
+          return vault.transit.sign(token, key, baseString);
+        });
+        report('ok');
+        return signature;
+      } catch (error) {
+        const result = transitResultOf(error, step);
+        report(result, problemOf(error, step));
+        const isOfKey = result === 'rejected' || result === 'invalid';
+        const problem = `Vault does not sign with the Transit key ${key.name}, version ${key.keyVersion}`;
+        throw isOfKey ? keyNotUsable(login, problem, error) : signingUnavailable(login, error);
+      }
+    },
     start: () => vault.tokens.start(),
     ready: () => vault.tokens.loggedInOnce,
     useTls: (material) => vault.useTls(material),
@@ -72,6 +99,13 @@ function problemOf(error: unknown, step: Step): string {
   // A revoked token is replaced while a key is read.
   const isLogin = step === 'login' || isVaultError(root, 'bad-credentials', 'no-credentials');
   return isLogin ? loginProblem(message) : message;
+}
+
+function transitResultOf(error: unknown, step: Step): TransitResult {
+  if (step === 'login') return 'unavailable';
+  if (isVaultError(error, 'wrong-signature')) return 'invalid';
+  if (isVaultError(error, 'rejected', 'not-found')) return 'rejected';
+  return isVaultError(error, 'denied', 'no-route') ? 'denied' : 'unavailable';
 }
 
 /** Without a token none can be read. */
@@ -92,10 +126,21 @@ export function connectVault(config: VaultConfig, options: VaultOptions) {
   const paths = kvPaths(config);
   const client = vaultClient(config, options, options.tls ?? readTlsMaterial(config));
   const kv = new KvStore(client, paths);
+  const transit = new TransitEngine(client, config);
   const method = authMethod(config.auth, client);
   const tokens = new TokenManager(client, method, { ...options, setTimer: options.setTimer ?? setTimer });
   return {
     tokens,
+    transit,
+    /** The key in the Transit engine that a secret names; `undefined` if it names none. */
+    async transitKeyIn(
+      token: Secret,
+      { environment }: LoginRef,
+      fields: Fields,
+    ): Promise<Parsed | undefined> {
+      const reference = revealFields(fields)['transit_key'];
+      return reference === undefined ? undefined : await transit.find(token, environment, reference);
+    },
     /** Runs `work` with a valid token; see {@link TokenManager.withToken}. */
     withToken: <T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T> =>
       tokens.withToken((token) => work(kv, token)),

@@ -33,6 +33,7 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
   overloaded: '#countersignsaturated',
   'shutting-down': '#shutting-down',
   'key-source-unavailable': '#countersignkeysourcedown',
+  'signing-unavailable': '#countersignsigningunavailable',
   'audit-unavailable': '#countersignauditunavailable',
   'key-missing': '#countersignkeymissing',
   'key-unusable': '#countersignkeyunusable',

@@ -247,6 +247,11 @@ const failureTexts: Readonly<Record<string, FailureText>> = {
     'keys cannot be read, and none are cached',
     '`countersign check --online` separates login, policy and key problems.',
   ],
+  'signing-unavailable': [
+    'requests-failing',
+    'Vault does not sign with the private keys that it holds',
+    'Only requests signed with such keys fail; nothing is sent. `countersign check --online` separates login, policy and key problems.',
+  ],
   'key-missing': [
     'requests-failing',
     'a login has no key of the required kind',

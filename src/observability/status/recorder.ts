@@ -56,11 +56,14 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
   const { clock, names, digest } = options;
   const keySource = createKeySourceRecorder(options);
   const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(options);
+  /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
+  const signingProblems = new Map<string, string>();
   const detailOf = (context: RequestContext): string | undefined => {
     const { reason, environment = '', login = '', unreachable, tlsAlert, gatewayStatus } = context;
     if (reason === 'gateway-unreachable') return unreachable;
     if (reason === 'gateway-reset') return tlsAlert;
     if (reason === undefined) return gatewayStatus?.toString();
+    if (reason === 'signing-unavailable') return signingProblems.get(environment);
     if (reason === 'key-missing') keyWanted({ environment, login });
     if (reason !== 'key-source-unavailable') return undefined;
     return keys.readProblem({ environment, login }) ?? keySource.keySource().problem;
@@ -81,6 +84,9 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
       keySource.keySourceReplaced();
       forgetKeys();
     },
+    transitSigned: ((environment, _result, _seconds, problem) => {
+      if (problem !== undefined) signingProblems.set(environment, problem);
+    }) satisfies MetricsObserver['transitSigned'],
     /** Whether audit records can be written; `undefined` if that is not known. */
     audit: () => audit,
     auditUp(up: boolean, cause?: string): void {

@@ -64,7 +64,7 @@ export class Forwarder {
   }
 
   /**
-   * @throws ProxyError `key-*`, `audit-unavailable` or `overloaded`, or `gateway-*` if there is no response. Its outcome is that of the
+   * @throws ProxyError `key-*`, `signing-unavailable`, `audit-unavailable` or `overloaded`, or `gateway-*` if there is no response. Its outcome is that of the
    *   last attempt; the request's record has those of all attempts
    */
   async send(request: ValidatedRequest): Promise<GatewayResponse> {

@@ -37,7 +37,7 @@ export interface SigningOptions extends WallClock, MonotonicClock {
 /**
  * Signs a request, with a new nonce and timestamp each time.
  *
- * @throws ProxyError `overloaded`
+ * @throws ProxyError `overloaded`, `signing-unavailable`, `key-unusable`
  */
 export async function signRequest(
   request: ValidatedRequest,
@@ -45,7 +45,11 @@ export async function signRequest(
   options: SigningOptions,
 ): Promise<SignedAttempt> {
   const unsigned = unsignedRequest(request, options.nonce(), Math.floor(options.clock() / 1000));
-  const signed = await options.signer.sign(unsigned, key.key);
+  const { destination, login } = request;
+  const signed = await options.signer.sign(unsigned, key.key, {
+    environment: destination.environment,
+    login,
+  });
   const http = buildUpstreamRequest(unsigned.url, signed, options.userAgent);
   return { http, nonce: unsigned.nonce, timestamp: unsigned.timestamp };
 }

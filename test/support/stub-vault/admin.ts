@@ -1,6 +1,12 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import { type IncomingMessage, request as plainRequest } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { z } from 'zod';
+
+const transitKeyShape = z.object({
+  latest_version: z.number(),
+  keys: z.record(z.string(), z.object({ public_key: z.string() })),
+});
 
 const anything = z.record(z.string(), z.unknown());
 const responseSchema = z.object({
@@ -56,6 +62,8 @@ export class VaultAdmin {
     const path = {
       [`${mount}/data/${prefix}/*`]: { capabilities: ['create', 'read', 'update'] },
       [`${mount}/metadata/${prefix}/*`]: { capabilities: ['read', 'list'] },
+      'transit/keys/*': { capabilities: ['read'] },
+      'transit/sign/*': { capabilities: ['update'] },
     };
     await this.policyText(name, JSON.stringify({ path }));
   }
@@ -105,6 +113,16 @@ export class VaultAdmin {
 
   async put(path: string, data: object, mount = 'secret'): Promise<void> {
     await this.request('POST', `${mount}/data/${path}`, { data });
+  }
+
+  /** A key of 2048 bits, or a new version of it, in the engine mounted at `transit`. @returns its newest public key */
+  async newTransitKey(name: string): Promise<KeyObject> {
+    const path = `transit/keys/${name}`;
+    const exists = (await this.send('GET', path)).status === 200;
+    await this.request('POST', exists ? `${path}/rotate` : path, { type: 'rsa-2048' });
+    const { data } = await this.request('GET', path);
+    const { latest_version, keys } = transitKeyShape.parse(data);
+    return createPublicKey(keys[latest_version]?.public_key ?? '');
   }
 
   async deleteVersions(path: string, versions: readonly number[], mount = 'secret'): Promise<void> {

@@ -6,6 +6,7 @@ import type {
   KeySource,
   KeySourceObserver,
   NoKeys,
+  SigningObserver,
 } from '../../../src/keys/key-source.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { createVaultSource, type VaultOptions } from '../../../src/keys/vault/source.ts';
@@ -28,12 +29,14 @@ type KeysInput = Extract<ConfigInput['keys'], { source: 'vault' }>;
 type VaultInput = KeysInput['vault'];
 
 /** Records events. */
-export class RecordingObserver implements KeySourceObserver {
+export class RecordingObserver implements KeySourceObserver, SigningObserver {
   readonly problems: string[] = [];
   readonly expiries: (number | undefined)[] = [];
   /** Seconds, one for each of {@link expiries}. */
   readonly leases: (number | undefined)[] = [];
   readonly results: CacheResult[] = [];
+  /** Results of signatures in Vault. */
+  readonly signed: string[] = [];
   sourceUp: boolean | undefined;
   deniedLogins = 0;
 
@@ -59,6 +62,9 @@ export class RecordingObserver implements KeySourceObserver {
   keyRingUpdated(): void {}
   loginsNotFound(): void {}
   cachedKeysExpire(): void {}
+  transitSigned(_environment: string, result: string, _seconds: number, problem?: string): void {
+    this.signed.push(problem === undefined ? result : `${result}: ${problem}`);
+  }
 
   loginsDenied(logins: number): void {
     this.deniedLogins = logins;

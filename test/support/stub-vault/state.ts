@@ -14,6 +14,7 @@ import {
   text,
 } from './protocol.ts';
 import { type Token, Tokens } from './tokens.ts';
+import { Transit } from './transit.ts';
 import { Wrapping } from './wrapping.ts';
 
 export const rootToken = 'stub-root-token';
@@ -101,6 +102,7 @@ export class World {
     }
     if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);
     if (text(body['type']) === 'approle') this.#mounts.set(at, new AppRole(this.tokens).backend);
+    else if (text(body['type']) === 'transit') this.#mounts.set(at, new Transit().backend);
     else if (text(body['type']) === 'kv') {
       // By default, Vault creates a version 1 mount; its paths have no `data` or `metadata`.
       const isVersion2 = JSON.stringify(body['options'] ?? {}).includes('"2"');

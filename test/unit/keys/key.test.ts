@@ -142,9 +142,9 @@ describe('a private key', () => {
   ])('is read as %s', (_name, fields) => {
     const entry = usable(fields);
     expect(entry.fingerprint).toBe(fingerprint);
-    expect(
-      entry.key.kind === 'private_key' && entry.key.privateKey.equals(privateKeyOf('rsa-2048-pkcs8.pem')),
-    ).toBe(true);
+    expect('privateKey' in entry.key && entry.key.privateKey.equals(privateKeyOf('rsa-2048-pkcs8.pem'))).toBe(
+      true,
+    );
   });
 
   it.each([

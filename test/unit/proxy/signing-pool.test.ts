@@ -9,6 +9,8 @@ import { privateKeyOf } from '../../support/vectors.ts';
 const rsa: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
 const hmac: SigningKey = { kind: 'control_key', secret: new Secret('control key') };
 
+const acme = { environment: 'sandbox', login: 'acme' };
+
 const unsigned = (signatureMethod: Unsigned['signatureMethod'], timestamp = 1): Unsigned => ({
   method: 'POST',
   url: new URL('https://gateway.example/gw/api/v4/transfer/1234'),
@@ -35,7 +37,7 @@ describe('RSA signatures', () => {
   it('are rejected immediately if the queue is full', async () => {
     const signer = new SigningPool({ concurrency: 1, maxQueue: 2 }, metrics, () => performance.now());
     const results = await Promise.allSettled(
-      Array.from({ length: 5 }, () => signer.sign(unsigned('RSA-SHA256'), rsa)),
+      Array.from({ length: 5 }, () => signer.sign(unsigned('RSA-SHA256'), rsa, acme)),
     );
     expect(results.map(({ status }) => status)).toEqual([
       'fulfilled',
@@ -55,7 +57,7 @@ describe('RSA signatures', () => {
     const order: number[] = [];
     await Promise.all(
       [1, 2, 3, 4].map(async (number) => {
-        await signer.sign(unsigned('RSA-SHA256'), rsa);
+        await signer.sign(unsigned('RSA-SHA256'), rsa, acme);
         order.push(number);
       }),
     );
@@ -65,29 +67,35 @@ describe('RSA signatures', () => {
   it('that were queued occupy a slot: a third one is queued and a fourth is rejected', async () => {
     const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => performance.now());
     const [first, second] = [
-      signer.sign(unsigned('RSA-SHA256'), rsa),
-      signer.sign(unsigned('RSA-SHA256'), rsa),
+      signer.sign(unsigned('RSA-SHA256'), rsa, acme),
+      signer.sign(unsigned('RSA-SHA256'), rsa, acme),
     ];
     await first;
-    const later = [signer.sign(unsigned('RSA-SHA256'), rsa), signer.sign(unsigned('RSA-SHA256'), rsa)];
+    const later = [
+      signer.sign(unsigned('RSA-SHA256'), rsa, acme),
+      signer.sign(unsigned('RSA-SHA256'), rsa, acme),
+    ];
     const results = await Promise.allSettled([second, ...later]);
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
   });
 
   it('that fail release their slot', async () => {
     const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, metrics, () => performance.now());
-    const failing = signer.sign(unsigned('RSA-SHA256', -1), rsa);
-    const next = signer.sign(unsigned('RSA-SHA256'), rsa);
+    const failing = signer.sign(unsigned('RSA-SHA256', -1), rsa, acme);
+    const next = signer.sign(unsigned('RSA-SHA256'), rsa, acme);
     await expect(failing).rejects.toThrow(TypeError);
     await expect(next).resolves.toHaveProperty('authorization');
-    await expect(signer.sign(unsigned('RSA-SHA256'), rsa)).resolves.toHaveProperty('body');
+    await expect(signer.sign(unsigned('RSA-SHA256'), rsa, acme)).resolves.toHaveProperty('body');
   });
 });
 
 it('HMAC signatures are not queued', async () => {
   const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => performance.now());
-  const busy = [signer.sign(unsigned('RSA-SHA256'), rsa), signer.sign(unsigned('RSA-SHA256'), rsa)];
-  await Promise.all(Array.from({ length: 10 }, () => signer.sign(unsigned('HMAC-SHA1'), hmac)));
+  const busy = [
+    signer.sign(unsigned('RSA-SHA256'), rsa, acme),
+    signer.sign(unsigned('RSA-SHA256'), rsa, acme),
+  ];
+  await Promise.all(Array.from({ length: 10 }, () => signer.sign(unsigned('HMAC-SHA1'), hmac, acme)));
   await Promise.all(busy);
   expect(signed.filter((method) => method === 'HMAC-SHA1')).toHaveLength(10);
 });

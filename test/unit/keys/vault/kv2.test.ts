@@ -22,7 +22,7 @@ function storeOf(body: object): KvStore {
     return shape.parse(body);
   };
   const write: VaultClient['write'] = (path, _data, shape) => respond(path, shape, token);
-  const client = { read: respond, list: respond, write, close: () => {}, useTls: () => {} };
+  const client = { read: respond, list: respond, write, post: write, close: () => {}, useTls: () => {} };
   return new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
 }
 

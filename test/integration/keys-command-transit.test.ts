@@ -1,0 +1,250 @@
+import { createPublicKey } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { check } from '../../src/cli/check/check.ts';
+import { explain } from '../../src/cli/explain/explain.ts';
+import { transitNameOf } from '../../src/keys/vault/transit.ts';
+import { Secret } from '../../src/secret.ts';
+import { runCommandHere } from '../support/cli.ts';
+import { KeysTestEnvironment, oldControlKey, oldKey } from '../support/keys-test-environment.ts';
+import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
+import { policyJson } from '../support/vault-policies.ts';
+
+const callers = [
+  {
+    name: 'billing',
+    credentials: [{ anonymous: true as const }],
+    allow: [{ environments: ['*'], operations: ['transfer'], logins: ['acme'] }],
+  },
+];
+
+for (const { name, open } of vaultTargets(process.env)) {
+  (open === undefined ? describe.skip : describe)(`keys generate --transit, against ${name}`, () => {
+    const setup = new KeysTestEnvironment();
+    let server: RunningVault;
+    const { folder } = setup;
+
+    function writeConfig(file: string, tokenFile: string): string {
+      const { address } = setup.admin;
+      const transit = { mounts: { sandbox: 'transit-sandbox' } };
+      const vault = { address, auth: { method: 'token' as const, tokenFile }, transit };
+      return setup.writeConfig(file, { keys: { source: 'vault', vault }, callers });
+    }
+
+    beforeAll(async () => {
+      if (open === undefined) return;
+      server = await open();
+      await setup.open(server);
+      await setup.admin.enable('mounts', 'transit-sandbox', { type: 'transit' });
+      for (const policy of ['platform', 'proxy'] as const) {
+        await setup.admin.policyText(policy, policyJson(policy, 'sandbox', true));
+        folder.file(`${policy}-token`, await setup.admin.token({ policies: [policy], ttl: '1h' }));
+      }
+      setup.configFile = writeConfig('platform.yaml', 'platform-token');
+      writeConfig('proxy.yaml', 'proxy-token');
+    }, 20_000);
+
+    afterAll(async () => {
+      if (open === undefined) return;
+      await setup.close();
+      await server.close();
+    });
+
+    beforeEach(async () => {
+      await setup.admin.send('POST', 'transit-sandbox/keys/acme/config', { deletion_allowed: true });
+      await setup.admin.send('DELETE', 'transit-sandbox/keys/acme');
+      await setup.forget();
+      await setup.put({ control_key: oldControlKey, private_key: oldKey, passphrase: 'of the old key' });
+    });
+
+    /** What the gateway accepts from now on, as the file of the command has it. */
+    function register(...files: readonly string[]): void {
+      const publicKeys = files.map((file) => createPublicKey(readFileSync(folder.at(file))));
+      setup.gateway.simulator.accounts.setKeys('acme', {
+        controlKeys: [new Secret(oldControlKey)],
+        publicKeys,
+      });
+    }
+
+    const acme = ['--login', 'acme'];
+
+    async function generate(file: string, ...more: readonly string[]) {
+      return setup.run(
+        'generate',
+        ...acme,
+        '--transit',
+        '--bits',
+        '2048',
+        '--public-key',
+        folder.at(file),
+        ...more,
+      );
+    }
+
+    async function online() {
+      const { code, out } = await runCommandHere(
+        check,
+        '--online',
+        '--json',
+        '--config',
+        folder.at('proxy.yaml'),
+      );
+      const { checks }: { checks: { check: string; result: string; detail: string }[] } = JSON.parse(out);
+      const row = checks.find((one) => one.check === 'key');
+      return { code, result: row?.result, detail: row?.detail ?? '' };
+    }
+
+    it('moves a login to Transit, rotates it there, rolls it back, and moves it back', async () => {
+      const moved = await generate('first.pem');
+      expect(moved).toMatchObject({ code: 0, err: '' });
+      expect(moved.out).toContain(
+        'Wrote version 2 of sandbox/acme (new RSA key, 2048 bits, Transit key acme:1)',
+      );
+      expect(await setup.fields()).toEqual({ control_key: oldControlKey, transit_key: 'acme:1' });
+      register('first.pem');
+      const verified = await setup.run('verify', ...acme, '--interval', '0');
+      expect(verified).toMatchObject({ code: 0, err: '' });
+      expect(verified.out).toMatch(/2 +private_key +\d+s +[0-9a-f]{16} +accepted \(200\)/);
+      expect(verified.out).toMatch(/1 +private_key +\d+s +\S+ +(rejected|unusable)/);
+
+      const rotated = await generate('second.pem');
+      expect(rotated.out).toContain(
+        'Wrote version 3 of sandbox/acme (new RSA key, 2048 bits, Transit key acme:2)',
+      );
+      expect(readFileSync(folder.at('second.pem'), 'utf8')).not.toBe(
+        readFileSync(folder.at('first.pem'), 'utf8'),
+      );
+      // The gateway still has the first one.
+      expect((await setup.run('verify', ...acme, '--interval', '0')).out).toMatch(
+        /3 +private_key .*rejected \(403\)/,
+      );
+
+      const back = await setup.run('rollback', ...acme, '--to-version', '2');
+      expect(back.out).toMatch(/\n {2}private_key {2}[0-9a-f]{64} {2}\(Transit key acme:1\)$/);
+      expect((await setup.run('verify', ...acme, '--interval', '0')).code).toBe(0);
+      const list = await setup.run('list', ...acme);
+      const listed = [
+        ...list.out.replaceAll(/\n {9,}/g, ' ').matchAll(/^(\d) .*\(Transit key acme:(\d)\)/gm),
+      ];
+      expect(listed.map(([, version, inTransit]) => [version, inTransit])).toEqual([
+        ['4', '1'],
+        ['3', '2'],
+        ['2', '1'],
+      ]);
+
+      const out = await setup.run(
+        'generate',
+        ...acme,
+        '--bits',
+        '2048',
+        '--public-key',
+        folder.at('own.pem'),
+      );
+      expect(out.out).toContain('Wrote version 5 of sandbox/acme (new RSA key, 2048 bits)');
+      expect(await setup.fields()).toEqual({
+        control_key: oldControlKey,
+        private_key: expect.stringContaining('BEGIN PRIVATE KEY'),
+      });
+    }, 20_000);
+
+    it('prints as JSON what it made, and takes the name that is given or in use', async () => {
+      const { out } = await generate('json.pem', '--transit-name', 'pay.acme-1', '--json');
+      expect(JSON.parse(out)).toMatchObject({
+        version: 2,
+        kind: 'private_key',
+        bits: 2048,
+        transitKey: 'pay.acme-1:1',
+      });
+      expect((await generate('json2.pem')).out).toContain('Transit key pay.acme-1:2');
+      const listed = JSON.parse((await setup.run('list', ...acme, '--json')).out);
+      expect(listed.logins[0].versions[0].keys[1]).toMatchObject({ transitKey: 'pay.acme-1:2', bits: 2048 });
+    });
+
+    it('writes nothing for a name, a length or an environment that Transit does not have', async () => {
+      const before = await setup.fields();
+      expect((await generate('a.pem', '--transit-name', '../x')).err).toContain(
+        'choose one with --transit-name',
+      );
+      expect((await setup.run('generate', ...acme, '--transit', '--bits', '8192')).err).toContain(
+        '2048, 3072 or 4096',
+      );
+      expect((await setup.run('generate', ...acme, '--transit-name', 'x')).err).toContain(
+        'requires --transit',
+      );
+      const without = setup.writeConfig('without.yaml');
+      const nowhere = await setup.run('generate', ...acme, '--transit', '--config', without);
+      expect(nowhere).toMatchObject({ code: 1 });
+      expect(nowhere.err).toContain('keys.vault.transit.mounts has none for sandbox');
+      expect(await setup.fields()).toEqual(before);
+    });
+
+    it('a signature can be explained', async () => {
+      await generate('explained.pem');
+      const form = folder.file('form', 'login=acme&client_orderid=1');
+      const target = '/sandbox/gw/api/v4/status/1234';
+      const config = folder.at('platform.yaml');
+      const { out, code } = await runCommandHere(
+        explain,
+        '--target',
+        target,
+        '--form',
+        form,
+        '--config',
+        config,
+      );
+      expect(code).toBe(0);
+      expect(out).toContain('RSA key in Vault (Transit key acme, version 1), version 2');
+      expect(out).toMatch(/oauth_signature="[A-Za-z0-9%]{300,}"/);
+    });
+
+    it('check --online reports the key, and what an auditor would object to', async () => {
+      await generate('checked.pem');
+      expect(await online()).toEqual({
+        code: 0,
+        result: 'ok',
+        detail: expect.stringMatching(
+          /^version 2, \d+s old, RSA 2048 bits, in Vault \(Transit key acme:1\)$/,
+        ),
+      });
+      const settings = { exportable: true, allow_plaintext_backup: true, auto_rotate_period: '24h' };
+      await setup.admin.request('POST', 'transit-sandbox/keys/acme/config', settings);
+      await setup.admin.policyText('proxy', policyJson('platform', 'sandbox', true));
+      const { result, detail } = await online();
+      expect(result).toBe('warning');
+      for (const objection of [
+        'the Transit key is exportable',
+        'the Transit key has allow_plaintext_backup',
+        'the Transit key has auto_rotate_period',
+        'the Transit key may be used for more than signing: transit-sandbox/keys/acme, transit-sandbox/keys/acme/rotate',
+      ])
+        expect(detail).toContain(objection);
+      await setup.admin.policyText('proxy', policyJson('proxy', 'sandbox'));
+      expect(await online()).toMatchObject({
+        code: 1,
+        result: 'failed',
+        detail: expect.stringMatching(/denied permission/),
+      });
+      await setup.admin.policyText('proxy', policyJson('proxy', 'sandbox', true));
+    });
+
+    it('prints no secret', () => {
+      const everything = setup.printed.join('\n');
+      for (const secret of [oldControlKey, 'of the old key', 'PRIVATE KEY', 'vault:v'])
+        expect(everything).not.toContain(secret);
+      expect(everything).toContain('Transit key');
+    });
+  });
+}
+
+describe('the name of a Transit key', () => {
+  it.each([
+    ['acme', 'acme'],
+    ['a.b-c', 'a.b-c'],
+    ['pay@acme', 'pay_40acme'],
+    ['a_b', 'a_5fb'],
+    ['~x', '_7ex'],
+    ['-a.', '_2da_2e'],
+  ])('of login %s is %s', (login, expected) => {
+    expect(transitNameOf(login)).toBe(expected);
+  });
+});
