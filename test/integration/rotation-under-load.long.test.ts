@@ -1,7 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Load, type LoadRequest, printNumbers } from '../support/load.ts';
-import { balanceOf, type KeySet, statusOf, TestCluster, transferOf } from '../support/test-cluster.ts';
+import {
+  balanceOf,
+  type KeySet,
+  secretOf,
+  statusOf,
+  TestCluster,
+  transferOf,
+} from '../support/test-cluster.ts';
 
 /** Seconds between the two events of a rotation: scaled down, unless the full length is requested. */
 const seconds = Number(process.env['COUNTERSIGN_ROTATION_SECONDS'] ?? 2.2);
@@ -43,9 +50,14 @@ interface Line {
   readonly endedAt: number;
 }
 
-describe.each([false, true])(
-  'while keys are rotated three times in a row, keys.rotation.canary: %s,',
-  (canary) => {
+describe.each([
+  [false, 'stays in the secrets'],
+  [true, 'stays in the secrets'],
+  [false, "moves to Vault's Transit engine and back"],
+])(
+  'while keys are rotated three times in a row, keys.rotation.canary: %s, and the RSA key %s,',
+  (canary, where) => {
+    const moves = where !== 'stays in the secrets';
     let cluster: TestCluster;
     let load: Load;
     let keys: KeysOf;
@@ -94,8 +106,9 @@ describe.each([false, true])(
     }
 
     /** The keys of each login after a rotation: both are new, or one of them. */
-    function newKeys(): KeysOf {
-      const next = cluster.newKeys();
+    async function newKeys(): Promise<KeysOf> {
+      const toTransit = moves && keys['acme']?.transitKey === undefined;
+      const next = await (toTransit ? cluster.newTransitKeys(`key-${switches.length}`) : cluster.newKeys());
       return {
         acme: next,
         'control-only': { ...cluster.first, controlKey: next.controlKey },
@@ -104,9 +117,8 @@ describe.each([false, true])(
     }
 
     function putInVault(next: KeysOf): void {
-      for (const [login, { controlKey, privateKey }] of Object.entries(next)) {
-        cluster.vault.put(`gateway/sandbox/${login}`, { control_key: controlKey, private_key: privateKey });
-      }
+      for (const [login, one] of Object.entries(next))
+        cluster.vault.put(`gateway/sandbox/${login}`, secretOf(one));
     }
 
     /** From now on the gateway accepts only these keys. */
@@ -116,7 +128,7 @@ describe.each([false, true])(
 
     /** @param prepare puts the next keys in Vault; then the gateway drops the old ones */
     async function rotate(title: string, prepare: (next: KeysOf) => Promise<void>): Promise<void> {
-      const next = newKeys();
+      const next = await newKeys();
       await prepare(next);
       accept(next);
       keys = next;
@@ -126,6 +138,8 @@ describe.each([false, true])(
       if (last !== undefined) last.endedAt = at;
       switches.push({ title, at, endedAt: Number.POSITIVE_INFINITY });
     }
+
+    const signatures = (): number => cluster.vault.count(/^POST transit\/sign/);
 
     const rejectedPayments = ({ at, endedAt }: Switch): Line[] =>
       lines.filter(
@@ -155,6 +169,7 @@ describe.each([false, true])(
         'slowest response, ms': Math.round(load.slowest),
         'rejected at the gateway': cluster.gateway.seen.count({ rejection: 'signature-wrong' }),
         'Vault reads': cluster.vaultReads,
+        'signatures in Vault': signatures(),
         'fallbacks to older': await cluster.metric('key_fallbacks_total', { to: 'older' }),
         'fallbacks to newer': await cluster.metric('key_fallbacks_total', { to: 'newer' }),
         canaries: await cluster.metric('key_canaries_total'),
@@ -209,6 +224,16 @@ describe.each([false, true])(
       const retries = switches.length * 2 * processes * logins.length;
       expect(cluster.vaultReads).toBeLessThanOrEqual(5 * (refreshes * logins.length * processes + retries));
     });
+
+    if (moves) {
+      it('Vault signs no more than what is sent, and nothing but signs', async () => {
+        const made = await cluster.metric('transit_signature_duration_seconds_count', { result: 'ok' });
+        expect(made).toBeGreaterThan(100);
+        expect(signatures()).toBe(made);
+        expect(made).toBeLessThan(cluster.gateway.seen.count());
+        expect(cluster.vault.count(/transit\/(export|backup)/)).toBe(0);
+      });
+    }
 
     it('no secret leaks', async () => {
       expect(await cluster.leaks(load.seen())).toEqual([]);

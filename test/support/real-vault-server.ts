@@ -33,7 +33,7 @@ export async function startRealVault(program: string, trust: VaultTrust): Promis
   return {
     address: `https://127.0.0.1:${server.port}`,
     caFile: trust.caFile,
-    policy: policyText('proxy', 'sandbox'),
+    policy: policyText('proxy', 'sandbox', true).replaceAll('transit-sandbox', 'transit'),
     admin,
     kill: () => server.kill(),
     restart: () => server.run(),

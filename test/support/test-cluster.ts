@@ -28,6 +28,8 @@ export interface KeySet {
   readonly controlKey: string;
   readonly privateKey: string;
   readonly publicKey: KeyObject;
+  /** In place of the private key: the reference to one that does not leave Vault. */
+  readonly transitKey?: string;
 }
 
 /** A server that speaks Vault's protocol, with a mount of KV version 2 at `secret`. */
@@ -102,6 +104,7 @@ export class TestCluster {
     const { logins, server } = this.#options;
     this.admin = server?.admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     await this.admin.enable('auth', approleMount, { type: 'approle' });
+    await this.admin.enable('mounts', 'transit', { type: 'transit' });
     await this.writePolicy();
     await this.putAllInVault();
     this.#gateway = await listenSimulator({
@@ -145,14 +148,20 @@ export class TestCluster {
     return { controlKey, privateKey: pem, publicKey };
   }
 
+  /** The RSA key is in Vault's Transit engine. @param name of that key, which is new */
+  async newTransitKeys(name: string): Promise<KeySet> {
+    const publicKey = await this.admin.newTransitKey(name);
+    return { ...this.newKeys(), publicKey, transitKey: `${name}:1` };
+  }
+
   /** Registers a text that must not leak. */
   secret(text: string): string {
     this.#marks[`${Object.keys(this.#marks).length}: ${text}`] = text;
     return text;
   }
 
-  async putInVault(login: string, { controlKey, privateKey }: KeySet): Promise<void> {
-    await this.admin.put(`gateway/sandbox/${login}`, { control_key: controlKey, private_key: privateKey });
+  async putInVault(login: string, keys: KeySet): Promise<void> {
+    await this.admin.put(`gateway/sandbox/${login}`, secretOf(keys));
   }
 
   /** From now on the gateway accepts only these keys. */
@@ -218,7 +227,13 @@ export class TestCluster {
       },
       keys: {
         source: 'vault' as const,
-        vault: { address: server?.address ?? this.vault.address, timeout: vaultTimeout, auth, ...caFile },
+        vault: {
+          address: server?.address ?? this.vault.address,
+          timeout: vaultTimeout,
+          auth,
+          transit: { mounts: { sandbox: 'transit' } },
+          ...caFile,
+        },
         cache: { ttl: fresh },
         rotation: { canary },
       },
@@ -289,6 +304,12 @@ export class TestCluster {
   #recordTransfer(operation: string, call: VerifiedRequest): undefined {
     if (operation === 'transfer') this.transfers.push(parameter(call, 'client_orderid') ?? '');
   }
+}
+
+/** The fields of a login's secret. */
+export function secretOf({ controlKey, privateKey, transitKey }: KeySet): Record<string, string> {
+  const rsa = transitKey === undefined ? { private_key: privateKey } : { transit_key: transitKey };
+  return { control_key: controlKey, ...rsa };
 }
 
 /** @throws Error if a process did not end well */
