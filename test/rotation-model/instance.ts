@@ -6,7 +6,7 @@ import { KeyCache } from '../../src/keys/key-cache.ts';
 import { KeySelector } from '../../src/keys/key-selector.ts';
 import type { KeyRing, KeySource, LoginRef, UsableKey } from '../../src/keys/key-source.ts';
 import { identityOf, readRing } from '../../src/keys/vault/read-ring.ts';
-import type { KeyKind, SigningKey } from '../../src/oauth1/methods.ts';
+import type { KeyKind } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
 import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
 import { ConcurrencyLimiter } from '../../src/proxy/concurrency-limiter.ts';
@@ -229,8 +229,9 @@ class SlowSigner extends SigningPool {
     this.#random = random;
   }
 
-  override async sign(request: Unsigned, key: SigningKey): Promise<Signed> {
-    if (key.kind === 'private_key') await this.#time.wait(this.#random.int(0, 20));
+  override async sign(request: Unsigned, key: UsableKey['key']): Promise<Signed> {
+    const inVault = 'publicKey' in key;
+    if (key.kind === 'private_key') await this.#time.wait(this.#random.int(0, inVault ? 60 : 20));
     const [[, id] = ['', '']] = request.form;
     const path = request.url.pathname;
     return { authorization: `${nameOf(key)} ${path}`, body: id };
