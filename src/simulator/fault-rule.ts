@@ -1,14 +1,6 @@
 import { z } from 'zod';
 import { identifierPattern } from '../identifiers.ts';
 
-const unreserved = /[A-Za-z0-9._~-]/;
-
-/** RFC 3986 section 2.1: the encoding of each octet; unreserved characters (section 2.3) stay as they are. */
-const octets: readonly string[] = Array.from({ length: 256 }, (_, octet) => {
-  const character = String.fromCharCode(octet);
-  return unreserved.test(character) ? character : `%${octet.toString(16).toUpperCase().padStart(2, '0')}`;
-});
-
 /** What may go wrong. `beforeEffect` fits those whose response does not depend on the effect. */
 const beforeEffectNames = [
   'status-403',
@@ -75,23 +67,3 @@ export const faultRule = z
 
 export type FaultRule = z.output<typeof faultRule>;
 export type FaultName = (typeof faultNames)[number];
-
-/** RFC 5849 section 3.6, octet by octet of the UTF-8 text. Independent of the proxy's encoder. */
-export function percentEncode(text: string): string {
-  let encoded = '';
-  for (const octet of Buffer.from(text, 'utf8')) encoded += octets[octet] ?? '';
-  return encoded;
-}
-
-/**
- * The strict reverse: accepts only unreserved characters and `%XX` in either case (RFC 3986 section 2.1). `undefined` for
- * anything else, such as `+`, and for bytes that are not UTF-8.
- */
-export function percentDecode(encoded: string): string | undefined {
-  if (!/^(?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})*$/.test(encoded)) return undefined;
-  try {
-    return decodeURIComponent(encoded);
-  } catch {
-    return undefined;
-  }
-}

@@ -14,8 +14,7 @@ const maxFaults = 1000;
 /** The faults that apply now: those added while running, oldest first, then those of the scenario. */
 export class FaultRules {
   readonly #scenario: readonly FaultRule[];
-  #added: ActiveFault[] = [];
-  #initial: ActiveFault[] = [];
+  #active: readonly ActiveFault[] = [];
   #lastId = 0;
 
   constructor(scenario: readonly FaultRule[]) {
@@ -24,41 +23,43 @@ export class FaultRules {
   }
 
   list(): readonly ActiveFault[] {
-    return [...this.#added, ...this.#initial];
+    return this.#active;
   }
 
   /** @returns `undefined` if there are too many faults already */
   add(rule: FaultRule): ActiveFault | undefined {
-    if (this.list().length >= maxFaults) return undefined;
+    if (this.#active.length >= maxFaults) return undefined;
     const added = this.#activate(rule);
-    this.#added.push(added);
+    const isOfScenario = ({ id }: ActiveFault): boolean => id <= this.#scenario.length;
+    this.#active = [...this.#active, added].sort((a, b) => Number(isOfScenario(a)) - Number(isOfScenario(b)));
     return added;
   }
 
   /** @returns whether there was one with this ID */
   remove(id: number): boolean {
-    const before = this.list().length;
-    this.#update(id, () => undefined);
-    return this.list().length < before;
+    const before = this.#active.length;
+    this.#active = this.#active.filter((fault) => fault.id !== id);
+    return this.#active.length < before;
   }
 
   /** Removes all faults, also those of the scenario. */
   clear(): void {
-    this.#added = [];
-    this.#initial = [];
+    this.#active = [];
   }
 
   /** Returns to the faults of the scenario. */
   reset(): void {
     this.#lastId = 0;
-    this.#added = [];
-    this.#initial = this.#scenario.map((rule) => this.#activate(rule));
+    this.#active = this.#scenario.map((rule) => this.#activate(rule));
   }
 
   /** The first fault that matches the request, which uses it once. */
   take(operation: string, request: VerifiedRequest): ActiveFault | undefined {
-    const found = this.list().find(({ rule }) => matches(rule, operation, request));
-    if (found?.remaining !== undefined) this.#update(found.id, useOnce);
+    const found = this.#active.find(({ rule }) => matches(rule, operation, request));
+    if (found?.remaining !== undefined) {
+      const left = { ...found, remaining: found.remaining - 1 };
+      this.#active = this.#active.flatMap((one) => (one !== found ? one : left.remaining > 0 ? left : []));
+    }
     return found;
   }
 
@@ -66,18 +67,6 @@ export class FaultRules {
     this.#lastId += 1;
     return { id: this.#lastId, rule, remaining: rule.times };
   }
-
-  /** Removes the fault if `change` returns nothing. */
-  #update(id: number, change: (fault: ActiveFault) => ActiveFault | undefined): void {
-    const updated = (faults: readonly ActiveFault[]): ActiveFault[] =>
-      faults.flatMap((fault) => (fault.id === id ? (change(fault) ?? []) : fault));
-    this.#added = updated(this.#added);
-    this.#initial = updated(this.#initial);
-  }
-}
-
-function useOnce({ remaining = 1, ...fault }: ActiveFault): ActiveFault | undefined {
-  return remaining > 1 ? { ...fault, remaining: remaining - 1 } : undefined;
 }
 
 function matches(rule: FaultRule, operation: string, request: VerifiedRequest): boolean {

@@ -30,34 +30,20 @@ export function responseOf(fault: FaultName | undefined): SimulatorResponse | un
 export async function deliver(
   response: ServerResponse,
   content: SimulatorResponse,
-  fault: Fault,
+  { delaySeconds = 0, fault, cutAfterBytes = 0 }: Fault,
 ): Promise<void> {
-  await pause(fault.delaySeconds ?? 0);
+  await pause(delaySeconds);
   if (response.destroyed) return;
-  switch (fault.fault) {
-    case undefined:
-    case 'status-403':
-    case 'status-429':
-    case 'status-500':
-    case 'status-502':
-    case 'status-503':
-      return writeResponse(response, responseOf(fault.fault) ?? content);
-    case 'cut':
-      return cut(response, content, fault.cutAfterBytes ?? 0);
-    case 'drip':
-      return drip(response, content);
-    case 'reset':
-      response.socket?.resetAndDestroy();
-      return;
-    case 'garbage':
-      response.socket?.end('this is not HTTP\r\n\r\n');
-  }
+  if (fault === 'cut') cut(response, content, cutAfterBytes);
+  else if (fault === 'drip') await drip(response, content);
+  else if (fault === 'reset') response.socket?.resetAndDestroy();
+  else if (fault === 'garbage') response.socket?.end('this is not HTTP\r\n\r\n');
+  else writeResponse(response, content);
 }
 
-/** The status that the client receives; `null` for a fault without a valid response. */
-export function deliveredStatus({ status }: SimulatorResponse, { fault }: Fault): number | null {
-  if (fault === 'reset' || fault === 'garbage') return null;
-  return responseOf(fault)?.status ?? status;
+/** Whether the client receives a valid response. */
+export function hasResponse(fault: FaultName | undefined): boolean {
+  return fault !== 'reset' && fault !== 'garbage';
 }
 
 async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {

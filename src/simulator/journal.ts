@@ -23,15 +23,15 @@ export interface JournalEntry {
   /** What the rejection or a 404 means, and what to check. */
   readonly hint?: string | undefined;
   /** The fault that was applied. */
-  readonly fault?: AppliedFault | undefined;
+  readonly fault?:
+    | {
+        readonly id?: number | undefined;
+        readonly fault?: FaultName | undefined;
+        readonly delaySeconds?: number | undefined;
+      }
+    | undefined;
   /** Of the response; `null` for faults without a valid one. */
   readonly status: number | null;
-}
-
-export interface AppliedFault {
-  readonly id?: number | undefined;
-  readonly fault?: FaultName | undefined;
-  readonly delaySeconds?: number | undefined;
 }
 
 /** The last requests. The oldest are dropped first. */

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { closeServer, listen } from '../util/listen.ts';
 import { createSimulator, type Simulator, type SimulatorOptions } from './simulator.ts';
 
-interface Address {
+export interface Address {
   /** Default: 127.0.0.1. */
   readonly host?: string;
   /** 0 picks a free port. */
@@ -12,14 +12,13 @@ interface Address {
 export interface ListenOptions extends SimulatorOptions, Address {}
 
 interface Listening {
+  /** `http://host:port`; of the gateway, a base URL for the proxy's configuration. */
   readonly url: string;
   /** Stops listening and closes every connection, even during a response. */
   readonly close: () => Promise<void>;
 }
 
 export interface ListeningSimulator extends Listening {
-  /** `http://host:port`, a base URL for the proxy's configuration. */
-  readonly url: string;
   readonly simulator: Simulator;
 }
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { percentEncode } from './fault-rule.ts';
-import type { Pair } from './form.ts';
+import { type Pair, percentEncode } from './form.ts';
+import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /** A response of the simulated gateway. */
 export interface SimulatorResponse {
@@ -21,6 +21,29 @@ const html = 'text/html;charset=utf-8';
 export function formResponse(fields: readonly Pair[], undocumented = false): SimulatorResponse {
   const body = fields.map(([name, value]) => `${formEncode(name)}=${formEncode(value)}\n`).join('&');
   return { status: 200, type: html, body, undocumented };
+}
+
+/**
+ * The fields of an error are documented (docs/gateway-interface.md section 7); message and code are not, except one.
+ *
+ * @param type of the response
+ */
+export function errorResponse(
+  request: VerifiedRequest,
+  type: 'status-response' | 'transfer-response',
+  message: string,
+  code: string,
+  undocumented = true,
+): SimulatorResponse {
+  const fields: Pair[] = [
+    ['type', type],
+    ['serial-number', request.serialNumber],
+    ['merchant-order-id', parameter(request, 'client_orderid') ?? ''],
+    ['status', 'error'],
+    ['error-message', message],
+    ['error-code', code],
+  ];
+  return formResponse(fields, undocumented);
 }
 
 /** docs/gateway-interface.md section 4.1. The content type of a balance response is not shown; this is the type of JSON. */

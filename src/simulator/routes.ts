@@ -1,9 +1,9 @@
 import { mergeOperations, type Operation } from '../gateway/operations.ts';
-import type { SimulatorContext } from './context.ts';
 import type { Pair } from './form.ts';
 import { VerificationError } from './rejections.ts';
 import { formResponse, jsonResponse, type SimulatorResponse } from './response.ts';
 import type { Balance, Scenario } from './scenario-schema.ts';
+import type { SimulatorState } from './state.ts';
 import { statusResponse } from './status.ts';
 import { transferResponse } from './transfer.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
@@ -14,13 +14,13 @@ export interface Route extends Expectation {
   readonly operation: string;
   /** In express syntax: `/gw/api/v4/status/:endpoint`. */
   readonly path: string;
-  respond(request: VerifiedRequest, context: SimulatorContext): SimulatorResponse;
+  respond(request: VerifiedRequest, state: SimulatorState): SimulatorResponse;
 }
 
 const responders: ReadonlyMap<string, Route['respond']> = new Map([
   ['manager-balance', balanceResponse],
-  ['order-status', (request, context) => statusResponse(request, [request.path['endpoint'] ?? ''], context)],
-  ['order-status-group', (request, context) => statusResponse(request, membersOf(request, context), context)],
+  ['order-status', statusResponse],
+  ['order-status-group', statusResponse],
   ['pan-eligibility-send', eligibilityResponse],
   ['transfer', transferResponse],
 ] satisfies [string, Route['respond']][]);
@@ -35,7 +35,7 @@ export function routesOf({ product, signatures, operations }: Scenario): Route[]
       path: `/${product}${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
       signature,
       loginFrom,
-      respond: responders.get(name) ?? ((request, context) => addedResponse(name, request, context)),
+      respond: responders.get(name) ?? ((request, state) => addedResponse(name, request, state)),
     }));
 }
 
@@ -45,17 +45,11 @@ function literalsFirst(a: Operation, b: Operation): number {
   return (keyA ?? '') < (keyB ?? '') ? -1 : 1;
 }
 
-/** How a group query differs from a single one is not shown: here it covers all endpoints of the group. */
-function membersOf(request: VerifiedRequest, { scenario: { groups } }: SimulatorContext): readonly string[] {
-  const group = request.path['endpointGroup'] ?? '';
-  return (Object.hasOwn(groups, group) ? groups[group] : undefined) ?? [];
-}
-
 /** The response of an operation that the scenario adds: undocumented, with the fields of the scenario if it has any. */
 function addedResponse(
   operation: string,
   request: VerifiedRequest,
-  { scenario: { responses } }: SimulatorContext,
+  { scenario: { responses } }: SimulatorState,
 ): SimulatorResponse {
   const orderId = parameter(request, 'client_orderid');
   const scripted = Object.hasOwn(responses, operation) ? responses[operation] : undefined;
@@ -73,7 +67,7 @@ function addedResponse(
  */
 function balanceResponse(
   request: VerifiedRequest,
-  { scenario: { logins } }: SimulatorContext,
+  { scenario: { logins } }: SimulatorState,
 ): SimulatorResponse {
   const balances = Object.hasOwn(logins, request.login) ? logins[request.login]?.balances : undefined;
   if (balances === undefined) throw new VerificationError('balance-not-enabled');

@@ -27,10 +27,15 @@ const needsMessage = ['error', 'declined', 'filtered'];
 const stage = z
   .record(z.string().regex(/^[a-z][A-Za-z0-9_-]*$/, 'must be a field of the status response'), stringValue)
   .describe('"serial-number" is that of the request that led to this stage.')
-  .refine((fields) => !hasAny(fields, simulatorFields), `must omit ${simulatorFields.join(', ')}`)
+  .refine(
+    (fields) => simulatorFields.every((name) => !Object.hasOwn(fields, name)),
+    `must omit ${simulatorFields.join(', ')}`,
+  )
   .refine((fields) => Object.hasOwn(fields, 'status'), 'must have a status')
   .refine(
-    (fields) => !needsMessage.includes(fields['status'] ?? '') || hasMessage(fields),
+    (fields) =>
+      !needsMessage.includes(fields['status'] ?? '') ||
+      (Object.hasOwn(fields, 'error-message') && Object.hasOwn(fields, 'error-code')),
     'must have error-message and error-code, because its status is declined, error or filtered',
   );
 
@@ -111,11 +116,3 @@ export type Scenario = z.output<typeof scenarioSchema>;
 export type Balance = z.output<typeof balance>;
 export type ScenarioOrder = z.output<typeof order>;
 export type Stage = z.output<typeof stage>;
-
-function hasAny(fields: object, names: readonly string[]): boolean {
-  return names.some((name) => Object.hasOwn(fields, name));
-}
-
-function hasMessage(fields: object): boolean {
-  return Object.hasOwn(fields, 'error-message') && Object.hasOwn(fields, 'error-code');
-}

@@ -31,7 +31,9 @@ export function loadScenario(text: string): Scenario {
   const parsed = scenarioSchema.safeParse(content.value, { error: errorMap });
   const findings = parsed.success
     ? scenarioFindings(parsed.data)
-    : schemaFindings(parsed.error.issues, jsonSchemaOfScenario);
+    : schemaFindings(parsed.error.issues, () =>
+        z.toJSONSchema(scenarioSchema, { io: 'input', target: 'draft-7' }),
+      );
   const problems = findings.map(({ path, message }) => ({
     path: pathText(path),
     line: lineOf(path),
@@ -40,8 +42,4 @@ export function loadScenario(text: string): Scenario {
   const all = inOrder([...yamlProblems, ...problems]);
   if (!parsed.success || all.length > 0) throw new ScenarioError(all);
   return parsed.data;
-}
-
-function jsonSchemaOfScenario() {
-  return z.toJSONSchema(scenarioSchema, { io: 'input', target: 'draft-7' });
 }

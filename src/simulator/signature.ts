@@ -1,7 +1,6 @@
 import { createHash, createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
 import { reveal, type Secret } from '../secret.ts';
-import { percentEncode } from './fault-rule.ts';
-import type { Pair } from './form.ts';
+import { type Pair, percentEncode } from './form.ts';
 import { VerificationError } from './rejections.ts';
 
 /** The keys that the gateway accepts for a login. Several of a kind simulate a rotation. */

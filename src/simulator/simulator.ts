@@ -1,28 +1,17 @@
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import express from 'express';
 import { redactBaseString, redactParameter, redactText } from '../redact-card-data.ts';
-import { deliver, deliveredStatus, type Fault } from './faults.ts';
+import { deliver, hasResponse } from './faults.ts';
 import type { Pair } from './form.ts';
 import { createHandler, type Handled, type HandlerOptions } from './handler.ts';
-import type { AppliedFault, JournalEntry } from './journal.ts';
+import type { JournalEntry } from './journal.ts';
 import { rejections } from './rejections.ts';
 import { htmlResponse, writeResponse } from './response.ts';
 import { type Route, routesOf } from './routes.ts';
 import { baseUrlOf } from './signature.ts';
 import { SimulatorState, type StateOptions } from './state.ts';
 import { type Step, VerificationTrace } from './verification-trace.ts';
-import type { VerifiedRequest } from './verified-request.ts';
 import type { RawRequest } from './verify.ts';
-
-type Entry = Omit<JournalEntry, 'id'>;
-
-/** The parts of an HTTP request that a journal entry starts with. */
-interface RequestHead {
-  readonly method: string;
-  readonly path: string;
-  /** Milliseconds since 1970. */
-  readonly now: number;
-}
 
 const maxParameters = 100;
 
@@ -33,8 +22,7 @@ const maxBaseStringLength = 8192;
 export interface SimulatorOptions extends HandlerOptions, StateOptions {}
 
 /** The simulated gateway of one environment. */
-export interface Simulator
-  extends Pick<SimulatorState, 'accounts' | 'clock' | 'faults' | 'journal' | 'seen' | 'reset'> {
+export interface Simulator extends SimulatorState {
   readonly app: Express;
   /** Names of the operations that are served. */
   readonly operations: readonly string[];
@@ -48,30 +36,31 @@ const maxBodyBytes = 1_048_576;
  */
 export function createSimulator(options: SimulatorOptions): Simulator {
   const state = new SimulatorState(options);
-  const { accounts, clock, faults, journal, seen } = state;
-  return {
-    app: createApp(options, state),
-    accounts,
-    clock,
-    faults,
-    journal,
-    operations: routesOf(options.scenario).map(({ operation }) => operation),
-    seen,
-    reset: (parts) => state.reset(parts),
-  };
+  const operations = routesOf(options.scenario).map(({ operation }) => operation);
+  return Object.assign(state, { app: createApp(options, state), operations });
 }
 
 function createApp(options: SimulatorOptions, state: SimulatorState): Express {
   const handle = createHandler(options, state);
-  const headOf = ({ method, path }: Request): RequestHead => ({ method, path, now: options.clock() });
+  const record = (
+    { method, path }: Request,
+    entry: Omit<JournalEntry, 'id' | 'time' | 'method' | 'path'>,
+  ): void =>
+    state.journal.record({
+      time: new Date(options.clock()).toISOString(),
+      method,
+      path: shown(path),
+      ...entry,
+    });
   const reject = (request: Request, response: Response, status: number, text: string) => {
-    state.journal.record(unroutedEntry(headOf(request), status));
+    const hint = status === 404 ? 'No operation of the scenario has this method and path.' : undefined;
+    record(request, { parameters: [], steps: [], hint, status });
     writeResponse(response, htmlResponse(status, text));
   };
   const serve = (route: Route) => async (request: Request, response: Response) => {
     const trace = new VerificationTrace();
-    const handled = handle(route, receivedFrom(request), pathOf(request), trace);
-    state.journal.record(operationEntry(headOf(request), route.operation, trace, handled));
+    const handled = handle(route, receivedFrom(request), trace);
+    record(request, operationEntry(route.operation, trace, handled));
     await deliver(response, handled.content, handled.fault);
   };
   /** For a body that is too large, compressed or truncated, or a path that cannot be decoded. Undocumented. */
@@ -92,22 +81,15 @@ function createApp(options: SimulatorOptions, state: SimulatorState): Express {
   return app;
 }
 
-/** The entry of a request that reached no operation. */
-function unroutedEntry(head: RequestHead, status: number): Entry {
-  const hint = status === 404 ? 'No operation of the scenario has this method and path.' : undefined;
-  return { ...shownHead(head), parameters: [], steps: [], hint, status };
-}
-
-/** The entry of a request for an operation. */
+/** What the journal shows of a request for an operation. */
 function operationEntry(
-  head: RequestHead,
   operation: string,
   { form, login, steps }: VerificationTrace,
-  { content, fault, faultId, rejection }: Handled,
-): Entry {
+  { content, fault: { fault, delaySeconds = 0 }, faultId, rejection }: Handled,
+) {
   const omitted = form.length - maxParameters;
+  const isFaulty = faultId !== undefined || fault !== undefined || delaySeconds > 0;
   return {
-    ...shownHead(head),
     operation,
     login: login && shown(login),
     parameters: form.slice(0, maxParameters).map(shownParameter),
@@ -115,18 +97,9 @@ function operationEntry(
     steps: steps.map(shownStep),
     rejection,
     hint: rejection && rejections[rejection],
-    fault: appliedFault(fault, faultId),
-    status: deliveredStatus(content, fault),
+    fault: isFaulty ? { id: faultId, fault, delaySeconds: delaySeconds || undefined } : undefined,
+    status: hasResponse(fault) ? content.status : null,
   };
-}
-
-function appliedFault({ fault, delaySeconds = 0 }: Fault, id: number | undefined): AppliedFault | undefined {
-  if (id === undefined && fault === undefined && delaySeconds === 0) return undefined;
-  return { id, fault, delaySeconds: delaySeconds === 0 ? undefined : delaySeconds };
-}
-
-function shownHead({ method, path, now }: RequestHead): Pick<JournalEntry, 'time' | 'method' | 'path'> {
-  return { time: new Date(now).toISOString(), method, path: shown(path) };
 }
 
 function shownParameter([name, value]: Pair): JournalEntry['parameters'][number] {
@@ -160,18 +133,12 @@ function shortened(text: string, length = maxTextLength): string {
 function receivedFrom(request: Request): RawRequest {
   const [path = '', ...query] = request.originalUrl.split('?');
   const body: unknown = request.body;
-  const { login } = pathOf(request);
   return {
     url: baseUrlOf(request.protocol, request.headers.host ?? '', path),
     hasQuery: query.length > 0,
     contentType: request.headers['content-type'],
     authorization: request.headersDistinct['authorization'] ?? [],
     body: Buffer.isBuffer(body) ? body : Buffer.alloc(0),
-    pathLogin: login,
+    path: Object.fromEntries(Object.entries(request.params).map(([name, value]) => [name, String(value)])),
   };
-}
-
-/** The variable segments of the path, decoded. */
-function pathOf(request: Request): VerifiedRequest['path'] {
-  return Object.fromEntries(Object.entries(request.params).map(([name, value]) => [name, String(value)]));
 }

@@ -15,7 +15,7 @@ interface RequestKey {
   /** Index of the accepted key among the login's keys of that kind at the time. */
   readonly keyIndex?: number;
   /** Absent for accepted requests. */
-  readonly rejection?: VerificationFailure;
+  readonly rejection?: VerificationFailure | undefined;
 }
 
 export interface StateOptions {
@@ -30,25 +30,25 @@ export interface StateOptions {
 export const stateParts = ['journal', 'nonces', 'transfers', 'faults', 'clock', 'keys'] as const;
 type StatePart = (typeof stateParts)[number];
 
-const capacity = { nonces: 200_000, orders: 1000, responses: 10_000, journal: 1000 };
-
 /** All that a simulated gateway remembers. Bounded. May change while requests are in flight. */
 export class SimulatorState {
+  readonly scenario: Scenario;
   /** Keys and blocked logins. */
   readonly accounts: Accounts;
   readonly clock: OffsetClock;
   readonly faults: FaultRules;
-  readonly journal = new Journal(capacity.journal);
+  readonly journal = new Journal(1000);
   readonly ledger: Ledger;
-  readonly nonces = new NonceMemory(capacity.nonces);
+  readonly nonces = new NonceMemory(200_000);
   /** Counts the requests for operations. */
   readonly seen = new RequestCounter();
 
   constructor({ scenario, keys, clock }: StateOptions) {
+    this.scenario = scenario;
     this.accounts = new Accounts(scenario.logins, keys);
     this.clock = new OffsetClock(clock);
     this.faults = new FaultRules(scenario.faults);
-    this.ledger = new Ledger(scenario.orders, capacity);
+    this.ledger = new Ledger(scenario.orders, { orders: 1000, responses: 10_000 });
   }
 
   reset(parts: readonly StatePart[] = stateParts): void {
@@ -88,38 +88,28 @@ class RequestCounter {
   readonly #counts = new Map<string, { readonly key: RequestKey; count: number }>();
 
   add(key: RequestKey): void {
-    const { operation, login, keyIndex, rejection } = key;
-    const id = JSON.stringify([operation, login, keyIndex, rejection]);
-    const row = this.#counts.get(id) ?? { key, count: 0 };
+    const row = this.#counts.get(textOf(key)) ?? { key, count: 0 };
     row.count += 1;
-    this.#counts.set(id, row);
+    this.#counts.set(textOf(key), row);
   }
 
   /** The number of requests with all of these; `count()` counts all requests. */
   count(filter: Partial<RequestKey> = {}): number {
-    return this.#sum(({ key }) => matches(key, filter));
+    return [...this.#counts]
+      .filter(([text, { key }]) => textOf({ ...key, ...filter }) === text)
+      .reduce((sum, [, { count }]) => sum + count, 0);
   }
 
   /** The same, but only for requests that passed every check. */
   accepted(filter: Partial<Omit<RequestKey, 'rejection'>> = {}): number {
-    return this.#sum(({ key }) => key.rejection === undefined && matches(key, filter));
+    return this.count({ ...filter, rejection: undefined });
   }
 
   clear(): void {
     this.#counts.clear();
   }
-
-  #sum(isMatch: (row: { readonly key: RequestKey }) => boolean): number {
-    return [...this.#counts.values()].filter(isMatch).reduce((sum, { count }) => sum + count, 0);
-  }
 }
 
-function matches(key: RequestKey, filter: Partial<RequestKey>): boolean {
-  const { operation, login, keyIndex, rejection } = { ...key, ...filter };
-  return (
-    key.operation === operation &&
-    key.login === login &&
-    key.keyIndex === keyIndex &&
-    key.rejection === rejection
-  );
+function textOf({ operation, login, keyIndex, rejection }: RequestKey): string {
+  return JSON.stringify([operation, login, keyIndex, rejection]);
 }

@@ -1,7 +1,7 @@
-import type { SimulatorContext } from './context.ts';
 import type { Pair } from './form.ts';
-import { formResponse, type SimulatorResponse } from './response.ts';
-import type { Stage } from './scenario-schema.ts';
+import { errorResponse, formResponse, type SimulatorResponse } from './response.ts';
+import type { Scenario, Stage } from './scenario-schema.ts';
+import type { SimulatorState } from './state.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
@@ -10,21 +10,24 @@ import { parameter, type VerifiedRequest } from './verified-request.ts';
  */
 export function statusResponse(
   request: VerifiedRequest,
-  endpoints: readonly string[],
-  { ledger, scenario, clock }: SimulatorContext,
+  { ledger, scenario, clock }: SimulatorState,
 ): SimulatorResponse {
   const clientOrderId = parameter(request, 'client_orderid');
-  if (clientOrderId === undefined) return unresolvedQuery(request, 'client_orderid is missing', '9001');
-  const orderId = parameter(request, 'orderid');
-  const order = ledger.find({ login: request.login, endpoints, clientOrderId, orderId });
-  if (order === 'ambiguous') return formResponse(errorFields(request, 'AMBIGUOUS_CLIENT_ORDER_ID', '124'));
-  const now = clock();
+  if (clientOrderId === undefined) return failed(request, 'client_orderid is missing', '9001');
+  const order = ledger.find({
+    login: request.login,
+    endpoints: endpointsOf(request, scenario),
+    clientOrderId,
+    orderId: parameter(request, 'orderid'),
+  });
+  if (order === 'ambiguous') return failed(request, 'AMBIGUOUS_CLIENT_ORDER_ID', '124', false);
+  const now = clock.now();
   if (order === 'unknown' || (order.foundFrom ?? now) > now)
-    return unresolvedQuery(request, 'Order not found', '9002');
+    return failed(request, 'Order not found', '9002');
 
   const requested = parameter(request, 'by-request-sn');
   const stage = requested === undefined ? order.stages.at(-1) : ledger.stageAt(order, requested);
-  if (stage === undefined) return unresolvedQuery(request, 'No such request for this order', '9003');
+  if (stage === undefined) return failed(request, 'No such request for this order', '9003');
   // The documentation of the gateway does not have this status; its list of values is not complete.
   const isProcessing = (order.processingUntil ?? now) > now;
   const shown = isProcessing ? processing(stage) : stage;
@@ -41,25 +44,27 @@ export function statusResponse(
   return formResponse(fields, isProcessing);
 }
 
+/** How a group query differs from a single one is not shown: here it covers all endpoints of the group. */
+function endpointsOf(
+  { path: { endpoint, endpointGroup = '' } }: VerifiedRequest,
+  { groups }: Scenario,
+): readonly string[] {
+  if (endpoint !== undefined) return [endpoint];
+  return (Object.hasOwn(groups, endpointGroup) ? groups[endpointGroup] : undefined) ?? [];
+}
+
+function failed(
+  request: VerifiedRequest,
+  message: string,
+  code: string,
+  undocumented?: boolean,
+): SimulatorResponse {
+  return errorResponse(request, 'status-response', message, code, undocumented);
+}
+
 /** A stage before its result is known. */
 function processing(stage: Stage): Stage {
   const result = ['order-stage', 'transaction-date', 'error-message', 'error-code'];
   const known = Object.entries(stage).filter(([name]) => !result.includes(name));
   return { ...Object.fromEntries(known), status: 'processing' };
-}
-
-/** The fields are documented (docs/gateway-interface.md section 7); message and code are not. */
-function unresolvedQuery(request: VerifiedRequest, message: string, code: string): SimulatorResponse {
-  return formResponse(errorFields(request, message, code), true);
-}
-
-function errorFields(request: VerifiedRequest, message: string, code: string): Pair[] {
-  return [
-    ['type', 'status-response'],
-    ['serial-number', request.serialNumber],
-    ['merchant-order-id', parameter(request, 'client_orderid') ?? ''],
-    ['status', 'error'],
-    ['error-message', message],
-    ['error-code', code],
-  ];
 }

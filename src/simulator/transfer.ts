@@ -1,22 +1,23 @@
-import type { SimulatorContext } from './context.ts';
-import type { Pair } from './form.ts';
-import { formResponse, type SimulatorResponse } from './response.ts';
+import { errorResponse, formResponse, type SimulatorResponse } from './response.ts';
+import type { SimulatorState } from './state.ts';
 import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
- * Approves a transfer at once, unless the scenario says otherwise; it becomes an order that a status query finds. Stores only the fields named here: no card
- * number, name, expiry or CVV. The gateway's interface only shows how transfers are signed (docs/gateway-interface.md
- * section 4.3), so every response is undocumented, and says so.
+ * Approves a transfer at once, unless the scenario says otherwise; it becomes an order that a status query finds. Stores
+ * only the fields named here: no card number, name, expiry or CVV. The gateway's interface only shows how transfers are
+ * signed (docs/gateway-interface.md section 4.3), so every response is undocumented, and says so.
  */
 export function transferResponse(
   request: VerifiedRequest,
-  { scenario, ledger, clock }: SimulatorContext,
+  { scenario, ledger, clock }: SimulatorState,
 ): SimulatorResponse {
   const endpoint = request.path['endpoint'] ?? '';
   const clientOrderId = parameter(request, 'client_orderid');
-  if (!scenario.endpoints.includes(endpoint)) return transferError(request, 'Unknown endpoint', '9004');
-  if (clientOrderId === undefined) return transferError(request, 'client_orderid is missing', '9001');
-  const now = clock();
+  if (!scenario.endpoints.includes(endpoint))
+    return errorResponse(request, 'transfer-response', 'Unknown endpoint', '9004');
+  if (clientOrderId === undefined)
+    return errorResponse(request, 'transfer-response', 'client_orderid is missing', '9001');
+  const now = clock.now();
   const rule = scenario.transfers.find(({ client_orderid }) => client_orderid === clientOrderId);
   const order = ledger.add({
     login: request.login,
@@ -56,16 +57,4 @@ function transferStage(request: VerifiedRequest, status: string, now: number): R
     ...(currency === undefined ? {} : { currency }),
     'transaction-date': `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
   };
-}
-
-function transferError(request: VerifiedRequest, message: string, code: string): SimulatorResponse {
-  const fields: Pair[] = [
-    ['type', 'transfer-response'],
-    ['serial-number', request.serialNumber],
-    ['merchant-order-id', parameter(request, 'client_orderid') ?? ''],
-    ['status', 'error'],
-    ['error-message', message],
-    ['error-code', code],
-  ];
-  return formResponse(fields, true);
 }

@@ -1,5 +1,5 @@
 import type { Pair } from './form.ts';
-import { VerificationError, type VerificationFailure } from './rejections.ts';
+import type { VerificationError, VerificationFailure } from './rejections.ts';
 import type { KeyName, SignatureMethod } from './signature.ts';
 
 /** In the order in which they are made. */
@@ -30,13 +30,13 @@ export interface StepDetails {
   /** The key that made the signature. */
   readonly key?: KeyName | undefined;
   /** The keys that did not make it. */
-  readonly triedKeys?: readonly KeyName[];
+  readonly triedKeys?: readonly KeyName[] | undefined;
 }
 
 export interface Step extends StepDetails {
   readonly step: StepName;
   readonly result: 'passed' | 'failed';
-  readonly rejection?: VerificationFailure;
+  readonly rejection: VerificationFailure | undefined;
 }
 
 /** Records the steps of one verification, up to the first that fails. */
@@ -47,25 +47,20 @@ export class VerificationTrace {
   /** The parameters of the request without those of OAuth, once they are decoded. */
   form: readonly Pair[] = [];
 
-  /**
-   * Runs one step and records its result.
-   *
-   * @param check calls `note` with the details of this step; the last call counts
-   */
-  run<T>(step: StepName, check: (note: (details: StepDetails) => void) => T): T {
-    let details: StepDetails = {};
-    try {
-      const value = check((noted) => {
-        details = noted;
-      });
-      this.steps.push({ step, result: 'passed', ...details });
-      return value;
-    } catch (error) {
-      if (error instanceof VerificationError) {
-        const { reason: rejection, parameter } = error;
-        this.steps.push({ step, result: 'failed', rejection, ...details, parameter });
-      }
-      throw error;
-    }
+  /** Begins a step. It passes unless {@link fail} follows. */
+  begin(step: StepName): void {
+    this.steps.push({ step, result: 'passed', rejection: undefined });
+  }
+
+  /** Adds details to the last step. */
+  note(details: StepDetails): void {
+    const last = this.steps.pop();
+    if (last !== undefined) this.steps.push({ ...last, ...details });
+  }
+
+  /** Ends the verification with the last step. */
+  fail({ reason: rejection, parameter }: VerificationError): void {
+    const last = this.steps.pop();
+    if (last !== undefined) this.steps.push({ ...last, result: 'failed', rejection, parameter });
   }
 }

@@ -1,10 +1,9 @@
-import type { Accounts } from './accounts.ts';
-import { percentDecode } from './fault-rule.ts';
-import { decodeForm, type Pair } from './form.ts';
-import type { NonceMemory } from './nonces.ts';
+import { decodeForm, type Pair, percentDecode } from './form.ts';
 import { VerificationError } from './rejections.ts';
 import { acceptingKey, baseStringOf, type GatewayKeys, keyNames, type SignatureMethod } from './signature.ts';
-import type { StepDetails, VerificationTrace } from './verification-trace.ts';
+import type { SimulatorState } from './state.ts';
+import type { VerificationTrace } from './verification-trace.ts';
+import type { VerifiedRequest } from './verified-request.ts';
 
 const required = [
   'oauth_consumer_key',
@@ -12,16 +11,11 @@ const required = [
   'oauth_signature_method',
   'oauth_timestamp',
   'oauth_version',
-];
+] as const;
+const inHeaderOnly = 'oauth_signature';
 
-interface OAuthParameters {
-  readonly consumerKey: string;
-  readonly nonce: string;
-  readonly method: string;
-  readonly timestamp: string;
-  readonly version: string;
-  readonly signature: string;
-}
+/** The value of an OAuth parameter. */
+type OAuthValue = (name: (typeof required)[number] | typeof inHeaderOnly) => string;
 
 /** docs/gateway-interface.md section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
 const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
@@ -35,23 +29,14 @@ export interface RawRequest {
   /** Every Authorization header. */
   readonly authorization: readonly string[];
   readonly body: Buffer;
-  /** The decoded login, if the path contains one. */
-  readonly pathLogin: string | undefined;
+  /** The variable segments of the path, decoded. */
+  readonly path: VerifiedRequest['path'];
 }
 
 /** What the operation requires: its signature method, and where the request repeats the login. */
 export interface Expectation {
   readonly signature: SignatureMethod;
   readonly loginFrom: 'path' | 'body' | 'header';
-}
-
-/** The state of the gateway for verification. */
-export interface Verifier {
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  readonly timestampWindowSeconds: number;
-  readonly nonces: NonceMemory;
-  readonly accounts: Accounts;
 }
 
 /** A request that passed every check. */
@@ -72,32 +57,42 @@ interface Verified {
 export function verifyRequest(
   received: RawRequest,
   expected: Expectation,
-  verifier: Verifier,
+  state: SimulatorState,
   trace: VerificationTrace,
 ): Verified {
-  const parameters = trace.run('form', () => readBody(received));
+  trace.begin('form');
+  const parameters = readBody(received);
   const form = parameters.filter((pair) => !isOAuth(pair));
   trace.form = form;
-  const header = trace.run('authorization', () => parseAuthorization(received.authorization));
-  const oauth = trace.run('oauth-parameters', () => agreedParameters(header, parameters));
-  const login = oauth.consumerKey;
+  trace.begin('authorization');
+  const header = parseAuthorization(received.authorization);
+  trace.begin('oauth-parameters');
+  const oauth = agreedParameters(header, parameters);
+  const login = oauth('oauth_consumer_key');
   trace.login = login;
-  trace.run('method', (note) => checkMethod(oauth, expected, note));
-  const timestamp = trace.run('timestamp', (note) => checkTimestamp(oauth.timestamp, verifier, note));
-  const keys = trace.run('login', () => checkLogin(login, expected, received, form, verifier));
-  const baseString = trace.run('base-string', (note) => noteBaseString(received.url, parameters, note));
-  const keyIndex = trace.run('signature', (note) => {
-    const names = keyNames(expected.signature, keys);
-    note({ triedKeys: names });
-    const index = acceptingKey(expected.signature, keys, baseString, oauth.signature);
-    note({ key: names[index] });
-    return index;
-  });
-  trace.run('nonce', () => recordNonce(login, oauth.nonce, timestamp, verifier));
+  trace.begin('method');
+  trace.note({ requiredMethod: expected.signature, receivedMethod: oauth('oauth_signature_method') });
+  if (oauth('oauth_version') !== '1.0') throw new VerificationError('version-wrong');
+  if (oauth('oauth_signature_method') !== expected.signature) throw new VerificationError('method-wrong');
+  trace.begin('timestamp');
+  const expiry = checkTimestamp(oauth('oauth_timestamp'), state, trace);
+  trace.begin('login');
+  if (!repeatsLogin(login, expected, received, form)) throw new VerificationError('login-mismatch');
+  const keys = keysOf(login, state);
+  trace.begin('base-string');
+  const baseString = baseStringOf(received.url, parameters);
+  trace.note({ baseString });
+  trace.begin('signature');
+  const triedKeys = keyNames(expected.signature, keys);
+  trace.note({ triedKeys });
+  const keyIndex = acceptingKey(expected.signature, keys, baseString, oauth(inHeaderOnly));
+  trace.note({ key: triedKeys[keyIndex], triedKeys: undefined });
+  trace.begin('nonce');
+  if (!state.nonces.remember(login, oauth('oauth_nonce'), expiry, secondsOf(state))) {
+    throw new VerificationError('nonce-replayed');
+  }
   return { login, keyIndex, form };
 }
-
-type Note = (details: StepDetails) => void;
 
 /** docs/gateway-interface.md section 4: a form, and no query in the URL. */
 function readBody(received: RawRequest): Pair[] {
@@ -107,34 +102,29 @@ function readBody(received: RawRequest): Pair[] {
   return decodeForm(received.body);
 }
 
-function checkMethod({ version, method }: OAuthParameters, { signature }: Expectation, note: Note): void {
-  note({ requiredMethod: signature, receivedMethod: method });
-  if (version !== '1.0') throw new VerificationError('version-wrong');
-  if (method !== signature) throw new VerificationError('method-wrong');
-}
-
-/** RFC 5849 section 3.3: a positive integer, in seconds. The size of the window is undocumented. */
-function checkTimestamp(text: string, { clock, timestampWindowSeconds }: Verifier, note: Note): number {
+/**
+ * RFC 5849 section 3.3: a positive integer, in seconds. The size of the window is undocumented.
+ *
+ * @returns when this timestamp is outside the window
+ */
+function checkTimestamp(text: string, state: SimulatorState, trace: VerificationTrace): number {
   if (!/^[1-9]\d{0,15}$/.test(text)) throw new VerificationError('timestamp-malformed');
-  const now = Math.floor(clock() / 1000);
+  const clock = secondsOf(state);
+  const windowSeconds = state.scenario.timestampWindowSeconds;
   const timestamp = Number(text);
-  note({ timestamp, clock: now, windowSeconds: timestampWindowSeconds });
-  const isNear = (seconds: number) => Math.abs(seconds - now) <= timestampWindowSeconds;
-  if (isNear(timestamp)) return timestamp;
+  trace.note({ timestamp, clock, windowSeconds });
+  const isNear = (seconds: number) => Math.abs(seconds - clock) <= windowSeconds;
+  if (isNear(timestamp)) return timestamp + windowSeconds;
   throw new VerificationError(
     isNear(timestamp / 1000) ? 'timestamp-in-milliseconds' : 'timestamp-outside-window',
   );
 }
 
-/** @returns the keys of a login that the gateway knows, that is not blocked, and that the request repeats correctly */
-function checkLogin(
-  login: string,
-  expected: Expectation,
-  received: RawRequest,
-  form: readonly Pair[],
-  { accounts }: Verifier,
-): GatewayKeys {
-  if (!repeatsLogin(login, expected, received, form)) throw new VerificationError('login-mismatch');
+function secondsOf({ clock }: SimulatorState): number {
+  return Math.floor(clock.now() / 1000);
+}
+
+function keysOf(login: string, { accounts }: SimulatorState): GatewayKeys {
   const keys = accounts.keysOf(login);
   if (keys === undefined) throw new VerificationError('login-unknown');
   if (accounts.isBlocked(login)) throw new VerificationError('login-blocked');
@@ -150,20 +140,8 @@ function repeatsLogin(
 ): boolean {
   if (from === 'header') return true;
   const inForm = form.filter(([name]) => name === 'login').map(([, value]) => value);
-  const named = from === 'path' ? [received.pathLogin] : inForm;
+  const named = from === 'path' ? [received.path['login']] : inForm;
   return named.length === 1 && named[0] === login;
-}
-
-function noteBaseString(url: string, parameters: readonly Pair[], note: Note): string {
-  const baseString = baseStringOf(url, parameters);
-  note({ baseString });
-  return baseString;
-}
-
-function recordNonce(login: string, nonce: string, timestamp: number, verifier: Verifier): void {
-  const expiry = timestamp + verifier.timestampWindowSeconds;
-  const now = Math.floor(verifier.clock() / 1000);
-  if (!verifier.nonces.remember(login, nonce, expiry, now)) throw new VerificationError('nonce-replayed');
 }
 
 /**
@@ -177,20 +155,14 @@ export function parseAuthorization(headers: readonly string[]): Pair[] {
   if (header === undefined) throw new VerificationError('authorization-missing');
   const [, text] = /^OAuth +(\S.*)$/i.exec(header) ?? malformed();
   if (text === undefined || text.endsWith(',') || others.length > 0) malformed();
-  return fieldsOf(text)
-    .filter(([name]) => name.toLowerCase() !== 'realm')
-    .map(decodeField);
-}
-
-function fieldsOf(text: string): Pair[] {
-  const found = [...text.matchAll(field)];
-  const length = found.reduce((sum, [whole]) => sum + whole.length, 0);
-  if (length !== text.length) malformed();
-  return found.map(([, name = '', value = '']) => [name, value]);
-}
-
-function decodeField([name, value]: Pair): Pair {
-  return [percentDecode(name) ?? malformed(), percentDecode(value) ?? malformed()];
+  const fields = [...text.matchAll(field)];
+  if (fields.reduce((length, [whole]) => length + whole.length, 0) !== text.length) malformed();
+  return fields
+    .filter(([, name]) => name?.toLowerCase() !== 'realm')
+    .map(([, name = '', value = '']) => [
+      percentDecode(name) ?? malformed(),
+      percentDecode(value) ?? malformed(),
+    ]);
 }
 
 function malformed(): never {
@@ -203,38 +175,34 @@ function malformed(): never {
  *
  * @throws VerificationError `oauth-parameter-...` or `header-body-mismatch`.
  */
-function agreedParameters(header: readonly Pair[], body: readonly Pair[]): OAuthParameters {
-  const inHeader = onceEach([...required, 'oauth_signature'], header);
+function agreedParameters(header: readonly Pair[], body: readonly Pair[]): OAuthValue {
+  const inHeader = onceEach([...required, inHeaderOnly], header);
   const inBody = onceEach(required, body.filter(isOAuth));
-  const different = required.find((name) => valueOf(inHeader, name) !== valueOf(inBody, name));
+  const different = required.find((name) => inHeader(name) !== inBody(name));
   if (different !== undefined) throw new VerificationError('header-body-mismatch', different);
-  return {
-    consumerKey: valueOf(inHeader, 'oauth_consumer_key'),
-    nonce: valueOf(inHeader, 'oauth_nonce'),
-    method: valueOf(inHeader, 'oauth_signature_method'),
-    timestamp: valueOf(inHeader, 'oauth_timestamp'),
-    version: valueOf(inHeader, 'oauth_version'),
-    signature: valueOf(inHeader, 'oauth_signature'),
-  };
+  inHeader(inHeaderOnly);
+  return inHeader;
 }
 
 function isOAuth([name]: Pair): boolean {
   return name.startsWith('oauth_');
 }
 
-/** RFC 5849 section 3.1: "Each parameter MUST NOT appear more than once per request." */
-function onceEach(names: readonly string[], pairs: readonly Pair[]): ReadonlyMap<string, string> {
+/**
+ * RFC 5849 section 3.1: "Each parameter MUST NOT appear more than once per request."
+ *
+ * @returns the value of a parameter; throws VerificationError if it is missing
+ */
+function onceEach(names: readonly string[], pairs: readonly Pair[]): (name: string) => string {
   const found = new Map<string, string>();
   for (const [name, value] of pairs) {
     if (!names.includes(name)) throw new VerificationError('oauth-parameter-unexpected', name);
     if (found.has(name)) throw new VerificationError('oauth-parameter-repeated', name);
     found.set(name, value);
   }
-  return found;
-}
-
-function valueOf(parameters: ReadonlyMap<string, string>, name: string): string {
-  const value = parameters.get(name);
-  if (value === undefined) throw new VerificationError('oauth-parameter-missing', name);
-  return value;
+  return (name) => {
+    const value = found.get(name);
+    if (value === undefined) throw new VerificationError('oauth-parameter-missing', name);
+    return value;
+  };
 }

@@ -26,8 +26,8 @@ import {
 } from '../../src/proxy/inbound/validate-head.ts';
 import { skewOf } from '../../src/proxy/outbound/clock-skew.ts';
 import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';
-import { percentDecode, percentEncode } from '../../src/simulator/fault-rule.ts';
-import { decodeForm as decodeAsGateway } from '../../src/simulator/form.ts';
+
+import { decodeForm as decodeAsGateway, percentDecode, percentEncode } from '../../src/simulator/form.ts';
 import { VerificationError } from '../../src/simulator/rejections.ts';
 import { parseAuthorization } from '../../src/simulator/verify.ts';
 import { isKnownHost } from '../../src/util/web-page.ts';

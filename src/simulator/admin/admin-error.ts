@@ -1,6 +1,5 @@
 import type { ErrorRequestHandler, Response } from 'express';
-import type { Finding } from '../../config/problem.ts';
-import { pathText } from '../../config/problem.ts';
+import { type Finding, pathText } from '../../config/problem.ts';
 
 /** An error of the admin API. Contains nothing of the request, which may hold a key. */
 export class AdminError extends Error {
@@ -16,26 +15,22 @@ export class AdminError extends Error {
   }
 }
 
-/** RFC 9457, with one problem for each field. */
-function sendAdminError(response: Response, { status, message, findings }: AdminError): void {
-  const problems = findings.map(({ path, message }) => ({ path: pathText(path), message }));
-  sendJson(response, status, 'application/problem+json', {
-    status,
-    detail: message,
-    ...(problems.length === 0 ? {} : { problems }),
-  });
-}
-
 /** Indented, because a person reads it in a terminal. */
 export function sendJson(response: Response, status: number, type: string, value: unknown): void {
   response.status(status).set('Cache-Control', 'no-store').type(type);
   response.send(`${JSON.stringify(value, undefined, 2)}\n`);
 }
 
-/** Four parameters make it an error handler of express. Its own would print the stack. */
+/** RFC 9457, with one problem for each field. The error handler of express would print the stack. */
 export const onAdminError: ErrorRequestHandler = (error: unknown, _request, response, next) => {
   if (response.headersSent) return next(error);
-  return sendAdminError(response, error instanceof AdminError ? error : fromExpress(error));
+  const { status, message, findings } = error instanceof AdminError ? error : fromExpress(error);
+  const problems = findings.map(({ path, message }) => ({ path: pathText(path), message }));
+  return sendJson(response, status, 'application/problem+json', {
+    status,
+    detail: message,
+    ...(problems.length === 0 ? {} : { problems }),
+  });
 };
 
 /** Of the body parser and the router, such as 413; their messages may quote the request. */

@@ -7,7 +7,7 @@ import { unknownOperation } from '../scenario-rules.ts';
 import type { Simulator } from '../simulator.ts';
 import { stateParts } from '../state.ts';
 import { AdminError } from './admin-error.ts';
-import { addKeys, keysBody, replaceKeys, shownKeys } from './keys.ts';
+import { changeKeys, keysBody, shownKeys } from './keys.ts';
 
 const invalidBody = 'The body is not valid. See docs/simulator.md';
 
@@ -145,7 +145,7 @@ export const endpoints: readonly Endpoint[] = [
     path: '/keys/{login}',
     reads: 'body',
     summary: 'Accepts more keys of a login. Body: `controlKeys`, `publicKeys`.',
-    run: ({ accounts }, request) => ok(addKeys(accounts, loginOf(request), bodyOf(keysBody, request))),
+    run: (simulator, request) => ok(keysChanged(simulator, request, 'add')),
   },
   {
     method: 'PUT',
@@ -153,7 +153,7 @@ export const endpoints: readonly Endpoint[] = [
     reads: 'body',
     summary:
       'Accepts only these keys of a login from now on. Body as above; a kind that is absent stays as it is.',
-    run: ({ accounts }, request) => ok(replaceKeys(accounts, loginOf(request), bodyOf(keysBody, request))),
+    run: (simulator, request) => ok(keysChanged(simulator, request, 'replace')),
   },
 ];
 
@@ -190,24 +190,16 @@ function shownClock({ offsetSeconds, now }: Simulator['clock']) {
   return { offsetSeconds, time: new Date(now()).toISOString() };
 }
 
-function loginOf({ params }: Request): string {
-  return String(params['login']);
+function keysChanged({ accounts }: Simulator, request: Request, how: 'add' | 'replace') {
+  return changeKeys(accounts, String(request.params['login']), bodyOf(keysBody, request), how);
 }
 
-/**
- * The JSON body of a request.
- *
- * @throws AdminError that lists every problem by its path
- */
+/** The JSON body of a request. @throws AdminError that lists every problem by its path */
 function bodyOf<T extends z.ZodType>(schema: T, request: Request): z.output<T> {
   return parse(schema, jsonOf(request), invalidBody);
 }
 
-/**
- * The query of a request.
- *
- * @throws AdminError as {@link bodyOf}
- */
+/** @throws AdminError as {@link bodyOf} */
 function queryOf<T extends z.ZodType>(schema: T, request: Request): z.output<T> {
   return parse(schema, { ...request.query }, 'The query is not valid. See docs/simulator.md');
 }

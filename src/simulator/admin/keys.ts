@@ -36,60 +36,35 @@ export const keysBody = z
     error: 'must have controlKeys or publicKeys',
   });
 
-type KeysBody = z.output<typeof keysBody>;
-
-/** What is shown of a login's keys: how many control keys, and the fingerprints of public keys. */
-interface ShownKeys {
-  readonly controlKeys: number;
-  /** SHA-256 of the public keys (SPKI, DER), in hexadecimal. */
-  readonly publicKeys: readonly string[];
-}
-
-export function shownKeys({ controlKeys, publicKeys }: GatewayKeys): ShownKeys {
+/** The number of control keys, and SHA-256 of the public keys (SPKI, DER) in hexadecimal. */
+export function shownKeys({ controlKeys, publicKeys }: GatewayKeys) {
   return { controlKeys: controlKeys.length, publicKeys: publicKeys.map(fingerprintOf) };
 }
 
 /**
- * Accepts these keys besides those that are accepted already.
+ * Accepts these keys besides those that are accepted already, or in place of those of the same kind.
  *
  * @throws AdminError for an unknown login, or if they would be too many
  */
-export function addKeys(
+export function changeKeys(
   accounts: Accounts,
   login: string,
-  { controlKeys = [], publicKeys = [] }: KeysBody,
-): ShownKeys {
-  const current = keysOf(accounts, login);
+  given: z.output<typeof keysBody>,
+  how: 'add' | 'replace',
+): ReturnType<typeof shownKeys> {
+  const current = accounts.keysOf(login);
+  if (current === undefined) throw new AdminError(404, 'Unknown login. Add it to the scenario under logins');
+  const changed = <T>(old: readonly T[], more: readonly T[] | undefined): readonly T[] =>
+    how === 'add' ? [...old, ...(more ?? [])] : (more ?? old);
   const keys = {
-    controlKeys: [...current.controlKeys, ...controlKeys],
-    publicKeys: [...current.publicKeys, ...publicKeys],
+    controlKeys: changed(current.controlKeys, given.controlKeys),
+    publicKeys: changed(current.publicKeys, given.publicKeys),
   };
-  if (Math.max(keys.controlKeys.length, keys.publicKeys.length) > maxKeys) {
+  if (how === 'add' && Math.max(keys.controlKeys.length, keys.publicKeys.length) > maxKeys) {
     throw new AdminError(409, `A login has at most ${maxKeys} keys of a kind. Replace them with PUT`);
   }
   accounts.setKeys(login, keys);
   return shownKeys(keys);
-}
-
-/**
- * Accepts only these keys of each given kind.
- *
- * @throws AdminError for an unknown login
- */
-export function replaceKeys(accounts: Accounts, login: string, given: KeysBody): ShownKeys {
-  const current = keysOf(accounts, login);
-  const keys = {
-    controlKeys: given.controlKeys ?? current.controlKeys,
-    publicKeys: given.publicKeys ?? current.publicKeys,
-  };
-  accounts.setKeys(login, keys);
-  return shownKeys(keys);
-}
-
-function keysOf(accounts: Accounts, login: string): GatewayKeys {
-  const keys = accounts.keysOf(login);
-  if (keys === undefined) throw new AdminError(404, 'Unknown login. Add it to the scenario under logins');
-  return keys;
 }
 
 /** @returns the key, or what is wrong; without the error of OpenSSL, which might quote the text */

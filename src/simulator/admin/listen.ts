@@ -3,28 +3,23 @@ import type { Express, RequestHandler } from 'express';
 import express from 'express';
 import helmet from 'helmet';
 import { isFromWebPage, isKnownHost } from '../../util/web-page.ts';
-import { type ListeningSimulator, type ListenOptions, listenOn, listenSimulator } from '../listen.ts';
+import {
+  type Address,
+  type ListeningSimulator,
+  type ListenOptions,
+  listenOn,
+  listenSimulator,
+} from '../listen.ts';
 import type { Simulator } from '../simulator.ts';
 import { AdminError, onAdminError, sendJson } from './admin-error.ts';
 import { endpoints, runEndpoint } from './endpoints.ts';
 
-interface AdminOptions {
-  /** Host names besides IP addresses and `localhost` that are accepted in the `Host` header. */
-  readonly allowedHosts?: readonly string[];
-}
-
 const maxBodyBytes = 65_536;
 
-const rejectWebPages: RequestHandler = (request, _response, next) => {
-  if (!isFromWebPage(request.headers)) return next();
-  throw new AdminError(403, 'Requests of web pages are rejected. Use a program, such as curl');
-};
-
-export interface AdminListenOptions extends AdminOptions {
-  /** Default: 127.0.0.1. Every client that reaches it can change the keys that the simulator accepts. */
-  readonly host?: string;
-  /** 0 picks a free port. */
-  readonly port: number;
+/** Every client that reaches the address can change the keys that the simulator accepts. */
+export interface AdminListenOptions extends Address {
+  /** Host names besides IP addresses and `localhost` that are accepted in the `Host` header. */
+  readonly allowedHosts?: readonly string[];
 }
 
 export interface ListeningSimulatorWithAdmin extends ListeningSimulator {
@@ -37,22 +32,17 @@ export interface ListeningSimulatorWithAdmin extends ListeningSimulator {
  *
  * @throws Error of `listen`, such as `EADDRINUSE`; `port` of the error is the one that is in use
  */
-export async function listenSimulatorWithAdmin(
-  options: ListenOptions & { readonly admin: AdminListenOptions },
-): Promise<ListeningSimulatorWithAdmin> {
+export async function listenSimulatorWithAdmin({
+  admin: { allowedHosts = [], ...address },
+  ...options
+}: ListenOptions & { readonly admin: AdminListenOptions }): Promise<ListeningSimulatorWithAdmin> {
   const gateway = await listenSimulator(options);
   try {
-    const admin = await listenOn(
-      createServer(createAdminApp(gateway.simulator, options.admin)),
-      options.admin,
-    );
-    return {
-      ...gateway,
-      adminUrl: admin.url,
-      close: async () => {
-        await Promise.all([gateway.close(), admin.close()]);
-      },
+    const admin = await listenOn(createServer(createAdminApp(gateway.simulator, allowedHosts)), address);
+    const close = async (): Promise<void> => {
+      await Promise.all([gateway.close(), admin.close()]);
     };
+    return { ...gateway, adminUrl: admin.url, close };
   } catch (error) {
     await gateway.close();
     throw error;
@@ -60,9 +50,9 @@ export async function listenSimulatorWithAdmin(
 }
 
 /** The admin API of a simulator (docs/simulator.md). Does not listen. */
-function createAdminApp(simulator: Simulator, { allowedHosts = [] }: AdminOptions = {}): Express {
+function createAdminApp(simulator: Simulator, allowedHosts: readonly string[]): Express {
   const app = express().enable('case sensitive routing').enable('strict routing').disable('etag');
-  app.use(helmet(), rejectUnknownHosts(allowedHosts), rejectWebPages);
+  app.use(helmet(), rejectOthers(allowedHosts));
   app.use(express.raw({ type: () => true, inflate: false, limit: maxBodyBytes }));
   for (const [path, methods] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
     app.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), (request, response) => {
@@ -84,13 +74,16 @@ function createAdminApp(simulator: Simulator, { allowedHosts = [] }: AdminOption
   return app;
 }
 
-/** Against DNS rebinding, as on the admin port of the proxy. */
-function rejectUnknownHosts(allowedHosts: readonly string[]): RequestHandler {
-  return (request, _response, next) => {
-    if (isKnownHost(request.headers.host, allowedHosts)) return next();
-    throw new AdminError(
-      421,
-      'Unknown Host. Use an IP address or localhost, or allow the name (--admin-allowed-host)',
-    );
+/** Web pages, and against DNS rebinding unknown hosts, as on the admin port of the proxy. */
+function rejectOthers(allowedHosts: readonly string[]): RequestHandler {
+  return ({ headers }, _response, next) => {
+    if (!isKnownHost(headers.host, allowedHosts)) {
+      throw new AdminError(
+        421,
+        'Unknown Host. Use an IP address or localhost, or allow the name (--admin-allowed-host)',
+      );
+    }
+    if (!isFromWebPage(headers)) return next();
+    throw new AdminError(403, 'Requests of web pages are rejected. Use a program, such as curl');
   };
 }

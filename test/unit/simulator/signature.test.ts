@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { percentDecode, percentEncode } from '../../../src/simulator/fault-rule.ts';
+import { percentDecode, percentEncode } from '../../../src/simulator/form.ts';
 import { baseStringOf, baseUrlOf } from '../../../src/simulator/signature.ts';
 import { formArbitrary } from '../../support/form.ts';
 import { otherBaseString } from '../../support/oauth-sign.ts';
