@@ -18,8 +18,8 @@ export interface FailingVault extends KeyServer {
   resume(): Promise<void>;
   seal(): Promise<void>;
   unseal(): Promise<void>;
-  /** Rejects reads of secrets with status 429. @param retryAfter whether it sends Retry-After */
-  limitRate(retryAfter: boolean): Promise<void>;
+  /** Rejects requests for secrets, or for another mount, with 429. @param retryAfter whether it sends Retry-After */
+  limitRate(retryAfter: boolean, mount?: string): Promise<void>;
   liftRateLimit(): Promise<void>;
   /** Responds to so many reads of secrets per second, and rejects the others with status 429. */
   limitRateTo(perSecond: number): Promise<void>;

@@ -129,6 +129,12 @@ export class TestCluster {
     else await this.admin.policyText(roleName, server.policy);
   }
 
+  /** The policy of Countersign's role, but without the right to sign in Vault. */
+  async writePolicyWithoutTransit(): Promise<void> {
+    const path = { 'secret/data/gateway/*': { capabilities: ['read'] } };
+    await this.admin.policyText(roleName, JSON.stringify({ path }));
+  }
+
   /** The initial keys of every login. */
   async putAllInVault(): Promise<void> {
     await Promise.all(this.#options.logins.map((login) => this.putInVault(login, this.first)));

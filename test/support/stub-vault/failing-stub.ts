@@ -13,8 +13,11 @@ export async function startFailingStub(
   const stub = new StubVault({ tls: trust.issue() });
   const address = await stub.listen();
   const { port } = stub;
-  const limited = (headers: Record<string, string>) =>
-    stub.fail({ kind: 'status', status: 429, errors: ['rate limit quota exceeded'], headers }, secrets);
+  const limited = (headers: Record<string, string>, mount: string) =>
+    stub.fail(
+      { kind: 'status', status: 429, errors: ['rate limit quota exceeded'], headers },
+      new RegExp(`^${mount}/(data|sign)`),
+    );
   let jwt = '';
   const heal = async () => stub.heal();
   return {
@@ -30,7 +33,8 @@ export async function startFailingStub(
       stub.sealed = true;
     },
     unseal: heal,
-    limitRate: async (retryAfter) => limited(retryAfter ? { 'Retry-After': '1' } : {}),
+    limitRate: async (retryAfter, mount = 'secret') =>
+      limited(retryAfter ? { 'Retry-After': '1' } : {}, mount),
     limitRateTo: async (perSecond) => stub.fail({ kind: 'rate-limit', perSecond }, secrets),
     async acceptServiceAccount(accepted) {
       jwt = accepted;

@@ -1,10 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ProxyError } from '../../../src/errors.ts';
+import type { LoginRef, SignRemotely, TransitKey } from '../../../src/keys/key-source.ts';
 import type { SigningKey } from '../../../src/oauth1/methods.ts';
-import type { Unsigned } from '../../../src/oauth1/sign.ts';
+import type { Signed, Unsigned } from '../../../src/oauth1/sign.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { SigningPool } from '../../../src/proxy/signing-pool.ts';
 import { Secret } from '../../../src/secret.ts';
-import { privateKeyOf } from '../../support/vectors.ts';
+import { privateKeyOf, publicKeyOf } from '../../support/vectors.ts';
 
 const rsa: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
 const hmac: SigningKey = { kind: 'control_key', secret: new Secret('control key') };
@@ -98,4 +100,100 @@ it('HMAC signatures are not queued', async () => {
   await Promise.all(Array.from({ length: 10 }, () => signer.sign(unsigned('HMAC-SHA1'), hmac, acme)));
   await Promise.all(busy);
   expect(signed.filter((method) => method === 'HMAC-SHA1')).toHaveLength(10);
+});
+
+describe('signatures in Vault', () => {
+  const publicKey = publicKeyOf('rsa-2048-public.pem');
+  const inVault: TransitKey = {
+    kind: 'private_key',
+    mount: 'transit',
+    name: 'acme',
+    keyVersion: 1,
+    publicKey,
+  };
+  const beta = { environment: 'sandbox', login: 'beta' };
+  let now: number;
+  let pending: { readonly login: string; readonly finish: () => void }[];
+
+  beforeEach(() => {
+    [now, pending] = [0, []];
+  });
+
+  function pool(limits: { maxInFlight: number; maxPerSecond: number }, maxQueue = 2): SigningPool {
+    const signRemotely: SignRemotely = ({ login }) =>
+      new Promise((resolve) => {
+        pending.push({ login, finish: () => resolve('c2lnbmF0dXJl') });
+      });
+    const remote = { ...limits, sign: signRemotely };
+    return new SigningPool({ concurrency: 1, maxQueue }, metrics, () => now, remote);
+  }
+
+  /** Resolves with what is known after a turn of the event loop. */
+  async function results(all: readonly Promise<Signed>[]): Promise<string[]> {
+    const states = all.map(() => 'waits');
+    for (const [index, one] of all.entries()) {
+      one.then(
+        () => (states[index] = 'signed'),
+        (error: unknown) => (states[index] = error instanceof ProxyError ? error.reason : String(error)),
+      );
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    return states;
+  }
+
+  const signFor = (signer: SigningPool, login: LoginRef, count: number): Promise<Signed>[] =>
+    Array.from({ length: count }, () => signer.sign(unsigned('RSA-SHA256'), inVault, login));
+
+  it('are bounded in flight and in the queue, and finish in the order of the requests', async () => {
+    const signer = pool({ maxInFlight: 2, maxPerSecond: 1000 }, 4);
+    const all = [...signFor(signer, acme, 3), ...signFor(signer, beta, 4)];
+    // A login may have half of six; the queue has four places.
+    expect(await results(all)).toEqual([...Array(6).fill('waits'), 'overloaded']);
+    expect(pending.map(({ login }) => login)).toEqual(['acme', 'acme']);
+    for (let turn = 0; turn < 6; turn += 1) {
+      pending[turn]?.finish();
+      await results(all);
+    }
+    expect(pending.map(({ login }) => login)).toEqual(['acme', 'acme', 'acme', 'beta', 'beta', 'beta']);
+    expect(await results(all)).toEqual([...Array(6).fill('signed'), 'overloaded']);
+    const [header] = await Promise.all(all.slice(0, 1));
+    expect(header?.authorization).toContain('oauth_signature="c2lnbmF0dXJl"');
+    // They count neither as local ones nor for their queue.
+    expect([signed, depths]).toEqual([[], []]);
+  });
+
+  it('leave room for other logins', async () => {
+    const signer = pool({ maxInFlight: 4, maxPerSecond: 1000 }, 4);
+    const storm = signFor(signer, acme, 100);
+    expect((await results(storm)).filter((one) => one === 'waits')).toHaveLength(4);
+    expect(await results(signFor(signer, beta, 1))).toEqual(['waits']);
+  });
+
+  it('are bounded per second, of a login to half, and again after that', async () => {
+    const signer = pool({ maxInFlight: 100, maxPerSecond: 10 }, 100);
+    const first = await results([...signFor(signer, acme, 7), ...signFor(signer, beta, 7)]);
+    const waiting = (states: string[]) => states.filter((one) => one === 'waits').length;
+    expect([waiting(first.slice(0, 7)), waiting(first.slice(7))]).toEqual([5, 5]);
+    now += 200;
+    expect(waiting(await results(signFor(signer, acme, 5)))).toBe(1);
+  });
+
+  it('wait a second at most', async () => {
+    const signer = pool({ maxInFlight: 2, maxPerSecond: 1000 }, 100);
+    const all = signFor(signer, acme, 3);
+    const started = performance.now();
+    await expect(all[2]).rejects.toMatchObject({ reason: 'overloaded', headers: { 'Retry-After': '1' } });
+    expect(performance.now() - started).toBeGreaterThan(900);
+    for (const { finish } of pending) finish();
+    // The slot of the one that gave up is not lost.
+    const next = signFor(signer, beta, 2);
+    expect(await results([...all.slice(0, 2), ...next])).toEqual(['signed', 'signed', 'waits', 'waits']);
+    expect(pending).toHaveLength(4);
+  });
+
+  it('do not use the slots of local signatures', async () => {
+    const signer = pool({ maxInFlight: 2, maxPerSecond: 1000 });
+    expect(await results(signFor(signer, acme, 2))).toEqual(['waits', 'waits']);
+    await expect(signer.sign(unsigned('RSA-SHA256'), rsa, acme)).resolves.toHaveProperty('body');
+  });
 });
