@@ -230,8 +230,7 @@ class SlowSigner extends SigningPool {
   }
 
   override async sign(request: Unsigned, key: UsableKey['key']): Promise<Signed> {
-    const inVault = 'publicKey' in key;
-    if (key.kind === 'private_key') await this.#time.wait(this.#random.int(0, inVault ? 60 : 20));
+    if (key.kind === 'private_key') await this.#time.wait(this.#random.int(0, 20));
     const [[, id] = ['', '']] = request.form;
     const path = request.url.pathname;
     return { authorization: `${nameOf(key)} ${path}`, body: id };
