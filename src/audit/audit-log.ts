@@ -8,15 +8,10 @@ import type { AuditTrail } from './trail.ts';
 /** Records in a burst, and records per second after that: about 60 MB a day. */
 const limit = { burst: 100, rate: 1 };
 
-/** Rejected requests of a caller that have no record. */
-interface Omitted {
-  /** `undefined`: requests that were rejected before their caller was known. */
-  readonly caller: string | undefined;
-  readonly count: number;
-}
-
+/** The limit of a caller. */
 interface Limited {
   readonly bucket: TokenBucket;
+  /** Rejected requests that have no record. */
   omitted: number;
 }
 
@@ -31,11 +26,15 @@ interface AuditLogOptions extends WallClock, MonotonicClock {
 /** Records what was signed, for whom and with which key, and how it ended. */
 export class AuditLog {
   readonly #options: AuditLogOptions;
-  readonly #limit: RejectionLimit;
+  /**
+   * The records of rejected requests, which cost the client less than a record costs the disk, are limited for each caller,
+   * so that no one fills it or uses up the records of another, and for all requests of unknown callers together. Callers
+   * below their limit have no entry after {@link recordOmitted}.
+   */
+  readonly #limits = new Map<string | undefined, Limited>();
 
   constructor(options: AuditLogOptions) {
     this.#options = options;
-    this.#limit = new RejectionLimit(options);
   }
 
   /**
@@ -58,11 +57,7 @@ export class AuditLog {
       trail.append('result', endFields(context, clock()));
       return;
     }
-    const { caller } = context;
-    if (!hasIntent(context)) {
-      if (!this.#limit.allows(caller)) return;
-      this.#recordOmitted(this.#limit.takeOmitted(caller));
-    }
+    if (!hasIntent(context) && !this.#mayRecord(context.caller)) return;
     trail.append('rejected', endFields(context, clock()));
   }
 
@@ -73,11 +68,32 @@ export class AuditLog {
 
   /** Records how many requests had no record since the last call, if any. */
   recordOmitted(): void {
-    for (const omitted of this.#limit.takeAllOmitted()) this.#recordOmitted(omitted);
+    for (const [caller, limited] of this.#limits) {
+      this.#recordOmitted(caller, limited);
+      if (limited.bucket.isFull()) this.#limits.delete(caller);
+    }
   }
 
-  #recordOmitted({ caller, count }: Omitted): void {
+  /** Whether a rejected request may have a record; counts it if not. */
+  #mayRecord(caller: string | undefined): boolean {
+    const { monotonic } = this.#options;
+    const limited = this.#limits.get(caller) ?? {
+      bucket: new TokenBucket({ ...limit, monotonic }),
+      omitted: 0,
+    };
+    this.#limits.set(caller, limited);
+    if (!limited.bucket.take()) {
+      limited.omitted += 1;
+      return false;
+    }
+    this.#recordOmitted(caller, limited);
+    return true;
+  }
+
+  #recordOmitted(caller: string | undefined, limited: Limited): void {
+    const count = limited.omitted;
     if (count === 0) return;
+    limited.omitted = 0;
     this.#options.recordsOmitted(count);
     this.#options.trail.append('omitted', members(this.#options.clock(), { caller, count }));
   }
@@ -95,46 +111,4 @@ export class AuditLog {
 /** Whether the trail may have an intent of this request: its end is recorded, whatever the limit. */
 function hasIntent({ keyVersion, reason }: RequestContext): boolean {
   return keyVersion !== undefined || reason === 'audit-unavailable';
-}
-
-/**
- * Limits the records of rejected requests, which cost the client less than a record costs the disk: for each caller, so that
- * no one fills it or uses up the records of another, and for all requests of unknown callers together. The others are
- * counted, and the count becomes a record.
- */
-class RejectionLimit {
-  readonly #clock: MonotonicClock;
-  /** Those that are below their limit have no entry after {@link takeAllOmitted}. */
-  readonly #callers = new Map<string | undefined, Limited>();
-
-  constructor(clock: MonotonicClock) {
-    this.#clock = clock;
-  }
-
-  /** Whether a record may be written; counts it if not. */
-  allows(caller: string | undefined): boolean {
-    let limited = this.#callers.get(caller);
-    if (limited === undefined) {
-      limited = { bucket: new TokenBucket({ ...limit, monotonic: this.#clock.monotonic }), omitted: 0 };
-      this.#callers.set(caller, limited);
-    }
-    if (limited.bucket.take()) return true;
-    limited.omitted += 1;
-    return false;
-  }
-
-  /** The number of omitted records of this caller since the last call. */
-  takeOmitted(caller: string | undefined): Omitted {
-    const limited = this.#callers.get(caller);
-    const count = limited?.omitted ?? 0;
-    if (limited !== undefined) limited.omitted = 0;
-    return { caller, count };
-  }
-
-  /** The same of all callers. */
-  takeAllOmitted(): Omitted[] {
-    const all = [...this.#callers.keys()].map((caller) => this.takeOmitted(caller));
-    for (const [caller, { bucket }] of this.#callers) if (bucket.isFull()) this.#callers.delete(caller);
-    return all;
-  }
 }

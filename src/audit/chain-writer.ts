@@ -1,6 +1,6 @@
 import { type AuditChain, type Head, type RecordKind, TornBytes, type TornFields } from './chain.ts';
 import type { AuditKey } from './key.ts';
-import type { AuditOutput, WriteResult } from './output.ts';
+import type { AuditOutput } from './output.ts';
 import type { Tail } from './tail.ts';
 
 export interface PendingRecord {
@@ -61,8 +61,9 @@ export class PendingRecords {
   take(maxBytes: number): PendingRecord[] {
     if (this.#records.length === 0) this.#closeGap();
     let [count, bytes] = [0, 0];
-    while (count < this.#records.length && (count === 0 || bytes < maxBytes)) {
-      bytes += sizeOf(this.#records[count]);
+    for (const record of this.#records) {
+      if (count > 0 && bytes >= maxBytes) break;
+      bytes += sizeOf(record);
       count += 1;
     }
     this.#bytes -= bytes;
@@ -91,11 +92,10 @@ export class PendingRecords {
   }
 }
 
-const nothing = Buffer.alloc(0);
 const lineFeed = Buffer.from('\n');
 
-/** A record that is partly written. */
-interface PartialRecord {
+/** A record with its place in the chain. */
+interface SealedRecord {
   readonly record: PendingRecord;
   readonly line: Buffer;
   /** The head without it. */
@@ -122,7 +122,7 @@ export class ChainWriter {
   /** Between those bytes and the next record there is, or will be, a line feed. */
   #isFed = true;
   /** The record whose rest is not written yet. */
-  #partial: PartialRecord | undefined;
+  #partial: SealedRecord | undefined;
 
   /** @param tail what an earlier process left after its last record */
   constructor(chain: AuditChain, output: AuditOutput, { torn, isOpen }: Pick<Tail, 'torn' | 'isOpen'>) {
@@ -142,7 +142,7 @@ export class ChainWriter {
   }
 
   useKey(key: AuditKey): void {
-    this.#chain.useKey(key);
+    this.#chain.key = key;
   }
 
   /**
@@ -157,9 +157,10 @@ export class ChainWriter {
     const unwritten = this.#rest.length;
     const partial = unwritten > 1 ? this.#partial : undefined;
     if (unwritten === 1 && this.#partial !== undefined) this.#torn = undefined;
-    this.#setRest(nothing);
+    this.#rest = Buffer.alloc(0);
+    this.#partial = undefined;
     if (partial === undefined) return { isNew: true };
-    this.#chain.rewind(partial.before);
+    this.#chain.head = partial.before;
     if (this.#torn === undefined) this.#torn = new TornBytes();
     else if (this.#isFed) this.#torn.add(lineFeed);
     this.#torn.add(partial.line.subarray(0, -unwritten));
@@ -168,62 +169,36 @@ export class ChainWriter {
   }
 
   async write(records: readonly PendingRecord[]): Promise<Written> {
-    const before = this.#chain.head;
-    const lines = this.#seal(records);
-    const bytes = Buffer.concat([this.#rest, Buffer.from(lines.join(''))]);
-    const result = await this.#output.write(bytes);
-    if (result.error === undefined) {
-      this.#setRest(nothing);
-      this.#torn = undefined;
-      for (const { settle } of records) settle?.(true);
-      return { count: records.length, unwritten: [] };
+    const sealed = records.map((record) => this.#seal(record));
+    const bytes = Buffer.concat([this.#rest, ...sealed.map(({ line }) => line)]);
+    const { written, confirmed, error } = await this.#output.write(bytes);
+    if (this.#partial !== undefined && written >= this.#rest.length) this.#torn = undefined;
+    let end = this.#rest.length;
+    let count = 0;
+    for (const { record, line } of sealed) {
+      if (end >= written) break;
+      end += line.length;
+      count += 1;
+      record.settle?.(end <= confirmed);
+      if (end <= written) this.#torn = undefined;
     }
-    return this.#continueAfter(result, records, lines, bytes, before);
+    if (end <= written) this.#partial = undefined;
+    else if (count > 0) this.#partial = sealed[count - 1];
+    this.#chain.head = sealed[count]?.before ?? this.#chain.head;
+    this.#rest = bytes.subarray(written, end);
+    return { count, unwritten: records.slice(count), error };
   }
 
   close(): Promise<void> {
     return this.#output.close();
   }
 
-  #seal(records: readonly PendingRecord[]): string[] {
-    return records.map(({ kind, fields }) => this.#chain.seal(kind, fields));
-  }
-
-  #continueAfter(
-    { written, confirmed, error }: WriteResult,
-    records: readonly PendingRecord[],
-    lines: readonly string[],
-    bytes: Buffer,
-    before: Head,
-  ): Written {
-    let end = this.#rest.length;
-    let begun = 0;
-    for (; begun < lines.length && end < written; begun += 1) {
-      end += Buffer.byteLength(lines[begun] ?? '');
-      records[begun]?.settle?.(end <= confirmed);
-    }
-    const isPartial = end > written && begun > 0;
-    // Sealing the same records again gives the same lines.
-    this.#chain.rewind(before);
-    this.#seal(records.slice(0, isPartial ? begun - 1 : begun));
-    const record = isPartial ? records[begun - 1] : undefined;
-    let partial = written < end ? this.#partial : undefined;
-    if (record !== undefined) {
-      const head = this.#chain.head;
-      partial = { record, before: head, line: Buffer.from(this.#seal([record]).join('')) };
-    }
-    const isEarlierWhole = this.#partial !== undefined && written >= this.#rest.length;
-    if (isEarlierWhole || begun > (record === undefined ? 0 : 1)) this.#torn = undefined;
-    this.#setRest(bytes.subarray(written, end), partial);
-    return { count: begun, unwritten: records.slice(begun), error };
-  }
-
-  #setRest(rest: Buffer, partial?: PartialRecord): void {
-    this.#rest = rest;
-    this.#partial = partial;
+  #seal(record: PendingRecord): SealedRecord {
+    const before = this.#chain.head;
+    return { record, before, line: Buffer.from(this.#chain.seal(record.kind, record.fields)) };
   }
 }
 
-function sizeOf(record: PendingRecord | undefined): number {
-  return record === undefined ? 0 : record.fields.length + overhead;
+function sizeOf({ fields }: PendingRecord): number {
+  return fields.length + overhead;
 }

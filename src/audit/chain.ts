@@ -9,9 +9,6 @@ export interface TornFields {
   readonly tornSha256: string;
 }
 
-/** The whole end of a record. What is cut off never contains it: within a text of JSON its quotation marks are escaped. */
-const seal = /,"mac":"[0-9a-f]{64}"\}/;
-
 /**
  * `start`: a process or a file begins. `config`: a reload applied a configuration. `intent`: a request was signed and is about to be sent. `result`: how a request
  * ended. `rejected`: a request that was not sent. `omitted`: rejected requests without a record, because their caller had too many.
@@ -40,10 +37,10 @@ export interface Head {
 /** Before the first record. */
 export const genesis: Head = { sequence: 0, mac: '0'.repeat(64) };
 
-/** `,"mac":"` and 64 digits and `"}`. */
-const macStart = ',"mac":"';
-const macLength = 64;
-const sealLength = macStart.length + macLength + 2;
+/** The end of a record. What is cut off never contains it: within a text of JSON its quotation marks are escaped. */
+const sealOf = (mac: string): string => `,"mac":"${mac}"}`;
+const seal = new RegExp(sealOf('([0-9a-f]{64})'));
+const sealLength = sealOf(genesis.mac).length;
 /** As of an {@link AuditKey}. What else a forger writes there would be printed when the key is not known. */
 const keyId = /^[0-9a-f]{8}$/;
 
@@ -53,40 +50,27 @@ const keyId = /^[0-9a-f]{8}$/;
  */
 export class AuditChain {
   readonly #instance: string;
-  #key: AuditKey;
-  #head: Head;
+  /** Seals the next records. */
+  key: AuditKey;
+  /** The record that the next one follows. Set to an earlier one if later ones were not written. */
+  head: Head;
 
-  /** @param head the record that the next one follows */
   constructor(key: AuditKey, instance: string, head: Head = genesis) {
-    this.#key = key;
+    this.key = key;
     this.#instance = JSON.stringify(instance);
-    this.#head = head;
-  }
-
-  get head(): Head {
-    return this.#head;
-  }
-
-  /** Seals later records with this key. */
-  useKey(key: AuditKey): void {
-    this.#key = key;
+    this.head = head;
   }
 
   /**
    * Appends a record. @param fields members of a JSON object, without its braces @returns the line with its line feed
    */
   seal(kind: RecordKind, fields: string): string {
-    const sequence = this.#head.sequence + 1;
-    const prefix = `{"audit":"${kind}","seq":${sequence},"instance":${this.#instance},"key":"${this.#key.id}"`;
-    const signed = `${prefix},${fields},"prev":"${this.#head.mac}"`;
-    const mac = createHmac('sha256', this.#key.secret).update(signed).digest('hex');
-    this.#head = { sequence, mac };
-    return `${signed}${macStart}${mac}"}\n`;
-  }
-
-  /** Continues from an earlier record: the later ones were not written. */
-  rewind(head: Head): void {
-    this.#head = head;
+    const sequence = this.head.sequence + 1;
+    const prefix = `{"audit":"${kind}","seq":${sequence},"instance":${this.#instance},"key":"${this.key.id}"`;
+    const signed = `${prefix},${fields},"prev":"${this.head.mac}"`;
+    const mac = createHmac('sha256', this.key.secret).update(signed).digest('hex');
+    this.head = { sequence, mac };
+    return `${signed}${sealOf(mac)}\n`;
   }
 }
 
@@ -104,11 +88,13 @@ export interface AuditRecord extends Head {
 
 /** @param line without its line feed @returns `undefined` if the line is not a whole record */
 export function parseRecord(line: Buffer): AuditRecord | undefined {
-  if (!isSealed(line)) return undefined;
-  const fields = parseObject(line.toString('utf8'));
-  const { audit, seq, instance, key, prev, mac } = fields ?? {};
+  if (sealedMac(line) === undefined) return undefined;
+  const value = parseJson(line.toString('utf8'));
+  if (typeof value !== 'object' || value === null) return undefined;
+  const fields: AuditRecord['fields'] = { ...value };
+  const { audit, seq, instance, key, prev, mac } = fields;
   const kind = recordKinds.find((known) => known === audit);
-  if (fields === undefined || kind === undefined) return undefined;
+  if (kind === undefined) return undefined;
   if (typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return undefined;
   if (typeof instance !== 'string' || typeof key !== 'string' || !keyId.test(key)) return undefined;
   if (typeof prev !== 'string' || typeof mac !== 'string') return undefined;
@@ -117,21 +103,19 @@ export function parseRecord(line: Buffer): AuditRecord | undefined {
 
 /** Whether the holder of the key wrote this line. @param line one that {@link parseRecord} accepts */
 export function isGenuine(line: Buffer, { secret }: AuditKey): boolean {
-  const end = line.length - sealLength;
-  const mac = createHmac('sha256', secret).update(line.subarray(0, end)).digest();
-  const stated = line.toString('latin1', end + macStart.length, end + macStart.length + macLength);
-  return timingSafeEqual(mac, Buffer.from(stated, 'hex'));
+  const mac = createHmac('sha256', secret).update(line.subarray(0, -sealLength)).digest();
+  return timingSafeEqual(mac, Buffer.from(sealedMac(line) ?? '', 'hex'));
 }
 
-function isSealed(line: Buffer): boolean {
-  const end = line.length - sealLength;
-  return end > 0 && /^,"mac":"[0-9a-f]{64}"\}$/.test(line.toString('latin1', end));
+/** The MAC at the end of a line. */
+function sealedMac(line: Buffer): string | undefined {
+  return seal.exec(line.toString('latin1', Math.max(0, line.length - sealLength)))?.[1];
 }
 
-function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+/** `undefined` for what is not JSON. */
+function parseJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
@@ -155,35 +139,26 @@ export class TornBytes {
   }
 }
 
-/** Whether a crash can have left this line after the last record: the beginning of a record, or zeros of a power failure. */
-export function isTorn(line: Buffer): boolean {
-  return line[0] === 0 || isBeginning(line, '{"audit":"');
+/**
+ * Whether a crash can have left this line after the last record: the beginning of a record, or zeros of a power failure.
+ *
+ * @param line one character for each byte, here and below
+ */
+export function isTorn(line: string): boolean {
+  return line.startsWith('\0') || isBeginning(line, '{"audit":"');
 }
 
 /** Whether a process that was killed while it wrote its first record can have left this line. */
-export function isTornStart(line: Buffer): boolean {
+export function isTornStart(line: string): boolean {
   return isBeginning(line, '{"audit":"start",');
 }
 
 /** Whether this is where a process was killed while it wrote the record with this sequence number. */
-export function isCutRecord(line: Buffer, sequence: number): boolean {
+export function isCutRecord(line: string, sequence: number): boolean {
   return recordKinds.some((kind) => isBeginning(line, `{"audit":"${kind}","seq":${sequence},`));
 }
 
-function isBeginning(line: Buffer, start: string): boolean {
-  const text = line.toString('latin1', 0, start.length);
-  return text !== '' && start.startsWith(text) && !isWhole(line.toString('latin1'));
-}
-
-function isWhole(text: string): boolean {
-  return seal.test(text) || isJson(text);
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
+function isBeginning(line: string, start: string): boolean {
+  const isSame = line !== '' && start.startsWith(line.slice(0, start.length));
+  return isSame && !seal.test(line) && parseJson(line) === undefined;
 }

@@ -1,4 +1,4 @@
-import { constants, type Stats } from 'node:fs';
+import { constants } from 'node:fs';
 import {
   type FileHandle,
   mkdtemp,
@@ -59,17 +59,15 @@ export async function openAuditFile(
   options: AuditFileOptions,
 ): Promise<{ file: AuditFile; tail: Tail }> {
   const handle = await openRegular(path);
+  let unlock: (() => Promise<void>) | undefined;
   try {
     // Whatever the name by which another process knows the file.
-    const unlock = await lockFile(await realpath(path));
-    try {
-      const tail = await requireTail(handle, path);
-      return { file: new AuditFile(path, options, handle, unlock), tail };
-    } catch (error) {
-      await unlock();
-      throw error;
-    }
+    unlock = await lockFile(await realpath(path));
+    const tail = await readTail(handle);
+    if (tail !== undefined) return { file: new AuditFile(path, options, handle, unlock), tail };
+    throw new Error(`${path} has content that is not an audit trail. Move it away, or name another file.`);
   } catch (error) {
+    await unlock?.();
     await handle.close();
     throw error;
   }
@@ -115,7 +113,7 @@ export class AuditFile implements AuditOutput {
     if (now < this.#checkedAt + checkInterval) return false;
     this.#checkedAt = now;
     const [own, current] = await Promise.all([this.#handle.stat(), ignoreNotFound(stat(this.#path))]);
-    if (current !== undefined && isSameFile(own, current)) return false;
+    if (current?.dev === own.dev && current.ino === own.ino) return false;
     try {
       return await this.#reopen();
     } catch (error) {
@@ -165,16 +163,6 @@ async function openRegular(path: string): Promise<FileHandle> {
   );
 }
 
-async function requireTail(handle: FileHandle, path: string): Promise<Tail> {
-  const tail = await readTail(handle);
-  if (tail !== undefined) return tail;
-  throw new Error(`${path} has content that is not an audit trail. Move it away, or name another file.`);
-}
-
-function isSameFile(a: Stats, b: Stats): boolean {
-  return a.dev === b.dev && a.ino === b.ino;
-}
-
 /**
  * Locks a file for this process with a Unix socket in a directory beside it, FILE.lock. The kernel ends the lock with the
  * process, and it holds between containers that share the volume on one machine, where process IDs mean nothing.
@@ -187,78 +175,67 @@ function isSameFile(a: Stats, b: Stats): boolean {
  */
 export async function lockFile(file: string): Promise<() => Promise<void>> {
   const lock = `${file}.lock`;
-  const directory = await createDirectory(lock);
-  const name = basename(directory).slice(-6);
-  const server = createServer((socket) => socket.destroy()).unref();
-  try {
-    await listen(server, join(directory, name), file);
-    await moveTo(lock, directory, file);
-  } catch (error) {
-    server.close();
-    await rm(directory, { recursive: true, force: true });
-    throw error;
-  }
-  return () => release(server, lock, name);
-}
-
-async function createDirectory(lock: string): Promise<string> {
   if (Buffer.byteLength(lock) > maxLockBytes) {
     throw new Error(
       `${lock} is longer than ${maxLockBytes} bytes, the limit for a lock. Choose a shorter path.`,
     );
   }
+  const directory = await explained(
+    mkdtemp(`${lock}.`),
+    (code) => `Cannot create ${lock} (${code}). Make its directory writable, on a disk that has room.`,
+  );
+  const name = basename(directory).slice(-6);
+  const server = createServer((socket) => socket.destroy()).unref();
   try {
-    return await mkdtemp(`${lock}.`);
-  } catch (error) {
-    throw new Error(
-      `Cannot create ${lock} (${codeOf(error)}). Make its directory writable, on a disk that has room.`,
-      { cause: error },
+    await explained(
+      listen(server, join(directory, name)),
+      (code) =>
+        `Cannot create a Unix socket for the lock of ${file} (${code}): its volume may not support them. Name a file on another volume.`,
     );
+    const isLocked = await explained(
+      takeLock(lock, directory),
+      (code) => `Cannot use the lock ${lock} (${code}). If no process writes to ${file}, remove the lock.`,
+    );
+    if (isLocked) return () => release(server, lock, name);
+    throw new Error(
+      `Another process writes to ${file} (lock ${lock}). Stop it, or give each process a file: its name may contain a variable such as \${HOSTNAME}.`,
+    );
+  } catch (error) {
+    server.close();
+    await rm(directory, { recursive: true, force: true });
+    throw error;
   }
 }
 
-function listen(server: Server, path: string, file: string): Promise<void> {
+/** @throws Error that says what to do */
+async function explained<T>(work: Promise<T>, messageOf: (code: string) => string): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw new Error(messageOf(errorCode(error) ?? 'no code'), { cause: error });
+  }
+}
+
+function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    // Also later ones, which do no harm: the kernel accepts connections nevertheless.
-    server.on('error', (error) =>
-      reject(
-        new Error(
-          `Cannot create a Unix socket for the lock of ${file} (${codeOf(error)}): its volume may not support them. Name a file on another volume.`,
-          { cause: error },
-        ),
-      ),
-    );
-    server.listen(path, resolve);
+    // Also later errors, which do no harm: the kernel accepts connections nevertheless.
+    server.on('error', reject).listen(path, resolve);
   });
 }
 
-async function moveTo(lock: string, directory: string, file: string): Promise<void> {
+/** Gives the directory the name of the lock. @returns whether no other process holds it @throws Error of node:fs or node:net */
+async function takeLock(lock: string, directory: string): Promise<boolean> {
   for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
     try {
-      if (await tryRename(directory, lock)) return;
-      if (await isHeld(lock)) break;
+      await rename(directory, lock);
+      return true;
     } catch (error) {
-      throw new Error(
-        `Cannot use the lock ${lock} (${codeOf(error)}). If no process writes to ${file}, remove the lock.`,
-        { cause: error },
-      );
+      // POSIX allows both, for a directory that is not empty.
+      if (!['ENOTEMPTY', 'EEXIST'].includes(errorCode(error) ?? '')) throw error;
     }
+    if (await isHeld(lock)) return false;
   }
-  throw new Error(
-    `Another process writes to ${file} (lock ${lock}). Stop it, or give each process a file: its name may contain a variable such as \${HOSTNAME}.`,
-  );
-}
-
-/** @returns whether there was no lock, or an empty one @throws Error of node:fs */
-async function tryRename(directory: string, lock: string): Promise<boolean> {
-  try {
-    await rename(directory, lock);
-    return true;
-  } catch (error) {
-    // POSIX allows both.
-    if (codeOf(error) === 'ENOTEMPTY' || codeOf(error) === 'EEXIST') return false;
-    throw error;
-  }
+  return false;
 }
 
 /** Whether a process holds the lock. Removes the sockets of those that have ended. @throws Error of node:fs or node:net */
@@ -279,7 +256,7 @@ function probe(path: string): Promise<State> {
       resolve('held');
     });
     socket.once('error', (error) => {
-      const state = states.get(codeOf(error));
+      const state = states.get(errorCode(error) ?? '');
       if (state === undefined) reject(error);
       else resolve(state);
     });
@@ -291,8 +268,4 @@ async function release(server: Server, lock: string, name: string): Promise<void
   await new Promise((resolve) => void server.close(resolve));
   await unlink(join(lock, name)).catch(() => {});
   await rmdir(lock).catch(() => {});
-}
-
-function codeOf(error: unknown): string {
-  return errorCode(error) ?? 'no code';
 }

@@ -17,33 +17,26 @@ const minBytes = 32;
  * @throws Error if the file cannot be read or holds less than 32 bytes
  */
 export async function readAuditKey(file: string): Promise<AuditKey> {
-  const bytes = keyBytes(await readKeyFile(file));
-  const fault = faultOf(bytes);
+  const { bytes, fault } = await readKeyFile(file);
   if (fault !== undefined) throw new Error(`${file} ${fault}`);
   return auditKey(bytes);
 }
 
 /** What is wrong with the key in a file, without the name of the file. @throws Error if it cannot be read */
 export async function auditKeyFault(file: string): Promise<string | undefined> {
-  return faultOf(keyBytes(await readKeyFile(file)));
+  return (await readKeyFile(file)).fault;
 }
 
 /** Only a regular file: a read of another one may never end. */
-async function readKeyFile(file: string): Promise<Buffer> {
-  const { contents } = await readConsistent([file]);
-  if (contents[0] === undefined) throw new Error(`${file} does not exist`);
-  return contents[0];
-}
-
-function keyBytes(content: Buffer): Buffer {
+async function readKeyFile(file: string): Promise<{ bytes: Buffer; fault: string | undefined }> {
+  const [content] = (await readConsistent([file])).contents;
+  if (content === undefined) throw new Error(`${file} does not exist`);
   let end = content.length;
   while (content[end - 1] === 0x0a || content[end - 1] === 0x0d) end -= 1;
-  return content.subarray(0, end);
-}
-
-function faultOf({ length }: Buffer): string | undefined {
-  if (length >= minBytes) return undefined;
-  return `has ${length} bytes, and an audit key needs at least ${minBytes}. Create one: openssl rand -hex 32`;
+  const bytes = content.subarray(0, end);
+  if (end >= minBytes) return { bytes, fault: undefined };
+  const fault = `has ${end} bytes, and an audit key needs at least ${minBytes}. Create one: openssl rand -hex 32`;
+  return { bytes, fault };
 }
 
 export function auditKey(bytes: Uint8Array): AuditKey {

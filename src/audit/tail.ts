@@ -62,15 +62,13 @@ function lastRecordIn(bytes: Buffer, isWhole: boolean): LastRecord | undefined {
   return undefined;
 }
 
-interface Rest {
-  readonly torn: TornBytes;
-  readonly isTorn: boolean;
-  /** A process that was killed while it wrote the first record of the file can have left it. */
-  readonly isTornStart: boolean;
-}
-
-async function describeRest(file: FileHandle, from: number, to: number): Promise<Rest> {
-  const lines = to - from <= searched ? linesOf(await read(file, from, to)) : [];
+/**
+ * What is between two places of a file.
+ *
+ * @returns also whether a crash can have left it, and whether a process can that was killed in the first record of the file
+ */
+async function describeRest(file: FileHandle, from: number, to: number) {
+  const lines = to - from <= searched ? (await read(file, from, to)).toString('latin1').split('\n') : [];
   const torn = new TornBytes();
   let isZero = to > from;
   for (let at = from; at < to; at += searched) {
@@ -78,7 +76,7 @@ async function describeRest(file: FileHandle, from: number, to: number): Promise
     torn.add(bytes);
     isZero &&= bytes.every((byte) => byte === 0);
   }
-  const are = (test: (line: Buffer, at: number) => boolean) =>
+  const are = (test: (line: string, at: number) => boolean) =>
     isZero || (lines.length > 0 && lines.every(test));
   return {
     torn,
@@ -86,17 +84,6 @@ async function describeRest(file: FileHandle, from: number, to: number): Promise
     isTorn: are((line, at) => (at === 0 ? isTorn(line) : isTornStart(line))),
     isTornStart: are(isTornStart),
   };
-}
-
-function linesOf(bytes: Buffer): Buffer[] {
-  const lines: Buffer[] = [];
-  for (let start = 0; start <= bytes.length; ) {
-    const feed = bytes.indexOf(newline, start);
-    const end = feed === -1 ? bytes.length : feed;
-    lines.push(bytes.subarray(start, end));
-    start = end + 1;
-  }
-  return lines;
 }
 
 async function read(file: FileHandle, from: number, to: number): Promise<Buffer> {

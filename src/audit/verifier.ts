@@ -5,6 +5,9 @@ import type { AuditKey } from './key.ts';
 /** Unfinished requests whose IDs are kept. */
 const keptIds = 10;
 
+/** More requests than one process has in flight: if so many begin after a request, its result was lost with a gap. */
+const maxOpen = 100_000;
+
 /** Digits of a MAC that are shown. */
 const shownDigits = 16;
 
@@ -49,7 +52,6 @@ export class Verifier {
   readonly #after: Head | undefined;
   readonly #skipOthers: boolean;
   #heads: readonly Head[];
-  #head: Head | undefined;
   #others: Others | undefined;
 
   constructor({ keys, heads = [], after, skipOthers = false }: VerifierOptions) {
@@ -74,7 +76,6 @@ export class Verifier {
     if (defect !== undefined) return defect;
     const message = this.#problemOf(record, line) ?? this.#compareHeads(record);
     if (message !== undefined) return { ...place, message };
-    this.#head = { sequence: record.sequence, mac: record.mac };
     this.summary.add(record);
     return undefined;
   }
@@ -84,10 +85,14 @@ export class Verifier {
     const others = this.#others;
     if (others !== undefined && !this.#isCut(others)) return notARecord(others.place);
     if (others !== undefined) this.summary.incomplete = others.place;
-    const last = this.#head;
+    const { last } = this.summary;
     if (last === undefined) return { message: 'There is no record.' };
     const beyond = this.#heads.find(({ sequence }) => sequence > last.sequence);
-    if (beyond !== undefined) return { message: describeMissingHead(beyond, last) };
+    if (beyond !== undefined) {
+      return {
+        message: `The trail ends with record ${last.sequence}, but record ${beyond.sequence} was written: records were cut off at the end, or a file is missing.`,
+      };
+    }
     const [before] = this.#heads;
     return (
       before && { message: `Record ${before.sequence} of --head is before the first record. Add its file.` }
@@ -102,32 +107,25 @@ export class Verifier {
     if (!isGenuine(line, key)) {
       return `Record ${record.sequence} was changed, or was written without the key: its MAC is wrong.`;
     }
-    const problem =
-      this.#head === undefined ? this.#problemOfFirst(record) : this.#problemOfNext(record, this.#head);
+    const { last } = this.summary;
+    const problem = last === undefined ? this.#problemOfFirst(record) : describeMisplaced(record, last);
     return problem ?? describeKey(record, this.summary) ?? describeDamage(record);
   }
 
-  #problemOfFirst(record: AuditRecord): string | undefined {
+  #problemOfFirst({ sequence, prev }: AuditRecord): string | undefined {
     const before = this.#after ?? genesis;
-    const follows = record.sequence === before.sequence + 1 && record.prev.startsWith(before.mac);
-    return follows ? undefined : describeFirst(record, this.#after);
-  }
-
-  #problemOfNext(record: AuditRecord, head: Head): string | undefined {
-    const { instance } = this.summary;
-    if (record.kind !== 'start' && record.instance !== instance) {
-      return `Record ${record.sequence} is of instance ${record.instance}, among records of ${instance}: files of two instances are mixed. Verify the files of each instance separately.`;
-    }
-    const follows = record.sequence === head.sequence + 1 && record.prev === head.mac;
-    return follows ? undefined : describeMisplaced(record, head);
+    if (sequence === before.sequence + 1 && prev.startsWith(before.mac)) return undefined;
+    return this.#after === undefined
+      ? `The trail begins with record ${sequence}: the records before it are missing. Give their files first, or their head with --after.`
+      : `Record ${sequence} does not follow the head of --after, ${headText(this.#after)}: records between them are missing, or earlier ones were rewritten.`;
   }
 
   #compareHeads({ sequence, mac }: AuditRecord): string | undefined {
     if (this.#heads.length === 0) return undefined;
     const stated = this.#heads.filter((head) => head.sequence === sequence);
     this.#heads = this.#heads.filter((head) => head.sequence !== sequence);
-    const other = stated.find((head) => !mac.startsWith(head.mac));
-    return other && describeOtherHead(other);
+    if (stated.every((head) => mac.startsWith(head.mac))) return undefined;
+    return `Record ${sequence} has another MAC than --head: the trail was cut and continued, or rewritten with the key.`;
   }
 
   /** The start record that was written next has the hash of what was left before it. */
@@ -149,7 +147,10 @@ export class Verifier {
   /** Whether the trail ends where its writer writes at this moment, or was killed. */
   #isCut({ first, lines, isOpen }: Others): boolean {
     if (lines > 1 || !isOpen) return false;
-    return first.every((byte) => byte === 0) || isCutRecord(first, (this.#head?.sequence ?? 0) + 1);
+    return (
+      first.every((byte) => byte === 0) ||
+      isCutRecord(first.toString('latin1'), (this.summary.last?.sequence ?? 0) + 1)
+    );
   }
 
   #addOther(line: Buffer, place: Place, isOpen: boolean): void {
@@ -181,14 +182,16 @@ export function headText({ sequence, mac }: Head): string {
 }
 
 /**
- * What is wrong with the place of a record in its chain. Its MAC is right, so the holder of the key wrote it, but not after
- * the record that is before it now.
- *
- * @param expected the head that it should follow
+ * What is wrong with the place of a record in its chain. Its MAC is right, so the holder of the key wrote it, but perhaps not
+ * after the record that is before it now.
  */
-function describeMisplaced(record: AuditRecord, expected: Head): string {
-  const { sequence, kind } = record;
-  const next = expected.sequence + 1;
+function describeMisplaced(record: AuditRecord, last: AuditRecord): string | undefined {
+  const { sequence, kind, instance, prev } = record;
+  if (kind !== 'start' && instance !== last.instance) {
+    return `Record ${sequence} is of instance ${instance}, among records of ${last.instance}: files of two instances are mixed. Verify the files of each instance separately.`;
+  }
+  const next = last.sequence + 1;
+  if (sequence === next && prev === last.mac) return undefined;
   if (sequence > next) {
     const missing = sequence === next + 1 ? `Record ${next} is` : `Records ${next} to ${sequence - 1} are`;
     return `${missing} missing before record ${sequence}: removed, or in a file that was left out or comes later.`;
@@ -199,30 +202,12 @@ function describeMisplaced(record: AuditRecord, expected: Head): string {
   if (sequence < next) {
     return `Record ${sequence} is repeated or out of order here: record ${next} should follow. It was copied or moved, or the files are in another order.`;
   }
-  return `Record ${sequence} follows another record than the one before it (${short(record.prev)}, not ${short(expected.mac)}): the one before it was replaced, or two trails are mixed.`;
-}
-
-function describeFirst({ sequence }: AuditRecord, after: Head | undefined): string {
-  if (after !== undefined) {
-    return `Record ${sequence} does not follow the head of --after, ${headText(after)}: records between them are missing, or earlier ones were rewritten.`;
-  }
-  return `The trail begins with record ${sequence}: the records before it are missing. Give their files first, or their head with --after.`;
-}
-
-/** @param last the newest record @param stated a head that was published */
-function describeMissingHead(stated: Head, last: Head): string {
-  return `The trail ends with record ${last.sequence}, but record ${stated.sequence} was written: records were cut off at the end, or a file is missing.`;
-}
-
-function describeOtherHead({ sequence }: Head): string {
-  return `Record ${sequence} has another MAC than --head: the trail was cut and continued, or rewritten with the key.`;
+  return `Record ${sequence} follows another record than the one before it (${short(prev)}, not ${short(last.mac)}): the one before it was replaced, or two trails are mixed.`;
 }
 
 /**
  * What is wrong with the key of a record that is in its place: a holder of a key that was replaced would otherwise continue
  * the trail.
- *
- * @param earlier up to the record before
  */
 function describeKey({ sequence, kind, key }: AuditRecord, { keys, last }: TrailSummary): string | undefined {
   if (last === undefined || key === last.key) return undefined;
@@ -248,11 +233,8 @@ export class TrailSummary {
   records = 0;
   first: AuditRecord | undefined;
   last: AuditRecord | undefined;
-  /** Instance of the last start record. */
-  instance = '';
   readonly instances = new Set<string>();
   readonly keys = new Set<string>();
-  starts = 0;
   /** Configurations that a start or a reload applied. */
   configs = 0;
   /** The start record or the config record of the last one. */
@@ -268,21 +250,20 @@ export class TrailSummary {
   /** Requests with an intent and without a result when the process ended. */
   unfinished = 0;
   readonly unfinishedIds: string[] = [];
-  readonly #open = new Set<string>();
-
-  get head(): Head | undefined {
-    return this.last;
-  }
+  #open = new Set<string>();
+  /** Those that began before these. */
+  #older = new Set<string>();
+  /** Those whose IDs are not kept. */
+  #dropped = 0;
 
   /** Requests with an intent and, so far, without a result: in flight when the file was copied, or when the process ended. */
   get open(): number {
-    return this.#open.size;
+    return this.#open.size + this.#older.size + this.#dropped;
   }
 
   add(record: AuditRecord): void {
     this.records += 1;
     this.first ??= record;
-    this.instance = record.instance;
     this.instances.add(record.instance);
     this.keys.add(record.key);
     const { kind, fields } = record;
@@ -290,28 +271,42 @@ export class TrailSummary {
     else if (kind === 'config') this.#configure(record);
     else if (kind === 'gap') this.lost += numberIn(fields['lost']);
     else if (kind === 'omitted') this.omitted += numberIn(fields['count']);
-    else if (kind === 'intent') this.#open.add(idOf(fields));
-    else if (kind === 'result' || kind === 'rejected') this.#open.delete(idOf(fields));
+    else if (kind === 'intent') this.#begin(idOf(fields));
+    else if (kind === 'result' || kind === 'rejected') this.#end(idOf(fields));
     this.last = record;
   }
 
   /** Another file or key of the same process keeps its requests; another process has none of them. */
   #start(record: AuditRecord): void {
     const { fields } = record;
-    this.starts += 1;
     this.torn += numberIn(fields['torn']);
     if (fields['continued'] === true) return;
     if (fields['config'] !== undefined) this.#configure(record);
-    this.unfinished += this.#open.size;
-    for (const id of [...this.#open].slice(0, keptIds - this.unfinishedIds.length)) {
+    this.unfinished += this.open;
+    for (const id of [...this.#older, ...this.#open].slice(0, keptIds - this.unfinishedIds.length)) {
       this.unfinishedIds.push(id);
     }
     this.#open.clear();
+    this.#older.clear();
+    this.#dropped = 0;
   }
 
   #configure(record: AuditRecord): void {
     this.configs += 1;
     this.lastConfig = record;
+  }
+
+  #begin(id: string): void {
+    if (!this.#older.has(id)) this.#open.add(id);
+    if (this.#open.size < maxOpen) return;
+    this.#dropped += this.#older.size;
+    this.#older = this.#open;
+    this.#open = new Set();
+  }
+
+  #end(id: string): void {
+    this.#open.delete(id);
+    this.#older.delete(id);
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { AuditChain, type Head } from '../../../src/audit/chain.ts';
-import type { VerifierOptions } from '../../../src/audit/verifier.ts';
+import { TrailSummary, type VerifierOptions } from '../../../src/audit/verifier.ts';
 import {
   headOf,
   otherAuditKey,
@@ -490,5 +490,17 @@ describe('what is no tampering is reported', () => {
       lost: 7,
       omitted: 5,
     });
+  });
+
+  it('all requests without a result, also more than are kept', () => {
+    const summary = new TrailSummary();
+    const add = (kind: 'intent' | 'result' | 'start', fields: object): void =>
+      summary.add({ kind, sequence: 1, instance: 'a', key: '', prev: '', mac: '', fields: { ...fields } });
+    for (let request = 0; request < 200_003; request += 1) add('intent', { request });
+    add('result', { request: 200_002 });
+    expect(summary.open).toBe(200_002);
+    add('start', {});
+    expect([summary.open, summary.unfinished]).toEqual([0, 200_002]);
+    expect(summary.unfinishedIds).toHaveLength(10);
   });
 });
