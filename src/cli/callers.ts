@@ -41,16 +41,13 @@ function createToken(argv: readonly string[], io: Io): number {
     );
     return exitCode.usage;
   }
-  printToken(randomBytes(tokenBytes).toString('base64url'), caller, io);
-  return exitCode.done;
-}
-
-/** The token is the first line of the output, so that a script can take it from there. */
-function printToken(token: string, caller: string | undefined, io: Io): void {
+  const token = randomBytes(tokenBytes).toString('base64url');
   const credential = `tokenSha256: ${tokenDigest(token)}`;
   io.err('Token for the client, shown only once (Authorization: Bearer TOKEN):');
+  // The first line of the output, so that a script can take it from there.
   io.out(token);
   io.err(`For the configuration, ${caller === undefined ? "in the caller's credentials" : 'in callers'}:`);
   if (caller === undefined) io.out(`- ${credential}`);
   else for (const line of [`- name: ${caller}`, `  credentials: [{ ${credential} }]`]) io.out(line);
+  return exitCode.done;
 }

@@ -1,12 +1,13 @@
-import { type AdminListenOptions, listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
-import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../simulator/listen.ts';
-import { loadDemoScenario } from './demo/config.ts';
+import { once } from 'node:events';
+import { listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
+import { type ListeningSimulator, listenSimulator } from '../simulator/listen.ts';
+import { readDemoScenario } from './demo/config.ts';
 import { describeListenError, messageOf } from './shared/cli-error.ts';
 import { exitCode, type Io } from './shared/io.ts';
 import { type OptionValues, optionsHelp, parseOptions, portFrom } from './shared/parse-options.ts';
 import { loadSimulatorKeys } from './shared/simulator-keys.ts';
 
-const options = {
+const optionTable = {
   keys: {
     type: 'string',
     value: 'DIR',
@@ -49,57 +50,48 @@ const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--port 
 Simulates the payment gateway: verifies signatures and responds from a scenario. Every 403 states which
 check failed.
 
-${optionsHelp(options)}
+${optionsHelp(optionTable)}
 
 Exit codes: 0 stopped by a signal, 1 failure, 2 invalid scenario, keys or usage.`;
 
 /** Runs the gateway simulator until SIGTERM or SIGINT. @returns the exit code */
 export async function simulate(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('simulate', argv, options, usage, io);
+  const parsed = parseOptions('simulate', argv, optionTable, usage, io);
   if ('exit' in parsed) return parsed.exit;
-  let listening: Options;
+  let options: Awaited<ReturnType<typeof optionsFrom>>;
   try {
-    listening = await listenOptions(parsed.values, io);
+    options = await optionsFrom(parsed.values, io);
   } catch (error) {
     io.err(`countersign simulate: ${messageOf(error)}`);
     return exitCode.usage;
   }
-  return run(listening, io);
-}
-
-type Options = ListenOptions & { readonly admin: AdminListenOptions | undefined };
-
-async function run(options: Options, io: Io): Promise<number> {
+  const { admin, ...gateway } = options;
   try {
-    const { url, adminUrl, close } = await listen(options);
-    io.out(`Gateway simulator: ${url}/${options.scenario.product}`);
+    const { url, adminUrl, close }: ListeningSimulator =
+      admin === undefined
+        ? await listenSimulator(gateway)
+        : await listenSimulatorWithAdmin({ ...gateway, admin });
+    io.out(`Gateway simulator: ${url}/${gateway.scenario.product}`);
     if (adminUrl !== undefined) io.out(`Admin API: ${adminUrl}`);
-    await untilStopped();
+    await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     await close();
     return exitCode.done;
   } catch (error) {
-    const ports = new Map([[options.port, '--port']]);
-    if (options.admin !== undefined) ports.set(options.admin.port, '--admin-port');
+    const ports = new Map([[gateway.port, '--port']]);
+    if (admin !== undefined) ports.set(admin.port, '--admin-port');
     io.err(`The gateway simulator cannot listen: ${describeListenError(error, ports)}`);
     return exitCode.failed;
   }
 }
 
-function listen({
-  admin,
-  ...options
-}: Options): Promise<Pick<ListeningSimulator, 'url' | 'close'> & { readonly adminUrl?: string }> {
-  return admin === undefined ? listenSimulator(options) : listenSimulatorWithAdmin({ ...options, admin });
-}
-
-type Values = OptionValues<typeof options>;
-
 /** @throws Error for invalid options, scenario or keys */
-async function listenOptions(values: Values, io: Io): Promise<Options> {
+async function optionsFrom(values: OptionValues<typeof optionTable>, io: Io) {
   if (values.keys === undefined) throw new Error('--keys DIR is required\nSee: countersign simulate --help');
   const port = portFrom('--port', values.port);
-  const admin = adminOptions(values);
-  const scenario = await loadDemoScenario(values.scenario);
+  const { 'admin-host': host, 'admin-port': adminPort, 'admin-allowed-host': allowedHosts = [] } = values;
+  const admin =
+    adminPort === undefined ? undefined : { host, port: portFrom('--admin-port', adminPort), allowedHosts };
+  const { scenario } = await readDemoScenario(values.scenario);
   const keys = await loadSimulatorKeys(values.keys);
   const keyless = Object.keys(scenario.logins).filter((login) => !keys.has(login));
   for (const login of keyless) io.err(`Login ${login} has no key in ${values.keys}: its requests get 403.`);
@@ -110,22 +102,7 @@ async function listenOptions(values: Values, io: Io): Promise<Options> {
     port,
     admin,
     clock: Date.now,
-    onRejected: (reason, operation) => io.out(`${new Date().toISOString()} ${operation} 403 ${reason}`),
+    onRejected: (reason: string, operation: string) =>
+      io.out(`${new Date().toISOString()} ${operation} 403 ${reason}`),
   };
-}
-
-function adminOptions(values: Values): AdminListenOptions | undefined {
-  if (values['admin-port'] === undefined) return undefined;
-  return {
-    host: values['admin-host'],
-    port: portFrom('--admin-port', values['admin-port']),
-    allowedHosts: values['admin-allowed-host'] ?? [],
-  };
-}
-
-function untilStopped(): Promise<void> {
-  return new Promise((resolve) => {
-    process.once('SIGTERM', () => resolve());
-    process.once('SIGINT', () => resolve());
-  });
 }

@@ -20,6 +20,8 @@ interface Listening {
 
 export interface ListeningSimulator extends Listening {
   readonly simulator: Simulator;
+  /** `http://host:port` of the admin API, if there is one. */
+  readonly adminUrl?: string;
 }
 
 /** @throws Error of `listen`, such as `EADDRINUSE`. */

@@ -1,22 +1,11 @@
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import type { AuditRecord, Head } from '../../audit/chain.ts';
-import { type AuditKey, readAuditKey } from '../../audit/key.ts';
-import {
-  type Defect,
-  headText,
-  type TrailSummary,
-  Verifier,
-  type VerifierOptions,
-} from '../../audit/verifier.ts';
+import { readAuditKey } from '../../audit/key.ts';
+import { type Defect, headText, type TrailSummary, Verifier } from '../../audit/verifier.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io, printable } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-
-interface Given {
-  readonly files: number;
-  readonly heads: number;
-}
 
 interface Line {
   /** Without its line feed. */
@@ -77,23 +66,15 @@ export async function verifyAudit(argv: readonly string[], io: Io): Promise<numb
   if (files.length === 0) throw new CliError('name at least one file', exitCode.usage);
   const keyFiles = values['key-file'] ?? [];
   if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
-  return await verify(
-    files,
-    {
-      keys: await readKeys(keyFiles),
-      heads: (values.head ?? []).map((text) => parseHead('--head', text)),
-      after: values.after === undefined ? undefined : parseHead('--after', values.after),
-      skipOthers: values['skip-log'] ?? false,
-    },
-    io,
-  );
-}
-
-async function verify(files: readonly string[], settings: VerifierOptions, io: Io): Promise<number> {
-  const verifier = new Verifier(settings);
+  const heads = (values.head ?? []).map((text) => parseHead('--head', text));
+  const verifier = new Verifier({
+    keys: await Promise.all(keyFiles.map(readAuditKey)),
+    heads,
+    after: values.after === undefined ? undefined : parseHead('--after', values.after),
+    skipOthers: values['skip-log'] ?? false,
+  });
   const defect = (await firstDefect(files, verifier)) ?? verifier.end();
-  const given = { files: files.length, heads: settings.heads?.length ?? 0 };
-  for (const line of summaryLines(verifier.summary, given)) io.out(line);
+  for (const line of summaryLines(verifier.summary, files.length, heads.length > 0)) io.out(line);
   if (defect === undefined) return exitCode.done;
   const { file, line } = defect;
   const message = printable(defect.message);
@@ -112,10 +93,6 @@ async function firstDefect(files: readonly string[], verifier: Verifier): Promis
     }
   }
   return undefined;
-}
-
-function readKeys(files: readonly string[]): Promise<AuditKey[]> {
-  return Promise.all(files.map(readAuditKey));
 }
 
 function parseHead(option: string, text: string): Head {
@@ -154,9 +131,16 @@ export async function* readLines(input: Readable): AsyncGenerator<Line[]> {
 }
 
 /** What was verified, up to the first defect. */
-function summaryLines(summary: TrailSummary, { files, heads }: Given): string[] {
+function summaryLines(summary: TrailSummary, files: number, hasHeads: boolean): string[] {
   const { first, last } = summary;
   if (first === undefined || last === undefined) return [];
+  // If all files were removed while no process was running, the next process begins with record 1.
+  const beginning =
+    hasHeads || first.sequence > 1
+      ? []
+      : [
+          `the trail begins with record 1 at ${timeOf(first)}; without --head, earlier trails cannot be excluded`,
+        ];
   return [
     `verified: ${plural(summary.records, 'record')} in ${plural(files, 'file')}, ${first.sequence} to ${last.sequence}`,
     `time:     ${timeOf(first)} to ${timeOf(last)}`,
@@ -164,7 +148,7 @@ function summaryLines(summary: TrailSummary, { files, heads }: Given): string[] 
     `keys:     ${[...summary.keys].join(', ')}`,
     ...configuration(summary),
     `head:     ${headText(last)}`,
-    ...[...(heads === 0 ? beginning(first) : []), ...notes(summary)].map((note) => `note:     ${note}`),
+    ...[...beginning, ...notes(summary)].map((note) => `note:     ${note}`),
   ];
 }
 
@@ -177,31 +161,22 @@ function configuration({ configs, lastConfig }: TrailSummary): string[] {
   return [`config:   ${before}${printable(String(fields['config']))} ${how}`];
 }
 
-/** If all files were removed while no process was running, the next process begins with record 1. */
-function beginning(first: AuditRecord): string[] {
-  if (first.sequence > 1) return [];
-  return [
-    `the trail begins with record 1 at ${timeOf(first)}; without --head, earlier trails cannot be excluded`,
-  ];
-}
-
 /** What is no defect, and an auditor should know. */
-function notes(summary: TrailSummary): string[] {
-  const { lost, omitted, torn, unfinished, unfinishedIds, open, incomplete } = summary;
+function notes({ lost, omitted, torn, unfinished, unfinishedIds, open, incomplete }: TrailSummary): string[] {
+  const ids = unfinishedIds.map(printable).join(', ');
+  const counted: [count: number, noun: string, text: string][] = [
+    [lost, 'record', 'could not be written (gap records)'],
+    [omitted, 'rejected request', 'exceeded the limit of their caller and have no record (omitted records)'],
+    [torn, 'byte', 'were cut off by a crash (start records)'],
+    [
+      unfinished,
+      'request',
+      `without a result when a process ended, as after a crash; their outcome is unknown: ${ids}`,
+    ],
+    [open, 'request', 'at the end without a result'],
+  ];
   return [
-    ...(lost > 0 ? [`${plural(lost, 'record')} could not be written (gap records)`] : []),
-    ...(omitted > 0
-      ? [
-          `${plural(omitted, 'rejected request')} exceeded the limit of their caller and have no record (omitted records)`,
-        ]
-      : []),
-    ...(torn > 0 ? [`${plural(torn, 'byte')} were cut off by a crash (start records)`] : []),
-    ...(unfinished > 0
-      ? [
-          `${plural(unfinished, 'request')} without a result when a process ended, as after a crash; their outcome is unknown: ${unfinishedIds.map(printable).join(', ')}`,
-        ]
-      : []),
-    ...(open > 0 ? [`${plural(open, 'request')} at the end without a result`] : []),
+    ...counted.filter(([count]) => count > 0).map(([count, noun, text]) => `${plural(count, noun)} ${text}`),
     ...(incomplete === undefined
       ? []
       : [

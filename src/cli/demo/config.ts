@@ -36,15 +36,10 @@ export interface DemoVariables {
   readonly gatewayUrl: string;
 }
 
-/** @throws Error for an unreadable file, or with every problem of an invalid one and its line */
-export async function loadDemoScenario(file?: string): Promise<Scenario> {
-  return (await readDemoScenario(file)).scenario;
-}
-
 /**
  * The scenario with its text, since a pipe can be read only once.
  *
- * @throws Error as {@link loadDemoScenario}
+ * @throws Error for an unreadable file, or with every problem of an invalid one and its line
  */
 export async function readDemoScenario(
   file = defaultScenarioFile,

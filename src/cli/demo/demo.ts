@@ -10,13 +10,7 @@ import { type OptionValues, optionsHelp, parseOptions, portFrom } from '../share
 import { runService } from '../shared/run-service.ts';
 import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
-import {
-  type DemoSettings,
-  demoConfigFile,
-  demoEnvironment,
-  loadDemoConfig,
-  readDemoScenario,
-} from './config.ts';
+import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
 import { rotateDemoKey } from './rotate.ts';
 import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile } from './running.ts';
@@ -83,12 +77,7 @@ ${optionsHelp(options)}
 
 Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid scenario or usage.`;
 
-interface Settings extends DemoSettings {
-  readonly gatewayPort: number;
-  readonly gatewayAdminPort: number;
-  readonly readyFile: string | undefined;
-  readonly scenarioText: string;
-}
+type Settings = Awaited<ReturnType<typeof settingsFrom>>;
 
 /** `demo`, or `demo rotate`. @returns the exit code */
 export function demoCommand(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
@@ -142,11 +131,10 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
     withdraw = announce(running, settings);
     return welcome(running, settings.scenario);
   };
-  const load = () => loadDemoConfig(demo, settings);
   try {
     const source = {
       file: demoConfigFile,
-      load,
+      load: () => loadDemoConfig(demo, settings),
       isDemo: true,
       acceptUnknownTokens: caller.tokens === undefined,
       onStarted,
@@ -177,7 +165,7 @@ async function startGateway(
 }
 
 /** @throws CliError for invalid values or an invalid scenario */
-async function settingsFrom(values: OptionValues<typeof options>): Promise<Settings> {
+async function settingsFrom(values: OptionValues<typeof options>) {
   const { host, scenario } = values;
   if (!isLoopback(host) && !values['allow-anonymous']) {
     throw new CliError(
@@ -238,20 +226,20 @@ export function welcome(
 /** Commands that work with this scenario. */
 function examples(api: string, { logins, orders, endpoints, caller: { tokens } }: Scenario): string[] {
   const curl = tokens === undefined ? 'curl' : `curl -H 'Authorization: Bearer ${tokens[0]}'`;
-  const [login] = Object.entries(logins).flatMap(([name, { balances }]) => (balances ? [name] : []));
-  const [order] = orders;
-  const [endpoint] = endpoints;
+  const withBalances = Object.keys(logins).filter((login) => logins[login]?.balances !== undefined);
   return [
-    ...(login === undefined ? [] : [`${curl} -X POST ${api}/v2/get-balance/manager/${login}`]),
-    ...(order === undefined
-      ? []
-      : [
-          `${curl} -d login=${order.login} -d client_orderid=${percentEncode(order.client_orderid)} ${api}/v4/status/${order.endpoint}`,
-        ]),
-    ...(endpoint === undefined
-      ? []
-      : [
-          `${curl} -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`,
-        ]),
-  ];
+    ...withBalances.slice(0, 1).map((login) => `-X POST ${api}/v2/get-balance/manager/${login}`),
+    ...orders
+      .slice(0, 1)
+      .map(
+        ({ login, client_orderid, endpoint }) =>
+          `-d login=${login} -d client_orderid=${percentEncode(client_orderid)} ${api}/v4/status/${endpoint}`,
+      ),
+    ...endpoints
+      .slice(0, 1)
+      .map(
+        (endpoint) =>
+          `-d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`,
+      ),
+  ].map((request) => `${curl} ${request}`);
 }

@@ -22,28 +22,6 @@ const responseTimeout = 5000;
 
 const maxResponseBytes = 1_048_576;
 
-/** A rotation of one key, step by step. */
-interface Rotation {
-  readonly login: string;
-  /** Name of the operation that {@link query} uses. */
-  readonly operation: string;
-  /** Sends a read-only query that needs the key through the proxy. @returns the status */
-  query(): Promise<number>;
-  /** The step of the operator: the key source gets a new key. */
-  writeNewKey(): Promise<void>;
-  /**
-   * The step of the gateway: it accepts the new key, and no other.
-   *
-   * @throws CliError if another rotation has replaced the key: Countersign would have none that the gateway accepts
-   */
-  registerNewKey(): Promise<void>;
-  /**
-   * The versions of the key on the status page, such as `version 8 waiting, version 7 in use`. `undefined`: the demo
-   * has no status page.
-   */
-  versions(): Promise<string | undefined>;
-}
-
 const options = {
   login: { type: 'string', value: 'LOGIN', description: 'Login of the scenario (default: its first one)' },
   kind: {
@@ -79,14 +57,8 @@ Exit codes: 0 the new key is in use and every query succeeded, 1 failure, 2 inva
 /** Milliseconds between two queries. */
 const pause = 1000;
 
-interface Settings {
-  readonly demo: RunningDemo;
-  readonly kind: KeyKind;
-  /** Absent: a login of the scenario that has a query for the kind of key. */
-  readonly login: string | undefined;
-  /** Milliseconds. */
-  readonly after: number;
-}
+type Settings = ReturnType<typeof settingsFrom>;
+type Rotation = ReturnType<typeof rotationOf>;
 
 /** @returns the exit code */
 export async function rotateDemoKey(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
@@ -173,7 +145,7 @@ class Timeline {
 }
 
 /** @throws CliError for invalid options, or without a running demo */
-function settingsFrom(values: OptionValues<typeof options>): Settings {
+function settingsFrom(values: OptionValues<typeof options>) {
   const { kind, after, login, 'ready-file': readyFile } = values;
   if (kind !== 'private_key' && kind !== 'control_key') {
     throw new CliError('--kind must be private_key or control_key', exitCode.usage);
@@ -182,7 +154,7 @@ function settingsFrom(values: OptionValues<typeof options>): Settings {
   const seconds = numberFrom('--after', after, 0, 3600, rule);
   const demo = findDemo(readyFile);
   if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
-  return { demo, kind, login, after: seconds * 1000 };
+  return { demo, kind, login, after: seconds * 1000 } as const;
 }
 
 /** @throws CliError for a login that the scenario does not have, or without a query that needs the key */
@@ -218,13 +190,14 @@ async function prepareRotation({ demo, kind, login: given }: Settings): Promise<
   return rotationOf(demo, kind, login, query, settings.scenario.caller.tokens?.[0]);
 }
 
+/** A rotation of one key, step by step. */
 function rotationOf(
   demo: RunningDemo,
   kind: KeyKind,
   login: string,
   { destination, form }: ReadOnlyQuery,
   token: string | undefined,
-): Rotation {
+) {
   const address = `${demo.proxyUrl}/${demoEnvironment}${destination.url.pathname}`;
   const body = new URLSearchParams(form.map(([name, value]): [string, string] => [name, value])).toString();
   const directory = join(demo.keyDirectory, demoEnvironment, login);
@@ -232,12 +205,20 @@ function rotationOf(
   return {
     login,
     operation: destination.operation.name,
-    query: () => sendToDemo('POST', address, 'application/x-www-form-urlencoded', body, token),
-    async writeNewKey() {
+    /** Sends a read-only query that needs the key through the proxy. @returns the status */
+    query: (): Promise<number> =>
+      sendToDemo('POST', address, 'application/x-www-form-urlencoded', body, token),
+    /** The step of the operator: the key source gets a new key. */
+    async writeNewKey(): Promise<void> {
       newKey = await generateKey(kind);
       writeKey(directory, newKey);
     },
-    async registerNewKey() {
+    /**
+     * The step of the gateway: it accepts the new key, and no other.
+     *
+     * @throws CliError if another rotation has replaced the key: Countersign would have none that the gateway accepts
+     */
+    async registerNewKey(): Promise<void> {
       if (newKey !== undefined && !hasKey(directory, newKey)) {
         throw new CliError(
           'another rotation has replaced the new key: let that one end, then repeat this one',
@@ -248,7 +229,8 @@ function rotationOf(
       const status = await sendToDemo('PUT', url, 'application/json', registration);
       if (status !== 200) throw new CliError(`the simulator did not accept the new key (status ${status})`);
     },
-    async versions() {
+    /** Those on the status page, such as `version 8 waiting, version 7 in use`. `undefined`: the demo has no page. */
+    async versions(): Promise<string | undefined> {
       if (!hasStatusPage(demo)) return undefined;
       const server = { url: new URL('/status.json', demo.adminUrl), token: undefined, tls: {} };
       return versionsOf(await readStatus(server, { timeout: responseTimeout }), login, kind);

@@ -25,12 +25,6 @@ export function hasStatusPage({ adminUrl }: Pick<RunningDemo, 'adminUrl'>): bool
   return isLoopback(hostOf(new URL(adminUrl)));
 }
 
-/** What is announced besides the URLs. */
-interface Announced {
-  readonly scenarioText: string;
-  readonly readyFile: string | undefined;
-}
-
 /**
  * Deletes the ready file of a demo that was killed: a test would find its URLs instead of waiting.
  *
@@ -54,7 +48,10 @@ export function removeStaleReadyFile(file: string): void {
  * @returns removes the ready file, unless another demo has replaced it; the other one is removed with the keys
  * @throws CliError if the ready file cannot be written
  */
-export function announce(demo: RunningDemo, { scenarioText, readyFile }: Announced): () => void {
+export function announce(
+  demo: RunningDemo,
+  { scenarioText, readyFile }: { readonly scenarioText: string; readonly readyFile: string | undefined },
+): () => void {
   writeFileSync(join(demo.keyDirectory, scenarioFile), scenarioText, { mode: 0o600 });
   const text = `${JSON.stringify(demo, null, 2)}\n`;
   writeAtomically(join(demo.keyDirectory, ownFile), text);

@@ -15,12 +15,12 @@ import { methods } from '../../oauth1/methods.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { withKeySource } from '../../server/key-source.ts';
 import { wholeNumberIn } from '../../util/whole-number.ts';
-import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, loadDemoScenario } from '../demo/config.ts';
+import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
 import { findDemo, settingsOf } from '../demo/running.ts';
 import { messageOf } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { configFileOf } from '../shared/settings.ts';
 import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { withConfig } from '../shared/with-config.ts';
@@ -73,18 +73,6 @@ ${optionsHelp(options)}
 Exit codes: 0 ok, 1 the base string differs or the proxy would reject the request, 2 invalid configuration
 or usage.`;
 
-interface ExplainRequest {
-  readonly target: string;
-  readonly body: Buffer;
-  readonly login: string | undefined;
-  readonly expected: string | undefined;
-  readonly nonce: string;
-  /** Seconds. */
-  readonly timestamp: number;
-  readonly curl: boolean;
-  readonly showValues: boolean;
-}
-
 /** Seconds since 1970, of twelve digits. */
 const maxTimestamp = 999_999_999_999;
 
@@ -104,22 +92,7 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
     return exitCode.usage;
   }
   try {
-    const body =
-      values.form === undefined ? Buffer.from(await text(process.stdin)) : await readFile(values.form);
-    const expected =
-      values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
-    const request = {
-      target,
-      body: withoutLastLineFeed(body),
-      login: values.login,
-      expected,
-      nonce: values.nonce ?? signedParameter(expected, 'oauth_nonce') ?? randomBytes(16).toString('hex'),
-      timestamp: Number(
-        timestamp ?? signedParameter(expected, 'oauth_timestamp') ?? Math.floor(Date.now() / 1000),
-      ),
-      curl: values.curl,
-      showValues: values['show-values'],
-    };
+    const request = await requestFrom(target, values);
     const work = (config: Config): Promise<number> => explainWith(withLogin(config, values), request, io);
     const file = configFileOf(values.config);
     if (file === undefined) return await withDemo(values.demo, io, work);
@@ -135,7 +108,30 @@ export async function explain(argv: readonly string[], io: Io): Promise<number> 
   }
 }
 
-async function explainWith(config: Config, request: ExplainRequest, io: Io): Promise<number> {
+/** @throws an error of node:fs for a file that cannot be read */
+async function requestFrom(target: string, values: OptionValues<typeof options>) {
+  const body =
+    values.form === undefined ? Buffer.from(await text(process.stdin)) : await readFile(values.form);
+  const expected = values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
+  const timestamp = values.timestamp ?? signedParameter(expected, 'oauth_timestamp');
+  return {
+    target,
+    body: withoutLastLineFeed(body),
+    login: values.login,
+    expected,
+    nonce: values.nonce ?? signedParameter(expected, 'oauth_nonce') ?? randomBytes(16).toString('hex'),
+    /** Seconds. */
+    timestamp: Number(timestamp ?? Math.floor(Date.now() / 1000)),
+    curl: values.curl,
+    showValues: values['show-values'],
+  };
+}
+
+async function explainWith(
+  config: Config,
+  request: Awaited<ReturnType<typeof requestFrom>>,
+  io: Io,
+): Promise<number> {
   const form = decodeForm(request.body);
   const destination = createRoutes(config).resolve(request.target);
   const login = resolveLogin(destination, form, request.login);
@@ -207,7 +203,7 @@ async function withDemo(
     io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
     return withConfig(demoConfigFile, await loadDemoConfig(running, await settingsOf(running)), io, work);
   }
-  const keys = await generateDemoKeys(Object.keys((await loadDemoScenario()).logins));
+  const keys = await generateDemoKeys(Object.keys((await readDemoScenario()).scenario.logins));
   try {
     const variables = { keyDirectory: keys.directory, gatewayUrl: defaultGatewayUrl };
     return await withConfig(demoConfigFile, await loadDemoConfig(variables), io, work);

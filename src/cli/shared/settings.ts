@@ -54,17 +54,16 @@ export function configFileOf(option: string | undefined, lookUp = fromEnvironmen
   return file;
 }
 
-/**
- * An option has precedence over its environment variable, which has precedence over the file. An empty variable counts
- * as not set.
- */
+/** An option has precedence over its environment variable, which has precedence over the file. */
 export function readOverrides(
   options: Readonly<Partial<Record<Setting, string>>>,
   lookUp = fromEnvironment,
 ): { readonly overrides: Overrides } | { readonly problems: readonly string[] } {
   const problems: string[] = [];
   const read = <T>(name: Setting, parse: (text: string) => T | undefined, rule: string): T | undefined => {
-    const text = options[name] ?? variable(variables[name], lookUp);
+    const set = lookUp(variables[name]);
+    // An empty variable counts as not set.
+    const text = options[name] ?? (set === '' ? undefined : set);
     const value = text === undefined ? undefined : parse(text);
     if (text !== undefined && value === undefined) {
       problems.push(`${options[name] === undefined ? variables[name] : `--${name}`} ${rule}`);
@@ -73,11 +72,9 @@ export function readOverrides(
   };
   const port = read('port', parsePort, portRule);
   const adminPort = read('admin-port', parsePort, portRule);
-  const logLevel = read('log-level', parseLevel, `must be one of ${logLevels.join(', ')}`);
-  if (problems.length > 0) return { problems };
-  return {
-    overrides: { port, adminPort, logLevel },
-  };
+  const levelOf = (text: string) => logLevels.find((level) => level === text);
+  const logLevel = read('log-level', levelOf, `must be one of ${logLevels.join(', ')}`);
+  return problems.length > 0 ? { problems } : { overrides: { port, adminPort, logLevel } };
 }
 
 export function withOverrides(config: Config, { port, adminPort, logLevel }: Overrides): Config {
@@ -87,13 +84,4 @@ export function withOverrides(config: Config, { port, adminPort, logLevel }: Ove
     admin: { ...config.admin, port: adminPort ?? config.admin.port },
     log: { ...config.log, level: logLevel ?? config.log.level },
   };
-}
-
-function variable(name: string, lookUp: typeof fromEnvironment): string | undefined {
-  const value = lookUp(name);
-  return value === '' ? undefined : value;
-}
-
-function parseLevel(text: string): Config['log']['level'] | undefined {
-  return logLevels.find((level) => level === text);
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
 import { publicKeyOf } from '../../keys/key.ts';
-import type { LoginRef, UnusableKey, UsableKey } from '../../keys/key-source.ts';
+import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
 import type { GatewayKeys } from '../../simulator/signature.ts';
@@ -33,15 +33,13 @@ function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
 
 async function usableKeys(source: DirectorySource, login: LoginRef): Promise<UsableKey[]> {
   try {
-    return (ringIn(await source.read(login)) ?? []).map(assertUsable);
+    return (ringIn(await source.read(login)) ?? []).map((key) => {
+      if ('problem' in key) throw new Error(key.problem);
+      return key;
+    });
   } catch (error) {
     throw new Error(`The keys of ${loginRefString(login)} cannot be used: ${messageOf(error)}`, {
       cause: error,
     });
   }
-}
-
-function assertUsable(key: UsableKey | UnusableKey): UsableKey {
-  if ('problem' in key) throw new Error(key.problem);
-  return key;
 }

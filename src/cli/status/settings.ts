@@ -11,7 +11,14 @@ import { exitCode } from '../shared/io.ts';
 import { numberFrom, type OptionValues } from '../shared/parse-options.ts';
 import type { StatusServer } from './client.ts';
 
-const tokenOptions = {
+const defaultUrl = 'http://127.0.0.1:9090';
+
+export const options = {
+  url: {
+    type: 'string',
+    value: 'URL',
+    description: `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`,
+  },
   'token-file': {
     type: 'string',
     value: 'FILE',
@@ -22,22 +29,6 @@ const tokenOptions = {
     value: 'NAME',
     description: 'Environment variable with the token, in place of a file',
   },
-} as const;
-
-interface TokenValues {
-  readonly 'token-file'?: string | undefined;
-  readonly 'token-env'?: string | undefined;
-}
-
-const defaultUrl = 'http://127.0.0.1:9090';
-
-export const options = {
-  url: {
-    type: 'string',
-    value: 'URL',
-    description: `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`,
-  },
-  ...tokenOptions,
   'ca-file': {
     type: 'string',
     value: 'FILE',
@@ -183,11 +174,9 @@ function severitiesFrom(text: string | undefined): readonly Severity[] {
  *
  * @throws CliError for options that exclude each other, a variable that is not set, or what is no token
  */
-async function readToken(values: TokenValues): Promise<string | undefined> {
+async function readToken(values: OptionValues<typeof options>): Promise<string | undefined> {
   const { 'token-file': file, 'token-env': name } = values;
-  if (file !== undefined && name !== undefined) {
-    throw new CliError('--token-file and --token-env are mutually exclusive', exitCode.usage);
-  }
+  assertOneOf({ 'token-file': file, 'token-env': name });
   if (file === '-') return checked(await text(process.stdin), 'standard input');
   if (file !== undefined) return checked(await readFile(file, 'utf8'), file);
   // The name is not repeated: it may be the token, given by mistake.

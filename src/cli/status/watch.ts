@@ -10,13 +10,9 @@ interface TerminalOutput {
 
 /** Control sequences of xterm, which every terminal has since then. */
 const enter = '\u001b[?1049h\u001b[?25l';
-
 const leave = '\u001b[?25h\u001b[?1049l';
-
 const home = '\u001b[H';
-
 const clearLine = '\u001b[K';
-
 const clearBelow = '\u001b[J';
 
 /** That of the first terminals. */

@@ -22,10 +22,7 @@ export interface AdminListenOptions extends Address {
   readonly allowedHosts?: readonly string[];
 }
 
-export interface ListeningSimulatorWithAdmin extends ListeningSimulator {
-  /** `http://host:port` of the admin API. */
-  readonly adminUrl: string;
-}
+export type ListeningSimulatorWithAdmin = Required<ListeningSimulator>;
 
 /**
  * Starts the simulator and its admin API, or neither.
