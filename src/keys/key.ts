@@ -54,13 +54,18 @@ export function parseKeys(
     keys.push({ kind, ...version, ...parsed });
   };
   if (fields.control_key !== undefined) add('control_key', parseControlKey(fields.control_key));
-  if (fields.transit_key !== undefined) {
+  if (isNamed(fields.transit_key)) {
     const both = { problem: 'the secret has both private_key and transit_key; remove one of them' };
-    add('private_key', fields.private_key === undefined ? (transit ?? noTransit) : both);
+    add('private_key', isNamed(fields.private_key) ? both : (transit ?? noTransit));
   } else if (fields.private_key !== undefined) {
     add('private_key', parsePrivateKey(fields.private_key, fields.passphrase));
   }
   return keys;
+}
+
+/** Vault's command line cannot remove a field, only empty it. */
+export function isNamed(field: unknown): boolean {
+  return field !== undefined && field !== '';
 }
 
 const noTransit = { problem: 'the field transit_key names a key in Vault, which is not the source of keys' };

@@ -15,7 +15,7 @@ const real = devServer(process.env);
 /** A token with the platform team's policy. */
 async function platformToken({ admin }: KeysTestEnvironment): Promise<string> {
   const name = 'countersign-production-platform';
-  await admin.policyText(name, policyText('platform'));
+  await admin.policyText(name, policyText('platform', 'production', true));
   return admin.token({ policies: [name], ttl: '1h' });
 }
 
@@ -31,6 +31,8 @@ describe('deploy/vault/README.md', () => {
       'Adding a login',
       'Rotating a control key',
       'Rotating an RSA key',
+      'Keys that never leave Vault',
+      'Two people for a production key',
       'Stopping a login',
       'Emergency: key leaked',
     ]);
@@ -49,6 +51,7 @@ for (const target of [{ name: 'the stub' }, real]) {
       beforeAll(async () => {
         server = isReal ? await real.open() : undefined;
         await setup.open(server);
+        await setup.admin.enable('mounts', 'transit-production', { type: 'transit' });
         runner = isReal
           ? new PageRunner(setup, await platformToken(setup), real.program)
           : new PageRunner(setup, rootToken);

@@ -7,8 +7,9 @@ import { transitNameOf } from '../../src/keys/vault/transit.ts';
 import { Secret } from '../../src/secret.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { KeysTestEnvironment, oldControlKey, oldKey } from '../support/keys-test-environment.ts';
+import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
-import { policyJson } from '../support/vault-policies.ts';
+import { policyFile, policyJson, rulesOf } from '../support/vault-policies.ts';
 
 const callers = [
   {
@@ -176,6 +177,28 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(nowhere).toMatchObject({ code: 1 });
       expect(nowhere.err).toContain('keys.vault.transit.mounts has none for sandbox');
       expect(await setup.fields()).toEqual(before);
+    });
+
+    it('one person can make a key, and another one can put it into use, but neither both', async () => {
+      const { admin } = setup;
+      const path = 'secret/data/gateway/sandbox/acme';
+      await generate('before.pem');
+      const maker = JSON.stringify({ path: rulesOf(policyFile('platform-transit', 'sandbox')) });
+      await admin.policyText('maker', maker);
+      await admin.policyText('approver', policyJson('platform', 'sandbox'));
+      const as = async (policy: string) =>
+        new VaultAdmin(admin.address, await admin.token({ policies: [policy], ttl: '1h' }));
+      const [making, approving] = [await as('maker'), await as('approver')];
+      const fields = { control_key: oldControlKey, transit_key: 'acme:2', private_key: '', passphrase: '' };
+      const write = { options: { cas: 2 }, data: fields };
+      const rotate = 'transit-sandbox/keys/acme/rotate';
+      expect((await approving.send('POST', rotate, {})).status).toBe(403);
+      expect((await making.send('POST', path, write)).status).toBe(403);
+      expect((await making.send('POST', rotate, {})).status).toBe(200);
+      expect((await approving.send('POST', path, write)).status).toBe(200);
+      const list = await setup.run('list', ...acme, '--json');
+      const [newest] = JSON.parse(list.out).logins[0].versions;
+      expect(newest).toMatchObject({ version: 3, keys: [{ kind: 'control_key' }, { transitKey: 'acme:2' }] });
     });
 
     it('a signature can be explained', async () => {

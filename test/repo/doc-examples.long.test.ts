@@ -125,7 +125,7 @@ describe.each(pages)('$path', ({ path, text }) => {
     itWith('helm')('shows a command that installs the chart', () => {
       const [, , , from, ...options] = command.trim().split(/\s+/);
       expect(from).toBe(chart);
-      const given = options.map((option) => (option === 'my-values.yaml' ? join(folder, option) : option));
+      const given = options.map((option) => (option.endsWith('.yaml') ? join(folder, option) : option));
       expect(template(given)).toMatchObject({ status: 0, stderr: '' });
     });
   }

@@ -48,7 +48,8 @@ export class PageRunner {
     setup.folder.file('home/.vault-token', token);
     const environments = { production: { baseUrl: setup.gateway.url, product: 'gw' } };
     const auth = { method: 'kubernetes', role: 'countersign' } as const;
-    const keys = { source: 'vault', vault: { address: setup.admin.address, auth } } as const;
+    const transit = { mounts: { production: 'transit-production' } };
+    const keys = { source: 'vault', vault: { address: setup.admin.address, auth, transit } } as const;
     setup.writeConfig('home/config.yaml', { environments, keys });
     this.#program('countersign', `exec "${process.execPath}" "${root}src/main.ts" "$@"`);
     const shown = Object.entries(controlKeys).map(([name, key]) => `${name}) echo ${key} ;;`);

@@ -9,10 +9,14 @@ export type Rules = Record<string, { capabilities: string[] }>;
 
 /** A policy of deploy/vault/policies, as setup.sh writes it for an environment, without Transit or with it. */
 export function policyText(name: PolicyName, environment = 'production', transit = false): string {
-  const files = [name, ...(transit ? [`${name}-transit`] : [])];
-  const text = files.map((file) => readFileSync(join(root, `deploy/vault/policies/${file}.hcl`), 'utf8'));
-  return text
-    .join('')
+  return [name, ...(transit ? [`${name}-transit`] : [])]
+    .map((file) => policyFile(file, environment))
+    .join('');
+}
+
+/** One file of deploy/vault/policies, for an environment. */
+export function policyFile(name: string, environment: string): string {
+  return readFileSync(join(root, `deploy/vault/policies/${name}.hcl`), 'utf8')
     .replaceAll('/gateway/production/', `/gateway/${environment}/`)
     .replaceAll('transit-production/', `transit-${environment}/`);
 }

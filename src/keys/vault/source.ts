@@ -4,7 +4,7 @@ import { readTlsMaterial } from '../../tls/files.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
 import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
-import type { Parsed } from '../key.ts';
+import { isNamed, type Parsed } from '../key.ts';
 import type { KeySource, LoginRef, SigningObserver, TransitResult } from '../key-source.ts';
 import { authMethod } from './auth-methods.ts';
 import { kvPaths, revealFields, type VaultClientOptions, vaultClient } from './client.ts';
@@ -139,7 +139,7 @@ export function connectVault(config: VaultConfig, options: VaultOptions) {
       fields: Fields,
     ): Promise<Parsed | undefined> {
       const reference = revealFields(fields)['transit_key'];
-      return reference === undefined ? undefined : await transit.find(token, environment, reference);
+      return isNamed(reference) ? await transit.find(token, environment, reference) : undefined;
     },
     /** Runs `work` with a valid token; see {@link TokenManager.withToken}. */
     withToken: <T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T> =>
