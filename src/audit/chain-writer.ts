@@ -1,5 +1,4 @@
 import { type AuditChain, type Head, type RecordKind, TornBytes, type TornFields } from './chain.ts';
-import type { AuditKey } from './key.ts';
 import type { AuditOutput } from './output.ts';
 import type { Tail } from './tail.ts';
 
@@ -137,14 +136,6 @@ export class ChainWriter {
     return this.#torn?.fields;
   }
 
-  get head(): Head {
-    return this.#chain.head;
-  }
-
-  useKey(key: AuditKey): void {
-    this.#chain.key = key;
-  }
-
   /**
    * Follows a file that was renamed or removed.
    *
@@ -187,10 +178,6 @@ export class ChainWriter {
     this.#chain.head = sealed[count]?.before ?? this.#chain.head;
     this.#rest = bytes.subarray(written, end);
     return { count, unwritten: records.slice(count), error };
-  }
-
-  close(): Promise<void> {
-    return this.#output.close();
   }
 
   #seal(record: PendingRecord): SealedRecord {

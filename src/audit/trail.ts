@@ -53,6 +53,7 @@ const stalledAfter = 1_000;
  */
 export class AuditTrail {
   readonly #options: TrailOptions;
+  readonly #chain: AuditChain;
   readonly #writer: ChainWriter;
   readonly #pending: PendingRecords;
   #inFlight: readonly PendingRecord[] = [];
@@ -67,7 +68,8 @@ export class AuditTrail {
   constructor(options: TrailOptions) {
     const { key, instance, previous, output, tail = { isOpen: false }, capacity = 1_048_576 } = options;
     this.#options = options;
-    this.#writer = new ChainWriter(new AuditChain(key, instance, previous), output, tail);
+    this.#chain = new AuditChain(key, instance, previous);
+    this.#writer = new ChainWriter(this.#chain, output, tail);
     this.#pending = new PendingRecords(capacity, options.gapFields);
     const { damaged } = tail;
     this.append('start', options.startFields(damaged === undefined ? { ...this.#writer.torn } : { damaged }));
@@ -75,7 +77,7 @@ export class AuditTrail {
 
   /** The newest record that is at least partly written. */
   get head(): Head {
-    return this.#writer.head;
+    return this.#chain.head;
   }
 
   /** Whether records cannot be written now. */
@@ -127,7 +129,7 @@ export class AuditTrail {
     if (unwritten > 0) this.#options.observer.recordsLost(unwritten);
     this.#pending.rejectAwaited();
     // A file in use by a write that hangs cannot be closed.
-    if (!isStuck) await this.#writer.close();
+    if (!isStuck) await this.#options.output.close();
     return unwritten;
   }
 
@@ -193,7 +195,7 @@ export class AuditTrail {
     if (lost?.lost !== undefined) this.#pending.lose(lost.lost);
     else if (lost !== undefined) this.#lose(1);
     if (!isNew && this.#nextKey === undefined) return;
-    if (this.#nextKey !== undefined) this.#writer.useKey(this.#nextKey);
+    this.#chain.key = this.#nextKey ?? this.#chain.key;
     this.#nextKey = undefined;
     if (this.#pending.first?.kind === 'start') return;
     const fields = this.#options.startFields({ continued: true, ...this.#writer.torn });

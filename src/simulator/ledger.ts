@@ -22,22 +22,16 @@ interface OrderQuery {
   readonly orderId?: string | undefined;
 }
 
-interface Capacity {
-  /** Maximum number of added orders; the oldest are dropped first. */
-  readonly orders: number;
-  /** Maximum number of serial numbers of status responses; the oldest are dropped first. */
-  readonly responses: number;
-}
-
 /** The orders of the scenario, those that transfers add, and what each status response showed. */
 export class Ledger {
   readonly #initial: readonly Order[];
   #added: Order[] = [];
   readonly #shown = new Map<string, { readonly order: Order; readonly stage: Stage }>();
-  readonly #capacity: Capacity;
+  readonly #capacity: { readonly orders: number; readonly responses: number };
   #lastOrderId = 0n;
 
-  constructor(orders: Scenario['orders'], capacity: Capacity) {
+  /** @param capacity numbers of added orders, and of serial numbers of status responses; the oldest are dropped first */
+  constructor(orders: Scenario['orders'], capacity: { orders: number; responses: number }) {
     this.#initial = orders.map(({ client_orderid, orderid, ...order }) => ({
       ...order,
       clientOrderId: client_orderid,

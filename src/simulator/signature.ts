@@ -26,14 +26,11 @@ export type SignatureMethod = 'HMAC-SHA1' | 'RSA-SHA256';
  * @param parameters those of the received body, including the five OAuth parameters
  */
 export function baseStringOf(url: string, parameters: readonly Pair[]): string {
-  const encoded = parameters.map(([name, value]) => ({
-    name: percentEncode(name),
-    value: percentEncode(value),
-  }));
-  encoded.sort(
-    (a, b) => Buffer.compare(bytes(a.name), bytes(b.name)) || Buffer.compare(bytes(a.value), bytes(b.value)),
-  );
-  const joined = encoded.map(({ name, value }) => `${name}=${value}`).join('&');
+  const joined = parameters
+    .map(([name, value]) => [percentEncode(name), percentEncode(value)] as const)
+    .toSorted(([nameA, valueA], [nameB, valueB]) => compare(nameA, nameB) || compare(valueA, valueB))
+    .map((pair) => pair.join('='))
+    .join('&');
   return ['POST', url, joined].map(percentEncode).join('&');
 }
 
@@ -97,6 +94,7 @@ function decodeBase64(text: string): Buffer {
   return decoded;
 }
 
-function bytes(text: string): Buffer {
-  return Buffer.from(text, 'latin1');
+/** By their octets. */
+function compare(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a, 'latin1'), Buffer.from(b, 'latin1'));
 }

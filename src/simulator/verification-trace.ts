@@ -16,7 +16,7 @@ type StepName =
   | 'operation';
 
 /** What a step shows besides its result. Nothing of it is secret, but texts of the request may hold card data. */
-export interface StepDetails {
+interface StepDetails {
   /** The OAuth parameter that is missing, repeated or different. */
   readonly parameter?: string | undefined;
   readonly requiredMethod?: SignatureMethod;

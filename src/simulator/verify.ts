@@ -39,19 +39,11 @@ export interface Expectation {
   readonly loginFrom: 'path' | 'body' | 'header';
 }
 
-/** A request that passed every check. */
-interface Verified {
-  readonly login: string;
-  /** Index of the key that made the signature, in the login's list of that kind. */
-  readonly keyIndex: number;
-  /** The request's own parameters, without the OAuth ones. */
-  readonly form: readonly Pair[];
-}
-
 /**
  * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares no step
  * with the proxy's signer. Records the nonce only if all other checks pass.
  *
+ * @returns also the index of the key that made the signature, in the login's list of that kind
  * @throws VerificationError of the first failed check
  */
 export function verifyRequest(
@@ -59,7 +51,7 @@ export function verifyRequest(
   expected: Expectation,
   state: SimulatorState,
   trace: VerificationTrace,
-): Verified {
+) {
   trace.begin('form');
   const parameters = readBody(received);
   const form = parameters.filter((pair) => !isOAuth(pair));

@@ -18,13 +18,7 @@ export interface NewKey {
 }
 
 /** Throwaway keys for the demo. */
-export interface DemoKeys {
-  readonly directory: string;
-  /** Replaces the keys of a login by what cannot be read, even by root. */
-  makeUnreadable(login: string): void;
-  /** Deletes the directory. */
-  remove(): void;
-}
+export type DemoKeys = Awaited<ReturnType<typeof generateDemoKeys>>;
 
 /** Temporary directories, the second one in memory: writable in containers with a read-only root. */
 export const temporaryDirectories: readonly string[] = [tmpdir(), '/dev/shm'];
@@ -56,7 +50,7 @@ export function createKeyDirectory(parents: readonly string[]): string {
  *
  * @throws CliError if no directory is writable
  */
-export async function generateDemoKeys(logins: readonly string[]): Promise<DemoKeys> {
+export async function generateDemoKeys(logins: readonly string[]) {
   const directory = createKeyDirectory(temporaryDirectories);
   const remove = (): void => rmSync(directory, { recursive: true, force: true });
   try {
@@ -67,8 +61,10 @@ export async function generateDemoKeys(logins: readonly string[]): Promise<DemoK
   }
   return {
     directory,
+    /** Deletes the directory. */
     remove,
-    makeUnreadable(login) {
+    /** Replaces the keys of a login by what cannot be read, even by root. */
+    makeUnreadable(login: string): void {
       const file = join(directory, demoEnvironment, login, 'private_key.pem');
       rmSync(file);
       mkdirSync(file);

@@ -11,11 +11,6 @@ import { changeKeys, keysBody, shownKeys } from './keys.ts';
 
 const invalidBody = 'The body is not valid. See docs/simulator.md';
 
-interface Result {
-  readonly status: 200 | 201 | 204;
-  readonly body?: unknown;
-}
-
 /** An endpoint of the admin API. */
 export interface Endpoint {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -24,8 +19,10 @@ export interface Endpoint {
   /** Of the request; anything that is not read is an error. */
   readonly reads?: 'body' | 'query';
   readonly summary: string;
-  /** @throws AdminError for invalid input */
-  run(simulator: Simulator, request: Request): Result;
+  /** Default: 200, or 204 without a body. */
+  readonly status?: 201;
+  /** @returns the body of the response, if it has one @throws AdminError for invalid input */
+  run(simulator: Simulator, request: Request): unknown;
 }
 
 const journalQuery = z.strictObject({
@@ -49,7 +46,7 @@ export const endpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/',
     summary: 'This list of endpoints.',
-    run: () => ok(endpoints.map(({ method, path, summary }) => ({ method, path, summary }))),
+    run: () => endpoints.map(({ method, path, summary }) => ({ method, path, summary })),
   },
   {
     method: 'GET',
@@ -64,7 +61,7 @@ export const endpoints: readonly Endpoint[] = [
         .filter((entry) => entry.id > after)
         .filter((entry) => operation === undefined || entry.operation === operation)
         .filter((entry) => login === undefined || entry.login === login);
-      return ok({ total: journal.total, entries });
+      return { total: journal.total, entries };
     },
   },
   {
@@ -72,38 +69,33 @@ export const endpoints: readonly Endpoint[] = [
     path: '/reset',
     reads: 'body',
     summary: `Returns to the start. Body: \`parts\`, a list of ${stateParts.map((part) => `\`${part}\``).join(', ')}; all without it.`,
-    run: (simulator, request) => {
-      simulator.reset(bodyOf(resetBody, request).parts);
-      return { status: 204 };
-    },
+    run: (simulator, request) => simulator.reset(bodyOf(resetBody, request).parts),
   },
   {
     method: 'GET',
     path: '/faults',
     summary: 'The faults that apply now, in the order in which they are tried.',
-    run: ({ faults }) => ok(faults.list().map(shownFault)),
+    run: ({ faults }) => faults.list().map(shownFault),
   },
   {
     method: 'POST',
     path: '/faults',
     reads: 'body',
     summary: 'Adds a fault, before those of the scenario. Body: the fields below.',
+    status: 201,
     run: (simulator, request) => {
       const added = simulator.faults.add(knownNames(bodyOf(faultRule, request), simulator));
       if (added === undefined) {
         throw new AdminError(409, 'There are too many faults. Remove some with DELETE /faults');
       }
-      return { status: 201, body: shownFault(added) };
+      return shownFault(added);
     },
   },
   {
     method: 'DELETE',
     path: '/faults',
     summary: 'Removes all faults, also those of the scenario.',
-    run: ({ faults }) => {
-      faults.clear();
-      return { status: 204 };
-    },
+    run: ({ faults }) => faults.clear(),
   },
   {
     method: 'DELETE',
@@ -112,14 +104,13 @@ export const endpoints: readonly Endpoint[] = [
     run: ({ faults }, { params: { id } }) => {
       if (!/^\d{1,15}$/.test(String(id)) || !faults.remove(Number(id)))
         throw new AdminError(404, 'Unknown fault. GET /faults lists them');
-      return { status: 204 };
     },
   },
   {
     method: 'GET',
     path: '/clock',
     summary: 'The clock offset.',
-    run: ({ clock }) => ok(shownClock(clock)),
+    run: ({ clock }) => shownClock(clock),
   },
   {
     method: 'PUT',
@@ -129,7 +120,7 @@ export const endpoints: readonly Endpoint[] = [
       'Sets the clock offset. Body: `offsetSeconds`, added to the clock that timestamps are compared with and to the `Date` header.',
     run: ({ clock }, request) => {
       clock.offsetSeconds = bodyOf(clockBody, request).offsetSeconds;
-      return ok(shownClock(clock));
+      return shownClock(clock);
     },
   },
   {
@@ -138,14 +129,14 @@ export const endpoints: readonly Endpoint[] = [
     summary:
       'The keys that are accepted now, by login: the number of control keys, the fingerprints of public keys.',
     run: ({ accounts }) =>
-      ok(Object.fromEntries([...accounts.list()].map(([login, keys]) => [login, shownKeys(keys)]))),
+      Object.fromEntries([...accounts.list()].map(([login, keys]) => [login, shownKeys(keys)])),
   },
   {
     method: 'POST',
     path: '/keys/{login}',
     reads: 'body',
     summary: 'Accepts more keys of a login. Body: `controlKeys`, `publicKeys`.',
-    run: (simulator, request) => ok(keysChanged(simulator, request, 'add')),
+    run: (simulator, request) => keysChanged(simulator, request, 'add'),
   },
   {
     method: 'PUT',
@@ -153,19 +144,15 @@ export const endpoints: readonly Endpoint[] = [
     reads: 'body',
     summary:
       'Accepts only these keys of a login from now on. Body as above; a kind that is absent stays as it is.',
-    run: (simulator, request) => ok(keysChanged(simulator, request, 'replace')),
+    run: (simulator, request) => keysChanged(simulator, request, 'replace'),
   },
 ];
 
 /** @throws AdminError also for input that the endpoint does not read */
-export function runEndpoint(endpoint: Endpoint, simulator: Simulator, request: Request): Result {
+export function runEndpoint(endpoint: Endpoint, simulator: Simulator, request: Request): unknown {
   if (endpoint.reads !== 'query') queryOf(nothing, request);
   if (endpoint.reads !== 'body') bodyOf(nothing, request);
   return endpoint.run(simulator, request);
-}
-
-function ok(body: unknown): Result {
-  return { status: 200, body };
 }
 
 /** A misspelled name would never match. */

@@ -17,7 +17,7 @@ import { endpoints, runEndpoint } from './endpoints.ts';
 const maxBodyBytes = 65_536;
 
 /** Every client that reaches the address can change the keys that the simulator accepts. */
-export interface AdminListenOptions extends Address {
+interface AdminListenOptions extends Address {
   /** Host names besides IP addresses and `localhost` that are accepted in the `Host` header. */
   readonly allowedHosts?: readonly string[];
 }
@@ -59,9 +59,9 @@ function createAdminApp(simulator: Simulator, allowedHosts: readonly string[]): 
         response.set('Allow', allowed);
         throw new AdminError(405, `The method of ${path} is ${allowed.replaceAll(',', ' or')}`);
       }
-      const { status, body } = runEndpoint(endpoint, simulator, request);
-      if (body === undefined) response.status(status).end();
-      else sendJson(response, status, 'application/json', body);
+      const body = runEndpoint(endpoint, simulator, request);
+      if (body === undefined) response.status(204).end();
+      else sendJson(response, endpoint.status ?? 200, 'application/json', body);
     });
   }
   app.use(() => {
