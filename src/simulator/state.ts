@@ -35,7 +35,8 @@ export class SimulatorState {
   readonly scenario: Scenario;
   /** Keys and blocked logins. */
   readonly accounts: Accounts;
-  readonly clock: OffsetClock;
+  /** A real clock, in milliseconds since 1970, plus an offset that may change while it runs. */
+  readonly clock: { offsetSeconds: number; readonly now: () => number };
   readonly faults: FaultRules;
   readonly journal = new Journal(1000);
   readonly ledger: Ledger;
@@ -46,7 +47,7 @@ export class SimulatorState {
   constructor({ scenario, keys, clock }: StateOptions) {
     this.scenario = scenario;
     this.accounts = new Accounts(scenario.logins, keys);
-    this.clock = new OffsetClock(clock);
+    this.clock = { offsetSeconds: 0, now: () => clock() + this.clock.offsetSeconds * 1000 };
     this.faults = new FaultRules(scenario.faults);
     this.ledger = new Ledger(scenario.orders, { orders: 1000, responses: 10_000 });
   }
@@ -67,20 +68,6 @@ export class SimulatorState {
     };
     for (const part of parts) resets[part]();
   }
-}
-
-/** The clock of the simulated gateway: a real one, plus an offset that may change while it runs. */
-class OffsetClock {
-  readonly #clock: () => number;
-  offsetSeconds = 0;
-
-  /** @param clock milliseconds since 1970 */
-  constructor(clock: () => number) {
-    this.#clock = clock;
-  }
-
-  /** Milliseconds since 1970. */
-  readonly now = (): number => this.#clock() + this.offsetSeconds * 1000;
 }
 
 /** Counts requests by kind. Bounded, because every field of a key comes from a closed set. */

@@ -74,10 +74,10 @@ function withSettings(embedded: Config, { host, allowedHosts, overrides, scenari
   const config = withOverrides(embedded, overrides);
   const { [demoEnvironment]: environment } = config.environments;
   if (environment === undefined) throw new TypeError(`${demoConfigFile} has no ${demoEnvironment}`);
-  const endpoints = withoutPrototype({
-    ...endpointsOf(scenario),
-    ...presentIn(scenario, environment.endpoints),
-  });
+  const known = Object.entries(environment.endpoints).filter(([, login]) =>
+    Object.hasOwn(scenario.logins, login),
+  );
+  const endpoints = withoutPrototype({ ...endpointsOf(scenario), ...Object.fromEntries(known) });
   const signatures = Object.entries(scenario.signatures).map(
     ([name, signature]) => [name, { ...scenario.operations[name], signature }] as const,
   );
@@ -100,18 +100,10 @@ function withSettings(embedded: Config, { host, allowedHosts, overrides, scenari
 /** Maps each endpoint and group of the scenario to the login of its first order, or else to the first login. */
 function endpointsOf({ endpoints, groups, orders, logins }: Scenario): Record<string, string> {
   const [first] = Object.keys(logins);
-  const loginOf = (members: readonly string[]): string | undefined =>
-    orders.find(({ endpoint }) => members.includes(endpoint))?.login ?? first;
-  const entries = [
-    ...endpoints.map((endpoint) => [endpoint, loginOf([endpoint])] as const),
-    ...Object.entries(groups).map(([group, members]) => [group, loginOf(members)] as const),
-  ];
-  return Object.fromEntries(entries.flatMap(([id, login]) => (login === undefined ? [] : [[id, login]])));
-}
-
-function presentIn(
-  { logins }: Scenario,
-  endpoints: Readonly<Record<string, string>>,
-): Record<string, string> {
-  return Object.fromEntries(Object.entries(endpoints).filter(([, login]) => Object.hasOwn(logins, login)));
+  const members = [...endpoints.map((id) => [id, [id]] as const), ...Object.entries(groups)];
+  const entries = members.map(([id, names]) => {
+    const login = orders.find(({ endpoint }) => names.includes(endpoint))?.login ?? first;
+    return login === undefined ? [] : [[id, login]];
+  });
+  return Object.fromEntries(entries.flat());
 }

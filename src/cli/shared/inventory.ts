@@ -5,13 +5,13 @@ import { DirectorySource, listSubdirectories } from '../../keys/directory/source
 import type { KeyRing, LoginRef, TransitKey } from '../../keys/key-source.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
-import type { History, VersionInfo } from '../../keys/vault/kv2.ts';
+import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import { silentObserver } from '../../server/key-source.ts';
 import { system } from '../../server/system.ts';
 
 export interface KeyVersionEntry {
   readonly version: number;
-  readonly createdAt?: Date;
+  readonly createdAt?: Date | undefined;
   readonly state: 'current' | 'superseded' | 'deleted' | 'destroyed';
   /** Empty for a version that was deleted or destroyed. */
   readonly keys: KeyRing;
@@ -65,17 +65,15 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
     async keepsOneVersion(login) {
       const history = await admin.versions(login);
       // The limit may also be that of the mount.
-      return history !== undefined && (history.maxVersions === 1 || isAlone(history));
+      if (history === undefined) return false;
+      const { maxVersions, current, versions } = history;
+      return maxVersions === 1 || (current > 1 && versions.length === 1);
     },
     deniedPath: (login) => admin.deniedPath(login),
     sign: (key, baseString) => admin.sign(key, baseString),
     objections: (key) => admin.objections(key),
     close: () => admin.close(),
   };
-}
-
-function isAlone({ current, versions }: History): boolean {
-  return current > 1 && versions.length === 1;
 }
 
 /** Files have no history, only the current version. */
@@ -85,8 +83,9 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
     logins: async (environment) => separate(await listSubdirectories(join(directory, environment))),
     async versions(login) {
       const keys = ringIn(await source.read(login)) ?? [];
-      const [first] = keys;
-      return first === undefined ? [] : [{ ...versionOf(first), state: 'current', keys }];
+      return keys
+        .slice(0, 1)
+        .map(({ version, createdAt }) => ({ version, createdAt, state: 'current', keys }));
     },
     keepsOneVersion: async () => false,
     // Reading them shows it.
@@ -101,8 +100,4 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
 
 function separate(names: readonly string[]) {
   return { logins: names.filter(isIdentifier), others: names.filter((name) => !isIdentifier(name)) };
-}
-
-function versionOf({ version, createdAt }: KeyRing[number]): Pick<KeyVersionEntry, 'version' | 'createdAt'> {
-  return createdAt === undefined ? { version } : { version, createdAt };
 }

@@ -24,11 +24,7 @@ export const loginOptions = {
   },
 } as const;
 
-export interface LoginValues {
-  readonly 'token-file'?: string;
-  readonly 'token-env'?: string;
-  readonly 'ca-file'?: string;
-}
+export type LoginValues = Readonly<Partial<Record<keyof typeof loginOptions, string>>>;
 
 /** Whether the operator gave a token. The command may then run far from the pod's files. */
 export function hasOwnToken(values: LoginValues): boolean {

@@ -98,11 +98,9 @@ export async function settingsFrom(values: OptionValues<typeof options>): Promis
       token: await readToken(values),
       tls: {
         pinned: configured?.certificate,
-        ...(await readFiles({
-          ca: values['ca-file'],
-          cert: values['cert-file'],
-          key: values['key-file'],
-        })),
+        ca: await readGiven(values['ca-file']),
+        cert: await readGiven(values['cert-file']),
+        key: await readGiven(values['key-file']),
       },
     },
     interval: values.watch ? interval : undefined,
@@ -120,12 +118,8 @@ function assertOneOf(values: Readonly<Record<string, string | undefined>>): void
   throw new CliError(`${names} are mutually exclusive`, exitCode.usage);
 }
 
-async function readFiles(
-  files: Readonly<Record<string, string | undefined>>,
-): Promise<Record<string, string>> {
-  const named = Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  const texts = named.map(async ([name, file]) => [name, await readFile(file, 'utf8')] as const);
-  return Object.fromEntries(await Promise.all(texts));
+async function readGiven(file: string | undefined): Promise<string | undefined> {
+  return file === undefined ? undefined : readFile(file, 'utf8');
 }
 
 /**
