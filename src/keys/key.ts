@@ -139,6 +139,11 @@ export function usableRsa(key: UsableKey['key'], publicKey: KeyObject): Parsed {
   return { key, fingerprint: createHash('sha256').update(der).digest('hex') };
 }
 
+/** As in the field `transit_key` of a secret. */
+export function referenceOf({ name, keyVersion }: TransitKey): string {
+  return `${name}:${keyVersion}`;
+}
+
 /** Of an RSA key, wherever its private key is. */
 export function publicKeyOf(key: TransitKey | Exclude<SigningKey, { kind: 'control_key' }>): KeyObject {
   return 'publicKey' in key ? key.publicKey : createPublicKey(key.privateKey);
@@ -158,7 +163,7 @@ export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
   return {
     kind,
     ...(entry.fingerprint === undefined ? {} : { fingerprint: entry.fingerprint }),
-    ...('publicKey' in key ? { transitKey: `${key.name}:${key.keyVersion}` } : {}),
+    ...('publicKey' in key ? { transitKey: referenceOf(key) } : {}),
     bits: publicKey.asymmetricKeyDetails?.modulusLength ?? 0,
     publicKey: publicKey.export({ type: 'spki', format: 'pem' }).trimEnd(),
   };

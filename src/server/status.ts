@@ -1,6 +1,7 @@
 import type { KeySet } from '../auth/jwt/key-set.ts';
 import type { Config } from '../config/schema.ts';
 import type { CachedRing } from '../keys/cache-store.ts';
+import { referenceOf } from '../keys/key.ts';
 import type { KeyRing, LoginRef } from '../keys/key-source.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { Readiness } from '../observability/readiness.ts';
@@ -230,6 +231,7 @@ function factsOf(entry: KeyRing[number], redact: KeyStatusOptions['redact']) {
     version: entry.version,
     createdAt: entry.createdAt === undefined ? null : isoTime(entry.createdAt.getTime()),
     fingerprint: 'key' in entry ? (entry.fingerprint ?? null) : null,
+    transitKey: 'key' in entry && 'publicKey' in entry.key ? redact(referenceOf(entry.key)) : null,
     problem: 'problem' in entry ? redact(entry.problem) : null,
   };
 }

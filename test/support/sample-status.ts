@@ -59,6 +59,7 @@ export const sampleStatus: Status = withFindings({
             state: 'waiting',
             createdAt: '2026-11-22T07:55:00.000Z',
             fingerprint: fingerprint('8'),
+            transitKey: null,
             problem: null,
           },
           {
@@ -66,6 +67,7 @@ export const sampleStatus: Status = withFindings({
             state: 'in-use',
             createdAt: '2026-10-22T08:00:00.000Z',
             fingerprint: fingerprint('7'),
+            transitKey: null,
             problem: null,
           },
         ],
@@ -87,6 +89,7 @@ export const sampleStatus: Status = withFindings({
             state: 'unusable',
             createdAt: null,
             fingerprint: null,
+            transitKey: null,
             problem: 'the control key is empty',
           },
         ],

@@ -18,7 +18,13 @@ export type { Status };
 type KeyVersion = KeyStatus['versions'][number];
 
 export function keyVersion(version: number, fields: Partial<KeyVersion> = {}): KeyVersion {
-  const older = { state: 'in-use', createdAt: ago(40 * day), fingerprint: null, problem: null } as const;
+  const older = {
+    state: 'in-use',
+    createdAt: ago(40 * day),
+    fingerprint: null,
+    transitKey: null,
+    problem: null,
+  } as const;
   return { version, ...older, ...fields };
 }
 
@@ -357,7 +363,7 @@ export function hostileStatus(text: string): Status {
           signingVersion: null,
           versions: [
             keyVersion(3, { state: 'unusable', problem: text }),
-            keyVersion(2, { fingerprint: text }),
+            keyVersion(2, { fingerprint: text, transitKey: text }),
           ],
         }),
       ],

@@ -206,9 +206,14 @@ function keyRows(key: KeyStatus, now: string): string[][] {
     const note = `MISSING in the key source for ${since(now, missingSince)}`;
     return [[`${environment}/${login}`, kind, String(newestVersion), 'MISSING', '-', '-', note]];
   }
-  return key.versions.map(({ version, state, createdAt, fingerprint, problem }, index) => {
+  return key.versions.map(({ version, state, createdAt, fingerprint, transitKey, problem }, index) => {
     const isFirst = index === 0;
-    const notes = [...(problem === null ? [] : [problem]), ...(isFirst ? keyNotes(key, now) : [])];
+    const inVault = transitKey === null ? [] : [`in Vault (Transit key ${transitKey})`];
+    const notes = [
+      ...(problem === null ? [] : [problem]),
+      ...inVault,
+      ...(isFirst ? keyNotes(key, now) : []),
+    ];
     return [
       isFirst ? `${key.environment}/${key.login}` : '',
       isFirst ? key.kind : '',

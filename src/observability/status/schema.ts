@@ -74,6 +74,12 @@ const keyVersion = z.strictObject({
     ),
   createdAt: time.nullable(),
   fingerprint: z.string().nullable().describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),
+  transitKey: z
+    .string()
+    .nullable()
+    .describe(
+      "Name and version in Vault's Transit engine of a key that does not leave it, as `NAME:VERSION`.",
+    ),
   problem: z.string().nullable().describe('Why an unusable version cannot be used.'),
 });
 

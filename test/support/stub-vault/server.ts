@@ -15,6 +15,8 @@ export interface Seen {
   /** Path and query after `/v1/`, as sent. */
   readonly target: string;
   readonly headers: IncomingMessage['headers'];
+  /** Empty until it was received. */
+  body: string;
 }
 
 export interface StubOptions {
@@ -115,8 +117,10 @@ export class StubVault {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const target = (request.url ?? '').replace(/^\/v1\//, '');
-    this.seen.push({ method: request.method ?? '', target, headers: request.headers });
+    const seen: Seen = { method: request.method ?? '', target, headers: request.headers, body: '' };
+    this.seen.push(seen);
     const body = await readBody(request);
+    seen.body = body;
     const fault = this.#faultOf(request, target);
     if (fault !== undefined && fault.kind !== 'late-write') {
       playFault(fault, response);

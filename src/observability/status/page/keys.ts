@@ -84,7 +84,7 @@ function versions(row: Row): Content {
 
 function versionItem(
   { key: { signingVersion: signing }, origin }: Row,
-  { version, state, createdAt, fingerprint, problem }: KeyVersion,
+  { version, state, createdAt, fingerprint, transitKey, problem }: KeyVersion,
 ): Html {
   const age =
     createdAt === null
@@ -92,7 +92,11 @@ function versionItem(
       : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(origin.now, createdAt)} old</time>`;
   const facts =
     problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
-  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}</li>\n`;
+  const inVault =
+    transitKey === null
+      ? ''
+      : html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
+  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
 }
 
 /** Enough digits to compare by eye. */

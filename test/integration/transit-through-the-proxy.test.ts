@@ -1,0 +1,92 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { auditIn, recordsIn } from '../support/audit.ts';
+import { paths, verdict } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import type { TestProxy } from '../support/service.ts';
+import { controlKey } from '../support/simulator.ts';
+import { roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+
+const starts = harness();
+const transfer = 'client_orderid=1&amount=1.00&currency=EUR&login=acme';
+const signed = /^POST transit\/sign\/acme\/sha2-256/;
+const records = z.array(z.object({ keyVersion: z.int().optional(), keyFingerprint: z.string().optional() }));
+
+let vault: VaultTestEnvironment;
+let proxy: TestProxy;
+let keys: ReturnType<typeof vaultKeys>;
+let accept: () => Promise<void>;
+
+beforeEach(async () => {
+  vault = starts.closing(await new VaultTestEnvironment({ clock: () => Date.now() }).open());
+  await vault.admin.enable('mounts', 'transit', { type: 'transit' });
+  const gateway = await starts.simulator({ clock: () => Date.now(), keys: new Map() });
+  accept = async () => {
+    const publicKeys = [await vault.admin.newTransitKey('acme')];
+    gateway.simulator.accounts.setKeys('acme', { controlKeys: [], publicKeys });
+  };
+  await accept();
+  await vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, transit_key: 'acme:1' });
+  const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
+  const auth = { method: 'token', token } as const;
+  keys = vaultKeys(vault.vault.address, { auth, transit: { mounts: { sandbox: 'transit' } } });
+  proxy = await starts.proxy({ gateway: gateway.url, config: { keys, audit: auditIn(vault.folder) } });
+});
+
+const pay = () => proxy.post(paths.transfer, transfer);
+
+describe('a login whose RSA key does not leave Vault', () => {
+  it('pays: the gateway verifies the signature, and log, status and audit trail name the key', async () => {
+    expect((await pay()).status).toBe(200);
+    expect(vault.vault.count(signed)).toBe(1);
+    const { keys: shown } = await proxy.instanceStatus();
+    const rsa = shown.list.find(({ kind }) => kind === 'private_key');
+    expect(rsa).toMatchObject({ signingVersion: 1, versions: [{ version: 1, transitKey: 'acme:1' }] });
+    const fingerprint = rsa?.versions[0]?.fingerprint;
+    expect(fingerprint).toMatch(/^[0-9a-f]{64}$/);
+    const trail = records.parse(recordsIn(vault.folder.at('audit.jsonl')));
+    expect(trail).toContainEqual(expect.objectContaining({ keyVersion: 1, keyFingerprint: fingerprint }));
+    expect(await proxy.metric('transit_signature_duration_seconds_count', { result: 'ok' })).toBe(1);
+  });
+
+  it('sends no payment data to Vault, and signs each request once', async () => {
+    await pay();
+    const sent = vault.vault.seen.filter(({ target }) => target.startsWith('transit/sign'));
+    expect(sent.map(({ body }) => Object.keys(JSON.parse(body)).sort())).toEqual([
+      ['input', 'key_version', 'prehashed', 'signature_algorithm'],
+    ]);
+    const [{ body } = { body: '{}' }] = sent;
+    const { input, ...rest } = z.looseObject({ input: z.string() }).parse(JSON.parse(body));
+    expect(Buffer.from(input, 'base64')).toHaveLength(32);
+    expect(rest).toEqual({ key_version: 1, prehashed: true, signature_algorithm: 'pkcs1v15' });
+  });
+
+  it('pays on after reloads that keep the source, replace it, and change the limits', async () => {
+    await pay();
+    for (const changed of [
+      { ...keys, cache: { ttl: '30s' } },
+      { ...keys, vault: { ...keys.vault, timeout: '4s' } },
+      { ...keys, vault: { ...keys.vault, transit: { mounts: { sandbox: 'transit' }, maxInFlight: 2 } } },
+    ]) {
+      await proxy.reload({ keys: changed });
+      expect((await pay()).status).toBe(200);
+    }
+    expect(vault.vault.count(signed)).toBe(4);
+  });
+
+  it('stops after a reload without the engine, and says so', async () => {
+    await pay();
+    const { transit: _transit, ...rest } = keys.vault;
+    await proxy.reload({ keys: { ...keys, vault: rest } });
+    expect(verdict(await pay())).toMatch(/^502 key-unusable not-sent/);
+    expect(vault.vault.count(signed)).toBe(1);
+  });
+
+  it('is not signed for by a key that was replaced in Vault', async () => {
+    await pay();
+    await vault.admin.request('POST', 'transit/keys/acme/config', { deletion_allowed: true });
+    await vault.admin.request('DELETE', 'transit/keys/acme');
+    await accept();
+    expect(verdict(await pay())).toMatch(/^502 key-unusable not-sent/);
+  });
+});
