@@ -9,6 +9,7 @@ import {
   environmentStatus,
   failedRequest,
   keyStatus,
+  keyVersion,
   troubleStatus,
 } from '../../../support/status.ts';
 
@@ -91,9 +92,10 @@ describe('every field of the schema', () => {
       environmentStatus({ logins: { accepted: 0, rejected: 2 } }),
     ],
     keys: {
-      total: 2,
+      total: 3,
       list: [
         keyStatus({ missingSince: ago(60) }),
+        keyStatus({ versions: [keyVersion(1, { transitKey: 'acme:3' })] }),
         keyStatus({ staleSince: ago(3), readProblem: 'denied' }),
         ...troubleStatus().keys.list,
       ],
