@@ -1,4 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { parseJson } from '../util/json.ts';
 import type { AuditKey } from './key.ts';
 
 /** What a start record says of {@link TornBytes}. */
@@ -110,15 +111,6 @@ export function isGenuine(line: Buffer, { secret }: AuditKey): boolean {
 /** The MAC at the end of a line. */
 function sealedMac(line: Buffer): string | undefined {
   return seal.exec(line.toString('latin1', Math.max(0, line.length - sealLength)))?.[1];
-}
-
-/** `undefined` for what is not JSON. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

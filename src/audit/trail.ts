@@ -24,11 +24,9 @@ interface StartFacts extends Partial<TornFields> {
 interface TrailOptions {
   readonly key: AuditKey;
   readonly instance: string;
-  /** The record that the first one follows. */
-  readonly previous?: Head | undefined;
   readonly output: AuditOutput;
-  /** What an earlier process left after its last record. */
-  readonly tail?: Omit<Tail, 'last'>;
+  /** The last record of an earlier process, and what it left after that. */
+  readonly tail?: Tail;
   readonly observer: TrailObserver;
   /** Members of a start record, as JSON without braces. */
   readonly startFields: (start: StartFacts) => string;
@@ -66,9 +64,9 @@ export class AuditTrail {
   #refreshing = false;
 
   constructor(options: TrailOptions) {
-    const { key, instance, previous, output, tail = { isOpen: false }, capacity = 1_048_576 } = options;
+    const { key, instance, output, tail = { isOpen: false }, capacity = 1_048_576 } = options;
     this.#options = options;
-    this.#chain = new AuditChain(key, instance, previous);
+    this.#chain = new AuditChain(key, instance, tail.last?.record);
     this.#writer = new ChainWriter(this.#chain, output, tail);
     this.#pending = new PendingRecords(capacity, options.gapFields);
     const { damaged } = tail;

@@ -63,7 +63,6 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
   const trail = new AuditTrail({
     key,
     instance: hostname(),
-    previous: tail.last?.record,
     output,
     tail,
     observer: report,

@@ -2,6 +2,7 @@ import { type Status, statusSchema } from '../../observability/status/schema.ts'
 import { type AgentTls, createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { parseJson } from '../../util/json.ts';
 import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
@@ -93,7 +94,7 @@ function statusAdvice(status: number, hasToken: boolean): string {
 
 /** @throws CliError for anything but a status as this version knows it */
 function parse(text: string, url: URL): Status {
-  const value = jsonOf(text);
+  const value = parseJson(text);
   if (value === undefined) {
     throw new CliError(`${url.origin} did not respond with JSON. Is it the admin port? Check --url.`);
   }
@@ -106,15 +107,6 @@ function parse(text: string, url: URL): Status {
       `${url.origin} sent JSON that is no status as version ${packageVersion()} of this command knows it (see ${place}). It is ${versionOf(value)}: use the command of the same version, such as that of its image.`,
     ),
   );
-}
-
-/** `undefined` for what is not JSON. */
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function versionOf(value: unknown): string {

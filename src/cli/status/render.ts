@@ -132,32 +132,23 @@ function failedRequests({ failures }: Status, now: string, shown: number): Secti
     head: ['AGE', 'COUNT', 'STATUS', 'OUTCOME', 'OPERATION', 'LOGIN', 'CALLER', 'CAUSE, LAST REQUEST ID'],
     rows: kinds
       .slice(0, shown)
-      .flatMap(([last, ...others]) =>
-        last === undefined
-          ? []
-          : [
-              [
-                since(now, last.at),
-                String(others.length + 1),
-                last.status === null ? 'none' : String(last.status),
-                last.outcome,
-                operationOf(last),
-                last.login ?? '-',
-                last.caller ?? '-',
-                causeOf(last),
-              ],
-            ],
-      ),
+      .flatMap(([last, ...others]) => (last === undefined ? [] : [failureRow(last, others.length + 1, now)])),
     empty: failures.length === 0 ? 'none' : `${failures.length}, not shown`,
   };
 }
 
-function operationOf({ environment, operation }: FailedRequest): string {
-  return environment === null ? '-' : `${environment}/${operation ?? '-'}`;
-}
-
-function causeOf({ cause, runbookSection, requestId }: FailedRequest): string {
-  return [cause, ...(runbookSection === null ? [] : [`(runbook ${runbookSection})`]), requestId].join(' ');
+function failureRow(last: FailedRequest, count: number, now: string): string[] {
+  const { environment, operation, cause, runbookSection, requestId } = last;
+  return [
+    since(now, last.at),
+    String(count),
+    last.status === null ? 'none' : String(last.status),
+    last.outcome,
+    environment === null ? '-' : `${environment}/${operation ?? '-'}`,
+    last.login ?? '-',
+    last.caller ?? '-',
+    [cause, ...(runbookSection === null ? [] : [`(runbook ${runbookSection})`]), requestId].join(' '),
+  ];
 }
 
 function certificates({ certificates: list }: Status, now: string): Section {

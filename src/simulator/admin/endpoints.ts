@@ -1,6 +1,7 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import { errorMap, schemaFindings } from '../../config/zod-messages.ts';
+import { parseJson } from '../../util/json.ts';
 import { type FaultRule, faultRule } from '../fault-rule.ts';
 import type { ActiveFault } from '../fault-rules.ts';
 import { unknownOperation } from '../scenario-rules.ts';
@@ -198,16 +199,14 @@ function parse<T extends z.ZodType>(schema: T, value: unknown, detail: string): 
   throw new AdminError(400, detail, schemaFindings(parsed.error.issues, root));
 }
 
-/** An absent body is an empty object. The parser's message is dropped: it quotes the body. */
+/** An absent body is an empty object. */
 function jsonOf(request: Request): unknown {
   const body: unknown = request.body;
   if (!Buffer.isBuffer(body) || body.length === 0) return {};
   if (request.is('application/json') === false) {
     throw new AdminError(415, "Send JSON with Content-Type: application/json, such as curl --json '{}'");
   }
-  try {
-    return JSON.parse(body.toString('utf8'));
-  } catch {
-    throw new AdminError(400, 'The body is not valid JSON. Check quotes, commas and brackets');
-  }
+  const value = parseJson(body.toString('utf8'));
+  if (value !== undefined) return value;
+  throw new AdminError(400, 'The body is not valid JSON. Check quotes, commas and brackets');
 }
