@@ -8,9 +8,9 @@ export interface Order {
   /** Oldest first; a status query shows the last one. */
   readonly stages: readonly Stage[];
   /** Milliseconds since 1970: a status query finds it from then on. */
-  readonly foundFrom?: number;
+  readonly foundFrom?: number | undefined;
   /** Milliseconds since 1970: until then it has the status `processing`. */
-  readonly processingUntil?: number;
+  readonly processingUntil?: number | undefined;
 }
 
 /** docs/gateway-interface.md section 4.2. `orderId` is only needed if `clientOrderId` is not unique for the merchant. */

@@ -24,12 +24,8 @@ export function transferResponse(
     endpoint,
     clientOrderId,
     stages: [transferStage(request, rule?.status ?? 'approved', now)],
-    ...(rule === undefined
-      ? {}
-      : {
-          foundFrom: now + rule.foundAfterSeconds * 1000,
-          processingUntil: now + rule.processingSeconds * 1000,
-        }),
+    foundFrom: rule && now + rule.foundAfterSeconds * 1000,
+    processingUntil: rule && now + rule.processingSeconds * 1000,
   });
   return formResponse(
     [
