@@ -118,7 +118,9 @@ const signing = z.strictObject({
     ),
   maxQueue: count
     .prefault(200)
-    .describe('Maximum number of queued RSA signatures; excess requests get 503 `overloaded`.'),
+    .describe(
+      'Maximum number of queued RSA signatures, and as many in Vault; excess requests get 503 `overloaded`.',
+    ),
 });
 
 /** The configuration file. Parsing returns {@link Config}; rules across fields are in config/rules/. */

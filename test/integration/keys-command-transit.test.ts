@@ -201,6 +201,26 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(newest).toMatchObject({ version: 3, keys: [{ kind: 'control_key' }, { transitKey: 'acme:2' }] });
     });
 
+    it('verify shows a key with which Vault does not sign, and tries the others', async () => {
+      await generate('disabled.pem');
+      await generate('enabled.pem');
+      register('enabled.pem');
+      await setup.admin.policyText(
+        'platform',
+        policyJson('platform', 'sandbox', true).replace(/transit-sandbox.sign.+?sha2-256/, 'none'),
+      );
+      const without = await setup.run('verify', ...acme, '--interval', '0');
+      expect(without.out).toMatch(/3 +private_key .*unusable: Vault denied permission \(HTTP 403\)/);
+      expect(without.out).toMatch(/3 +control_key .*accepted/);
+      await setup.admin.policyText('platform', policyJson('platform', 'sandbox', true));
+      await setup.admin.request('POST', 'transit-sandbox/keys/acme/config', { min_encryption_version: 2 });
+      const { out } = await setup.run('verify', ...acme, '--interval', '0');
+      expect(out).toMatch(/3 +private_key .*accepted \(200\)/);
+      expect(out.replaceAll(/\s+/g, ' ')).toMatch(
+        /2 private_key .*unusable: the Transit key transit-sandbox\/keys\/acme no longer signs/,
+      );
+    });
+
     it('a signature can be explained', async () => {
       await generate('explained.pem');
       const form = folder.file('form', 'login=acme&client_orderid=1');

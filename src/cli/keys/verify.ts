@@ -5,6 +5,7 @@ import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-o
 import { createRoutes, type Routes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
 import type { TransitKey, UnusableKey, UsableKey } from '../../keys/key-source.ts';
+import { VaultError } from '../../keys/vault/errors.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { sign, signWith } from '../../oauth1/sign.ts';
 import { unlimitedMemory } from '../../proxy/memory-budget.ts';
@@ -186,8 +187,9 @@ async function probeKey(
     Math.floor(Date.now() / 1000),
   );
   const signed = await ('publicKey' in key
-    ? signWith(unsigned, (text) => context.signRemotely(key, text))
+    ? signWith(unsigned, (text) => context.signRemotely(key, text)).catch(withoutSignature)
     : sign(unsigned, key));
+  if ('result' in signed) return signed;
   const { connect, request: total } = context.settings.timeouts;
   const request = buildUpstreamRequest(destination.url, signed, context.userAgent);
   try {
@@ -203,6 +205,12 @@ async function probeKey(
     if (error instanceof UpstreamError) return { result: 'no-response', detail: error.reason };
     throw error;
   }
+}
+
+/** Vault does not sign with this key, whatever it does with the others. */
+function withoutSignature(error: unknown): ProbeResult {
+  if (error instanceof VaultError) return { result: 'unusable', detail: error.message };
+  throw error;
 }
 
 /** docs/gateway-interface.md sections 4.1, 4.2 and 7: 200 for a valid signature, 403 for an invalid one. */

@@ -103,14 +103,19 @@ export class TransitEngine {
       signature_algorithm: 'pkcs1v15',
       key_version: keyVersion,
     };
-    const { data } = await this.#client.post(`${mount}/sign/${name}/sha2-256`, request, signedShape, token);
-    const [, version, signature = ''] = /^[a-z]+:v(\d+):([\w+/]+={0,2})$/.exec(data.signature) ?? [];
-    const isOurs =
-      Number(version) === keyVersion &&
-      (await verifies('sha256', Buffer.from(baseString), publicKey, Buffer.from(signature, 'base64')));
-    if (isOurs) return signature;
-    this.#publicKeys.delete(`${mount}/${name}`);
-    throw new VaultError('wrong-signature');
+    try {
+      const path = `${mount}/sign/${name}/sha2-256`;
+      const { data } = await this.#client.post(path, request, signedShape, token);
+      // `vault:v3:...`: that it is of this version shows the public key.
+      const [, signature = ''] = /^[a-z]+:v\d+:([\w+/]+={0,2})$/.exec(data.signature) ?? [];
+      const bytes = Buffer.from(signature, 'base64');
+      if (await verifies('sha256', Buffer.from(baseString), publicKey, bytes)) return signature;
+      throw new VaultError('wrong-signature');
+    } catch (error) {
+      // The key or its version is gone, or is another one: the next read of the login finds out.
+      if (isVaultError(error, 'wrong-signature', 'rejected')) this.#publicKeys.delete(`${mount}/${name}`);
+      throw error;
+    }
   }
 
   /**
