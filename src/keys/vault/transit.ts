@@ -34,8 +34,6 @@ const capabilitiesShape = z.object({ data: z.record(z.string(), z.array(z.string
 /** A key as Vault describes it, without anything secret. */
 type TransitInfo = z.output<typeof keyShape>['data'];
 
-type PublicKeys = ReadonlyMap<number, KeyObject>;
-
 export function isTransitName(text: string): boolean {
   return namePattern.test(text);
 }
@@ -57,8 +55,11 @@ const verifies = promisify(verify);
 export class TransitEngine {
   readonly #client: VaultClient;
   readonly #mounts: Readonly<Record<string, string>>;
-  /** By mount and name. A version of a key never changes, unless the key is replaced. */
-  readonly #publicKeys = new LRUCache<string, PublicKeys>({ max: maxKeys });
+  /**
+   * By mount and name, then by version: those that Vault signs with and a secret names. A version of a key never
+   * changes, unless the key is replaced.
+   */
+  readonly #publicKeys = new LRUCache<string, Map<number, KeyObject>>({ max: maxKeys });
 
   constructor(client: VaultClient, { transit }: Pick<VaultConfig, 'transit'>) {
     this.#client = client;
@@ -107,9 +108,11 @@ export class TransitEngine {
       const path = `${mount}/sign/${name}/sha2-256`;
       const { data } = await this.#client.post(path, request, signedShape, token);
       // `vault:v3:...`: that it is of this version shows the public key.
-      const [, signature = ''] = /^[a-z]+:v\d+:([\w+/]+={0,2})$/.exec(data.signature) ?? [];
-      const bytes = Buffer.from(signature, 'base64');
-      if (await verifies('sha256', Buffer.from(baseString), publicKey, bytes)) return signature;
+      const [, text = ''] = /^[a-z]+:v\d+:([\w+/]+={0,2})$/.exec(data.signature) ?? [];
+      const signature = Buffer.from(text, 'base64');
+      // Written anew: the gateway may be stricter than Node, which also reads base64url, or text without padding.
+      if (await verifies('sha256', Buffer.from(baseString), publicKey, signature))
+        return signature.toString('base64');
       throw new VaultError('wrong-signature');
     } catch (error) {
       // The key or its version is gone, or is another one: the next read of the login finds out.
@@ -193,12 +196,18 @@ export class TransitEngine {
       return {
         problem: `${what} no longer signs with version ${keyVersion}: its min_encryption_version is ${info.min_encryption_version}`,
       };
-    const publicKeys = publicKeysIn(info);
-    const publicKey = publicKeys.get(keyVersion);
+    const entry = info.keys[keyVersion];
+    const publicKey = typeof entry === 'object' ? parsePublicKey(entry.public_key) : undefined;
     if (publicKey === undefined)
       return { problem: `${what} has no version ${keyVersion}; its latest is ${info.latest_version}` };
-    this.#publicKeys.set(`${mount}/${name}`, publicKeys);
-    return usable({ ...key, publicKey });
+    const parsed = usable({ ...key, publicKey });
+    if ('key' in parsed) this.#remember(key, publicKey);
+    return parsed;
+  }
+
+  #remember({ mount, name, keyVersion }: Omit<TransitKey, 'kind' | 'publicKey'>, publicKey: KeyObject): void {
+    const versions = this.#publicKeys.get(`${mount}/${name}`) ?? new Map<number, KeyObject>();
+    this.#publicKeys.set(`${mount}/${name}`, versions.set(keyVersion, publicKey));
   }
 }
 
@@ -211,17 +220,7 @@ function usable(key: Omit<TransitKey, 'kind'>): Parsed {
   return usableRsa({ kind: 'private_key', ...key }, key.publicKey);
 }
 
-function publicKeysIn({ keys }: TransitInfo): PublicKeys {
-  const found = new Map<number, KeyObject>();
-  for (const [version, key] of Object.entries(keys)) {
-    if (typeof key === 'number' || key.public_key === undefined) continue;
-    const publicKey = parsePublicKey(key.public_key);
-    if (publicKey !== undefined) found.set(Number(version), publicKey);
-  }
-  return found;
-}
-
-function parsePublicKey(pem: string): KeyObject | undefined {
+function parsePublicKey(pem = ''): KeyObject | undefined {
   try {
     return createPublicKey(pem);
   } catch {

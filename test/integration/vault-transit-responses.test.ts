@@ -1,0 +1,100 @@
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { KeySource, TransitKey } from '../../src/keys/key-source.ts';
+import { ringIn } from '../../src/keys/ring.ts';
+import { acme, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { privateKeyOf, publicKeyOf } from '../support/vectors.ts';
+
+const baseString = 'POST&https%3A%2F%2Fgateway.example%2Ftransfer&amount%3D1.00';
+const [keyPaths, signPaths] = [/^GET transit\/keys/, /transit\/sign/];
+const signature = sign('sha256', Buffer.from(baseString), privateKeyOf('rsa-2048-pkcs8.pem'));
+const base64 = signature.toString('base64');
+
+let setup: VaultTestEnvironment;
+let source: KeySource;
+
+beforeEach(async () => {
+  setup = await new VaultTestEnvironment().open();
+  await setup.admin.enable('mounts', 'transit', { type: 'transit' });
+  source = newSource();
+  await name('acme:1');
+  describeKey({});
+});
+afterEach(() => setup.close());
+
+function newSource(): KeySource {
+  return setup.source({ transit: { mounts: { sandbox: 'transit' }, maxInFlight: 2, maxPerSecond: 2 } });
+}
+
+const name = (reference: string) => setup.admin.put('gateway/sandbox/acme', { transit_key: reference });
+
+function describeKey(more: object, publicKey: KeyObject = publicKeyOf('rsa-2048-public.pem')): void {
+  const entry = { public_key: publicKey.export({ type: 'spki', format: 'pem' }) };
+  const limits = { latest_version: 2, min_encryption_version: 0 };
+  const settings = { type: 'rsa-2048', exportable: false, allow_plaintext_backup: false, ...limits };
+  const body = { data: { ...settings, keys: { 1: entry, 2: entry }, ...more } };
+  setup.vault.fail({ kind: 'json', body }, /transit\/keys/);
+}
+
+/** The newest key, or what keeps it from being used. */
+async function newest(): Promise<TransitKey | string> {
+  const [entry] = ringIn(await source.read(acme)) ?? [];
+  if (entry === undefined || 'problem' in entry) return entry?.problem ?? 'none';
+  if ('publicKey' in entry.key) return entry.key;
+  throw new TypeError('it is not in Vault');
+}
+
+describe('a signature of Vault', () => {
+  async function signed(response: string): Promise<string> {
+    const key = await newest();
+    if (typeof key === 'string' || source.sign === undefined) throw new TypeError('no key');
+    setup.vault.fail({ kind: 'json', body: { data: { signature: response } } }, signPaths);
+    return source.sign(acme, key, baseString);
+  }
+
+  it.each([
+    ['another product', `bao:v1:${base64}`],
+    ['base64 without padding', `vault:v1:${base64.replace(/=+$/, '')}`],
+    ['base64 with a character of base64url', `vault:v1:${base64.replaceAll('/', '_')}`],
+  ])('in the form of %s is sent as base64', async (_what, response) => {
+    expect(await signed(response)).toBe(base64);
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['no form', base64],
+    ['an empty signature', 'vault:v1:'],
+    ['a line break', `vault:v1:${base64}\n`],
+    ['a header', `vault:v1:${base64.slice(0, 64)}\r\nX-Other: 1`],
+    ['half a megabyte', `vault:v1:${'A'.repeat(524_288)}`],
+    ['one byte less', `vault:v1:${signature.subarray(1).toString('base64')}`],
+  ])('of %s is none', async (_what, response) => {
+    await expect(signed(response)).rejects.toMatchObject({ reason: 'key-unusable', outcome: 'not-sent' });
+  });
+});
+
+describe('the public key that Vault names', () => {
+  it('is read once', async () => {
+    for (let reads = 0; reads < 3; reads += 1) expect(await newest()).toMatchObject({ keyVersion: 1 });
+    expect(setup.vault.count(keyPaths)).toBe(1);
+  });
+
+  it('is remembered only for the version that was read: another one may no longer sign', async () => {
+    await name('acme:2');
+    describeKey({ min_encryption_version: 2 });
+    expect(await newest()).toMatchObject({ keyVersion: 2 });
+    await name('acme:1');
+    expect(await newest()).toMatch(/no longer signs with version 1/);
+  });
+
+  it.each([
+    ['too weak', generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey, /1024 bits is too weak/],
+    ['of another type', generateKeyPairSync('ed25519').publicKey, /is of type ed25519/],
+  ])('that is %s is not remembered', async (_what, publicKey, problem) => {
+    describeKey({}, publicKey);
+    expect(await newest()).toMatch(problem);
+    setup.vault.heal();
+    describeKey({});
+    expect(await newest()).toMatchObject({ keyVersion: 1 });
+  });
+});
