@@ -1,11 +1,13 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
+import { ringIn } from '../../src/keys/ring.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { paths, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import type { TestProxy } from '../support/service.ts';
 import { controlKey } from '../support/simulator.ts';
-import { roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { acme, roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 
 const starts = harness();
 const transfer = 'client_orderid=1&amount=1.00&currency=EUR&login=acme';
@@ -61,6 +63,25 @@ describe('a login whose RSA key does not leave Vault', () => {
     expect(rest).toEqual({ key_version: 1, prehashed: true, signature_algorithm: 'pkcs1v15' });
   });
 
+  it('shares connections to Vault, which end when its certificates are replaced', async () => {
+    await pay();
+    const { connections } = vault.vault;
+    for (let count = 0; count < 5; count += 1) await pay();
+    expect(vault.vault.connections).toBe(connections);
+
+    const others = vault.vault.openConnections;
+    const source = vault.source({
+      transit: { mounts: { sandbox: 'transit' }, maxInFlight: 2, maxPerSecond: 9 },
+    });
+    const key = ringIn(await source.read(acme))?.find((one) => one.kind === 'private_key');
+    if (key === undefined || !('key' in key) || !('publicKey' in key.key)) throw new Error('no Transit key');
+    await source.sign?.(acme, key.key, 'any text');
+    // One for reads, and one for signatures.
+    expect(vault.vault.openConnections).toBe(others + 2);
+    source.useTls?.({ ca: 'of another CA' });
+    await until(() => vault.vault.openConnections === others, 'they are closed', 3);
+  });
+
   it('pays on after reloads that keep the source, replace it, and change the limits', async () => {
     await pay();
     for (const changed of [
@@ -72,6 +93,15 @@ describe('a login whose RSA key does not leave Vault', () => {
       expect((await pay()).status).toBe(200);
     }
     expect(vault.vault.count(signed)).toBe(4);
+  });
+
+  it('signs with the token of the reloaded configuration', async () => {
+    await pay();
+    const { auth } = keys.vault;
+    const token = await vault.admin.token({ policies: [roleName], ttl: '1h' });
+    await proxy.reload({ keys: { ...keys, vault: { ...keys.vault, auth: { method: 'token', token } } } });
+    await vault.admin.revoke(auth.method === 'token' ? String(auth.token) : '');
+    expect((await pay()).status).toBe(200);
   });
 
   it('stops after a reload without the engine, and says so', async () => {

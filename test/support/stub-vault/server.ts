@@ -41,6 +41,8 @@ export class StubVault {
   /** Includes those in the TLS handshake. */
   readonly #sockets = new Set<Socket>();
   readonly seen: Seen[] = [];
+  /** Since the start. */
+  connections = 0;
   sealed = false;
   #permitted = { second: 0, count: 0 };
   #fault: { readonly fault: Fault | RateLimit; readonly target: RegExp } | undefined;
@@ -55,8 +57,13 @@ export class StubVault {
     this.#server = tls === undefined ? createServer(handle) : createTlsServer({ ...tls, ...client }, handle);
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
+      this.connections += 1;
       socket.once('close', () => this.#sockets.delete(socket));
     });
+  }
+
+  get openConnections(): number {
+    return this.#sockets.size;
   }
 
   /** Picks a free port, or listens on the previous one. */
