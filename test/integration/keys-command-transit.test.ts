@@ -261,6 +261,14 @@ for (const { name, open } of vaultTargets(process.env)) {
         'the Transit key may be used for more than signing: transit-sandbox/keys/acme, transit-sandbox/keys/acme/rotate',
       ])
         expect(detail).toContain(objection);
+      const mayRead = policyJson('proxy', 'sandbox', true).replace('transit-sandbox/sign/', 'none/sign/');
+      await setup.admin.policyText('proxy', mayRead);
+      expect(await online()).toMatchObject({
+        code: 1,
+        detail: expect.stringMatching(
+          /denied permission \(update on transit-sandbox\/sign\/acme\/sha2-256\)/,
+        ),
+      });
       await setup.admin.policyText('proxy', policyJson('proxy', 'sandbox'));
       expect(await online()).toMatchObject({
         code: 1,

@@ -54,6 +54,41 @@ environments:
   });
 });
 
+describe('the mounts of keys that do not leave Vault', () => {
+  const mounts = (text: string) => `keys:
+  source: vault
+  vault:
+    address: https://vault.example
+    auth: { method: token, tokenFile: token }
+    transit: { mounts: ${text} }
+environments:
+  sandbox: { baseUrl: "https://sandbox.example", product: gw }
+  production: { baseUrl: "https://gateway.example", product: gw }`;
+
+  it('may be one for each environment, or for some', () => {
+    expect(problemsOf(mounts('{ sandbox: transit/sandbox, production: transit/production }'))).toEqual([]);
+    expect(problemsOf(mounts('{ production: transit }'))).toEqual([]);
+  });
+
+  it('cannot be shared, since keys of one environment could sign for the other', () => {
+    expect(problemsOf(mounts('{ sandbox: transit, production: transit }'))).toEqual([
+      '6 keys.vault.transit.mounts.production: must differ from the mount of sandbox: each environment has a separate Transit engine',
+    ]);
+  });
+
+  it('are of configured environments', () => {
+    expect(problemsOf(mounts('{ prodution: transit }'))).toEqual([
+      '6 keys.vault.transit.mounts.prodution: unknown environment; did you mean "production"?',
+    ]);
+  });
+
+  it.each(['../sys', 'transit/', ''])('cannot be %j', (mount) => {
+    expect(problemsOf(mounts(`{ sandbox: "${mount}" }`))).toEqual([
+      expect.stringContaining('6 keys.vault.transit.mounts.sandbox: must be a mount path'),
+    ]);
+  });
+});
+
 describe('a canary', () => {
   const canary = (fields: string) => `keys: { source: directory, directory: d, rotation: { canary: true } }
 environments:

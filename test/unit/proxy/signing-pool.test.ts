@@ -167,6 +167,11 @@ describe('signatures in Vault', () => {
     const storm = signFor(signer, acme, 100);
     expect((await results(storm)).filter((one) => one === 'waits')).toHaveLength(4);
     expect(await results(signFor(signer, beta, 1))).toEqual(['waits']);
+    for (let turn = 0; turn < 5; turn += 1) {
+      pending[turn]?.finish();
+      await results([]);
+    }
+    expect(await results(signFor(signer, acme, 1))).toEqual(['waits']);
   });
 
   it('are bounded per second, of a login to half, and again after that', async () => {
@@ -174,6 +179,10 @@ describe('signatures in Vault', () => {
     const first = await results([...signFor(signer, acme, 7), ...signFor(signer, beta, 7)]);
     const waiting = (states: string[]) => states.filter((one) => one === 'waits').length;
     expect([waiting(first.slice(0, 7)), waiting(first.slice(7))]).toEqual([5, 5]);
+    // All together have used up theirs.
+    expect(await results(signFor(signer, { environment: 'sandbox', login: 'gamma' }, 1))).toEqual([
+      'overloaded',
+    ]);
     now += 200;
     expect(waiting(await results(signFor(signer, acme, 5)))).toBe(1);
   });
