@@ -1,8 +1,9 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { KeySource, TransitKey } from '../../src/keys/key-source.ts';
+import type { VaultConfig } from '../../src/config/schema.ts';
+import type { KeySource, LoginRef, TransitKey } from '../../src/keys/key-source.ts';
 import { ringIn } from '../../src/keys/ring.ts';
-import { acme, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { acme, approleMount, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { privateKeyOf, publicKeyOf } from '../support/vectors.ts';
 
 const baseString = 'POST&https%3A%2F%2Fgateway.example%2Ftransfer&amount%3D1.00';
@@ -22,8 +23,9 @@ beforeEach(async () => {
 });
 afterEach(() => setup.close());
 
-function newSource(): KeySource {
-  return setup.source({ transit: { mounts: { sandbox: 'transit' }, maxInFlight: 2, maxPerSecond: 2 } });
+function newSource(more: Partial<VaultConfig> = {}): KeySource {
+  const transit = { mounts: { sandbox: 'transit' }, maxInFlight: 2, maxPerSecond: 2 };
+  return setup.source({ transit, ...more });
 }
 
 const name = (reference: string) => setup.admin.put('gateway/sandbox/acme', { transit_key: reference });
@@ -37,8 +39,8 @@ function describeKey(more: object, publicKey: KeyObject = publicKeyOf('rsa-2048-
 }
 
 /** The newest key, or what keeps it from being used. */
-async function newest(): Promise<TransitKey | string> {
-  const [entry] = ringIn(await source.read(acme)) ?? [];
+async function newest(login: LoginRef = acme): Promise<TransitKey | string> {
+  const [entry] = ringIn(await source.read(login)) ?? [];
   if (entry === undefined || 'problem' in entry) return entry?.problem ?? 'none';
   if ('publicKey' in entry.key) return entry.key;
   throw new TypeError('it is not in Vault');
@@ -96,5 +98,23 @@ describe('the public key that Vault names', () => {
     setup.vault.heal();
     describeKey({});
     expect(await newest()).toMatchObject({ keyVersion: 1 });
+  });
+
+  it('is read with another token if the one that read the secret is used up by that', async () => {
+    setup.vault.heal();
+    const path = {
+      'secret/data/gateway/*': { capabilities: ['read'] },
+      'transit/keys/*': { capabilities: ['read'] },
+    };
+    await setup.admin.policyText(roleName, JSON.stringify({ path }));
+    const settings = { token_policies: [roleName], token_ttl: 3600, token_num_uses: 3 };
+    await setup.admin.role(approleMount, roleName, settings);
+    source = newSource({ auth: await setup.appRole() });
+    for (const login of ['first', 'second']) {
+      await setup.admin.newTransitKey(login);
+      await setup.admin.put(`gateway/sandbox/${login}`, { transit_key: `${login}:1` });
+      expect(await newest({ ...acme, login })).toMatchObject({ name: login });
+    }
+    expect(setup.vault.count(/POST auth\/approle\/login/)).toBe(2);
   });
 });

@@ -31,7 +31,7 @@ export interface VaultAdmin {
   /** Makes a new key, or a new version of it, in the Transit engine; see {@link TransitEngine.generate}. */
   generateInTransit(login: LoginRef, name: string, bits: number): Promise<string>;
   /** The key that a reference names. */
-  findInTransit(login: LoginRef, reference: string): Promise<Parsed>;
+  findInTransit(login: LoginRef, reference: string): Promise<Parsed | undefined>;
   /** As {@link TransitEngine.objections}. */
   objections(key: TransitKey): Promise<readonly string[]>;
   /** As {@link TransitEngine.sign}. */
@@ -50,17 +50,17 @@ export function createVaultAdmin(config: VaultConfig, options: VaultOptions): Va
   return {
     versions: (login) => vault.withToken((kv, token) => kv.history(token, login)),
     readVersion: (login, version) =>
-      vault.withToken(async (kv, token) => {
+      vault.withKeys(async (kv, token, transitKeyIn) => {
         const found = await kv.read(token, login, version);
         if (found?.fields === undefined) return undefined;
         const { createdAt, fields } = found;
-        const transit = await vault.transitKeyIn(token, login, fields);
+        const transit = await transitKeyIn(login, fields);
         return { version, fields, keys: parseKeys(revealFields(fields), { version, createdAt }, transit) };
       }),
     generateInTransit: ({ environment }, name, bits) =>
       vault.withToken((_kv, token) => vault.transit.generate(token, environment, name, bits)),
-    findInTransit: ({ environment }, reference) =>
-      vault.withToken((_kv, token) => vault.transit.find(token, environment, reference)),
+    findInTransit: (login, reference) =>
+      vault.withKeys((_kv, _token, transitKeyIn) => transitKeyIn(login, { transit_key: reference })),
     objections: (key) => vault.withToken((_kv, token) => vault.transit.objections(token, key)),
     sign: (key, baseString) => vault.withToken((_kv, token) => vault.transit.sign(token, key, baseString)),
     write: (login, fields, cas) =>

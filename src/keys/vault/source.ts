@@ -41,11 +41,11 @@ export function createVaultSource(
   async function reading<T>(login: LoginRef, work: (read: ReadVersion) => Promise<T>): Promise<T> {
     let step: Step = 'login';
     try {
-      return await vault.withToken((kv, token) => {
+      return await vault.withKeys((kv, token, transitKeyIn) => {
         step = 'reading';
         return work(async (number) => {
           const version = await kv.read(token, login, number);
-          const transit = version?.fields && (await vault.transitKeyIn(token, login, version.fields));
+          const transit = version?.fields && (await transitKeyIn(login, version.fields));
           return version && transit ? { ...version, transit } : version;
         });
       });
@@ -116,6 +116,9 @@ function stateOf(error: unknown, step: Step): SourceState {
   return isVaultError(error, 'rejected', 'unexpected-content', 'too-large') ? 'up' : 'down';
 }
 
+/** The key in the Transit engine that a secret names; `undefined` if it names none. */
+type FindTransitKey = (login: LoginRef, fields: Fields) => Promise<Parsed | undefined>;
+
 /**
  * A connection to Vault: its secrets, and the token for them. Sends nothing before `tokens.start` or `withToken`.
  *
@@ -132,14 +135,27 @@ export function connectVault(config: VaultConfig, options: VaultOptions) {
   return {
     tokens,
     transit,
-    /** The key in the Transit engine that a secret names; `undefined` if it names none. */
-    async transitKeyIn(
-      token: Secret,
-      { environment }: LoginRef,
-      fields: Fields,
-    ): Promise<Parsed | undefined> {
-      const reference = revealFields(fields)['transit_key'];
-      return isNamed(reference) ? await transit.find(token, environment, reference) : undefined;
+    /**
+     * Runs `work` with a valid token, and with what finds the keys in the Transit engine. That Vault denies one of them
+     * is its problem only if the token turns out to be valid, so `work` runs once more then.
+     */
+    async withKeys<T>(work: (kv: KvStore, token: Secret, find: FindTransitKey) => Promise<T>): Promise<T> {
+      let denial: unknown;
+      const run = (isValid: boolean): Promise<T> =>
+        tokens.withToken((token) =>
+          work(kv, token, async ({ environment }, fields) => {
+            const reference = revealFields(fields)['transit_key'];
+            if (!isNamed(reference)) return undefined;
+            return transit.find(token, environment, reference, isValid).catch((error: unknown) => {
+              denial = error;
+              throw error;
+            });
+          }),
+        );
+      return run(false).catch((error: unknown) => {
+        if (isVaultError(error, 'denied') && error === denial) return run(true);
+        throw error;
+      });
     },
     /** Runs `work` with a valid token; see {@link TokenManager.withToken}. */
     withToken: <T>(work: (kv: KvStore, token: Secret) => Promise<T>): Promise<T> =>

@@ -69,9 +69,10 @@ export class TransitEngine {
   /**
    * The key that the field `transit_key` of a secret names. What keeps this key alone from being used is its problem.
    *
-   * @throws VaultError if Vault is unavailable
+   * @param isValid whether the token is known to be valid: Vault also denies one that was revoked or is used up
+   * @throws VaultError if Vault is unavailable, or denies a token that may not be valid
    */
-  async find(token: Secret, environment: string, reference: unknown): Promise<Parsed> {
+  async find(token: Secret, environment: string, reference: unknown, isValid: boolean): Promise<Parsed> {
     const [, name, version] = referencePattern.exec(typeof reference === 'string' ? reference : '') ?? [];
     if (name === undefined || !isTransitName(name))
       return { problem: 'the field transit_key is not NAME:VERSION of a key in the Transit engine' };
@@ -86,7 +87,7 @@ export class TransitEngine {
     try {
       return this.#parse({ mount, name, keyVersion }, await this.#read(token, mount, name));
     } catch (error) {
-      if (!concernsKeyOnly(error)) throw error;
+      if (!concernsKeyOnly(error) || (error.kind === 'denied' && !isValid)) throw error;
       return { problem: `the Transit key ${mount}/keys/${name} cannot be read: ${error.message}` };
     }
   }
