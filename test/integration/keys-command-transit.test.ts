@@ -179,6 +179,27 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await setup.fields()).toEqual(before);
     });
 
+    it.each([
+      ['can be exported', { type: 'rsa-2048', exportable: true }, 'it is exportable'],
+      ['is of another application', { type: 'aes256-gcm96' }, 'it is of type aes256-gcm96'],
+    ])('does not rotate a key of the name that %s', async (_what, settings, problem) => {
+      const [path, before] = [`transit-sandbox/keys/${settings.type}`, await setup.fields()];
+      await setup.admin.request('POST', path, settings);
+      const { code, err } = await generate('unfit.pem', '--transit-name', settings.type);
+      expect(code).toBe(1);
+      expect(err).toContain(problem);
+      const { data } = await setup.admin.request('GET', path);
+      expect(data).toMatchObject({ latest_version: 1 });
+      expect(await setup.fields()).toEqual(before);
+    });
+
+    it('keeps the name in use also if that key cannot be used any more', async () => {
+      await generate('in-use.pem', '--transit-name', 'in-use');
+      await setup.admin.request('POST', 'transit-sandbox/keys/in-use/rotate', {});
+      await setup.admin.request('POST', 'transit-sandbox/keys/in-use/config', { min_encryption_version: 2 });
+      expect((await generate('in-use-2.pem')).out).toContain('Transit key in-use:3');
+    });
+
     it('one person can make a key, and another one can put it into use, but neither both', async () => {
       const { admin } = setup;
       const path = 'secret/data/gateway/sandbox/acme';

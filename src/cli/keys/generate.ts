@@ -2,7 +2,8 @@ import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
-import { isTransitName, transitNameOf } from '../../keys/vault/transit.ts';
+import { revealFields } from '../../keys/vault/client.ts';
+import { isTransitName, transitNameIn, transitNameOf } from '../../keys/vault/transit.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { numberFrom, optionsHelp, parseOptions } from '../shared/parse-options.ts';
@@ -71,11 +72,11 @@ function newTransitKey(bits: number, chosen: string | undefined): NewKey {
   };
 }
 
+/** Also of a key that cannot be used any more: its name is that of the login. */
 async function nameInUse(admin: VaultAdmin, login: LoginRef): Promise<string | undefined> {
   const current = (await admin.versions(login))?.current ?? 0;
-  const keys = current === 0 ? [] : ((await admin.readVersion(login, current))?.keys ?? []);
-  const [name] = keys.flatMap((one) => ('key' in one && 'publicKey' in one.key ? [one.key.name] : []));
-  return name;
+  const fields = current === 0 ? undefined : (await admin.readVersion(login, current))?.fields;
+  return transitNameIn(revealFields(fields ?? {})['transit_key']);
 }
 
 /** PEM, PKCS#8. */

@@ -31,6 +31,7 @@ export const vaultErrors = {
   'wrong-signature': failure(
     'the signature of Vault does not belong to the public key: the Transit key was replaced; Countersign reads it again',
   ),
+  'unfit-key': failure('the Transit key of this name exists and was not changed; choose another name'),
   deleted: failure('the version is deleted or destroyed'),
   'cas-mismatch': failure('check-and-set mismatch'),
   'bad-credentials': failure('Vault rejected the credentials'),

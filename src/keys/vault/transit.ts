@@ -38,6 +38,11 @@ export function isTransitName(text: string): boolean {
   return namePattern.test(text);
 }
 
+/** Of the key that the field `transit_key` of a secret names; `undefined` if it names none. */
+export function transitNameIn(reference: unknown): string | undefined {
+  return referencePattern.exec(typeof reference === 'string' ? reference : '')?.[1];
+}
+
 /** The name of a login's key unless another one is chosen: no two logins have the same. `a@b` becomes `a_40b`. */
 export function transitNameOf(login: string): string {
   return login.replaceAll(/[^A-Za-z0-9.-]|^[.-]|[.-]$/g, (other) => `_${other.charCodeAt(0).toString(16)}`);
@@ -145,8 +150,7 @@ export class TransitEngine {
       ...others.filter((at) => may(at, 'create', 'read', 'update', 'delete', 'sudo')),
     ];
     return [
-      ...(info.exportable ? ['is exportable: its private key can leave Vault'] : []),
-      ...(info.allow_plaintext_backup ? ['has allow_plaintext_backup: a backup has its private key'] : []),
+      ...waysOut(info),
       ...(!/^0s?$/.test(String(info.auto_rotate_period ?? 0))
         ? ['has auto_rotate_period: Vault makes versions that no secret names and the gateway does not know']
         : []),
@@ -159,21 +163,24 @@ export class TransitEngine {
    *
    * @param bits 2048, 3072 or 4096
    * @returns the reference for the field `transit_key`
+   * @throws VaultError also `unfit-key` for one of that name that can leave Vault, or is not RSA
    */
   async generate(token: Secret, environment: string, name: string, bits: number): Promise<string> {
     const mount = this.#mountOf(environment);
     if (mount === undefined)
       throw new VaultError('no-route', { note: `keys.vault.transit.mounts has none for ${environment}` });
-    const exists = await this.#read(token, mount, name).then(
-      () => true,
-      (error: unknown) => {
-        if (isVaultError(error, 'not-found')) return false;
-        throw error;
-      },
-    );
+    const existing = await this.#read(token, mount, name).catch((error: unknown) => {
+      if (!isVaultError(error, 'not-found')) throw error;
+    });
     const path = `${mount}/keys/${name}`;
-    if (exists) await this.#client.write(`${path}/rotate`, {}, nothingShape, token);
-    else await this.#client.write(path, { type: `rsa-${bits}`, exportable: false }, nothingShape, token);
+    if (existing === undefined) {
+      await this.#client.write(path, { type: `rsa-${bits}`, exportable: false }, nothingShape, token);
+    } else {
+      const isRsa = existing.type.startsWith('rsa-');
+      const [problem] = isRsa ? waysOut(existing) : [`is of type ${existing.type}; an RSA key is needed`];
+      if (problem !== undefined) throw new VaultError('unfit-key', { note: `it ${problem}` });
+      await this.#client.write(`${path}/rotate`, {}, nothingShape, token);
+    }
     const { latest_version } = await this.#read(token, mount, name);
     return `${name}:${latest_version}`;
   }
@@ -215,6 +222,14 @@ export class TransitEngine {
 /** What Vault responded about one key says nothing about the others. */
 function concernsKeyOnly(error: unknown): error is VaultError {
   return error instanceof VaultError && !vaultErrors[error.kind].outage && error.kind !== 'backing-off';
+}
+
+/** How its private key can leave Vault. Each text follows the key's name. */
+function waysOut({ exportable, allow_plaintext_backup: backup }: TransitInfo): string[] {
+  return [
+    ...(exportable ? ['is exportable: its private key can leave Vault'] : []),
+    ...(backup ? ['has allow_plaintext_backup: a backup has its private key'] : []),
+  ];
 }
 
 function usable(key: Omit<TransitKey, 'kind'>): Parsed {
