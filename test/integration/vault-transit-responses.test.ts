@@ -4,10 +4,12 @@ import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource, LoginRef, TransitKey } from '../../src/keys/key-source.ts';
 import { ringIn } from '../../src/keys/ring.ts';
 import { acme, approleMount, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
 import { privateKeyOf, publicKeyOf } from '../support/vectors.ts';
 
 const baseString = 'POST&https%3A%2F%2Fgateway.example%2Ftransfer&amount%3D1.00';
 const [keyPaths, signPaths] = [/^GET transit\/keys/, /transit\/sign/];
+const logins = /POST auth\/approle\/login/;
 const signature = sign('sha256', Buffer.from(baseString), privateKeyOf('rsa-2048-pkcs8.pem'));
 const base64 = signature.toString('base64');
 
@@ -36,6 +38,23 @@ function describeKey(more: object, publicKey: KeyObject = publicKeyOf('rsa-2048-
   const settings = { type: 'rsa-2048', exportable: false, allow_plaintext_backup: false, ...limits };
   const body = { data: { ...settings, keys: { 1: entry, 2: entry }, ...more } };
   setup.vault.fail({ kind: 'json', body }, /transit\/keys/);
+}
+
+/** The keys of the stub itself, and an AppRole that may read them and sign. */
+async function useRole(settings: object): Promise<void> {
+  setup.vault.heal();
+  const path = {
+    'secret/data/gateway/*': { capabilities: ['read'] },
+    'transit/keys/*': { capabilities: ['read'] },
+    'transit/sign/*': { capabilities: ['update'] },
+  };
+  await setup.admin.policyText(roleName, JSON.stringify({ path }));
+  await setup.admin.role(approleMount, roleName, {
+    token_policies: [roleName],
+    token_ttl: 3600,
+    ...settings,
+  });
+  source = newSource({ auth: await setup.appRole() });
 }
 
 /** The newest key, or what keeps it from being used. */
@@ -101,20 +120,31 @@ describe('the public key that Vault names', () => {
   });
 
   it('is read with another token if the one that read the secret is used up by that', async () => {
-    setup.vault.heal();
-    const path = {
-      'secret/data/gateway/*': { capabilities: ['read'] },
-      'transit/keys/*': { capabilities: ['read'] },
-    };
-    await setup.admin.policyText(roleName, JSON.stringify({ path }));
-    const settings = { token_policies: [roleName], token_ttl: 3600, token_num_uses: 3 };
-    await setup.admin.role(approleMount, roleName, settings);
-    source = newSource({ auth: await setup.appRole() });
+    await useRole({ token_num_uses: 3 });
     for (const login of ['first', 'second']) {
       await setup.admin.newTransitKey(login);
       await setup.admin.put(`gateway/sandbox/${login}`, { transit_key: `${login}:1` });
       expect(await newest({ ...acme, login })).toMatchObject({ name: login });
     }
-    expect(setup.vault.count(/POST auth\/approle\/login/)).toBe(2);
+    expect(setup.vault.count(logins)).toBe(2);
   });
+});
+
+describe('a source that a reload has stopped', () => {
+  it.each([0, 2000])(
+    'still signs for requests in flight, and leaves no token behind, %i ms later',
+    async (later) => {
+      await useRole({});
+      await setup.admin.newTransitKey('acme');
+      const key = await newest();
+      if (typeof key === 'string' || source.sign === undefined) throw new TypeError('no key');
+      await source.stop();
+      const { tokens } = setup.vault.world();
+      expect(tokens.count).toBe(0);
+      setup.clock.advance(later);
+      await expect(source.sign(acme, key, baseString)).resolves.toMatch(/=$/);
+      await until(() => tokens.count === 0, 'the token is revoked');
+      expect(setup.vault.count(logins)).toBe(2);
+    },
+  );
 });

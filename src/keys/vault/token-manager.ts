@@ -70,9 +70,11 @@ export class TokenManager {
   #loggedInWith: string | undefined;
   readonly #logins = new SingleFlight<HeldToken>();
   readonly #checks = new SingleFlight<HeldToken>();
+  readonly #revocations = new SingleFlight<void>();
   readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
   #running = false;
+  #stopped = false;
 
   constructor(client: VaultClient, method: AuthMethod, options: TokenManagerOptions) {
     this.#client = client;
@@ -95,12 +97,13 @@ export class TokenManager {
    */
   async stop(): Promise<void> {
     this.#running = false;
+    this.#stopped = true;
     this.#cancelTimer();
     const stopped = new AbortController();
     const timeout = wait(maxStopTime, undefined, { signal: stopped.signal, ref: false }).catch(
       () => undefined,
     );
-    await Promise.race([timeout, this.#revokeToken()]);
+    await Promise.race([timeout, this.#revocations.run(() => this.#revokeToken())]);
     stopped.abort();
   }
 
@@ -120,6 +123,8 @@ export class TokenManager {
       return await result;
     } finally {
       this.#inFlight.delete(result);
+      // A reload may have stopped this while requests waited to be signed for, which log in again then.
+      if (this.#stopped && this.#inFlight.size === 0) void this.#revocations.run(() => this.#revokeToken());
     }
   }
 
@@ -136,9 +141,12 @@ export class TokenManager {
   }
 
   async #revokeToken(): Promise<void> {
-    await Promise.allSettled([...this.#inFlight, this.#logins.running]);
+    await this.#logins.running?.catch(() => undefined);
+    while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
     const held = this.#alive();
-    if (held !== undefined && this.#method.givesNewTokens) await revokeSelf(this.#client, held.token);
+    if (held === undefined || !this.#method.givesNewTokens) return;
+    this.#held = undefined;
+    await revokeSelf(this.#client, held.token);
   }
 
   #alive(): HeldToken | undefined {
