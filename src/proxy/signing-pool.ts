@@ -67,7 +67,7 @@ export class SigningPool {
   }
 }
 
-interface LoginSignatures {
+interface LoginSignatures extends Group {
   /** In flight and queued. */
   pending: number;
   readonly rate: TokenBucket;
@@ -85,7 +85,8 @@ class RemotePool {
 
   constructor(options: RemoteSigning, maxQueue: number, monotonic: () => number) {
     this.#options = options;
-    this.#slots = new Slots(options.maxInFlight, maxQueue, { maxWait });
+    const perGroup = Math.ceil(options.maxInFlight * loginShare);
+    this.#slots = new Slots(options.maxInFlight, maxQueue, { maxWait, perGroup });
     this.#maxPending = Math.ceil((options.maxInFlight + maxQueue) * loginShare);
     this.#newRate = (share) => {
       const rate = Math.ceil(options.maxPerSecond * share);
@@ -96,7 +97,7 @@ class RemotePool {
 
   async sign(login: LoginRef, key: TransitKey, baseString: string): Promise<string> {
     const name = loginRefString(login);
-    const known = this.#logins.get(name) ?? { pending: 0, rate: this.#newRate(loginShare) };
+    const known = this.#logins.get(name) ?? { running: 0, pending: 0, rate: this.#newRate(loginShare) };
     this.#logins.set(name, known);
     if (known.pending >= this.#maxPending || !known.rate.take() || !this.#rate.take()) {
       throw overloaded(
@@ -105,11 +106,16 @@ class RemotePool {
     }
     known.pending += 1;
     try {
-      return await this.#slots.run(() => this.#options.sign(login, key, baseString));
+      return await this.#slots.run(() => this.#options.sign(login, key, baseString), known);
     } finally {
       known.pending -= 1;
     }
   }
+}
+
+/** What shares a part of the slots. */
+interface Group {
+  running: number;
 }
 
 interface SlotsOptions {
@@ -117,15 +123,23 @@ interface SlotsOptions {
   readonly changed?: (depth: number) => void;
   /** Milliseconds to wait for a slot at most. */
   readonly maxWait?: number;
+  /** Slots that one group may have. */
+  readonly perGroup?: number;
 }
 
-/** Limits how much runs concurrently, with a bounded queue. */
+interface Waiting {
+  readonly group: Group;
+  readonly proceed: () => void;
+}
+
+/** Limits how much runs concurrently, in all and of each group, with a bounded queue. */
 class Slots {
   readonly #concurrency: number;
   readonly #maxQueue: number;
   readonly #options: SlotsOptions;
-  readonly #queue = new Set<() => void>();
-  #running = 0;
+  /** While a slot is free, all that wait are of groups that have all of theirs. */
+  readonly #queue = new Set<Waiting>();
+  readonly #all: Group = { running: 0 };
 
   constructor(concurrency: number, maxQueue: number, options: SlotsOptions) {
     this.#concurrency = concurrency;
@@ -134,17 +148,27 @@ class Slots {
   }
 
   /** @throws ProxyError `overloaded` if the queue is full, or the wait too long */
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.#concurrency) await this.#wait();
-    else this.#running += 1;
+  async run<T>(work: () => Promise<T>, group: Group = { running: 0 }): Promise<T> {
+    if (this.#isFree(group)) this.#count(group, 1);
+    else await this.#wait(group);
     try {
       return await work();
     } finally {
-      this.#release();
+      this.#release(group);
     }
   }
 
-  async #wait(): Promise<void> {
+  #isFree({ running }: Group): boolean {
+    const { perGroup = Number.POSITIVE_INFINITY } = this.#options;
+    return this.#all.running < this.#concurrency && running < perGroup;
+  }
+
+  #count(group: Group, change: 1 | -1): void {
+    this.#all.running += change;
+    group.running += change;
+  }
+
+  async #wait(group: Group): Promise<void> {
     if (this.#queue.size >= this.#maxQueue) throw overloaded('The signing queue is full.');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const { maxWait: limit } = this.#options;
@@ -152,25 +176,28 @@ class Slots {
       limit === undefined
         ? undefined
         : setTimer(() => {
-            this.#queue.delete(proceed);
+            this.#queue.delete(waiting);
             reject(overloaded('The signature in Vault did not get its turn in time. Nothing was sent.'));
           }, limit);
     const proceed = (): void => {
       cancel?.();
       resolve();
     };
-    this.#queue.add(proceed);
+    const waiting = { group, proceed };
+    this.#queue.add(waiting);
     this.#options.changed?.(this.#queue.size);
     await promise;
   }
 
-  /** Passes the slot to the one that has waited longest. */
-  #release(): void {
-    const [proceed] = this.#queue;
-    if (proceed === undefined) this.#running -= 1;
-    else {
-      this.#queue.delete(proceed);
-      proceed();
+  /** Passes the slot to the one that has waited longest and may have it. */
+  #release(group: Group): void {
+    this.#count(group, -1);
+    for (const next of this.#queue) {
+      if (!this.#isFree(next.group)) continue;
+      this.#queue.delete(next);
+      this.#count(next.group, 1);
+      next.proceed();
+      break;
     }
     this.#options.changed?.(this.#queue.size);
   }
