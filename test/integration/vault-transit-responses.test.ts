@@ -94,6 +94,17 @@ describe('a signature of Vault', () => {
   });
 });
 
+it('a key that is marked as deleted concerns only its login', async () => {
+  const key = await newest();
+  if (typeof key === 'string' || source.sign === undefined) throw new TypeError('no key');
+  const deleted = ['1 error occurred:\n\t* refusing to use soft-deleted key\n\n'];
+  setup.vault.fail({ kind: 'status', status: 500, errors: deleted }, signPaths);
+  await expect(source.sign(acme, key, baseString)).rejects.toMatchObject({ reason: 'key-unusable' });
+  describeKey({ soft_deleted: true });
+  // The circuit breaker stays closed, so this is read.
+  expect(await newest()).toBe('the Transit key transit/keys/acme is marked as deleted (soft-delete)');
+});
+
 describe('the public key that Vault names', () => {
   it('is read once', async () => {
     for (let reads = 0; reads < 3; reads += 1) expect(await newest()).toMatchObject({ keyVersion: 1 });

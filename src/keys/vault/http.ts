@@ -175,8 +175,13 @@ export function parseVaultResponse(status: number, headers: IncomingHttpHeaders,
 function kindOf(status: number, body: unknown): VaultErrorKind {
   if (status === 404) return kindOfNotFound(body);
   if (status === 400 && mentions(body, 'check-and-set')) return 'cas-mismatch';
-  // Transit's response to a version that it does not have, or no longer signs with. It concerns this key only.
-  if (status === 500 && mentions(body, 'requested version for signing')) return 'rejected';
+  // Transit's responses to a version that it does not have or no longer signs with, and, of OpenBao, to a key that is
+  // marked as deleted. They concern this key only.
+  if (
+    status === 500 &&
+    ['requested version for signing', 'soft-deleted key'].some((words) => mentions(body, words))
+  )
+    return 'rejected';
   return kindOfStatus.get(status) ?? 'invalid-response';
 }
 

@@ -20,6 +20,8 @@ const keyShape = z.object({
     latest_version: z.int().positive(),
     min_encryption_version: z.int().min(0),
     exportable: z.boolean(),
+    /** Of OpenBao. */
+    soft_deleted: z.boolean().optional(),
     allow_plaintext_backup: z.boolean(),
     /** Seconds; of older servers, also as text. */
     auto_rotate_period: z.union([z.number(), z.string()]).optional(),
@@ -200,6 +202,7 @@ export class TransitEngine {
     const what = `the Transit key ${mount}/keys/${name}`;
     if (!info.type.startsWith('rsa-'))
       return { problem: `${what} is of type ${info.type}; an RSA key is needed` };
+    if (info.soft_deleted) return { problem: `${what} is marked as deleted (soft-delete)` };
     if (keyVersion < info.min_encryption_version)
       return {
         problem: `${what} no longer signs with version ${keyVersion}: its min_encryption_version is ${info.min_encryption_version}`,
