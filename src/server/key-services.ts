@@ -10,6 +10,7 @@ import type {
   LostKey,
   RingRemoval,
   SigningObserver,
+  TransitResult,
 } from '../keys/key-source.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -178,6 +179,8 @@ function secretsIn(keys: KeysConfig): (Secret | undefined)[] {
   return [auth.method === 'token' ? auth.token : undefined, egressProxy?.password];
 }
 
+const signingMessages = { failed: 'Vault does not sign', recovered: 'Vault signs again' };
+
 const denialMessages = {
   failed: 'key source denies reading keys',
   recovered: 'key source permits reading keys again',
@@ -188,6 +191,7 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
   const outage = new OutageLog({ log, monotonic, source });
   const notFound = notFoundLog(log);
   const denial = new OutageLog({ log, monotonic, source, messages: denialMessages });
+  const signing = signingLog(log, monotonic);
   return {
     ...metrics,
     keyRingUpdated: (login, ring, removal = 'deleted', lost = []) => {
@@ -209,6 +213,10 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
       if (logins === 0) denial.answered();
       else denial.failed(cause);
     },
+    transitSigned: (environment, result, seconds, problem) => {
+      metrics.transitSigned(environment, result, seconds, problem);
+      signing(environment, result, problem);
+    },
     loginFailed: (problem) => {
       metrics.loginFailed(problem);
       outage.failed(problem);
@@ -217,6 +225,24 @@ function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: s
       metrics.keyProblem(problem, login);
       log.message('error', problem, { ...login });
     },
+  };
+}
+
+/** An outage of each environment. What concerns the key of one login is logged when that is read again. */
+function signingLog(log: Logger, monotonic: () => number) {
+  const environments = new Map<string, SteadyState>();
+  const stateOf = (environment: string): SteadyState => {
+    const known = environments.get(environment);
+    if (known !== undefined) return known;
+    const outage = new OutageLog({ log, monotonic, source: environment, messages: signingMessages });
+    const report = (up: boolean, cause = 'unknown'): void => (up ? outage.answered() : outage.failed(cause));
+    const state = new SteadyState({ monotonic, setTimer, report });
+    environments.set(environment, state);
+    return state;
+  };
+  return (environment: string, result: TransitResult, problem = 'unknown'): void => {
+    if (result === 'ok') stateOf(environment).responded();
+    if (result === 'unavailable' || result === 'denied') stateOf(environment).failed(problem);
   };
 }
 

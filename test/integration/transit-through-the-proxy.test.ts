@@ -82,6 +82,26 @@ describe('a login whose RSA key does not leave Vault', () => {
     await until(() => vault.vault.openConnections === others, 'they are closed', 3);
   });
 
+  it('waits a second at most for a Vault that still hangs, and the log has one line for the beginning and the end', async () => {
+    await proxy.reload({ keys: { ...keys, vault: { ...keys.vault, timeout: '3s' } } });
+    await pay();
+    vault.vault.fail({ kind: 'black-hole' }, /^transit\/sign/);
+    expect(verdict(await pay())).toBe('503 signing-unavailable not-sent not-sent');
+    for (let count = 0; count < 2; count += 1) {
+      const startedAt = performance.now();
+      const response = await pay();
+      expect(verdict(response)).toBe('503 signing-unavailable not-sent not-sent');
+      expect(response.headers['retry-after']).toBe('5');
+      expect(performance.now() - startedAt).toBeLessThan(2500);
+    }
+    vault.vault.heal();
+    await until(async () => (await pay()).status === 200, 'Vault signs again');
+    const lines = (msg: string) =>
+      proxy.logLines(msg).map(({ level, source, cause }) => [level, source, cause]);
+    expect(lines('Vault does not sign')).toEqual([['error', 'sandbox', 'Vault did not respond in time']]);
+    expect(lines('Vault signs again')).toEqual([['info', 'sandbox', undefined]]);
+  }, 20_000);
+
   it('pays on after reloads that keep the source, replace it, and change the limits', async () => {
     await pay();
     for (const changed of [

@@ -17,6 +17,7 @@ export const sampleNotes: readonly Note[] = [
   ['info', 'keys removed from the cache', { ...acme, cause: 'unused' }],
   ['error', 'the private key is not a PEM private key', { ...acme, kind: 'private_key', version: 6 }],
   ['error', 'key read failed: Vault denied permission (HTTP 403)', acme],
+  ['error', 'Vault does not sign', { source: 'production', cause: 'Vault is sealed (HTTP 503)', seconds: 0 }],
   ['error', 'Vault login failed: Vault rejected the credentials (HTTP 400)', {}],
   ['error', 'the configured Vault token expires at 2026-12-01T00:00:00.000Z; replace it', {}],
   ['error', 'key source unavailable', { source: 'vault', cause: 'Vault is sealed (HTTP 503)', seconds: 300 }],

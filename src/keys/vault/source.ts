@@ -5,10 +5,10 @@ import type { TlsMaterial } from '../../tls/material.ts';
 import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
 import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
 import { isNamed, type Parsed } from '../key.ts';
-import type { KeySource, LoginRef, SigningObserver, TransitResult } from '../key-source.ts';
+import type { KeySource, LoginRef, SigningObserver, SignRemotely, TransitResult } from '../key-source.ts';
 import { authMethod } from './auth-methods.ts';
 import { kvPaths, revealFields, type VaultClientOptions, vaultClient } from './client.ts';
-import { isVaultError, rootOf } from './errors.ts';
+import { isVaultError, rootOf, VaultError } from './errors.ts';
 import { type Fields, KvStore } from './kv2.ts';
 import { identityOf, type ReadVersion, readRing } from './read-ring.ts';
 import { loginProblem, TokenManager, type TokenManagerObserver } from './token-manager.ts';
@@ -21,6 +21,14 @@ export interface VaultOptions extends VaultClientOptions, WallClock {
   /** The process's timers unless given. */
   readonly setTimer?: SetTimer;
 }
+
+/**
+ * Milliseconds that a signature waits for a Vault that failed before: long enough for one that is back, and not as long as
+ * for one that hangs.
+ */
+const failingWait = 1_000;
+
+type VaultConnection = ReturnType<typeof connectVault>;
 
 /** How far a read got. */
 type Step = 'login' | 'reading';
@@ -37,7 +45,6 @@ export function createVaultSource(
   options: VaultOptions,
 ): KeySource {
   const vault = connectVault(config, options);
-
   async function reading<T>(login: LoginRef, work: (read: ReadVersion) => Promise<T>): Promise<T> {
     let step: Step = 'login';
     try {
@@ -64,32 +71,48 @@ export function createVaultSource(
       const current = await reading(login, (readVersion) => readVersion());
       return current === undefined ? 'not-found' : identityOf(current);
     },
-    async sign(login, key, baseString) {
-      const { monotonic, events } = options;
-      const startedAt = monotonic();
-      const report = (result: TransitResult, problem?: string): void =>
-        events.transitSigned(login.environment, result, (monotonic() - startedAt) / 1000, problem);
-      let step: Step = 'login';
-      try {
-        const signature = await vault.withToken((_kv, token) => {
-          step = 'reading';
-          return vault.transit.sign(token, key, baseString);
-        });
-        report('ok');
-        return signature;
-      } catch (error) {
-        const result = transitResultOf(error, step);
-        report(result, problemOf(error, step));
-        const isOfKey = result === 'rejected' || result === 'invalid';
-        const problem = `Vault does not sign with the Transit key ${key.name}, version ${key.keyVersion}`;
-        throw isOfKey ? keyNotUsable(login, problem, error) : signingUnavailable(login, error);
-      }
-    },
+    sign: createSigner(vault, options),
     start: () => vault.tokens.start(),
     ready: () => vault.tokens.loggedInOnce,
     useTls: (material) => vault.useTls(material),
     stop: () => vault.close(),
   };
+}
+
+function createSigner(vault: VaultConnection, options: VaultOptions): SignRemotely {
+  const { monotonic, events } = options;
+  /** Whether Vault did not respond to the last signature, or with an internal error. */
+  let isFailing = false;
+  return async (login, key, baseString) => {
+    const startedAt = monotonic();
+    const report = (result: TransitResult, problem?: string): void =>
+      events.transitSigned(login.environment, result, (monotonic() - startedAt) / 1000, problem);
+    let step: Step = 'login';
+    const signing = vault.withToken((_kv, token) => {
+      step = 'reading';
+      return vault.transit.sign(token, key, baseString);
+    });
+    try {
+      const signature = await (isFailing ? soon(signing, options.setTimer ?? setTimer) : signing);
+      isFailing = false;
+      report('ok');
+      return signature;
+    } catch (error) {
+      const result = transitResultOf(error, step);
+      isFailing = result === 'unavailable';
+      report(result, problemOf(error, step));
+      const isOfKey = result === 'rejected' || result === 'invalid';
+      const problem = `Vault does not sign with the Transit key ${key.name}, version ${key.keyVersion}`;
+      throw isOfKey ? keyNotUsable(login, problem, error) : signingUnavailable(login, error);
+    }
+  };
+}
+
+/** The result, if it comes within {@link failingWait}. The work ends by itself. @throws VaultError `timeout` */
+async function soon<T>(work: Promise<T>, startTimer: SetTimer): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const cancel = startTimer(() => late.reject(new VaultError('timeout')), failingWait);
+  return await Promise.race([work, late.promise]).finally(cancel);
 }
 
 /** As the login to Vault reports it, so that both are one cause in the log. */

@@ -93,6 +93,11 @@ export const findingCodes = {
     when: 'The gateway responded with a 5xx.',
     runbookSection: '#countersignerrorbudgetburnfast',
   },
+  'signing-unavailable': {
+    severities: ['bad', 'warn'],
+    when: 'Requests failed because Vault did not sign with a key that it alone has.',
+    runbookSection: '#countersignsigningunavailable',
+  },
   'requests-failing': {
     severities: ['bad', 'warn'],
     when: 'Requests failed for another reason of Countersign, which the finding names.',

@@ -217,7 +217,9 @@ type FailureText = readonly [code: FailureCode, ...Text];
 
 type FailureCode = Extract<
   FindingCode,
-  `gateway-${'unreachable' | 'timeout' | 'response-incomplete' | 'server-error'}` | 'requests-failing'
+  | `gateway-${'unreachable' | 'timeout' | 'response-incomplete' | 'server-error'}`
+  | 'requests-failing'
+  | 'signing-unavailable'
 >;
 
 /** By cause of the failed requests. */
@@ -248,7 +250,7 @@ const failureTexts: Readonly<Record<string, FailureText>> = {
     '`countersign check --online` separates login, policy and key problems.',
   ],
   'signing-unavailable': [
-    'requests-failing',
+    'signing-unavailable',
     'Vault does not sign with the private keys that it holds',
     'Only requests signed with such keys fail; nothing is sent. `countersign check --online` separates login, policy and key problems.',
   ],
