@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { table } from '../../src/cli/shared/io.ts';
 import { Folder } from '../support/folder.ts';
 import { post } from '../support/forwarding.ts';
@@ -13,7 +13,7 @@ import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
 // Seconds count here, and another program may take the processor for one.
-jest.retryTimes(2, { logErrorsBeforeRetry: true });
+jest.retryTimes(2, { logErrorsBeforeRetry: true, retryImmediately: true });
 
 const program = process.env['VAULT_BIN'];
 interface Server {
@@ -45,6 +45,8 @@ interface Row {
   readonly name: string;
   /** Of requests that Vault does not sign. */
   readonly result: string;
+  /** Also, while the gateway does not have the new key yet. */
+  readonly between?: string;
   /** In the finding. */
   readonly cause: RegExp;
   readonly begin: (place: Place) => Promise<unknown>;
@@ -91,10 +93,11 @@ const rows: readonly Row[] = [
   {
     name: 'key deleted, then made anew',
     result: '502 key-unusable',
+    between: '403 answered',
     cause: /cannot be used/,
     async begin({ cluster: { admin } }) {
-      await admin.request('POST', 'transit/keys/transit/config', { deletion_allowed: true });
-      await admin.request('DELETE', 'transit/keys/transit');
+      await admin.send('POST', 'transit/keys/transit/config', { deletion_allowed: true });
+      await admin.send('DELETE', 'transit/keys/transit');
     },
     async end({ cluster }) {
       const publicKey = await cluster.admin.newTransitKey('transit');
@@ -136,6 +139,8 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
       await cluster.open();
       const inTransit = await cluster.newTransitKeys('transit');
       const keys = { ...inTransit, controlKey: cluster.first.controlKey };
+      // Without an older RSA key, which would sign in its place.
+      await cluster.admin.request('DELETE', 'secret/metadata/gateway/sandbox/transit');
       await cluster.putInVault('transit', keys);
       cluster.acceptOnly('transit', keys);
       await cluster.startProcesses(processes, await cluster.appRole());
@@ -164,6 +169,11 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
       balanceOf(one, 'transit'),
     ];
 
+    // Also of a test that failed.
+    afterEach(async () => {
+      await Promise.all(loads.map((load) => load.end()));
+    });
+
     it.each(rows)(
       '$name: only its requests fail, at once, and nothing is sent',
       async (row) => {
@@ -178,13 +188,16 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
         await wait(length);
         const findings = await Promise.all(cluster.processes.map((one) => findingsOf(one)));
         const requested = signRequests();
+        const endsAt = performance.now();
         await row.end(place);
         const endedAt = performance.now();
         await wait(promised + 1000);
         await load.end();
 
         const transit = load.hits.filter(({ name }) => name === 'status transit');
-        const failed = transit.filter(({ result }) => result !== '200 answered');
+        const failed = transit.filter(
+          ({ result, sentAt }) => result !== '200 answered' && !(result === row.between && sentAt > endsAt),
+        );
         const lastFailure = Math.max(...failed.map(({ sentAt }) => sentAt));
         const next = transit
           .filter(({ sentAt }) => sentAt > lastFailure)

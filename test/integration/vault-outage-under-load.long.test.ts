@@ -22,7 +22,7 @@ import { balanceOf, TestCluster, type VaultAuth } from '../support/test-cluster.
 import { until } from '../support/until.ts';
 
 // Seconds count here, and another program may take the processor for one.
-jest.retryTimes(2, { logErrorsBeforeRetry: true });
+jest.retryTimes(2, { logErrorsBeforeRetry: true, retryImmediately: true });
 
 interface Server {
   readonly server: string;
