@@ -94,5 +94,5 @@ async function report(ways: readonly Way[], { rounds, seconds }: TransitOptions)
       'requests/s in each round': all.map(({ rate }) => figure(rate)).join(' '),
     };
   });
-  return `Other processes and the hypervisor used ${percent(disturbance())} of the CPU, Vault among them.\n\n${table(rows)}`;
+  return `Other processes and the hypervisor used ${percent(disturbance())} of the CPU, without Vault.\n\n${table(rows)}`;
 }
