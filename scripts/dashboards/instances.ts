@@ -130,6 +130,15 @@ export const instances: Section = {
       ],
     },
     {
+      title: 'Spans of traces',
+      description:
+        'exported, dropped because the receiver did not get them, rejected by it. Zero unless tracing is configured.',
+      kind: 'timeseries',
+      unit: 'ops',
+      runbook: 'CountersignSpansDropped',
+      queries: [{ expr: perSecond('spans_total', inRelease, 'result'), legend: '{{result}}' }],
+    },
+    {
       title: 'Audit records',
       description:
         'written, lost because they could not be written, omitted above the rate limit for requests rejected before authentication. Zero without an audit trail.',

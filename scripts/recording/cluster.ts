@@ -9,6 +9,7 @@ import { tokenCredential } from '../../test/support/config.ts';
 import { type OidcServer, startOidcServer } from '../../test/support/oidc-server.ts';
 import { startProcess } from '../../test/support/process.ts';
 import { secureScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
+import { startRecordingGateway } from '../../test/support/recording-gateway.ts';
 import { controlKey, startSimulator } from '../../test/support/simulator.ts';
 import { Ca } from '../../test/support/stub-vault/certificates.ts';
 import { roleName, VaultTestEnvironment } from '../../test/support/stub-vault/harness.ts';
@@ -64,10 +65,14 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const audit = auditIn(vault.folder);
   const issuer = await startOidcServer();
   stops.push(() => issuer.close());
+  const receiver = await startRecordingGateway();
+  stops.push(() => receiver.close());
+  receiver.respond = (response) => response.end();
   const config = {
     ...configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
     audit,
     admin: { port: 0, tls: { certFile, keyFile } },
+    tracing: { otlp: receiver.url, sampleRatio: 0.2 },
     jwtIssuers: { cluster: { issuer: issuer.url, audience: 'countersign' } },
   };
   const countersign = await startProcess({ config });

@@ -113,7 +113,7 @@ async function fileProblem(file: string): Promise<string | undefined> {
 
 /** The configuration with absolute file paths. In the file they are relative to its directory. */
 export function resolveFiles(config: Config, base: string): Config {
-  const { proxy, admin, environments, keys, jwtIssuers, audit } = config;
+  const { proxy, admin, environments, keys, jwtIssuers, audit, tracing } = config;
   const resolved = <T extends object>(part: T): T => ({
     ...part,
     ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(base, file)])),
@@ -125,6 +125,7 @@ export function resolveFiles(config: Config, base: string): Config {
     proxy: { ...proxy, tls: proxy.tls && resolved(proxy.tls) },
     admin: { ...admin, tls: admin.tls && resolved(admin.tls) },
     ...(audit === undefined ? {} : { audit: resolvedAudit(resolved(audit), base) }),
+    ...(tracing === undefined ? {} : { tracing: resolved(tracing) }),
     environments: withoutPrototype(Object.fromEntries(resolvedEnvironments)),
     jwtIssuers: withoutPrototype(
       Object.fromEntries(
@@ -157,11 +158,13 @@ export function referencedFiles({
   keys,
   jwtIssuers,
   audit,
+  tracing,
 }: Config): { path: Path; file: string }[] {
   const parts: [path: Path, part: object][] = [
     [['proxy', 'tls'], proxy.tls ?? {}],
     [['admin', 'tls'], admin.tls ?? {}],
     [['audit'], audit ?? {}],
+    [['tracing'], tracing ?? {}],
     ...Object.entries(environments).map(([name, part]): [Path, object] => [['environments', name], part]),
     [['keys', 'vault'], keys.source === 'vault' ? keys.vault : {}],
     [['keys', 'vault', 'auth'], keys.source === 'vault' ? keys.vault.auth : {}],

@@ -6,6 +6,7 @@ import { environments } from './schema/environment.ts';
 import { issuerName, jwtIssuer } from './schema/jwt-issuer.ts';
 import { keys, type vault } from './schema/keys.ts';
 import { type operation, type operationOverride, operationOverrides } from './schema/operation.ts';
+import { tracing } from './schema/tracing.ts';
 import {
   count,
   dictionary,
@@ -146,6 +147,9 @@ export const configSchema = z.strictObject(
     audit: audit
       .optional()
       .describe('The audit trail: what was signed, for whom and with which key. Absent: none.'),
+    tracing: tracing
+      .optional()
+      .describe('Traces of requests, sent to an OpenTelemetry collector. Absent: none.'),
     log: z
       .strictObject({
         level: z.enum(logLevels).default('info').describe('Minimum level to log.'),
@@ -167,6 +171,7 @@ export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
 export type RevokedCertificateConfig = z.output<typeof revokedCertificate>;
 export type JwtIssuerConfig = Config['jwtIssuers'][string];
+export type TracingConfig = NonNullable<Config['tracing']>;
 export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];

@@ -1,3 +1,4 @@
+import { boundToSpan } from '../util/trace.ts';
 import { SourceUnavailable } from './errors.ts';
 import type { LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
@@ -10,6 +11,8 @@ const maximumWait = 5000;
 interface Fetch<Result> extends PromiseWithResolvers<Result> {
   readonly login: LoginRef;
   readonly waitingSince: number;
+  /** Runs the read as a step of the request that requested it first. */
+  readonly run: <T>(work: () => T) => T;
 }
 
 /** Foreground: a request is waiting. Background: a refresh, which goes last and may wait for long. */
@@ -45,7 +48,8 @@ export class FetchQueue<Result> {
     const queued = foreground.get(name);
     if (queued !== undefined) return queued.promise;
     const waitingSince = this.#monotonic();
-    const fetch = { ...(background.get(name) ?? Promise.withResolvers<Result>()), login, waitingSince };
+    const run = boundToSpan();
+    const fetch = { ...(background.get(name) ?? Promise.withResolvers<Result>()), login, waitingSince, run };
     background.delete(name);
     this.#waiting[priority].set(name, fetch);
     this.#startWaiting();
@@ -67,7 +71,7 @@ export class FetchQueue<Result> {
   async #start(name: string, fetch: Fetch<Result>): Promise<void> {
     this.#running.set(name, fetch);
     try {
-      fetch.resolve(await this.#read(fetch.login));
+      fetch.resolve(await fetch.run(() => this.#read(fetch.login)));
     } catch (error) {
       fetch.reject(error);
     }

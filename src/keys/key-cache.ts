@@ -3,6 +3,7 @@ import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/clock.ts';
+import { currentSpan, inSpan } from '../util/trace.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
 import { DeniedLogins } from './denied-logins.ts';
 import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
@@ -83,6 +84,7 @@ export class KeyCache {
   async get(login: LoginRef, deadline?: number, kind?: KeyKind): Promise<KeyRing> {
     const lookup = this.#fromCache(login) ?? (await this.#fromSource(login, deadline));
     this.#options.events.keyLookup(login.environment, lookup.result);
+    currentSpan()?.add({ 'countersign.key.lookup': lookup.result });
     if ('error' in lookup) throw lookup.error;
     const search = kind === undefined ? 'no' : this.#store.requestSearch(login, kind);
     return search === 'no' ? lookup.ring : this.#search(login, search, deadline);
@@ -273,7 +275,10 @@ export class KeyCache {
     const { monotonic, events, sourceName } = this.#options;
     const startedAt = monotonic();
     try {
-      const result = await read();
+      const result = await inSpan('key source read', (span) => {
+        span?.add({ 'countersign.key.source': sourceName });
+        return read();
+      });
       this.#recordSuccess(startedAt);
       this.#denied.permit(login);
       return result;

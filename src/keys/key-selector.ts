@@ -1,4 +1,5 @@
 import type { KeyKind } from '../oauth1/methods.ts';
+import { inSpan } from '../util/trace.ts';
 import { tooManyWaiting } from './errors.ts';
 import { KeyHistory } from './key-history.ts';
 import type { KeyRing, LoginRef } from './key-source.ts';
@@ -63,7 +64,14 @@ export class KeySelector {
     for (const { history } of this.#keys.values()) history.resetSteps();
   }
 
-  async #ringOf(login: LoginRef, kind: KeyKind, patience: Patience): Promise<KeyRing> {
+  #ringOf(login: LoginRef, kind: KeyKind, patience: Patience): Promise<KeyRing> {
+    return inSpan('key lookup', (span) => {
+      span?.add({ 'countersign.key.kind': kind });
+      return this.#lookUp(login, kind, patience);
+    });
+  }
+
+  async #lookUp(login: LoginRef, kind: KeyKind, patience: Patience): Promise<KeyRing> {
     const { keys } = this.#options;
     const isCached = keys.cached(login)?.some((one) => one.kind === kind) ?? false;
     const ring = keys.get(login, patience.deadline, kind);

@@ -1,4 +1,5 @@
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
+import { inSpan } from '../util/trace.ts';
 import type { LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 
@@ -50,11 +51,20 @@ export class Waiting {
   }
 
   /** As {@link until}. @returns `false` at once, without a wait, if too many requests of the login wait */
-  async inCompany(
+  inCompany(
     login: LoginRef,
-    { deadline, maxWaiting }: Patience,
+    patience: Patience,
     work: Promise<unknown>,
-    until = deadline,
+    until = patience.deadline,
+  ): Promise<boolean> {
+    return inSpan('wait for another request', () => this.#bounded(login, patience, work, until));
+  }
+
+  async #bounded(
+    login: LoginRef,
+    { maxWaiting }: Patience,
+    work: Promise<unknown>,
+    until: number,
   ): Promise<boolean> {
     const name = loginRefString(login);
     const others = this.#waiting.get(name) ?? 0;
@@ -79,8 +89,8 @@ export class Waiting {
     const ofAll = { ...patience, maxWaiting: 2 * patience.maxWaiting };
     let hasRoom = false;
     const wait = async (): Promise<void> => {
-      hasRoom = await this.inCompany(login, patience, work, Number.POSITIVE_INFINITY);
+      hasRoom = await this.#bounded(login, patience, work, Number.POSITIVE_INFINITY);
     };
-    return (await this.inCompany(all, ofAll, wait(), Number.POSITIVE_INFINITY)) && hasRoom;
+    return (await this.#bounded(all, ofAll, wait(), Number.POSITIVE_INFINITY)) && hasRoom;
   }
 }

@@ -258,6 +258,11 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
       'Number of log lines dropped because they could not be written.',
       [],
     ),
+    spans: counter(
+      'spans_total',
+      'Total number of finished spans of traces: exported, dropped because they could not be delivered, or rejected by the receiver.',
+      ['result'],
+    ),
     certificateExpiry: gauge(
       'certificate_expiry_timestamp_seconds',
       `Expiry time of a certificate in use, in seconds since 1970. For a CA file, the latest of its certificates. ${sharedCertificate}`,

@@ -8,6 +8,7 @@ import type { TlsUser } from '../tls/files.ts';
 import type { datedParts, Validity } from '../tls/material.ts';
 import type { NetworkFailure } from '../util/network-failure.ts';
 import type { TlsProblem, TlsSession } from '../util/tls-observer.ts';
+import type { SpanResult } from './tracing/tracing.ts';
 
 /** One gateway response; each retry counts. Durations in seconds. */
 export interface GatewayResponseEvent {
@@ -71,6 +72,7 @@ export interface MetricsObserver extends KeySourceObserver, SigningObserver, Key
   auditRecordsOmitted(count: number): void;
   /** Whether records can be written; if not, `cause` says why. */
   auditUp(up: boolean, cause?: string): void;
+  spansCounted(result: SpanResult, count: number): void;
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }
 

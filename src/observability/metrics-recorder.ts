@@ -61,6 +61,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
       metrics.signatures.inc({ method });
       metrics.signing.observe({ labels: { method }, value: seconds });
     },
+    spansCounted: (result, count) => metrics.spans.inc({ result }, count),
     logLinesDropped: (lines) => metrics.logLinesDropped.inc({}, lines),
     signingQueueChanged: (depth) => metrics.signingQueue.set({}, depth),
     configLoaded(successful, at) {

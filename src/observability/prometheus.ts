@@ -17,6 +17,7 @@ import { createMetrics, type MetricFactory, type Metrics } from './metric-defini
 import type { CanaryResult, MetricsObserver, TlsEnd } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
+import { spanResults } from './tracing/tracing.ts';
 
 const results: readonly GatewayResult[] = ['approved', 'declined', 'error', 'filtered', 'other'];
 
@@ -190,6 +191,7 @@ export function initializeSeries(
   metrics.keyProblems.inc({ environment: 'none' }, 0);
   for (const role of ['listener', 'admin', 'vault', 'jwt-issuer'] as const)
     initializeTls(metrics, role, 'none');
+  for (const result of spanResults) metrics.spans.inc({ result }, 0);
   metrics.keyLookInterval.set({}, 1);
   for (const method of methodNames) metrics.signatures.inc({ method }, 0);
 }

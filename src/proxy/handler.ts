@@ -11,6 +11,7 @@ import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
+import type { RequestSpan, Tracing } from '../observability/tracing/tracing.ts';
 import {
   type AuthorizationDecision,
   createUpstreamRecord,
@@ -21,6 +22,7 @@ import {
   type UpstreamRecord,
 } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
+import { withSpan } from '../util/trace.ts';
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import {
   clientDetails,
@@ -36,6 +38,7 @@ import {
   parseCallerRequestId,
   parseTraceparent,
   rejectWebPage,
+  type TraceContext,
   validateRequestHead,
 } from './inbound/validate-head.ts';
 import type { InflightRequests } from './inflight-requests.ts';
@@ -58,6 +61,7 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   /** At log level `debug` only. */
   readonly decisions?: DecisionLog;
   readonly metrics: MetricsObserver;
+  readonly tracing?: Pick<Tracing, 'begin'>;
   /** Host names, besides IP addresses and `localhost`, for requests of anonymous callers. */
   readonly allowedHosts: readonly string[];
   /** Milliseconds that the client has to read the response. */
@@ -99,6 +103,7 @@ export function createHandler(
       options.log.requestFinished(context);
       options.metrics.requestFinished(context);
       options.audit?.requestFinished(context);
+      work.span?.finish(context);
       end();
     }
   };
@@ -115,7 +120,10 @@ const tracedReasons: ReadonlySet<Reason> = new Set([
 
 /** The state of one request while it is handled. */
 interface Work {
-  readonly identity: RequestIdentity;
+  identity: RequestIdentity;
+  readonly traceContext: TraceContext | undefined;
+  /** Absent unless the trace of the request is recorded. */
+  span?: RequestSpan | undefined;
   readonly facts: RequestFacts;
   /** The login that the caller is not allowed to use. */
   deniedLogin?: string;
@@ -137,6 +145,7 @@ function createWork(request: Request, { newRequestId, monotonic, redactor }: Han
       traceSampled: trace?.sampled,
       startedAt: monotonic(),
     },
+    traceContext: trace,
     facts: {},
     upstream: createUpstreamRecord(),
   };
@@ -176,19 +185,34 @@ async function processRequest(
   facts.caller = caller.name;
   facts.credential = options.redactor.names(credential);
   options.decisions?.callerAuthenticated(caller.name, facts.credential);
+  beginTrace(work, options);
   rejectWebPage(request, credential, options.allowedHosts);
   const destination = options.resolve(request.url);
   facts.environment = destination.environment;
   facts.operation = destination.operation.name;
   facts.readOnly = destination.operation.readOnly;
+  work.span?.routed(
+    `/${destination.environment}/${destination.settings.product}${destination.operation.path}`,
+  );
   // Held until the gateway has responded, even if the client disconnects.
   const release = options.limiter.acquireForCaller(caller.name, caller.maxInFlight);
   try {
-    const gatewayResponse = await processForm({ request, response, caller, destination }, work, options);
+    const gatewayResponse = await withSpan(work.span, () =>
+      processForm({ request, response, caller, destination }, work, options),
+    );
     return { gatewayResponse, destination };
   } finally {
     release();
   }
+}
+
+/** Only now is it known whether the client may say which trace the request belongs to. */
+function beginTrace(work: Work, { tracing }: HandlerOptions): void {
+  const { traceId, spanId, sampled = false } = work.traceContext ?? {};
+  const parent = traceId === undefined || spanId === undefined ? undefined : { traceId, spanId, sampled };
+  work.span = tracing?.begin({ parent, startedAt: work.identity.startedAt });
+  if (work.span === undefined) return;
+  work.identity = { ...work.identity, traceId: work.span.traceId, traceSampled: true };
 }
 
 interface RoutedRequest {

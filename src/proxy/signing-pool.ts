@@ -5,6 +5,7 @@ import { type Signed, sign, signWith, type Unsigned } from '../oauth1/sign.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { setTimer } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
+import { inSpan } from '../util/trace.ts';
 
 interface SigningLimits {
   /** RSA signatures made concurrently. */
@@ -186,7 +187,7 @@ class Slots {
     const waiting = { group, proceed };
     this.#queue.add(waiting);
     this.#options.changed?.(this.#queue.size);
-    await promise;
+    await inSpan('wait for a signing slot', () => promise);
   }
 
   /** Passes the slot to the one that has waited longest and may have it. */

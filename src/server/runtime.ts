@@ -10,6 +10,7 @@ import type { LabelDomain } from '../observability/labels.ts';
 import type { LogState } from '../observability/log-destination.ts';
 import { computeReadiness, type Readiness } from '../observability/readiness.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
+import type { Tracing } from '../observability/tracing/tracing.ts';
 import { createUpstreamClient, type UpstreamClient } from '../proxy/outbound/upstream-client.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
@@ -48,6 +49,7 @@ export interface RuntimeOptions
   /** TLS with Vault failed: its certificate may have a new CA. */
   readonly tlsFailed: () => void;
   readonly tlsPeers: TlsPeers;
+  readonly tracing: Tracing;
 }
 
 /** Everything of one configuration that runs, except the listeners. */

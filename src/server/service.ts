@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { fromEnvironment, type ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes, type Routes } from '../gateway/router.ts';
@@ -10,6 +11,7 @@ import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createPrometheus } from '../observability/prometheus.ts';
 import { createStatusRecorder } from '../observability/status/recorder.ts';
 import { createTlsPeers } from '../observability/tls-peers.ts';
+import { Tracing, type TracingOptions } from '../observability/tracing/tracing.ts';
 import { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
 import { createListener, type Listener, type ListenerOptions, setLimits } from '../proxy/inbound/listener.ts';
 import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
@@ -68,7 +70,15 @@ interface Ports {
   readonly admin: Admin;
 }
 
+interface ClosedParts extends Pick<Ports, 'admin'> {
+  readonly audit: Audit | undefined;
+  readonly runtime: Runtime;
+  readonly tracing: Tracing;
+}
+
 const minute = 60_000;
+/** Milliseconds to send the last spans. */
+const tracingTimeout = 2_000;
 /** Milliseconds to write the last audit records. */
 const auditTimeout = { stop: 2_000, abort: 500 };
 
@@ -97,6 +107,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
   const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
   const options = { ...createRuntimeOptions(config, overrides, observers, audit), tlsFailed };
   let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
+  (await options.tracing.prepare(config.tracing))();
   let draining = false;
   const listener = createProxyListener(config, tlsOfPort('listener', first, config), options, () => runtime);
   const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime };
@@ -112,6 +123,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
     adminUrl,
     async reload({ config: next, digest: nextDigest }) {
       const prepared = await certificates.prepare(fitForListener(config, next));
+      const applyTracing = await options.tracing.prepare(next.tracing);
       if (draining) throw new Error('the process is shutting down');
       redactor.allow(loginsIn(next));
       const nextRoutes = createRoutes(next);
@@ -119,8 +131,8 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       if (started.keys.source !== runtime.keys.source) recorder.keySourceReplaced();
       void runtime.stop(started);
       runtime = started;
-      for (const names of [prometheus, recorder]) names.reconfigure(labelDomainOf(nextRoutes));
-      recorder.configApplied(nextDigest);
+      observers.reconfigure(nextRoutes, nextDigest);
+      applyTracing();
       audit?.configApplied(nextDigest);
       certificates.use(prepared);
       updatePorts(ports, options.memory, next, prepared);
@@ -132,10 +144,7 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
       draining = true;
       const finished = await shutDown({ listener, ...options, ...runtime.config.proxy }, skipDelay);
       stopChecking();
-      await audit?.close(auditTimeout.stop);
-      await runtime.stop();
-      // Open until now, so that /readyz reports the shutdown.
-      await ports.admin.close();
+      await close({ ...options, ...ports, audit, runtime });
       return finished;
     },
     async abort() {
@@ -146,6 +155,14 @@ export async function startService(loaded: ValidConfig, overrides: ServiceOption
   };
 }
 
+/** Once no request is in flight. */
+async function close({ audit, runtime, tracing, admin }: ClosedParts): Promise<void> {
+  await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
+  await runtime.stop();
+  // Open until now, so that /readyz reports the shutdown.
+  await admin.close();
+}
+
 function createObservers({ config, digest }: ValidConfig, routes: Routes, overrides: ServiceOptions) {
   const redactor = new LoginRedactor(loginsIn(config));
   const log = redactor.redacting(overrides.log);
@@ -154,7 +171,12 @@ function createObservers({ config, digest }: ValidConfig, routes: Routes, overri
   const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
   const prometheus = createPrometheus({ version: packageVersion(), ...names });
   const metrics = redactor.redacting<MetricsObserver>(prometheus, recorder, decisions?.observer ?? {});
-  return { redactor, log, recorder, prometheus, metrics, ...(decisions === undefined ? {} : { decisions }) };
+  const reconfigure = (next: Routes, nextDigest: string): void => {
+    for (const observer of [prometheus, recorder]) observer.reconfigure(labelDomainOf(next));
+    recorder.configApplied(nextDigest);
+  };
+  const observers = { redactor, log, recorder, prometheus, metrics, reconfigure };
+  return { ...observers, ...(decisions === undefined ? {} : { decisions }) };
 }
 
 function createProxyListener(
@@ -205,6 +227,7 @@ function createRuntimeOptions(
     ...observers,
     log: sampled,
     tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
+    tracing: createTracing({ ...system, ...overrides, monotonic, log, metrics }),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
@@ -214,6 +237,10 @@ function createRuntimeOptions(
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${packageVersion()}`,
   };
+}
+
+function createTracing(options: Omit<TracingOptions, 'version' | 'instance'>): Tracing {
+  return new Tracing({ ...options, version: packageVersion(), instance: hostname() });
 }
 
 /** A request that was rejected before it reached the handler. */

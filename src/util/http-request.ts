@@ -18,6 +18,7 @@ interface HttpRequest {
 export interface HttpResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
   readonly text: string;
 }
 
@@ -56,8 +57,9 @@ export async function sendHttpRequest(
   const request = send(url, { method, agent, signal, headers });
   request.end(body);
   const response = await responseOf(request);
-  const text = await collect(response, maxResponseBytes);
-  return { status: response.statusCode ?? 0, headers: response.headers, text };
+  const bytes = await collect(response, maxResponseBytes);
+  const { statusCode: status = 0, headers: responseHeaders } = response;
+  return { status, headers: responseHeaders, bytes, text: bytes.toString('utf8') };
 }
 
 function responseOf(request: ClientRequest): Promise<IncomingMessage> {
@@ -69,7 +71,7 @@ function responseOf(request: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-async function collect(response: IncomingMessage, maxBytes: number): Promise<string> {
+async function collect(response: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -78,5 +80,5 @@ async function collect(response: IncomingMessage, maxBytes: number): Promise<str
     if (bytes > maxBytes) throw new ResponseTooLarge(response);
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return Buffer.concat(chunks);
 }

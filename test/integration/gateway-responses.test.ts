@@ -12,11 +12,11 @@ const serialNumber = '00000000-0000-4000-8000-00000000002a';
 const approved = `type=transfer-response\n&serial-number=${serialNumber}\n&status=approved\n`;
 const mebibyte = 1_048_576;
 
-const startPair = (...scripts: Script[]): Promise<Pair> =>
-  starts.pair(scripts, { sandbox: { timeouts: { connect: '300ms', request: '600ms' } } });
+const startPair = (...scripts: Script[]): Promise<Pair> => starts.pair(scripts);
 
-/** For responses whose size takes a busy machine a while. */
-const startPatientPair = (...scripts: Script[]): Promise<Pair> => starts.pair(scripts);
+/** For responses that are not complete in time, although their head is, on a busy machine too. */
+const startHastyPair = (...scripts: Script[]): Promise<Pair> =>
+  starts.pair(scripts, { sandbox: { timeouts: { connect: '1s', request: '2s' } } });
 
 const chunked = (body: string): string =>
   `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`;
@@ -75,9 +75,9 @@ describe('the gateway’s response is forwarded if it is', () => {
   it('slower than the connect timeout', async () => {
     const slow: Script = async ({ request, end }) => {
       await request();
-      setTimeout(() => end(httpResponse('200 OK', approved)), 400);
+      setTimeout(() => end(httpResponse('200 OK', approved)), 1_200);
     };
-    const { proxy } = await startPair(slow);
+    const { proxy } = await startHastyPair(slow);
     expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved });
   });
 });
@@ -114,7 +114,7 @@ describe('a response larger than 1 MiB', () => {
   const large = 'x'.repeat(3 * mebibyte);
 
   it('is forwarded completely', async () => {
-    const { proxy } = await startPatientPair(once(httpResponse('200 OK', large)));
+    const { proxy } = await startPair(once(httpResponse('200 OK', large)));
     const response = await proxy.transfer();
     expect(response).toMatchObject({ status: 200, complete: true });
     expect(response.headers['content-length']).toBe(String(large.length));
@@ -123,7 +123,7 @@ describe('a response larger than 1 MiB', () => {
   });
 
   it('is forwarded completely if it is chunked', async () => {
-    const { proxy } = await startPatientPair(once(`${chunked(large)}0\r\n\r\n`));
+    const { proxy } = await startPair(once(`${chunked(large)}0\r\n\r\n`));
     const response = await proxy.transfer();
     expect(response.complete && response.body === large).toBe(true);
   });
@@ -160,7 +160,7 @@ describe('a response larger than 1 MiB', () => {
       await request();
       write(httpResponse('200 OK', large).slice(0, -3));
     };
-    const { proxy } = await startPair(stalled);
+    const { proxy } = await startHastyPair(stalled);
     expect(await proxy.transfer()).toMatchObject({ status: 200, complete: false });
     expect((await proxy.requestLines())[0]).toMatchObject({
       status: 200,
@@ -213,7 +213,7 @@ describe('a response larger than 1 MiB', () => {
 
   it('counts as answered if the client reads too slowly to get it before the timeout', async () => {
     // More than the buffers between gateway and client hold.
-    const { proxy } = await startPair(once(httpResponse('200 OK', 'x'.repeat(24 * mebibyte))));
+    const { proxy } = await startHastyPair(once(httpResponse('200 OK', 'x'.repeat(24 * mebibyte))));
     const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
     const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false, headers });
     // Without a listener Node would drain the response.
@@ -226,7 +226,7 @@ describe('a response larger than 1 MiB', () => {
   });
 
   it('counts as answered if the client disconnects', async () => {
-    const { proxy } = await startPatientPair(once(httpResponse('200 OK', large)));
+    const { proxy } = await startPair(once(httpResponse('200 OK', large)));
     const caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
     await caller.received(1);
     caller.close();

@@ -13,8 +13,10 @@ import {
 } from '../support/faulty-gateway.ts';
 import { type HttpResponse, paths } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
+import type { RecordingGateway } from '../support/recording-gateway.ts';
 import { type Marks, marksIn } from '../support/secret-canaries.ts';
 import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
+import { startReceiver, tracingTo } from '../support/traced.ts';
 
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
@@ -55,14 +57,21 @@ const starts = harness();
 
 const callers = [{ name: 'billing', credentials: [tokenCredential(token)], allow: [everything] }];
 
-/** The audit trails of the current test. */
+/** The audit trails of the current test, and what was exported as traces. */
 const trails: string[] = [];
-beforeEach(() => void trails.splice(0));
+const receivers: RecordingGateway[] = [];
+beforeEach(() => [trails, receivers].forEach((list) => list.splice(0)));
 
 function newTrail() {
   const audit = auditIn(starts.folder());
   trails.push(audit.file);
   return audit;
+}
+
+async function newTracing() {
+  const receiver = await startReceiver(starts);
+  receivers.push(receiver);
+  return tracingTo(receiver);
 }
 
 async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
@@ -72,7 +81,7 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
     logLevel: 'debug',
     sandbox: { timeouts: { connect: '100ms', request: '250ms' } },
     ...options,
-    config: { callers, audit: newTrail(), ...options.config },
+    config: { callers, audit: newTrail(), tracing: await newTracing(), ...options.config },
   });
   return proxy;
 }
@@ -103,13 +112,16 @@ async function statusText(proxy: TestProxy): Promise<string> {
   return open + JSON.stringify([...guarded.headers]) + (await guarded.text());
 }
 
-/** The audit trail, once so many requests have ended. */
+/** The audit trail, once so many requests have ended, and all bytes that were exported as traces. */
 async function auditText({ stop }: Pick<TestProxy, 'stop'>, requests: number): Promise<string> {
   await stop();
   const text = trails.map((file) => readFileSync(file, 'utf8')).join('');
   const ended = recordsOf(text).filter(({ audit }) => audit === 'result' || audit === 'rejected');
   expect(ended.length).toBeGreaterThanOrEqual(requests);
-  return text;
+  const exported = receivers.flatMap((receiver) =>
+    receiver.requests.map(({ body }) => body.toString('latin1')),
+  );
+  return text + exported.join('');
 }
 
 it('marks are found in every encoding', () => {
@@ -189,6 +201,14 @@ describe('no secret leaks if the gateway', () => {
     }
     await expectClean(proxy, responses);
     expect(gateway.connections()).toBeGreaterThan(0);
+  });
+
+  it('is down, and the traces that were exported have the spans of the request', async () => {
+    const proxy = await start({ gateway: `http://127.0.0.1:${closedPort}` });
+    await proxy.post(paths.transfer, form, asBilling);
+    const text = await auditText(proxy, 1);
+    expect(text).toContain('countersign.key.lookup');
+    expect(text).toContain('billing');
   });
 
   it('receives the marks, which shows that the search can find them', async () => {
@@ -326,7 +346,7 @@ describe('the output of a whole process', () => {
     const gateway = await starts.gateway([once(httpResponse('200 OK', 'status=approved\n')), once('')]);
     const process = await starts.process({
       gateway: gateway.url,
-      config: { callers, audit: newTrail(), log: { level: 'debug' } },
+      config: { callers, audit: newTrail(), tracing: await newTracing(), log: { level: 'debug' } },
       keys: { acme: { controlKey, privateKey: pem } },
       nodeOptions: ['--import', saboteur(how)],
     });

@@ -131,11 +131,38 @@ it('Grafana sees every dashboard and no other JSON file', () => {
 });
 
 it('Grafana finds its data source', () => {
-  const source = at(read('compose/grafana/datasources/prometheus.yaml'), 'datasources', 0);
+  const source = at(read('compose/grafana/datasources/datasources.yaml'), 'datasources', 0);
   expect(source).toMatchObject({ uid: 'prometheus', url: 'http://prometheus:9090', isDefault: true });
   for (const kind of ['datasources', 'dashboards']) {
     expect(mountedFile('grafana', `/etc/grafana/provisioning/${kind}`)).toBe(
       `deploy/compose/grafana/${kind}`,
     );
   }
+});
+
+it('traces go from Countersign to the collector, from there to Tempo, and Grafana links exemplars to them', () => {
+  const nameAndPort = (url: unknown): string[] =>
+    /^http:\/\/([^:]+):(\d+)$/.exec(String(url))?.slice(1) ?? [];
+  const portOf = (receivers: unknown): string =>
+    String(at(receivers, 'otlp', 'protocols', 'http', 'endpoint')).replace('0.0.0.0:', '');
+  const ours = nameAndPort(at(read('compose/countersign.yaml'), 'tracing', 'otlp'));
+  const collector = read('compose/traces/collector.yaml');
+  expect(ours).toEqual(['collector', portOf(at(collector, 'receivers'))]);
+  const tempo = read('compose/traces/tempo.yaml');
+  const next = nameAndPort(at(collector, 'exporters', 'otlp_http', 'endpoint'));
+  expect(next).toEqual(['tempo', portOf(at(tempo, 'distributor', 'receivers'))]);
+  for (const name of ['collector', 'tempo']) {
+    expect(names).toContain(name);
+    const [, file = ''] = /config[.a-z]*=(\S+)/.exec(String(list(services[name], 'command')[0])) ?? [];
+    expect(mountedFile(name, file)).toBe(`deploy/compose/traces/${name}.yaml`);
+  }
+  const sources = list(read('compose/grafana/datasources/datasources.yaml'), 'datasources');
+  const [{ datasourceUid } = { datasourceUid: '' }] = list(
+    sources[0],
+    'jsonData',
+    'exemplarTraceIdDestinations',
+  ).map((one) => record(one));
+  const source = sources.find((one) => at(one, 'uid') === datasourceUid);
+  expect(nameAndPort(at(source, 'url'))).toEqual(['tempo', String(at(tempo, 'server', 'http_listen_port'))]);
+  expect(list(services['prometheus'], 'command')).toContain('--enable-feature=exemplar-storage');
 });

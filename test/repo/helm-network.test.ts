@@ -72,6 +72,16 @@ whenHelm('servers behind an egress proxy are reached through it only', () => {
   expect(rules([...proxied, '--set-json', vault], 'egress').map(portsOf)).toEqual([[53, 53], [3128]]);
 });
 
+whenHelm('only with tracing there is egress to the collector, or to the egress proxy in front of it', () => {
+  const collector = 'config.tracing={"otlp":"https://collector.monitoring.svc:4318"}';
+  const egress = rules([...values('directory-keys'), '--set-json', collector], 'egress');
+  expect(egress.map(portsOf)).toEqual([[53, 53], [443], [4318]]);
+  const far =
+    'config.tracing={"otlp":"https://otlp.example","egressProxy":{"url":"http://egress.internal:3128"}}';
+  const proxied = rules([...values('egress-proxy'), '--set-json', far], 'egress');
+  expect(proxied.map(portsOf)).toEqual([[53, 53], [8200], [3128]]);
+});
+
 whenHelm('egress to a JWT issuer does not reach the cloud metadata address by default', () => {
   const rule = rules(
     [...values('minimal'), '--set-json', 'networkPolicy.enabled=true', ...issuer('"leeway":"1s"')],

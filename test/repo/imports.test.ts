@@ -42,6 +42,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type observability/logger',
     'type observability/login-redactor',
     'type observability/metrics-observer',
+    'type observability/tracing/tracing',
     'type tls/material',
   ],
   observability: [
@@ -86,6 +87,10 @@ const leaves: ReadonlySet<string> = new Set(['errors', 'identifiers', 'secret', 
 
 /** Packages that only these files may import. */
 const importers: Readonly<Record<string, readonly RegExp[]>> = {
+  '@opentelemetry/api': [/^src\/observability\/tracing\/request-tracer\.ts$/],
+  '@opentelemetry/otlp-transformer': [/^src\/observability\/tracing\/(destination|span-queue)\.ts$/],
+  '@opentelemetry/resources': [/^src\/observability\/tracing\/request-tracer\.ts$/],
+  '@opentelemetry/sdk-trace': [/^src\/observability\/tracing\/(request-tracer|span-queue)\.ts$/],
   express: [
     /^src\/server\/app\.ts$/,
     /^src\/proxy\//,
@@ -164,6 +169,7 @@ describe('imports', () => {
       /^src\/keys\/key\.ts$/,
       /^src\/keys\/vault\//,
       /^src\/simulator\/signature\.ts$/,
+      /^src\/observability\/tracing\/destination\.ts$/,
       /^src\/util\/egress-proxy\.ts$/,
     ];
     expect(revealing.filter((path) => !places.some((place) => place.test(path)))).toEqual([]);

@@ -37,8 +37,8 @@ describe.each(pictures)('the picture of $file', ({ file, model, svg }) => {
     );
   });
 
-  it('is at most 300 KiB, without scripts and references to other files', () => {
-    expect(Buffer.byteLength(svg)).toBeLessThan(300 * 1024);
+  it('is at most 320 KiB, without scripts and references to other files', () => {
+    expect(Buffer.byteLength(svg)).toBeLessThan(320 * 1024);
     expect(svg.replaceAll(/ xmlns(:xlink)?="[^"]*"|url\(#c\d+\)/g, '')).not.toMatch(
       /href|url\(|https?:|<(script|image|style|foreignObject)/i,
     );

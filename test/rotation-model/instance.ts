@@ -252,6 +252,7 @@ function folderOf(path: string): string {
 const none = (): void => {};
 const metricsObserver: MetricsObserver = {
   logLineSuppressed: none,
+  spansCounted: none,
   logLinesDropped: none,
   gatewayUnreachable: none,
   loginsNotFound: none,

@@ -31,6 +31,12 @@ export const sampleNotes: readonly Note[] = [
   ['error', 'certificate files are unusable; keeping the previous ones', { role: 'listener', fault: 'x' }],
   ['info', 'certificate files reloaded', { role: 'gateway', environment: 'production' }],
   ['warn', 'log lines dropped', { lines: 12 }],
+  [
+    'error',
+    'traces are not delivered',
+    { source: 'tracing', cause: 'status 503 instead of 200', seconds: 0 },
+  ],
+  ['info', 'traces are delivered again', { source: 'tracing', seconds: 95 }],
   ['error', 'audit records cannot be written', { source: 'audit', cause: 'ENOSPC', seconds: 0 }],
   ['info', 'audit records are written again', { source: 'audit', seconds: 95 }],
   ['error', 'audit records lost', { records: 12 }],

@@ -9,7 +9,7 @@
 {{- if and (eq $keys.source "vault") (eq (dig "auth" "method" "" (default dict $keys.vault)) "kubernetes") -}}true{{- end }}
 {{- end }}
 
-{{/* YAML with each kind of server that the pod connects to: vault, jwtIssuers, gateway; egressProxy for those behind one. */}}
+{{/* YAML with each kind of server that the pod connects to: vault, jwtIssuers, gateway, tracing; egressProxy for those behind one. */}}
 {{- define "countersign.connectsTo" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
 {{- $kinds := dict -}}
@@ -23,6 +23,9 @@
 {{- if not (dig "jwks" "file" "" .) -}}
 {{- $_ := set $kinds (ternary "egressProxy" "jwtIssuers" (hasKey . "egressProxy")) true -}}
 {{- end -}}
+{{- end -}}
+{{- with $config.tracing -}}
+{{- $_ := set $kinds (ternary "egressProxy" "tracing" (hasKey . "egressProxy")) true -}}
 {{- end -}}
 {{- toYaml $kinds }}
 {{- end }}

@@ -1,11 +1,8 @@
 import { createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
-import { createAgent } from '../../util/agent.ts';
-import { readConsistent } from '../../util/consistent-read.ts';
+import { agentFor, readText, type ServerAccess } from '../../util/configured-server.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
-import { createEgressProxy } from '../../util/egress-proxy.ts';
-import { errorCode } from '../../util/error-code.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
@@ -13,8 +10,6 @@ import { parseStrictJson } from './parse-token.ts';
 
 /** Milliseconds for one request. */
 const timeout = 5000;
-/** Milliseconds to establish a tunnel through the egress proxy. */
-const tunnelTimeout = 2500;
 const maxBytes = 262_144;
 const maxDepth = 16;
 const maxKeys = 100;
@@ -22,9 +17,9 @@ const maxKeys = 100;
 const minRsaBits = 2048;
 const discoveryPath = '/.well-known/openid-configuration';
 
-interface Server extends Pick<JwtIssuerConfig, 'caFile' | 'tokenFile' | 'minVersion' | 'egressProxy'> {
+interface Server extends ServerAccess {
+  readonly tokenFile: string | undefined;
   readonly stopped: AbortSignal | undefined;
-  readonly observer: TlsObserver | undefined;
 }
 
 /**
@@ -59,15 +54,9 @@ async function discoverKeys(issuer: string, server: Server): Promise<URL> {
   return url;
 }
 
-async function fetchJson(
-  url: URL,
-  { caFile, tokenFile, minVersion, egressProxy, stopped, observer }: Server,
-): Promise<unknown> {
-  const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
-  const proxyCa = egressProxy?.caFile === undefined ? undefined : await readText(egressProxy.caFile);
-  const proxy = createEgressProxy(egressProxy, proxyCa, tunnelTimeout);
+async function fetchJson(url: URL, { tokenFile, stopped, ...access }: Server): Promise<unknown> {
   const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
-  const agent = createAgent(url.href, { ...ca, minVersion, observer }, { keepAlive: false }, proxy);
+  const agent = await agentFor(url, access);
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
   const deadline = AbortSignal.timeout(timeout);
@@ -88,16 +77,6 @@ async function fetchJson(
 
 async function readJson(file: string): Promise<unknown> {
   return jsonOf(await readText(file), file);
-}
-
-/** Only a regular file: a read of another one may never end. */
-async function readText(file: string): Promise<string> {
-  const { contents } = await readConsistent([file], { maximumBytes: maxBytes }).catch((error: unknown) => {
-    const cause = errorCode(error) ?? (error instanceof Error ? error.message : 'unknown error');
-    throw new Error(`${file}: cannot be read (${cause})`);
-  });
-  if (contents[0] === undefined) throw new Error(`${file}: does not exist`);
-  return contents[0].toString('utf8');
 }
 
 function jsonOf(text: string, source: string): unknown {

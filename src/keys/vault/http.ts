@@ -12,6 +12,7 @@ import {
 } from '../../util/http-request.ts';
 import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
+import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */
@@ -95,7 +96,14 @@ export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: 
   const signing = createAgent(address, tls, { keepAlive: true, maxSockets: maxSigningSockets }, proxy);
   const fresh = createAgent(address, tls, { keepAlive: false }, proxy);
 
-  async function send(request: TransportRequest, options: SendOptions = {}): Promise<TransportResponse> {
+  const server = serverAttributes(address);
+
+  async function send(
+    request: TransportRequest,
+    options: SendOptions,
+    span: Span | undefined,
+  ): Promise<TransportResponse> {
+    span?.add({ ...server, 'http.request.method': request.method });
     const deadline = AbortSignal.timeout(timeout);
     const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
     const shared = request.changesNothing === true ? signing : request.method === 'POST' ? fresh : pooled;
@@ -105,6 +113,7 @@ export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: 
         if (error instanceof StaleSocket) return sendOnce(request, fresh, signal);
         throw error;
       });
+      span?.add({ 'http.response.status_code': response.status });
       const body = parseVaultResponse(response.status, response.headers, response.text);
       return { statusCode: response.status, body, request: { path: new URL(request.uri).pathname } };
     } catch (error) {
@@ -117,7 +126,7 @@ export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: 
   }
 
   return {
-    send,
+    send: (request, options = {}) => inSpan('Vault request', (span) => send(request, options, span)),
     drain: () => [pooled, signing].forEach(drainAgent),
     close: () => [pooled, signing, fresh].forEach((agent) => agent.destroy()),
   };

@@ -23,15 +23,17 @@ const contentCodings: ReadonlySet<string> = new Set([
 ]);
 
 /** The fields of a `traceparent` header that we use. */
-interface TraceContext {
+export interface TraceContext {
   /** 32 lowercase hex digits. */
   readonly traceId: string;
+  /** 16 lowercase hex digits; absent if they hold a card number, since traces show them. */
+  readonly spanId?: string;
   /** Whether the client may have recorded the trace. */
   readonly sampled: boolean;
 }
 
 const layout =
-  /^(?!ff)(?<version>[0-9a-f]{2})-(?!0{32})(?<traceId>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-(?<flags>[0-9a-f]{2})(?<rest>-.*)?$/;
+  /^(?!ff)(?<version>[0-9a-f]{2})-(?!0{32})(?<traceId>[0-9a-f]{32})-(?!0{16})(?<spanId>[0-9a-f]{16})-(?<flags>[0-9a-f]{2})(?<rest>-.*)?$/;
 
 const sampledFlag = 0x01;
 
@@ -172,10 +174,11 @@ export function parseCallerRequestId(header: string | undefined): string | undef
  * exemplars show it. So do 6 of 1,000 random ones.
  */
 export function parseTraceparent(header: string | undefined): TraceContext | undefined {
-  const { version, traceId, flags = '', rest } = layout.exec(header ?? '')?.groups ?? {};
+  const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header ?? '')?.groups ?? {};
   if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
   if (holdsCardNumberAnywhere(traceId)) return undefined;
-  return { traceId, sampled: (Number.parseInt(flags, 16) & sampledFlag) !== 0 };
+  const sampled = (Number.parseInt(flags, 16) & sampledFlag) !== 0;
+  return holdsCardNumberAnywhere(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
 }
 
 export function isForm(contentType: string): boolean {

@@ -13,6 +13,7 @@ import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
 import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
+import { inSpan, type Span, type SpanAttributes, serverAttributes } from '../../util/trace.ts';
 import type { Canaries } from './canary.ts';
 import { isSkewed, skewOf } from './clock-skew.ts';
 import { RetryBudget } from './retry-budget.ts';
@@ -72,7 +73,7 @@ export class Forwarder {
     if (isRetryable(request)) return this.#send(request, 'retryable', startedAt);
     const patience = patienceOf(request, startedAt);
     await this.#options.canaries?.sendBefore(request, loginRefOf(request), patience, (canary) =>
-      this.#send(canary, 'single-attempt', this.#options.monotonic()),
+      inSpan('canary', () => this.#send(canary, 'single-attempt', this.#options.monotonic())),
     );
     return this.#send(request, 'single-attempt', startedAt);
   }
@@ -103,9 +104,9 @@ export class Forwarder {
     }
   }
 
-  async #keysOf(request: ValidatedRequest, patience: Patience): Promise<LoginKeys> {
+  #keysOf(request: ValidatedRequest, patience: Patience): Promise<LoginKeys> {
     const { kind } = methods[request.destination.operation.signature];
-    return await this.#options.keySelector.keysOf(loginRefOf(request), kind, patience);
+    return this.#options.keySelector.keysOf(loginRefOf(request), kind, patience);
   }
 
   /** @returns the last response */
@@ -145,7 +146,9 @@ export class Forwarder {
     for (;;) {
       try {
         const signed = await this.#sign(way, use);
-        return await this.#sendOnce(request, signed, dedicatedConnection, deadline);
+        return await inSpan('upstream request', (span) =>
+          this.#sendOnce(request, signed, dedicatedConnection, deadline, span),
+        );
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         this.#recordFailure(request, failure);
@@ -180,9 +183,13 @@ export class Forwarder {
     for (;;) {
       const startedAt = monotonic();
       decisions?.keySelected(login, use, keys.reasonFor(use.key));
-      const { http, ...signature } = await signRequest(request, use.key, this.#options);
+      const { http, ...signature } = await inSpan('signature', (span) => {
+        span?.add(signatureAttributes(request, use.key));
+        return signRequest(request, use.key, this.#options);
+      });
       // Before the check below, since the key may be replaced while the record is written.
-      await audit?.intent(auditedAttempt(request, use.key, signature));
+      const recorded = audit?.intent(auditedAttempt(request, use.key, signature));
+      if (recorded !== undefined) await inSpan('audit record', () => recorded);
       recordKey(request.record, use.key);
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
@@ -207,6 +214,7 @@ export class Forwarder {
     signed: SignedHttpRequest,
     dedicatedConnection: boolean,
     deadline: number,
+    span?: Span,
   ): Promise<GatewayResponse> {
     const { monotonic, upstreams, metrics, clock } = this.#options;
     const { record, destination, memory } = request;
@@ -218,6 +226,7 @@ export class Forwarder {
     if (startedAt >= deadline) throw new UpstreamError('gateway-timeout', false, false);
     // Whole milliseconds, because Node keeps one list of timers per distinct duration.
     const remaining = Math.max(0, Math.ceil(deadline - startedAt));
+    span?.add(attemptAttributes(request, signed, dedicatedConnection));
     record.attempts += 1;
     try {
       const response = await upstream.send(signed, {
@@ -227,9 +236,12 @@ export class Forwarder {
         memory,
         onConnected() {
           record.writtenAttempts = (record.writtenAttempts ?? 0) + 1;
+          span?.mark('connected');
         },
       });
       record.gatewayStatus = response.status;
+      span?.add({ 'http.response.status_code': response.status });
+      if (response.status >= 400) span?.fail(String(response.status));
       const clockSkew = skewOf(response.headers.date, clock());
       const observed = { environment, operation: operation.name, status: response.status };
       const seconds = (monotonic() - startedAt) / 1000;
@@ -272,6 +284,31 @@ function recordKey(record: UpstreamRecord, { kind, version, fingerprint }: Usabl
   record.keyKind = kind;
   record.keyVersion = version;
   if (fingerprint !== undefined) record.keyFingerprint = fingerprint;
+}
+
+function signatureAttributes(
+  { destination: { operation } }: ValidatedRequest,
+  { kind, version, key }: UsableKey,
+): SpanAttributes {
+  return {
+    'countersign.key.kind': kind,
+    'countersign.key.version': version,
+    'countersign.signer': 'publicKey' in key ? 'transit' : 'process',
+    'countersign.signature.method': operation.signature,
+  };
+}
+
+function attemptAttributes(
+  { record }: ValidatedRequest,
+  { url }: SignedHttpRequest,
+  dedicatedConnection: boolean,
+): SpanAttributes {
+  return {
+    'http.request.method': 'POST',
+    'http.request.resend_count': record.attempts === 0 ? undefined : record.attempts,
+    ...serverAttributes(url),
+    'countersign.connection': dedicatedConnection ? 'dedicated' : 'pooled',
+  };
 }
 
 /** What the audit trail records of a signed request. */

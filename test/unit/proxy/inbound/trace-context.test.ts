@@ -14,7 +14,12 @@ describe('a traceparent', () => {
     ['of a later version with further fields', `cc-${traceId}-${parent}-01-what-the-future-brings`, true],
     ['of a later version with a dash at its end', `fe-${traceId}-${parent}-00-`, false],
   ])('that is %s gives its trace id and whether it is sampled', (_name, header, sampled) => {
-    expect(parseTraceparent(header)).toEqual({ traceId, sampled });
+    expect(parseTraceparent(header)).toEqual({ traceId, spanId: parent, sampled });
+  });
+
+  it('whose parent id holds a card number gives the trace id only', () => {
+    const header = `00-${traceId}-4111111111111111-01`;
+    expect(parseTraceparent(header)).toEqual({ traceId, sampled: true });
   });
 
   it.each([

@@ -1,0 +1,86 @@
+import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
+import { reveal, type Secret } from '../../secret.ts';
+import { agentFor, type ServerAccess } from '../../util/configured-server.ts';
+import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { describeNetworkFailure } from '../../util/network-failure.ts';
+import { wholeNumberIn } from '../../util/whole-number.ts';
+
+/** Milliseconds for one export. */
+const timeout = 10_000;
+const maxResponseBytes = 65_536;
+/** Seconds. A longer `Retry-After` is capped. */
+const maxRetryAfter = 60;
+/** OTLP specification, "Retryable Response Codes". */
+const retryable: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+/** Where spans are sent to: `tracing` of the configuration. */
+export interface DestinationSettings extends ServerAccess {
+  /** Without a path, `/v1/traces` is added. */
+  readonly otlp: string;
+  readonly headers: Readonly<Record<string, Secret>>;
+}
+
+/** The result of one export. */
+type Delivery =
+  /** How many of the spans the receiver rejected. */
+  | { readonly rejected: number }
+  | {
+      /** For the log; without anything secret. */
+      readonly cause: string;
+      /** Whether the same batch may be accepted later. */
+      readonly retryable: boolean;
+      /** Seconds. */
+      readonly retryAfter?: number | undefined;
+    };
+
+/** Sends an encoded batch of spans. Never rejects. */
+export type Destination = (body: Buffer, stopped: AbortSignal) => Promise<Delivery>;
+
+/**
+ * An OTLP receiver over HTTP (OTLP specification 1.5, section OTLP/HTTP, binary encoding). Each export has its own
+ * connection, since there is one per second at most unless every request is traced.
+ */
+export function createDestination({ otlp, headers, ...access }: DestinationSettings): Destination {
+  const url = new URL(otlp);
+  if (url.pathname === '/') url.pathname = '/v1/traces';
+  const fields = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, reveal(value)]));
+  return async (body, stopped) => {
+    const late = AbortSignal.timeout(timeout);
+    const signal = AbortSignal.any([late, stopped]);
+    try {
+      const agent = await agentFor(url, access);
+      const contentHeaders = {
+        'Content-Type': 'application/x-protobuf',
+        'Content-Length': String(body.length),
+      };
+      const request = { method: 'POST', url, headers: { ...fields, ...contentHeaders }, body };
+      return deliveryOf(await sendHttpRequest(request, { agent, signal, maxResponseBytes }));
+    } catch (error) {
+      if (late.aborted) return { cause: `no response within ${timeout / 1000} s`, retryable: true };
+      if (stopped.aborted)
+        return { cause: 'the process ended before there was a response', retryable: false };
+      // The spans may have been accepted.
+      if (error instanceof ResponseTooLarge) return { cause: 'the response is too large', retryable: false };
+      return { cause: describeFailure(error), retryable: true };
+    }
+  };
+}
+
+function deliveryOf({ status, headers, bytes }: HttpResponse): Delivery {
+  if (status !== 200) {
+    const retryAfter = Math.min(wholeNumberIn(headers['retry-after'] ?? '') ?? 0, maxRetryAfter);
+    return { cause: `status ${status} instead of 200`, retryable: retryable.has(status), retryAfter };
+  }
+  try {
+    const { partialSuccess } = ProtobufTraceSerializer.deserializeResponse(bytes);
+    return { rejected: Math.max(0, partialSuccess?.rejectedSpans ?? 0) };
+  } catch {
+    return { cause: 'the response is not one of OTLP', retryable: false };
+  }
+}
+
+/** A CA file that cannot be read has a message of ours, everything else a code. */
+function describeFailure(error: unknown): string {
+  const isOurs = error instanceof Error && !('code' in error) && error.constructor === Error;
+  return isOurs ? error.message : describeNetworkFailure(error);
+}

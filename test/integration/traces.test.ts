@@ -1,0 +1,258 @@
+import { describe, expect, it } from '@jest/globals';
+import { auditIn } from '../support/audit.ts';
+import { everything, tokenCredential } from '../support/config.ts';
+import { closedPort } from '../support/faulty-gateway.ts';
+import { paths, statusForm } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import { treeOf } from '../support/otlp.ts';
+import type { RecordingGateway } from '../support/recording-gateway.ts';
+import { nextKeys, oldKeys, startRotating } from '../support/rotating.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
+import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { spanNamed, spansOf, startReceiver, tracingTo } from '../support/traced.ts';
+
+const starts = harness();
+const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+const callerSpan = '00f067aa0ba902b7';
+const transferRoute = 'POST /sandbox/gw/api/v4/transfer/{endpoint}';
+const statusRoute = 'POST /sandbox/gw/api/v4/status/{endpoint}';
+
+interface Traced {
+  readonly proxy: TestProxy;
+  readonly receiver: RecordingGateway;
+  readonly gateway: RecordingGateway;
+}
+
+async function startTraced(options: ProxyOptions = {}, sampleRatio = 1): Promise<Traced> {
+  const receiver = await startReceiver(starts);
+  const tracing = { ...tracingTo(receiver), sampleRatio };
+  const proxy = await starts.edge({ ...options, config: { tracing, ...options.config } });
+  return { receiver, proxy, gateway: proxy.gateway };
+}
+
+describe('the trace of', () => {
+  it('a payment has its steps, with durations that fit into each other', async () => {
+    const { proxy, receiver } = await startTraced({ config: { audit: auditIn(starts.folder()) } });
+    await proxy.transfer();
+    const spans = await spansOf(proxy, receiver);
+    expect(
+      treeOf(spans, ['countersign.key.lookup', 'countersign.signature.method', 'http.response.status_code']),
+    ).toBe(
+      [
+        `${transferRoute} status_code=200`,
+        '  key lookup lookup=fetched',
+        '    key source read',
+        '  signature method=RSA-SHA256',
+        '  upstream request status_code=200',
+      ].join('\n'),
+    );
+    const byId = new Map(spans.map((span) => [span.spanId, span]));
+    for (const { name, start, end, parentSpanId } of spans) {
+      expect({ name, order: start <= end }).toEqual({ name, order: true });
+      const parent = byId.get(parentSpanId);
+      const fits = parent === undefined || (parent.start <= start && end <= parent.end);
+      expect({ name, fits }).toEqual({ name, fits: true });
+    }
+    expect(spanNamed(spans, transferRoute)).toMatchObject({
+      kind: 'SPAN_KIND_SERVER',
+      parentSpanId: '',
+      isError: false,
+      resource: { 'service.name': 'countersign', 'service.version': expect.stringMatching(/^\d/) },
+      attributes: {
+        'http.request.method': 'POST',
+        'http.route': '/sandbox/gw/api/v4/transfer/{endpoint}',
+        'countersign.caller': 'local',
+        'countersign.login': 'acme',
+        'countersign.operation': 'transfer',
+        'countersign.outcome': 'answered',
+        'countersign.attempts': 1,
+      },
+    });
+    expect(spanNamed(spans, 'upstream request')).toMatchObject({
+      kind: 'SPAN_KIND_CLIENT',
+      events: ['connected'],
+      attributes: { 'server.address': '127.0.0.1', 'countersign.connection': 'dedicated' },
+    });
+  });
+
+  it('a payment that waits for its audit record shows that', async () => {
+    const audit = { ...auditIn(starts.folder()), required: true };
+    const { proxy, receiver } = await startTraced({ config: { audit } });
+    expect((await proxy.transfer()).status).toBe(200);
+    const names = (await spansOf(proxy, receiver)).map(({ name }) => name);
+    expect(names.slice(-4)).toEqual(['signature', 'audit record', 'upstream request', transferRoute]);
+  });
+
+  it('a query that is sent again with another key has both gateway requests', async () => {
+    const receiver = await startReceiver(starts);
+    const { proxy, accept, putInSource } = await startRotating(starts, {
+      config: { tracing: tracingTo(receiver) },
+    });
+    await proxy.status();
+    accept(nextKeys);
+    putInSource(nextKeys);
+    const headers = { traceparent: `00-${traceId}-${callerSpan}-01` };
+    expect((await proxy.post(paths.status, statusForm, headers)).status).toBe(200);
+    const spans = (await spansOf(proxy, receiver)).filter((span) => span.traceId === traceId);
+    const shown = ['http.response.status_code', 'http.request.resend_count', 'countersign.key.lookup'];
+    expect(treeOf(spans, shown)).toBe(
+      [
+        `${statusRoute} status_code=200`,
+        '  key lookup lookup=fresh',
+        '  signature',
+        '  upstream request status_code=403',
+        // The current version, and then the whole ring, since it changed.
+        '  key source read',
+        '  key source read',
+        '  key lookup lookup=fresh',
+        '  signature',
+        '  upstream request status_code=200 resend_count=1',
+      ].join('\n'),
+    );
+    expect(spans.find(({ isError }) => isError)?.attributes).toMatchObject({ 'error.type': '403' });
+    const versions = spans.flatMap(({ name, attributes }) =>
+      name === 'signature' ? [attributes['countersign.key.version']] : [],
+    );
+    expect(new Set(versions).size).toBe(2);
+  });
+
+  it('a request whose keys are read from Vault has the requests to Vault', async () => {
+    const vault = starts.closing(await new VaultTestEnvironment({ clock: () => Date.now() }).open());
+    await vault.admin.put('gateway/sandbox/acme', { control_key: oldKeys.controlKey });
+    const token = await vault.admin.token({ policies: ['countersign'], ttl: '1h' });
+    const keys = vaultKeys(vault.vault.address, { auth: { method: 'token', token } });
+    const { proxy, receiver } = await startTraced({ config: { keys } });
+    expect((await proxy.balance()).status).toBe(200);
+    expect((await proxy.balance()).status).toBe(200);
+    const spans = await spansOf(proxy, receiver);
+    expect(treeOf(spans, ['countersign.key.lookup', 'countersign.key.source'])).toBe(
+      [
+        'POST /sandbox/gw/api/v2/get-balance/manager/{login}',
+        '  key lookup lookup=fetched',
+        '    key source read source=vault',
+        '      Vault request',
+        '  signature',
+        '  upstream request',
+        'POST /sandbox/gw/api/v2/get-balance/manager/{login}',
+        '  key lookup lookup=fresh',
+        '  signature',
+        '  upstream request',
+      ].join('\n'),
+    );
+    expect(spanNamed(spans, 'Vault request')).toMatchObject({
+      kind: 'SPAN_KIND_CLIENT',
+      attributes: { 'http.request.method': 'GET', 'http.response.status_code': 200 },
+    });
+  });
+
+  it('a request that fails says why, in the words of the log', async () => {
+    const { proxy, receiver } = await startTraced({ gateway: `http://127.0.0.1:${closedPort}` });
+    expect((await proxy.transfer()).status).toBe(502);
+    const spans = await spansOf(proxy, receiver);
+    expect(
+      spans.filter(({ isError }) => isError).map(({ name, attributes }) => [name, attributes['error.type']]),
+    ).toEqual(
+      expect.arrayContaining([
+        ['upstream request', 'gateway-unreachable'],
+        [transferRoute, 'gateway-unreachable'],
+      ]),
+    );
+    expect(spanNamed(spans, transferRoute).attributes).toMatchObject({
+      'countersign.outcome': 'not-sent',
+      'countersign.reason': 'gateway-unreachable',
+    });
+  });
+
+  it('requests that wait for a signing slot shows that', async () => {
+    const { proxy, receiver } = await startTraced({ config: { signing: { concurrency: 1 } } });
+    await Promise.all(Array.from({ length: 8 }, () => proxy.status()));
+    const spans = await spansOf(proxy, receiver);
+    expect(spans.filter(({ name }) => name === 'wait for a signing slot').length).toBeGreaterThan(0);
+  });
+});
+
+describe('a trace', () => {
+  it('continues that of a known caller; span, log line and exemplar have its ID, and the gateway gets nothing of it', async () => {
+    const { proxy, receiver, gateway } = await startTraced();
+    await proxy.post(paths.status, statusForm, {
+      traceparent: `00-${traceId}-${callerSpan}-00`,
+      tracestate: 'vendor=1',
+      baggage: 'a=1',
+    });
+    const headers = { Accept: 'application/openmetrics-text' };
+    const page = await (await fetch(`${proxy.adminUrl}/metrics`, { headers })).text();
+    expect(page).toContain(`trace_id="${traceId}"`);
+    expect(await proxy.requestLines()).toMatchObject([{ traceId }]);
+    const spans = await spansOf(proxy, receiver);
+    expect(new Set(spans.map((span) => span.traceId))).toEqual(new Set([traceId]));
+    expect(spanNamed(spans, statusRoute).parentSpanId).toBe(callerSpan);
+    const [sent] = gateway.requests;
+    expect(Object.keys(sent?.headers ?? {})).not.toEqual(
+      expect.arrayContaining([expect.stringMatching(/^(traceparent|tracestate|baggage)$/)]),
+    );
+  });
+
+  it('without a traceparent has a new ID, which log line and exemplar have too', async () => {
+    const { proxy, receiver } = await startTraced();
+    await proxy.status();
+    const [{ traceId: logged } = {}] = await proxy.requestLines();
+    const headers = { Accept: 'application/openmetrics-text' };
+    const page = await (await fetch(`${proxy.adminUrl}/metrics`, { headers })).text();
+    const [span] = await spansOf(proxy, receiver);
+    expect(span?.traceId).toMatch(/^[0-9a-f]{32}$/);
+    expect({ logged }).toEqual({ logged: span?.traceId });
+    expect(page).toContain(`trace_id="${span?.traceId}"`);
+  });
+
+  it('has no parent whose ID holds a card number', async () => {
+    const { proxy, receiver } = await startTraced();
+    await proxy.post(paths.status, statusForm, { traceparent: `00-${traceId}-4111111111111111-01` });
+    const spans = await spansOf(proxy, receiver);
+    expect(spanNamed(spans, statusRoute)).toMatchObject({ parentSpanId: '' });
+    expect(Buffer.concat(receiver.requests.map(({ body }) => body)).toString('hex')).not.toContain(
+      '4111111111111111',
+    );
+  });
+
+  it('of an unknown client is not recorded', async () => {
+    const callers = [
+      { name: 'billing', credentials: [tokenCredential('token-of-billing')], allow: [everything] },
+    ];
+    const { proxy, receiver } = await startTraced({ config: { callers } });
+    const traceparent = `00-${traceId}-${callerSpan}-01`;
+    expect((await proxy.post(paths.status, statusForm, { traceparent })).status).toBe(401);
+    const authorized = { Authorization: 'Bearer token-of-billing' };
+    expect((await proxy.post(paths.status, statusForm, authorized)).status).toBe(200);
+    const spans = await spansOf(proxy, receiver);
+    expect(spans.filter(({ kind }) => kind === 'SPAN_KIND_SERVER')).toHaveLength(1);
+    expect(spans.map((span) => span.traceId)).not.toContain(traceId);
+  });
+
+  it('is recorded by the ratio alone: the caller’s sampled flag does not override it', async () => {
+    const { proxy, receiver } = await startTraced({}, 0);
+    await proxy.post(paths.status, statusForm, { traceparent: `00-${traceId}-${callerSpan}-01` });
+    await proxy.status();
+    expect(await spansOf(proxy, receiver)).toEqual([]);
+  });
+
+  it('is recorded for the given part of the trace IDs', async () => {
+    const { proxy, receiver } = await startTraced({}, 0.5);
+    const requests = 60;
+    for (let count = 0; count < requests; count += 1) await proxy.balance();
+    const lines = await proxy.requestLines(requests);
+    const spans = await spansOf(proxy, receiver);
+    const roots = spans.filter(({ kind }) => kind === 'SPAN_KIND_SERVER');
+    // Outside of 10 to 50 once in 10 million runs.
+    expect(roots.length).toBeGreaterThanOrEqual(10);
+    expect(roots.length).toBeLessThanOrEqual(50);
+    expect(lines.filter((line) => line['traceId'] !== undefined)).toHaveLength(roots.length);
+  });
+
+  it('shows a login that looks like a card number only as the log does', async () => {
+    const { proxy, receiver } = await startTraced({ keys: { '4111111111111111': oldKeys } });
+    await proxy.post('/sandbox/gw/api/v2/get-balance/manager/4111111111111111', '');
+    const spans = await spansOf(proxy, receiver);
+    expect(spans.at(-1)?.attributes['countersign.login']).toBe('[redacted: looks like a card number]');
+    expect(JSON.stringify(spans.map(({ attributes }) => attributes))).not.toContain('4111111111111111');
+  });
+});
