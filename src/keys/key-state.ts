@@ -8,9 +8,16 @@ import { distinctKeys, mayBeUsed } from './ring.ts';
  */
 export type KeyState = 'in-use' | 'waiting' | 'rejected' | 'replaced' | 'unusable';
 
+export interface DescribedVersion {
+  readonly entry: KeyRing[number];
+  readonly state: KeyState;
+  /** What the gateway said last; absent if neither is known. */
+  readonly verdict?: 'accepted' | 'rejected' | undefined;
+}
+
 export interface DescribedVersions {
   /** Newest first; equal keys of several versions once, with their newest version. */
-  readonly versions: readonly { readonly entry: KeyRing[number]; readonly state: KeyState }[];
+  readonly versions: readonly DescribedVersion[];
   /** The key that signs payments. */
   readonly signing: UsableKey | undefined;
 }
@@ -40,5 +47,15 @@ export function describeKeys(
     if (best !== undefined && index < shown.indexOf(best)) return 'waiting';
     return history.isLastRejected(entry) ? 'rejected' : 'replaced';
   };
-  return { versions: shown.map((entry, index) => ({ entry, state: stateOf(entry, index) })), signing };
+  const verdictOf = (entry: KeyRing[number]): DescribedVersion['verdict'] => {
+    if (!('key' in entry)) return undefined;
+    if (history.isLastRejected(entry)) return 'rejected';
+    return history.isLastAccepted(entry) ? 'accepted' : undefined;
+  };
+  const describe = (entry: KeyRing[number], index: number): DescribedVersion => ({
+    entry,
+    state: stateOf(entry, index),
+    verdict: verdictOf(entry),
+  });
+  return { versions: shown.map(describe), signing };
 }

@@ -217,7 +217,11 @@ function rowOf(
     kind,
     newestVersion: versions[0]?.entry.version ?? 0,
     signingVersion: signing?.version ?? null,
-    versions: versions.map(({ entry, state }) => ({ state, ...factsOf(entry, redact) })),
+    versions: versions.map(({ entry, state, verdict = null }) => ({
+      state,
+      verdict,
+      ...factsOf(entry, redact),
+    })),
     readAt: timeOf(readAt),
     staleSince: staleSince === undefined ? null : timeOf(staleSince),
     readProblem: staleSince === undefined ? null : (recorder.readProblem(ref) ?? null),

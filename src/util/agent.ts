@@ -48,6 +48,8 @@ export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>
   readonly observer?: TlsObserver | undefined;
   /** The certificate of the server: no other is accepted, and this one whatever names it has. */
   readonly pinned?: string | undefined;
+  /** The name that the certificate must have. Default: the host of the URL. */
+  readonly serverName?: string | undefined;
 }
 
 /**
@@ -58,7 +60,7 @@ export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>
  */
 export function createAgent(
   url: string,
-  { ca, cert, key, minVersion = 'TLSv1.2', observer, pinned }: AgentTls,
+  { ca, cert, key, minVersion = 'TLSv1.2', observer, pinned, serverName }: AgentTls,
   options: AgentOptions,
   egressProxy?: EgressProxy,
 ): HttpAgent {
@@ -73,6 +75,7 @@ export function createAgent(
         key,
         ...tls,
         ...(pinned === undefined ? {} : pinnedTo(pinned)),
+        ...(serverName === undefined ? {} : { servername: serverName }),
       });
   if (observer !== undefined) observeConnections(agent, observer);
   if (egressProxy !== undefined) tunnelThrough(egressProxy, agent, tls);

@@ -57,6 +57,7 @@ export const sampleStatus: Status = withFindings({
           {
             version: 8,
             state: 'waiting',
+            verdict: 'rejected',
             createdAt: '2026-11-22T07:55:00.000Z',
             fingerprint: fingerprint('8'),
             transitKey: null,
@@ -65,6 +66,7 @@ export const sampleStatus: Status = withFindings({
           {
             version: 7,
             state: 'in-use',
+            verdict: 'accepted',
             createdAt: '2026-10-22T08:00:00.000Z',
             fingerprint: fingerprint('7'),
             transitKey: null,
@@ -87,6 +89,7 @@ export const sampleStatus: Status = withFindings({
           {
             version: 2,
             state: 'unusable',
+            verdict: null,
             createdAt: null,
             fingerprint: null,
             transitKey: null,

@@ -20,6 +20,7 @@ type KeyVersion = KeyStatus['versions'][number];
 export function keyVersion(version: number, fields: Partial<KeyVersion> = {}): KeyVersion {
   const older = {
     state: 'in-use',
+    verdict: null,
     createdAt: ago(40 * day),
     fingerprint: null,
     transitKey: null,

@@ -15,6 +15,20 @@ export interface StatusServer {
   readonly token: string | undefined;
   /** For an https URL. */
   readonly tls: AgentTls;
+  /** The option that gave the address, for advice. */
+  readonly option?: '--all';
+}
+
+/** There is no status. */
+export class StatusError extends CliError {
+  /** Why, and what to do: continues a sentence that begins with the address. Plain ASCII, without the token. */
+  readonly advice: string;
+
+  constructor({ url, option }: StatusServer, advice: string) {
+    const text = printable(advice.replaceAll('--url', option ?? '--url'));
+    super(`${url.origin} ${text}`);
+    this.advice = text;
+  }
 }
 
 interface StatusClientOptions {
@@ -30,20 +44,18 @@ const maxBytes = 8 * 1024 * 1024;
 /**
  * The status of an instance, checked against the schema. Texts in it may hold any character.
  *
- * @throws CliError that says what to do; plain ASCII, without the token
+ * @throws StatusError
  */
 export async function readStatus(server: StatusServer, options: StatusClientOptions): Promise<Status> {
   const response = await send(server, options);
   if (response.status !== 200) {
-    throw new CliError(`${server.url.origin} ${statusAdvice(response.status, server.token !== undefined)}`);
+    throw new StatusError(server, statusAdvice(response.status, server.token !== undefined));
   }
-  return parse(response.text, server.url);
+  return parse(response.text, server);
 }
 
-async function send(
-  { url, token, tls }: StatusServer,
-  { timeout, signal }: StatusClientOptions,
-): Promise<HttpResponse> {
+async function send(server: StatusServer, { timeout, signal }: StatusClientOptions): Promise<HttpResponse> {
+  const { url, token, tls } = server;
   const agent = createAgent(url.href, tls, { keepAlive: false });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json', ...authorization };
@@ -56,7 +68,7 @@ async function send(
     const advice = deadline.aborted
       ? `did not respond within ${timeout / 1000} s. Is it overloaded, or another server? Check --url.`
       : failureAdvice(error);
-    throw new CliError(`${url.origin} ${advice}`);
+    throw new StatusError(server, advice);
   }
 }
 
@@ -92,20 +104,19 @@ function statusAdvice(status: number, hasToken: boolean): string {
   return advice[status] ?? `responded with HTTP status ${status} instead of 200. Check --url.`;
 }
 
-/** @throws CliError for anything but a status as this version knows it */
-function parse(text: string, url: URL): Status {
+/** @throws StatusError for anything but a status as this version knows it */
+function parse(text: string, server: StatusServer): Status {
   const value = parseJson(text);
   if (value === undefined) {
-    throw new CliError(`${url.origin} did not respond with JSON. Is it the admin port? Check --url.`);
+    throw new StatusError(server, 'did not respond with JSON. Is it the admin port? Check --url.');
   }
   const parsed = statusSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const place = issue === undefined || issue.path.length === 0 ? 'its fields' : issue.path.join('.');
-  throw new CliError(
-    printable(
-      `${url.origin} sent JSON that is no status as version ${packageVersion()} of this command knows it (see ${place}). It is ${versionOf(value)}: use the command of the same version, such as that of its image.`,
-    ),
+  throw new StatusError(
+    server,
+    `sent JSON that is no status as version ${packageVersion()} of this command knows it (see ${place}). It is ${versionOf(value)}: use the command of the same version, such as that of its image.`,
   );
 }
 

@@ -10,6 +10,7 @@ import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
 import { numberFrom, type OptionValues } from '../shared/parse-options.ts';
 import type { StatusServer } from './client.ts';
+import type { AllSettings } from './read-all.ts';
 
 const defaultUrl = 'http://127.0.0.1:9090';
 
@@ -18,6 +19,30 @@ export const options = {
     type: 'string',
     value: 'URL',
     description: `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`,
+  },
+  all: {
+    type: 'string',
+    value: 'URL',
+    multiple: true,
+    description:
+      'All instances in one table, in place of --url: a name with an address for each, such as a headless Service; or one URL for each, separated by commas',
+  },
+  'server-name': {
+    type: 'string',
+    value: 'NAME',
+    description: 'With --all: the name in the certificates of the instances (default: that of the URL)',
+  },
+  'allow-plaintext': {
+    type: 'boolean',
+    default: false,
+    description:
+      'With --all: send the token without TLS beyond loopback too, to whatever addresses DNS gives',
+  },
+  timeout: {
+    type: 'string',
+    value: 'SECONDS',
+    default: '5',
+    description: 'Seconds for the status of an instance, 1 to 60',
   },
   'token-file': {
     type: 'string',
@@ -73,7 +98,10 @@ export const options = {
 } as const;
 
 export interface StatusSettings {
-  readonly server: StatusServer;
+  /** One instance, or all. */
+  readonly of: StatusServer | AllSettings;
+  /** Milliseconds for the status of an instance. */
+  readonly timeout: number;
   /** Milliseconds between two readings. Absent: one reading. */
   readonly interval: number | undefined;
   /** How many lines of failed requests are shown. */
@@ -85,28 +113,56 @@ export interface StatusSettings {
 
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
 export async function settingsFrom(values: OptionValues<typeof options>): Promise<StatusSettings> {
-  const { url, 'ready-file': readyFile, config } = values;
-  assertOneOf({ url, 'ready-file': readyFile, config });
+  const { all, url, 'ready-file': readyFile, config } = values;
+  assertOneOf({ all: all?.join(), url, 'ready-file': readyFile, config });
   assertOneOf({ 'ca-file': values['ca-file'], config });
   if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
-  const configured = config === undefined ? undefined : await adminPortOf(config);
+  const isOnlyForAll = values['server-name'] !== undefined || values['allow-plaintext'];
+  if (all === undefined && isOnlyForAll)
+    throw new CliError('--server-name and --allow-plaintext are only valid with --all', exitCode.usage);
   const interval = numberFrom('--interval', values.interval, 1, 3600) * 1000;
   return {
-    server: {
-      url: statusUrl(configured?.url ?? url ?? findDemo(readyFile)?.adminUrl ?? defaultUrl),
-      token: await readToken(values),
-      tls: {
-        pinned: configured?.certificate,
-        ca: await readGiven(values['ca-file']),
-        cert: await readGiven(values['cert-file']),
-        key: await readGiven(values['key-file']),
-      },
-    },
+    of: all === undefined ? await serverFrom(values) : await allFrom(all, values),
+    timeout: numberFrom('--timeout', values.timeout, 1, 60) * 1000,
     interval: values.watch ? interval : undefined,
     failures: numberFrom('--failures', values.failures, 0, 100),
     json: values.json,
     failOn: severitiesFrom(values['fail-on']),
+  };
+}
+
+type Values = OptionValues<typeof options>;
+
+async function serverFrom(values: Values): Promise<StatusServer> {
+  const { url, 'ready-file': readyFile, config } = values;
+  const configured = config === undefined ? undefined : await adminPortOf(config);
+  const access = await accessFrom(values);
+  return {
+    ...access,
+    url: statusUrl(configured?.url ?? url ?? findDemo(readyFile)?.adminUrl ?? defaultUrl, '--url'),
+    tls: { ...access.tls, pinned: configured?.certificate },
+  };
+}
+
+async function allFrom(all: readonly string[], values: Values): Promise<AllSettings> {
+  const urls = all.flatMap((list) => list.split(',')).map((one) => statusUrl(one.trim(), '--all'));
+  const access = await accessFrom(values);
+  return {
+    urls,
+    access: { ...access, option: '--all', tls: { ...access.tls, serverName: values['server-name'] } },
+    allowPlaintext: values['allow-plaintext'],
+  };
+}
+
+async function accessFrom(values: Values): Promise<Omit<StatusServer, 'url'>> {
+  return {
+    token: await readToken(values),
+    tls: {
+      ca: await readGiven(values['ca-file']),
+      cert: await readGiven(values['cert-file']),
+      key: await readGiven(values['key-file']),
+    },
   };
 }
 
@@ -141,14 +197,14 @@ async function adminPortOf(file: string): Promise<{ url: string; certificate: st
 }
 
 /** A password in the URL would be in the history of the shell and in the list of processes. */
-function statusUrl(text: string): URL {
+function statusUrl(text: string, option: '--url' | '--all'): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url !== undefined && url.username + url.password !== '') {
-    throw new CliError('--url must not hold credentials: use --token-file FILE', exitCode.usage);
+    throw new CliError(`${option} must not hold credentials: use --token-file FILE`, exitCode.usage);
   }
   const isPlain = url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash === '';
   if (!isPlain || !['/', '/status.json'].includes(url.pathname)) {
-    throw new CliError('--url must be http://HOST:PORT or https://HOST:PORT', exitCode.usage);
+    throw new CliError(`${option} must be http://HOST:PORT or https://HOST:PORT`, exitCode.usage);
   }
   return new URL('/status.json', url);
 }

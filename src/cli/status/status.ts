@@ -1,25 +1,28 @@
+import { lookup } from 'node:dns/promises';
 import { fromEnvironment } from '../../config/load.ts';
+import type { Severity } from '../../observability/status/finding-codes.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import { CliError, failCommand } from '../shared/cli-error.ts';
 import { exitCode, type Io, lineLength } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { readStatus } from './client.ts';
+import type { AllInstances } from './instances.ts';
+import { readAll } from './read-all.ts';
 import { asciiJson, statusLines } from './render.ts';
+import { allLines } from './render-all.ts';
 import { options, type StatusSettings, settingsFrom } from './settings.ts';
 import { type Reading, Screen, sizeOf, untilStopped, watch } from './watch.ts';
 
-const usage = `Usage: countersign status [--url URL] [--token-file FILE] [--watch] [--json] [options]
+const usage = `Usage: countersign status [--url URL | --all URL] [--token-file FILE] [--watch] [--json] [options]
 
 Shows the status page of a running instance: findings, environments, keys and their rotation, callers, failed
-requests, certificates, configuration (docs/status.md). Changes nothing.
+requests, certificates, configuration (docs/status.md). With --all, a table of all instances and one of their keys.
+Changes nothing.
 
 ${optionsHelp(options)}
 
-Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on (with --watch: at the last reading);
-2 invalid usage.`;
-
-/** Milliseconds for one status. */
-const timeout = 5000;
+Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on (with --watch: at the last reading; with
+--all: for one of them); 2 invalid usage.`;
 
 /** @returns the exit code */
 export async function status(argv: readonly string[], io: Io): Promise<number> {
@@ -28,7 +31,7 @@ export async function status(argv: readonly string[], io: Io): Promise<number> {
   try {
     const settings = await settingsFrom(parsed.values);
     if (settings.interval !== undefined) return await watchStatus(settings, settings.interval, io);
-    const { lines, exit } = readingOf(await readStatus(settings.server, { timeout }), settings);
+    const { lines, exit } = await read(settings);
     for (const line of lines) io.out(line);
     return exit;
   } catch (error) {
@@ -37,10 +40,10 @@ export async function status(argv: readonly string[], io: Io): Promise<number> {
 }
 
 async function watchStatus(settings: StatusSettings, interval: number, io: Io): Promise<number> {
-  const { server, json } = settings;
-  const read = async (signal: AbortSignal): Promise<Reading> => {
+  const { json } = settings;
+  const readOrSayWhy = async (signal: AbortSignal): Promise<Reading> => {
     try {
-      return readingOf(await readStatus(server, { timeout, signal }), settings);
+      return await read(settings, signal);
     } catch (error) {
       if (!(error instanceof CliError)) throw error;
       const lines = [`No status: ${error.message}`, `Next attempt in ${interval / 1000} s.`];
@@ -55,7 +58,7 @@ async function watchStatus(settings: StatusSettings, interval: number, io: Io): 
     else for (const line of json ? lines : [...lines, '']) (json && failed ? io.err : io.out)(line);
   };
   try {
-    return await watch(read, { interval, stop: stop.signal, show });
+    return await watch(readOrSayWhy, { interval, stop: stop.signal, show });
   } finally {
     screen?.close();
     stop.release();
@@ -72,12 +75,38 @@ function hasScreen(): boolean {
   return process.stdout.isTTY && fromEnvironment('TERM') !== 'dumb';
 }
 
-function readingOf(status: Status, settings: StatusSettings): Reading {
-  const { server, failures, json, interval, failOn } = settings;
-  const { origin } = server.url;
-  const lines = json
-    ? [asciiJson(status, interval === undefined ? 2 : undefined)]
-    : statusLines(status, { origin, failures, width: lineWidth() });
-  const fails = !status.health.ready || status.findings.some(({ severity }) => failOn.includes(severity));
-  return { lines, failed: false, exit: fails ? exitCode.failed : exitCode.done };
+/** @throws CliError if there is no status */
+async function read(settings: StatusSettings, signal?: AbortSignal): Promise<Reading> {
+  const { of, timeout, failures } = settings;
+  const width = lineWidth();
+  const ending = signal === undefined ? {} : { signal };
+  if ('urls' in of) {
+    const resolve = (host: string) => lookup(host, { all: true });
+    const all = await readAll(of, { resolve, timeout, clock: Date.now, ...ending });
+    const findings = [...all.findings, ...all.instances.flatMap((one) => one.findings)];
+    const ready = all.instances.every((one) => one.ready);
+    return readingOf(all, allLines(all, width), { ready, findings }, settings);
+  }
+  const status = await readStatus(of, { timeout, ...ending });
+  const lines = statusLines(status, { origin: of.url.origin, failures, width });
+  return readingOf(status, lines, { ...status.health, ...status }, settings);
+}
+
+interface Verdict {
+  readonly ready: boolean;
+  readonly findings: readonly { readonly severity: Severity }[];
+}
+
+function readingOf(
+  value: Status | AllInstances,
+  lines: readonly string[],
+  { ready, findings }: Verdict,
+  { json, interval, failOn }: StatusSettings,
+): Reading {
+  const fails = !ready || findings.some(({ severity }) => failOn.includes(severity));
+  return {
+    lines: json ? [asciiJson(value, interval === undefined ? 2 : undefined)] : lines,
+    failed: false,
+    exit: fails ? exitCode.failed : exitCode.done,
+  };
 }

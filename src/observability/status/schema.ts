@@ -72,6 +72,12 @@ const keyVersion = z.strictObject({
     .describe(
       '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it; it may still sign if there is no better one. `replaced`: older, kept for a while. `unusable`: see `problem`.',
     ),
+  verdict: z
+    .enum(['accepted', 'rejected'])
+    .nullable()
+    .describe(
+      'What the gateway said last to this instance about this version: `accepted` for the last one that it accepted, `rejected` after a 403; null: neither.',
+    ),
   createdAt: time.nullable(),
   fingerprint: z.string().nullable().describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),
   transitKey: z

@@ -84,7 +84,7 @@ function versions(row: Row): Content {
 
 function versionItem(
   { key: { signingVersion: signing }, origin }: Row,
-  { version, state, createdAt, fingerprint, transitKey, problem }: KeyVersion,
+  { version, state, verdict, createdAt, fingerprint, transitKey, problem }: KeyVersion,
 ): Html {
   const age =
     createdAt === null
@@ -96,7 +96,8 @@ function versionItem(
     transitKey === null
       ? ''
       : html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
-  return html`<li class="${state}"><b title="Version ${version}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
+  const title = `Version ${version}${verdict === null ? '' : `, last ${verdict} by the gateway`}`;
+  return html`<li class="${state}"><b title="${title}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
 }
 
 /** Enough digits to compare by eye. */

@@ -53,6 +53,7 @@ function another(value: unknown): unknown {
     unusable: 'in-use',
     vault: 'directory',
     down: 'denied',
+    accepted: 'rejected',
     answered: 'unknown',
     unknown: 'answered',
     bad: 'warn',
@@ -95,7 +96,7 @@ describe('every field of the schema', () => {
       total: 3,
       list: [
         keyStatus({ missingSince: ago(60) }),
-        keyStatus({ versions: [keyVersion(1, { transitKey: 'acme:3' })] }),
+        keyStatus({ versions: [keyVersion(1, { transitKey: 'acme:3', verdict: 'accepted' })] }),
         keyStatus({ staleSince: ago(3), readProblem: 'denied' }),
         ...troubleStatus().keys.list,
       ],

@@ -1,0 +1,332 @@
+import type { Severity } from '../../observability/status/finding-codes.ts';
+import { counted, secondsBetween, skew, span } from '../../observability/status/format.ts';
+import type { Finding, KeyStatus, Status } from '../../observability/status/schema.ts';
+
+/** What came of reading the status of one instance. */
+export type InstanceReading = { readonly address: string } & (
+  | {
+      readonly status: Status;
+      /** Seconds that its clock is ahead of ours, and how much of that may be the network. */
+      readonly clockAhead: number;
+      readonly uncertainty: number;
+    }
+  | { readonly problem: string }
+);
+
+/** An instance. All but the address is null if there is no status, and `problem` says why. */
+export interface Instance {
+  readonly address: string;
+  readonly problem: string | null;
+  readonly version: string | null;
+  readonly ready: boolean | null;
+  readonly well: boolean | null;
+  /** Over the last minute, all environments. */
+  readonly requestsPerSecond: number | null;
+  /** Of these, the share that failed because of the gateway or Countersign. */
+  readonly failedShare: number | null;
+  /** Seconds that its clock is ahead of that of this command. */
+  readonly clockAhead: number | null;
+  readonly configDigest: string | null;
+  /** As in its status, the most serious first. */
+  readonly findings: readonly Finding[];
+}
+
+/** What the instances know of one version of a key. Lists hold addresses. */
+export interface VersionOnInstances {
+  readonly version: number;
+  readonly createdAt: string | null;
+  readonly readBy: readonly string[];
+  readonly signsOn: readonly string[];
+  readonly acceptedOn: readonly string[];
+  readonly rejectedOn: readonly string[];
+}
+
+export interface KeyOnInstances extends Pick<KeyStatus, 'environment' | 'login' | 'kind'> {
+  /** Instances that have the key in their cache. */
+  readonly usedOn: readonly string[];
+  /** Newest first. */
+  readonly versions: readonly VersionOnInstances[];
+}
+
+/** What a look at all instances shows that none of them can know. */
+export interface SharedFinding {
+  readonly severity: Severity;
+  readonly code: SharedFindingCode;
+  readonly summary: string;
+  readonly advice: string;
+  readonly instances: readonly string[];
+}
+
+type SharedFindingCode =
+  | 'instance-without-status'
+  | 'instance-not-ready'
+  | 'instance-not-well'
+  | 'clocks-differ'
+  | 'key-not-read'
+  | 'mixed-versions'
+  | 'configurations-differ'
+  | 'signing-differs';
+
+/** All instances at one moment. */
+export interface AllInstances {
+  readonly at: string;
+  /** No instance is without a status or not ready, and no finding is `bad`. */
+  readonly well: boolean;
+  readonly findings: readonly SharedFinding[];
+  readonly instances: readonly Instance[];
+  readonly keys: readonly KeyOnInstances[];
+}
+
+/** Seconds by which clocks may differ: the network and a busy machine. */
+const maxClockDifference = 5;
+/** Seconds after which an instance should have read a new version of a key in use: five times the default `keys.cache.ttl`. */
+const readWithin = 300;
+
+/** Puts the readings of all instances together. @param at ISO 8601 */
+export function compareInstances(readings: readonly InstanceReading[], at: string): AllInstances {
+  const instances = readings.map(instanceOf);
+  const keys = keysOf(readings);
+  const findings = [
+    ...missing(instances),
+    ...notReady(instances),
+    ...notWell(instances),
+    ...clocks(readings),
+    ...keys.flatMap((key) => notRead(key, readings)),
+    ...differing(instances),
+    ...keys.flatMap(signingDiffers),
+  ];
+  const well = findings.every(({ severity }) => severity !== 'bad');
+  return { at, well, findings, instances, keys };
+}
+
+function instanceOf(reading: InstanceReading): Instance {
+  const { address } = reading;
+  if ('problem' in reading) {
+    return {
+      address,
+      problem: reading.problem,
+      version: null,
+      ready: null,
+      well: null,
+      requestsPerSecond: null,
+      failedShare: null,
+      clockAhead: null,
+      configDigest: null,
+      findings: [],
+    };
+  }
+  const { status, clockAhead } = reading;
+  const { environments } = status;
+  const requests = sum(environments.map(({ requestsPerSecond }) => requestsPerSecond));
+  const failed = sum(environments.map((one) => one.requestsPerSecond * (one.failedShare ?? 0)));
+  return {
+    address,
+    problem: null,
+    version: status.process.version,
+    ready: status.health.ready,
+    well: status.well,
+    requestsPerSecond: requests,
+    failedShare: requests === 0 ? null : failed / requests,
+    clockAhead,
+    configDigest: status.config.digest,
+    findings: status.findings,
+  };
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+/** Keys that are not the same on all instances first. */
+function keysOf(readings: readonly InstanceReading[]): KeyOnInstances[] {
+  const rows = readings.flatMap((reading) =>
+    'problem' in reading ? [] : reading.status.keys.list.map((key) => ({ address: reading.address, key })),
+  );
+  const byKey = Map.groupBy(rows, ({ key }) => `${key.environment}/${key.login} ${key.kind}`);
+  const keys = Array.from(byKey.values(), keyOf);
+  return [...keys.filter(isDifferent), ...keys.filter((key) => !isDifferent(key))];
+}
+
+interface KeyRow {
+  readonly address: string;
+  readonly key: KeyStatus;
+}
+
+function keyOf(rows: readonly [KeyRow, ...KeyRow[]] | readonly KeyRow[]): KeyOnInstances {
+  const [first] = rows;
+  if (first === undefined) throw new TypeError('a key without a row');
+  const { environment, login, kind } = first.key;
+  const numbers = new Set(rows.flatMap(({ key }) => key.versions.map(({ version }) => version)));
+  const versions = [...numbers].toSorted((a, b) => b - a).map((version) => versionOf(version, rows));
+  return { environment, login, kind, usedOn: rows.map(({ address }) => address), versions };
+}
+
+function versionOf(version: number, rows: readonly KeyRow[]): VersionOnInstances {
+  const known = rows.flatMap(({ address, key }) => {
+    const found = key.versions.find((one) => one.version === version);
+    return found === undefined ? [] : [{ address, ...found }];
+  });
+  const addressesOf = (verdict: string): string[] =>
+    known.filter((one) => one.verdict === verdict).map(({ address }) => address);
+  return {
+    version,
+    createdAt: known.find(({ createdAt }) => createdAt !== null)?.createdAt ?? null,
+    readBy: known.map(({ address }) => address),
+    signsOn: rows.filter(({ key }) => key.signingVersion === version).map(({ address }) => address),
+    acceptedOn: addressesOf('accepted'),
+    rejectedOn: addressesOf('rejected'),
+  };
+}
+
+function isDifferent({ usedOn, versions }: KeyOnInstances): boolean {
+  return !versions.some(({ signsOn }) => signsOn.length === usedOn.length) || hasLag(usedOn, versions);
+}
+
+function hasLag(usedOn: readonly string[], [newest]: readonly VersionOnInstances[]): boolean {
+  return newest !== undefined && newest.readBy.length < usedOn.length;
+}
+
+function missing(instances: readonly Instance[]): SharedFinding[] {
+  const without = instances.filter(({ problem }) => problem !== null);
+  if (without.length === 0) return [];
+  return [
+    {
+      severity: 'bad',
+      code: 'instance-without-status',
+      summary: `${without.length} of ${counted(instances.length, 'instance')} gave no status`,
+      advice: 'What they do is not known. See their rows for the cause.',
+      instances: addressesOf(without),
+    },
+  ];
+}
+
+function notReady(instances: readonly Instance[]): SharedFinding[] {
+  const list = instances.filter(({ ready }) => ready === false);
+  if (list.length === 0) return [];
+  return [
+    {
+      severity: 'bad',
+      code: 'instance-not-ready',
+      summary: `${counted(list.length, 'instance')} not ready`,
+      advice: 'They get no requests from a load balancer. See their rows, or the status of one with --url.',
+      instances: addressesOf(list),
+    },
+  ];
+}
+
+/** Instances that share their most serious problem are one finding. */
+function notWell(instances: readonly Instance[]): SharedFinding[] {
+  const list = instances.filter(({ ready, well }) => ready === true && well === false);
+  const groups = Map.groupBy(list, ({ findings: [worst] }) => worst?.summary ?? 'Not well');
+  return Array.from(groups, ([summary, group]) => ({
+    severity: 'bad',
+    code: 'instance-not-well',
+    summary: `${summary}, on ${counted(group.length, 'instance')}`,
+    advice: group[0]?.findings[0]?.advice ?? '',
+    instances: addressesOf(group),
+  }));
+}
+
+/** Clocks that differ from most. One clock that is wrong makes the gateway reject what this instance signs. */
+function clocks(readings: readonly InstanceReading[]): SharedFinding[] {
+  const known = readings.flatMap((reading) => ('problem' in reading ? [] : [reading]));
+  const sorted = known.map(({ clockAhead }) => clockAhead).toSorted((a, b) => a - b);
+  const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
+  const wrong = known.filter(
+    ({ clockAhead, uncertainty }) => Math.abs(clockAhead - median) > maxClockDifference + uncertainty,
+  );
+  return wrong.map(({ address, clockAhead }) => ({
+    severity: 'warn',
+    code: 'clocks-differ',
+    summary: `The clock of ${address} differs from that of most instances by ${skew(clockAhead - median).replace('\u2212', '-')}`,
+    advice: 'The gateway may reject what it signs. Check the time service of its node.',
+    instances: [address],
+  }));
+}
+
+/** An instance that uses a key, and should have read its newest version by now. */
+function notRead(
+  { environment, login, kind, usedOn, versions: [newest] }: KeyOnInstances,
+  readings: readonly InstanceReading[],
+): SharedFinding[] {
+  if (newest === undefined || newest.createdAt === null) return [];
+  const { createdAt, readBy } = newest;
+  const late = readings.filter(
+    (reading) =>
+      'status' in reading &&
+      usedOn.includes(reading.address) &&
+      !readBy.includes(reading.address) &&
+      secondsBetween(createdAt, reading.status.at) > readWithin,
+  );
+  const [first] = late;
+  if (first === undefined || !('status' in first)) return [];
+  const age = span(secondsBetween(createdAt, first.status.at));
+  return [
+    {
+      severity: 'warn',
+      code: 'key-not-read',
+      summary: `${counted(late.length, 'instance')} did not read version ${newest.version} of the ${kind} of ${environment}/${login}, which is ${age} old`,
+      advice:
+        'Keys in use are read again within five times keys.cache.ttl, 5 minutes by default. Do they read from the same place, and is it up for them?',
+      instances: addressesOf(late),
+    },
+  ];
+}
+
+/** Versions of Countersign, and of its configuration file. */
+function differing(instances: readonly Instance[]): SharedFinding[] {
+  const groupsOf = (what: 'version' | 'configDigest') => {
+    const known = instances.filter((one) => one[what] !== null);
+    const groups = [...Map.groupBy(known, (one) => String(one[what]))];
+    return groups.toSorted(([, a], [, b]) => b.length - a.length);
+  };
+  const finding = (
+    code: SharedFindingCode,
+    groups: ReturnType<typeof groupsOf>,
+    summary: string,
+    advice: string,
+  ): SharedFinding[] =>
+    groups.length < 2
+      ? []
+      : [
+          {
+            severity: 'warn',
+            code,
+            summary: `${summary}: ${groups.map(([name, { length }]) => `${name.slice(0, 12)} on ${length}`).join(', ')}`,
+            advice,
+            instances: groups.slice(1).flatMap(([, group]) => addressesOf(group)),
+          },
+        ];
+  return [
+    ...finding(
+      'mixed-versions',
+      groupsOf('version'),
+      'Instances have different versions of Countersign',
+      'Normal during an upgrade only.',
+    ),
+    ...finding(
+      'configurations-differ',
+      groupsOf('configDigest'),
+      'Instances have different configuration files in effect',
+      'Normal during a rollout only. An instance whose reload failed keeps the previous file: see its findings.',
+    ),
+  ];
+}
+
+function signingDiffers({ environment, login, kind, versions }: KeyOnInstances): SharedFinding[] {
+  const signing = versions.filter(({ signsOn }) => signsOn.length > 0);
+  if (signing.length < 2) return [];
+  const parts = signing.map(({ version, signsOn }) => `version ${version} on ${signsOn.length}`);
+  return [
+    {
+      severity: 'info',
+      code: 'signing-differs',
+      summary: `Instances sign with different versions of the ${kind} of ${environment}/${login}: ${parts.join(', ')}`,
+      advice:
+        'Normal during a rotation: each instance switches when the gateway accepts the new key from it.',
+      instances: signing.slice(1).flatMap(({ signsOn }) => signsOn),
+    },
+  ];
+}
+
+function addressesOf(list: readonly { readonly address: string }[]): string[] {
+  return list.map(({ address }) => address);
+}
