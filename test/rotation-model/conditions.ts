@@ -13,6 +13,8 @@ export interface Usable {
   readonly since: number;
   /** Since when Vault has it. */
   readonly stored: number;
+  /** Since when reads of Vault find it: it has it, and is available. */
+  readonly readable: number;
   /** Whether the current version is another one since: looks read no other. */
   readonly byCurrent: boolean;
   /** Whether Vault was the last to have it, or to be available. */
@@ -104,6 +106,7 @@ export class Conditions {
             key,
             since,
             stored,
+            readable: Math.max(stored, available),
             byCurrent: foundBy !== undefined,
             bySource: wasStored >= Math.max(accepted, operable),
           },

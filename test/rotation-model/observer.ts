@@ -320,7 +320,9 @@ export class Observer {
     const backoff = Math.min(30_000, since - rejectedSince + 1000);
     // Payments try one key per step, if there is one then.
     const rounds = isPayment(operation) ? (ring.length + 1) * 30_000 : backoff;
-    const bySteps = bySource && !isHopeless ? soon : Math.max(rounds, usable.stored + soon - since);
+    // What the ring lacks must be read first: also after an outage that began when Vault already had it.
+    const readable = isNew ? usable.readable : usable.stored;
+    const bySteps = bySource && !isHopeless ? soon : Math.max(rounds, readable + soon - since);
     // What becomes readable beside the current version is found when the ring is read again.
     const byRing = usable.byCurrent ? 0 : this.#ttl + longestPause + soon;
     const fromReset = this.#lookedAgainAt - since;

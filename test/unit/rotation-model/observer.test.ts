@@ -113,6 +113,51 @@ describe('the observer of the rotation model finds', () => {
     ]);
   });
 
+  it('a read that fails after an outage that kept a key from the ring, once a slow source had the time to be read', async () => {
+    await hasVersions(1);
+    vault.latency = 4_000;
+    vault.write({ control: 'c2', rsa: 'r2' });
+    conditions.update(time.now);
+    time.now = 100;
+    accept('r2');
+    time.now = 2_000;
+    vault.down = true;
+    conditions.update(time.now);
+    time.now = 10_000;
+    send('order-status', 'r1');
+    time.now = 12_000;
+    vault.down = false;
+    conditions.update(time.now);
+    // Since the outage: 2 s, and three reads.
+    observer.ended({ id: 1, operation: 'order-status', end: 403, startedAt: 25_999 }, 26_010);
+    expect(violations()).toEqual([]);
+    observer.ended({ id: 2, operation: 'order-status', end: 403, startedAt: 26_000 }, 26_010);
+    expect(violations()).toEqual([
+      'order-status ended with 403; a key was usable for 14000 ms, the step is 14000',
+    ]);
+  });
+
+  it('a read that fails after an outage one step later, if the ring already had the key', async () => {
+    await hasVersions(2);
+    vault.latency = 4_000;
+    time.now = 100;
+    accept('r2');
+    time.now = 2_000;
+    vault.down = true;
+    conditions.update(time.now);
+    time.now = 10_000;
+    send('order-status', 'r1');
+    time.now = 18_000;
+    vault.down = false;
+    conditions.update(time.now);
+    observer.ended({ id: 1, operation: 'order-status', end: 403, startedAt: 26_989 }, 27_000);
+    expect(violations()).toEqual([]);
+    observer.ended({ id: 2, operation: 'order-status', end: 403, startedAt: 26_990 }, 27_000);
+    expect(violations()).toEqual([
+      'order-status ended with 403; a key was usable for 8990 ms, the step is 8990',
+    ]);
+  });
+
   it('a payment signed with a key after the first 403 for it', async () => {
     await hasVersions(2);
     time.now = 2_000;
