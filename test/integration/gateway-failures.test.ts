@@ -8,18 +8,15 @@ import type { ProxyOptions, TestProxy } from '../support/service.ts';
 
 const starts = harness();
 
-const timeouts = { connect: '150ms', request: '400ms' };
+/** For what ends with a timeout. All else has the default of 30 s, so that it does not depend on the machine's speed. */
+const hasty = { timeouts: { connect: '1s', request: '1400ms' } };
 const approved = 'type=status-response\n&status=approved\n';
 
-const start = (options: ProxyOptions): Promise<TestProxy> =>
-  starts.proxy({ random: () => 0, sandbox: { timeouts }, ...options });
+const start = (options: ProxyOptions): Promise<TestProxy> => starts.proxy({ random: () => 0, ...options });
 
-/** A gateway that fails on its first connections and works after that. */
-const startPair = (...scripts: Script[]): Promise<Pair> =>
-  starts.pair([...scripts, once(httpResponse('200 OK', approved))], {
-    random: () => 0,
-    sandbox: { timeouts },
-  });
+/** A gateway that fails on its first connection and works after that. */
+const startPair = (script: Script, sandbox = {}): Promise<Pair> =>
+  starts.pair([script, once(httpResponse('200 OK', approved))], { random: () => 0, sandbox });
 
 /** Checks response, log and metrics of one transfer, and that the proxy works afterwards. */
 async function expectFailure(
@@ -109,7 +106,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   });
 
   it('never responds', async () => {
-    await expectFailure(await startPair(silent), timeout);
+    await expectFailure(await startPair(silent, hasty), timeout);
   });
 
   it('stalls within the headers of its response', async () => {
@@ -117,11 +114,14 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
       await request();
       write('HTTP/1.1 200 OK\r\nContent-Le');
     };
-    await expectFailure(await startPair(stalled), timeout);
+    await expectFailure(await startPair(stalled, hasty), timeout);
   });
 
   it('sends the headers of its response byte by byte beyond the timeout', async () => {
-    await expectFailure(await startPair(drip('HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n')), timeout);
+    await expectFailure(
+      await startPair(drip('HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n'), hasty),
+      timeout,
+    );
   });
 
   it('sends the body of its response byte by byte beyond the timeout', async () => {
@@ -129,7 +129,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
       conversation.write('HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n');
       await drip('x'.repeat(60))(conversation);
     };
-    await expectFailure(await startPair(body), timeout);
+    await expectFailure(await startPair(body, hasty), timeout);
   });
 
   it('sends interim responses beyond the timeout', async () => {
@@ -138,7 +138,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
       const timer = setInterval(() => write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'), 20);
       socket.once('close', () => clearInterval(timer));
     };
-    await expectFailure(await startPair(interim), timeout);
+    await expectFailure(await startPair(interim, hasty), timeout);
   });
 
   it.each([
@@ -193,10 +193,11 @@ describe('nothing is sent when', () => {
 
   it('the TLS handshake gets no response: the connect timeout applies, and the request timeout bounds all attempts', async () => {
     const gateway = await starts.gateway([() => {}]);
-    const proxy = await start({ gateway: gateway.url.replace('http:', 'https:') });
+    const sandbox = { timeouts: { connect: '600ms', request: '1400ms' } };
+    const proxy = await start({ gateway: gateway.url.replace('http:', 'https:'), sandbox });
     const began = performance.now();
     expect(verdict(await proxy.transfer())).toBe(unreachable);
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
     const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ attempts: gateway.connections() });
     expect(gateway.connections()).toBeGreaterThanOrEqual(2);
@@ -205,7 +206,7 @@ describe('nothing is sent when', () => {
 
   it('the gateway accepts no connection because its backlog is full', async () => {
     const { port } = starts.closing(await startBlackHole());
-    const proxy = await start({ gateway: `http://127.0.0.1:${port}` });
+    const proxy = await start({ gateway: `http://127.0.0.1:${port}`, sandbox: hasty });
     expect(verdict(await proxy.transfer())).toBe(unreachable);
     expect((await proxy.requestLines())[0]).toMatchObject({ outcome: 'not-sent' });
   });
@@ -239,17 +240,21 @@ it('a transfer whose connection was refused is sent, newly signed, once the gate
   await refused.promise;
   const gateway = await starts.gateway([once(httpResponse('200 OK', approved))], undefined, port);
   expect(await response).toMatchObject({ status: 200, body: approved });
-  expect(gateway.requests().map(({ body }) => /oauth_nonce=([^&]*)/.exec(body)?.[1])).toEqual(['nonce-2']);
-  expect((await proxy.requestLines())[0]).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
+  const [line] = await proxy.requestLines();
+  expect(line).toMatchObject({ outcome: 'answered', status: 200 });
+  // A busy machine may take longer than the delay to listen: then it is the third attempt.
+  expect([2, 3]).toContain(line?.['attempts']);
+  const sent = gateway.requests().map(({ body }) => /oauth_nonce=([^&]*)/.exec(body)?.[1]);
+  expect(sent).toEqual([`nonce-${String(line?.['attempts'])}`]);
 });
 
 it('a failed status query is reported alike, and is not retried either', async () => {
-  const { gateway, proxy } = await startPair(silent);
+  const { gateway, proxy } = await startPair(silent, hasty);
   expect(verdict(await proxy.status())).toBe('504 gateway-timeout unknown unknown');
   expect(gateway.requests()).toHaveLength(1);
 });
 
-/** One byte every 20 ms. */
+/** One byte every 40 ms. */
 function drip(text: string): Script {
   return async ({ request, write, socket }) => {
     await request();
@@ -257,7 +262,7 @@ function drip(text: string): Script {
     const timer = setInterval(() => {
       write(text.charAt(sent));
       sent += 1;
-    }, 20);
+    }, 40);
     socket.once('close', () => clearInterval(timer));
   };
 }

@@ -212,13 +212,25 @@ describe('a response larger than 1 MiB', () => {
   });
 
   it('counts as answered if the client reads too slowly to get it before the timeout', async () => {
-    // More than the buffers between gateway and client hold.
-    const { proxy } = await startHastyPair(once(httpResponse('200 OK', 'x'.repeat(24 * mebibyte))));
+    const head = Promise.withResolvers<void>();
+    const body = 'x'.repeat(24 * mebibyte);
+    // The head is forwarded with the first bytes. All of them are more than the buffers between gateway and client hold.
+    const inTwoParts: Script = async ({ request, write, end }) => {
+      await request();
+      const bytes = httpResponse('200 OK', body);
+      write(bytes.slice(0, large.length));
+      await head.promise;
+      end(bytes.slice(large.length));
+    };
+    const { proxy } = await startHastyPair(inTwoParts);
     const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
     const caller = httpRequest(`${proxy.url}${paths.transfer}`, { method: 'POST', agent: false, headers });
     // Without a listener Node would drain the response.
-    caller.on('response', (response) => response.on('error', () => {})).on('error', () => {});
-    caller.end(transferForm);
+    caller.on('response', (response) => {
+      response.on('error', () => {});
+      head.resolve();
+    });
+    caller.on('error', () => {}).end(transferForm);
     const [line] = await proxy.requestLines();
     expect(line).toMatchObject({ status: 200, outcome: 'answered' });
     expect(line).not.toHaveProperty('reason');

@@ -15,8 +15,7 @@ const starts = harness();
 const lost = /may have been processed.*order status by order ID.*do not send it again/s;
 
 function start(gateway: string, options: ProxyOptions = {}): Promise<TestProxy> {
-  const sandbox = { timeouts: { connect: '300ms', request: '1s' } };
-  return starts.proxy({ gateway, sandbox, random: () => 0, ...options });
+  return starts.proxy({ gateway, random: () => 0, ...options });
 }
 
 /** A gateway that sends one response, reads a second request completely, and then goes down. */

@@ -12,8 +12,7 @@ const starts = harness();
 
 const ok = httpResponse('200 OK', '[]');
 
-const startPair = (...scripts: Script[]): Promise<Pair> =>
-  starts.pair(scripts, { sandbox: { timeouts: { connect: '300ms', request: '600ms' } }, random: () => 0 });
+const startPair = (...scripts: Script[]): Promise<Pair> => starts.pair(scripts, { random: () => 0 });
 
 /** The nonce of a request, whose signature is verified. */
 const nonceOf = (request: RawRequest, key: VerificationKey): string | undefined =>
@@ -135,7 +134,8 @@ describe('a read-only operation', () => {
       write(ok);
       await request();
     };
-    const { gateway, proxy } = await startPair(forgets, once(ok));
+    const sandbox = { timeouts: { connect: '1s', request: '1500ms' } };
+    const { gateway, proxy } = await starts.pair([forgets, once(ok)], { sandbox, random: () => 0 });
     await proxy.balance();
     expect(verdict(await proxy.balance())).toBe('504 gateway-timeout unknown unknown');
     expect(gateway.requests()).toHaveLength(2);

@@ -165,7 +165,7 @@ describeWith('openssl')('the TLS policy', () => {
       const hello = Promise.withResolvers<Buffer>();
       const server = starts.closing(createServer((socket) => socket.once('data', hello.resolve)));
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      const sandbox = { minVersion, timeouts: { connect: '300ms', request: '300ms' } };
+      const sandbox = { minVersion, timeouts: { connect: '1s', request: '1s' } };
       const proxy = await starts.proxy({ gateway: `https://127.0.0.1:${portOf(server)}`, sandbox });
       await proxy.balance();
       const suites12 = [0xc0_2b, 0xc0_2c, 0xc0_2f, 0xc0_30, 0xcc_a8, 0xcc_a9];
