@@ -6,6 +6,7 @@ import { warmUp } from './measure.ts';
 import { hasNginx, type Proxy } from './proxies.ts';
 import { chart, report } from './report.ts';
 import { measureRound, type Round } from './round.ts';
+import { measureTraces } from './traces.ts';
 import { measureTransit } from './transit.ts';
 import { startUpstream } from './upstream.ts';
 import { startWays, verifyWay, warmUpWay } from './ways.ts';
@@ -19,12 +20,21 @@ is left out where Debian's packages nginx and libnginx-mod-http-js are not insta
   --growth      measures instead how the cost grows with parameters, logins, connections and more
   --egress      measures instead what a tunnel through an egress proxy costs
   --transit     measures instead what a signature in Vault costs; VAULT_BIN names the program
+  --traces      measures instead what traces cost, and receivers that fail
   --write-docs  writes the findings into docs/performance.md and docs/performance.svg
   --help        prints this`;
 
 const flag = { type: 'boolean', default: false } as const;
 const { values } = parseArgs({
-  options: { quick: flag, growth: flag, egress: flag, transit: flag, 'write-docs': flag, help: flag },
+  options: {
+    quick: flag,
+    growth: flag,
+    egress: flag,
+    transit: flag,
+    traces: flag,
+    'write-docs': flag,
+    help: flag,
+  },
 });
 const [warmUpRequests, rounds, seconds] = values.quick ? [0, 1, 1] : [100_000, 5, 5];
 const page = new URL('../../docs/performance.md', import.meta.url);
@@ -45,7 +55,7 @@ async function measureRounds(): Promise<Round[]> {
   }
 }
 
-function publish(part: 'ways' | 'growth' | 'egress' | 'transit', findings: string): void {
+function publish(part: 'ways' | 'growth' | 'egress' | 'transit' | 'traces', findings: string): void {
   console.log(`\n${findings}`);
   if (!values['write-docs']) return;
   const between = new RegExp(`(?<=<!-- benchmark: ${part} -->\n)[^]*?(?=<!-- /benchmark -->)`);
@@ -66,6 +76,8 @@ try {
     publish('egress', await measureEgress({ rounds, seconds, warmUpRequests }));
   } else if (values.transit) {
     publish('transit', await measureTransit({ rounds, seconds, warmUpRequests }));
+  } else if (values.traces) {
+    publish('traces', await measureTraces({ rounds, seconds, warmUpRequests }));
   } else {
     const measured = await measureRounds();
     publish('ways', report(measured, seconds));

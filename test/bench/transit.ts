@@ -1,9 +1,10 @@
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { devServer } from '../support/stub-vault/real-vault.ts';
 import { vectorText } from '../support/vectors.ts';
-import { measure, warmUp, watchOthers } from './measure.ts';
+import { warmUp } from './measure.ts';
 import { controlKey, startCountersign } from './proxies.ts';
-import { figure, percent, table } from './report.ts';
+import { figure } from './report.ts';
+import { compareWays } from './side-by-side.ts';
 import { startUpstream } from './upstream.ts';
 import { type Way, wayThrough } from './ways.ts';
 
@@ -12,8 +13,6 @@ interface TransitOptions {
   readonly seconds: number;
   readonly warmUpRequests: number;
 }
-
-type Figures = Readonly<Record<'rate' | 'cpu' | 'p50' | 'p99', number>>;
 
 /** Requests per second at which the latency is measured. */
 const moderate = 100;
@@ -53,7 +52,13 @@ export async function measureTransit(options: TransitOptions): Promise<string> {
       ways.push({ ...wayThrough('Countersign', 2048, proxy), name: where });
     }
     const alone = await signatureTime(admin);
-    return `${await report(ways, options)}\n\nA signature alone, in succession over a new connection each: ${figure(alone)} ms (median of 200).`;
+    const compared = await compareWays(ways, {
+      ...options,
+      moderate,
+      what: 'the RSA key is',
+      without: 'Vault',
+    });
+    return `${compared}\n\nA signature alone, in succession over a new connection each: ${figure(alone)} ms (median of 200).`;
   } finally {
     for (const end of ends) await end();
   }
@@ -70,29 +75,4 @@ async function signatureTime(admin: VaultAdmin): Promise<number> {
     times.push(performance.now() - startedAt);
   }
   return times.toSorted((a, b) => a - b)[100] ?? Number.NaN;
-}
-
-async function report(ways: readonly Way[], { rounds, seconds }: TransitOptions): Promise<string> {
-  const disturbance = watchOthers();
-  const measured = new Map(ways.map(({ name }) => [name, [] as Figures[]]));
-  for (let round = 0; round < rounds; round += 1) {
-    for (const way of ways) {
-      const { rate, cpu } = await measure(way, { seconds, connections: 32 });
-      const { p50, p99 } = await measure(way, { seconds, connections: 10, rate: moderate });
-      measured.get(way.name)?.push({ rate, cpu, p50, p99 });
-    }
-  }
-  const rows = [...measured].map(([name, all]) => {
-    const median = (of: keyof Figures): string =>
-      figure(all.map((one) => one[of]).toSorted((a, b) => a - b)[Math.floor(all.length / 2)]);
-    return {
-      'the RSA key is': name,
-      'requests/s': median('rate'),
-      'CPU of Countersign, µs': median('cpu'),
-      [`p50 at ${moderate}/s, ms`]: median('p50'),
-      'p99, ms': median('p99'),
-      'requests/s in each round': all.map(({ rate }) => figure(rate)).join(' '),
-    };
-  });
-  return `Other processes and the hypervisor used ${percent(disturbance())} of the CPU, without Vault.\n\n${table(rows)}`;
 }
