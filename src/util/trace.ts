@@ -57,7 +57,7 @@ export interface Span {
   end(): void;
 }
 
-const current = new AsyncLocalStorage<Span>();
+const current = new AsyncLocalStorage<Span | undefined>();
 
 /** Makes `span` the one within which `work`, and what it starts, records its steps. */
 export function withSpan<T>(span: Span | undefined, work: () => T): T {
@@ -93,7 +93,7 @@ async function record<T>(span: Span, work: (span: Span) => Promise<T>): Promise<
  */
 export function boundToSpan(): <T>(work: () => T) => T {
   const span = current.getStore();
-  return (work) => (span === undefined ? current.exit(work) : current.run(span, work));
+  return (work) => current.run(span, work);
 }
 
 /** @param address from the configuration, never from a client */

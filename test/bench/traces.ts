@@ -12,7 +12,7 @@ interface TracesOptions {
   readonly warmUpRequests: number;
 }
 
-/** What becomes of an export. */
+/** How they respond to an export. */
 const receivers = {
   accepts: (response: ServerResponse) => response.end(),
   hangs: () => {},

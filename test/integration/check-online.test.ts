@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { check } from '../../src/cli/check/check.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { startEgressProxy } from '../support/egress-proxy.ts';
+import { harness } from '../support/harness.ts';
 import {
   KeysTestEnvironment,
   newControlKey,
@@ -12,9 +13,13 @@ import {
   oldKey,
 } from '../support/keys-test-environment.ts';
 import { issuerKey, startOidcServer } from '../support/oidc-server.ts';
+import { spansIn } from '../support/otlp.ts';
 import { writeKeys } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { startReceiver, tracingTo } from '../support/traced.ts';
+
+const starts = harness();
 
 const setup = new KeysTestEnvironment();
 let token: string;
@@ -90,6 +95,21 @@ describe('check --online', () => {
     ];
     expect(out.replaceAll(/\n {2,}/g, ' ')).toMatch(new RegExp(`^${expected.join('\n')}$`));
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+  });
+
+  it('sends an empty export to the receiver of traces; one that does not accept it is a warning', async () => {
+    const receiver = await startReceiver(starts);
+    const good = await checks(configWith([], { tracing: tracingTo(receiver) }));
+    expect(receiver.requests.map(spansIn)).toEqual([[]]);
+    const rowOf = ({ rows }: typeof good) => rows.find((row) => row.check === 'tracing');
+    expect(rowOf(good)).toMatchObject({ result: 'ok', detail: `${receiver.url}: accepts traces` });
+    receiver.respond = (response) => response.writeHead(404).end();
+    const bad = await checks(configWith([], { tracing: tracingTo(receiver) }));
+    expect(rowOf(bad)).toMatchObject({
+      result: 'warning',
+      detail: `${receiver.url}: status 404 instead of 200`,
+    });
+    expect(bad.code).toBe(good.code);
   });
 
   it('fetches the keys of each JWT issuer', async () => {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { auditIn } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
@@ -255,4 +256,15 @@ describe('a trace', () => {
     expect(spans.at(-1)?.attributes['countersign.login']).toBe('[redacted: looks like a card number]');
     expect(JSON.stringify(spans.map(({ attributes }) => attributes))).not.toContain('4111111111111111');
   });
+});
+
+it('docs/traces.md has each step and each attribute, and no others', () => {
+  const source = readFileSync('src/util/trace.ts', 'utf8');
+  const page = readFileSync('docs/traces.md', 'utf8');
+  const [, union = ''] = /export type SpanName =([^;]*);/.exec(source) ?? [];
+  const steps = [...union.matchAll(/'([^']+)'/g)].map(([, name]) => name);
+  const rows = [...page.matchAll(/^\| `([^`]+)` \|/gm)].map(([, name]) => name);
+  expect(rows.toSorted()).toEqual([...steps, 'POST'].toSorted());
+  const own = (text: string) => new Set(text.match(/\bcountersign\.[a-z_.]+[a-z]\b/g));
+  expect([...own(page)].filter((name) => !own(source).has(name))).toEqual([]);
 });

@@ -5,7 +5,13 @@ import { isIP, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { loadKeys } from '../../auth/jwt/load-keys.ts';
-import type { Config, EnvironmentConfig, JwtIssuerConfig, KeysConfig } from '../../config/schema.ts';
+import type {
+  Config,
+  EnvironmentConfig,
+  JwtIssuerConfig,
+  KeysConfig,
+  TracingConfig,
+} from '../../config/schema.ts';
 import { hostOf } from '../../config/url.ts';
 import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
@@ -20,7 +26,7 @@ import { createAgent } from '../../util/agent.ts';
 import { createEgressProxy } from '../../util/egress-proxy.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ConnectionError, describeNetworkFailure } from '../../util/network-failure.ts';
-import { messageOf, operatorMessage } from '../shared/cli-error.ts';
+import { CliError, messageOf, operatorMessage } from '../shared/cli-error.ts';
 import { type KeyInventory, openInventory } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
 
@@ -33,7 +39,7 @@ interface RequiredKey {
 
 /** The result of one check of `check --online`. The names are those of `--json`. */
 interface CheckResult {
-  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway';
+  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway' | 'tracing';
   readonly subject: string;
   readonly result: 'ok' | 'warning' | 'failed' | 'not-checked';
   readonly milliseconds?: number;
@@ -52,7 +58,8 @@ const oneVersion =
 
 /**
  * Checks whether a configuration works on this machine: logs in to the key source, reads every key that the grants
- * require, fetches the keys of each JWT issuer, and connects to each gateway. Prints a table, or JSON.
+ * require, fetches the keys of each JWT issuer, connects to each gateway, and sends an empty
+ * export to the receiver of traces. Prints a table, or JSON.
  *
  * @returns the exit code: 1 if any check failed
  */
@@ -68,8 +75,9 @@ export async function checkOnline(
   const issuers = Promise.all(
     Object.entries(config.jwtIssuers).map(([name, settings]) => checkIssuer(name, settings)),
   );
+  const traces = config.tracing && checkTracing(config.tracing);
   const keys = await checkSource(config.keys, requiredKeys(config, operations));
-  const rows = [...keys, ...(await issuers), ...(await gateways)];
+  const rows = [...keys, ...(await issuers), ...(await gateways), ...(traces ? [await traces] : [])];
   const ok = rows.every(({ result }) => result !== 'failed');
   if (json) io.out(JSON.stringify({ ok, checks: rows }, null, 2));
   else for (const line of table(head, rows.map(cells))) io.out(line);
@@ -97,6 +105,19 @@ function checkIssuer(name: string, settings: JwtIssuerConfig): Promise<CheckResu
     return `${settings.issuer}: ${keys.length} public ${keys.length === 1 ? 'key' : 'keys'} (${[...kinds].join(', ')})`;
   };
   return runCheck({ check: 'jwt-issuer', subject: name }, load, messageOf);
+}
+
+/** Only a warning: no request waits for the receiver. */
+async function checkTracing(settings: TracingConfig): Promise<CheckResult> {
+  const { createDestination } = await import('../../observability/tracing/sdk.ts');
+  const send = async (): Promise<string> => {
+    const delivery = await createDestination(settings)(Buffer.alloc(0), new AbortController().signal);
+    if ('cause' in delivery) throw new CliError(delivery.cause);
+    return `${settings.otlp}: accepts traces`;
+  };
+  const row = { check: 'tracing', subject: 'otlp' } as const;
+  const result = await runCheck(row, send, (error) => `${settings.otlp}: ${messageOf(error)}`);
+  return result.result === 'failed' ? { ...result, result: 'warning' } : result;
 }
 
 /** The result for the key source and, if it can be read, those for the keys. */

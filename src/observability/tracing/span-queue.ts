@@ -8,7 +8,7 @@ import type { SpanResult } from './tracing.ts';
 
 /** Spans that wait, at most: about 4 MB. */
 const maxQueued = 2_048;
-/** Spans in one export. Encoding them holds the event loop for about 2 ms. */
+/** Spans in one export. Encoding them holds the event loop for about 1 ms. */
 const batchSize = 256;
 /** Milliseconds that a span waits at most while its batch is not full. */
 const delay = 5_000;
@@ -87,9 +87,13 @@ export class SpanQueue implements SpanProcessor {
     this.#waiting = [];
   }
 
+  /** A full batch is due at once, any other after a while; none during a pause after a failure. */
   #schedule(): void {
-    if (this.#waiting.length >= batchSize) this.#export();
-    else if (this.#waiting.length > 0) this.#cancelTimer ??= setTimer(() => this.#export(), delay);
+    if (this.#waiting.length === 0 || this.#exporting !== undefined) return;
+    const isFull = this.#waiting.length >= batchSize;
+    const pause = this.#backoff.remaining(this.#options.monotonic());
+    if (isFull && pause === 0) this.#export();
+    else this.#cancelTimer ??= setTimer(() => this.#export(), Math.max(pause, isFull ? 0 : delay));
   }
 
   #export(): void {
@@ -117,11 +121,11 @@ export class SpanQueue implements SpanProcessor {
         return;
       }
       failed(response.cause);
+      this.#backoff.recordFailure(monotonic(), { atLeast: response.retryAfter });
       if (!response.retryable || attempt === maxAttempts || this.#ending.signal.aborted) {
         counted('dropped', batch.length);
         return;
       }
-      this.#backoff.recordFailure(monotonic(), { atLeast: response.retryAfter });
       await pause(this.#backoff.remaining(monotonic()), this.#ending.signal);
     }
   }
