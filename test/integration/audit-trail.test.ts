@@ -103,7 +103,7 @@ describe('a payment has', () => {
   });
 
   it('an unknown outcome in its result if the gateway does not respond', async () => {
-    const proxy = await start({ sandbox: { timeouts: { connect: '100ms', request: '200ms' } } });
+    const proxy = await start({ sandbox: { timeouts: { connect: '1s', request: '1s' } } });
     proxy.gateway.respond = () => {};
     await proxy.transfer();
     expect((await recordsOf(proxy)).at(-1)).toMatchObject({

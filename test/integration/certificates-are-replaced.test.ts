@@ -169,7 +169,7 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
       copyFileSync(other.file, at('vault-ca.crt'));
       if (how === 'by a reload') await proxy.reload(config);
       const uncached = `${proxy.url}/sandbox/gw/api/v2/get-balance/manager/uncached`;
-      await until(async () => (await post(uncached, '')).status === 200, 'Vault is in use again', 5);
+      await until(async () => (await post(uncached, '')).status === 200, 'Vault is in use again');
       const fetched = (): Promise<number> => proxy.counted('key_cache_lookups_total', { result: 'fetched' });
       // The other login may have been read in the background, once Vault was back.
       const before = await fetched();

@@ -240,9 +240,9 @@ whereOpensslIs('a caller with a client certificate', () => {
     const idle = await proxy.connect();
     const began = performance.now();
     await idle.gone();
-    // The timeout is 300 ms.
+    // The timeout is 300 ms; by default it is 10 s.
     expect(performance.now() - began).toBeGreaterThan(200);
-    expect(performance.now() - began).toBeLessThan(3_000);
+    expect(performance.now() - began).toBeLessThan(8_000);
     expect(idle.pending).toBe(0);
   });
 

@@ -72,7 +72,7 @@ describe('a flood of pipelined requests', () => {
     for (const flood of floods) flood.send(get.repeat(20_000));
     const began = performance.now();
     expect((await edge.send(formRequest(balance))).status).toBe(200);
-    expect(performance.now() - began).toBeLessThan(2_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
     await Promise.all(floods.map((flood) => flood.gone()));
     expect(await edge.counted('requests_total', { reason: 'method-not-allowed' })).toBe(4);
     expect(edge.logText().length).toBeLessThan(10_000);

@@ -55,8 +55,11 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
   ): Promise<TestProxy> =>
     starts.proxy({
       gateway: gateway.url,
-      sandbox: { caFile: ca.file, timeouts: { connect: '500ms' }, egressProxy, ...sandbox },
+      sandbox: { caFile: ca.file, egressProxy, ...sandbox },
     });
+
+  /** For what gets no response. All else has the default of 3 s, so that it does not depend on the machine's speed. */
+  const hasty = { timeouts: { connect: '500ms' } };
 
   it.each([false, true])('tunnels every request, with TLS to it: %s', async (secure) => {
     const egress = await startEgress(secure);
@@ -143,7 +146,7 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
   ])('whose response is %s: not sent, with that cause', async (_, behavior, cause, text) => {
     const egress = await startEgress();
     egress.behavior = behavior;
-    const proxy = await startThrough({ url: egress.url });
+    const proxy = await startThrough({ url: egress.url }, cause.endsWith('timeout') ? hasty : {});
     for (const response of [await proxy.transfer(), await proxy.balance()]) {
       expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
       expect(JSON.parse(response.body).detail).toContain(text);
@@ -185,7 +188,7 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
 
   it('that accepts no connection in time: not sent', async () => {
     const hole = starts.closing(await startBlackHole());
-    const proxy = await startThrough({ url: `http://127.0.0.1:${hole.port}` });
+    const proxy = await startThrough({ url: `http://127.0.0.1:${hole.port}` }, hasty);
     const response = await proxy.transfer();
     expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
     const [line] = await proxy.requestLines();
@@ -235,7 +238,8 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
   it('keeps no tunnel to a gateway that does not complete its TLS handshake', async () => {
     const egress = await startEgress();
     const mute = await starts.gateway([silent]);
-    const proxy = await startThrough({ url: egress.url }, { baseUrl: `https://127.0.0.1:${mute.port}` });
+    const baseUrl = `https://127.0.0.1:${mute.port}`;
+    const proxy = await startThrough({ url: egress.url }, { baseUrl, ...hasty });
     expect(verdict(await proxy.transfer())).toBe('502 gateway-unreachable not-sent not-sent');
     expect(mute.connections()).toBe(3);
     await until(() => egress.open() === 0);

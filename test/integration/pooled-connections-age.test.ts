@@ -6,8 +6,8 @@ import { until } from '../support/until.ts';
 
 const starts = harness();
 
-const start = (script: Script): Promise<Pair> =>
-  starts.pair([script], { sandbox: { connectionMaxAge: '300ms' } });
+const start = (script: Script, connectionMaxAge: string): Promise<Pair> =>
+  starts.pair([script], { sandbox: { connectionMaxAge } });
 
 it('a pooled connection that is too old is closed while it is idle, and not reused', async () => {
   let open = 0;
@@ -18,7 +18,7 @@ it('a pooled connection that is too old is closed while it is idle, and not reus
     });
     await always(httpResponse('200 OK', '[]'))(conversation);
   };
-  const { gateway, proxy } = await start(script);
+  const { gateway, proxy } = await start(script, '1500ms');
   for (let turn = 0; turn < 3; turn += 1) expect((await proxy.balance()).status).toBe(200);
   expect([gateway.connections(), open]).toEqual([1, 1]);
   await until(() => open === 0);
@@ -32,7 +32,7 @@ it('a pooled connection that becomes too old during a request is closed after it
       await wait(500);
       conversation.write(httpResponse('200 OK', '[]'));
     }
-  });
+  }, '300ms');
   for (let turn = 1; turn < 4; turn += 1) {
     expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]', complete: true });
     expect(gateway.connections()).toBe(turn);

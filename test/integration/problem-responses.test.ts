@@ -32,7 +32,7 @@ async function send(request: string, options: Partial<ProxyOptions> = {}): Promi
 }
 
 const paying = formRequest(transfer, 'client_orderid=1');
-const hasty = { timeouts: { connect: '200ms', request: '200ms' } };
+const hasty = { timeouts: { connect: '1s', request: '1s' } };
 const strangers = { callers: [{ name: 'x', credentials: [{ tokenSha256: 'a'.repeat(64) }] }] };
 const denied = { callers: [{ name: 'x', credentials: [{ anonymous: true as const }] }] };
 

@@ -31,7 +31,8 @@ describe('SIGHUP', () => {
     await until(() => process.logLines('configuration reloaded').length === 1);
     expect((await process.transfer()).body).toBe('next');
     expect(await process.stop()).toBe(0);
-  });
+    // The start of a process may take a busy machine 10 s.
+  }, 60_000);
 
   it('keeps the current configuration if the file is invalid, and logs every problem', async () => {
     const { process, next } = await serveTwo();

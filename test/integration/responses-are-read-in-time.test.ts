@@ -69,7 +69,7 @@ it.each([
 );
 
 it('a response that waits for the previous one does not time out', async () => {
-  const edge = await startHasty();
+  const edge = await startHasty({ headers: '1s', body: '1s' });
   const going = Promise.withResolvers<void>();
   edge.gateway.respond = (response) => {
     if (response.req.url?.includes('transfer')) void going.promise.then(() => response.end('first'));
@@ -79,7 +79,7 @@ it('a response that waits for the previous one does not time out', async () => {
   connection.send(formRequest(transfer, 'client_orderid=1') + formRequest(status, statusForm));
   await until(() => edge.gateway.requests.length === 1);
   // Longer than the timeout for reading the second response, which has not begun yet.
-  setTimeout(() => going.resolve(), 600);
+  setTimeout(() => going.resolve(), 1_500);
   expect((await connection.response()).body.toString()).toBe('first');
   expect((await connection.response()).body.toString()).toBe('second');
   expect(await nextIsServed(connection)).toBe(true);

@@ -79,7 +79,7 @@ async function start(options: Partial<ProxyOptions>): Promise<TestProxy> {
     keys: { acme: { controlKey, privateKey: pem } },
     random: () => 0,
     logLevel: 'debug',
-    sandbox: { timeouts: { connect: '100ms', request: '250ms' } },
+    sandbox: { timeouts: { connect: '1s', request: '1s' } },
     ...options,
     config: { callers, audit: newTrail(), tracing: await newTracing(), ...options.config },
   });

@@ -28,7 +28,7 @@ const stopping = 'shutting down: draining in-flight requests';
 
 describe('after SIGTERM', () => {
   it('requests are served for the shutdown delay, each connection ending with its next response', async () => {
-    const { process } = await run({ shutdownDelay: '1s' });
+    const { process } = await run({ shutdownDelay: '2s' });
     const kept = await process.connect();
     expect((await kept.send(transfer(1)).response()).headers.connection).toBe('keep-alive');
     process.signal('SIGTERM');
@@ -51,7 +51,7 @@ describe('after SIGTERM', () => {
     expect((await used.send(transfer(2)).response()).headers.connection).toBe('close');
     const began = performance.now();
     expect(await unused.ended()).toBe('FIN');
-    expect(performance.now() - began).toBeLessThan(2_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
     expect(await process.ended).toBe(0);
   });
 
@@ -81,7 +81,7 @@ describe('after SIGTERM', () => {
     const began = performance.now();
     process.signal('SIGTERM');
     expect(await process.ended).toBe(0);
-    expect(performance.now() - began).toBeLessThan(4_000);
+    expect(performance.now() - began).toBeLessThan(12_000);
   });
 
   it('a connection to the admin port that is held open does not keep the process', async () => {
@@ -102,7 +102,7 @@ describe('after SIGTERM', () => {
     const began = performance.now();
     process.signal('SIGTERM');
     expect(await process.ended).toBe(1);
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
     expect(process.logLines('shutdown timeout: requests still in flight')).toHaveLength(1);
   });
 });
@@ -121,7 +121,7 @@ it('a Vault that hangs does not keep the process', async () => {
   const began = performance.now();
   process.signal('SIGTERM');
   expect(await process.ended).toBe(0);
-  expect(performance.now() - began).toBeLessThan(6_000);
+  expect(performance.now() - began).toBeLessThan(15_000);
   await response;
 });
 
@@ -138,12 +138,12 @@ describe('the shutdown delay is skipped', () => {
       await wait(100);
     }
     expect(await process.ended).toBe(0);
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
   });
 });
 
 it('a restart under kept-alive load loses no request', async () => {
-  const { process } = await run({ shutdownDelay: '1s' });
+  const { process } = await run({ shutdownDelay: '2s' });
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   const results: string[] = [];
   const enough = new AbortController();

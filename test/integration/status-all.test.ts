@@ -19,8 +19,12 @@ const starts = harness();
 const run = (...argv: string[]): Promise<CommandResult> => runCommandHere(status, ...argv);
 const [oldKey, newKey] = ['the old control key', 'the new control key'];
 
-/** Instances that share a gateway and a Vault, whose keys each of them reads anew with every request. */
-async function startInstances(count: number) {
+/**
+ * Instances that share a gateway and a Vault, whose keys each of them reads anew with every request.
+ *
+ * @param lazy how many of them, the last ones, read their keys anew only after a 403
+ */
+async function startInstances(count: number, lazy = 0) {
   const vault = starts.closing(await new VaultTestEnvironment({ clock: () => Date.now() }).open());
   const put = (controlKey: string) => vault.admin.put('gateway/sandbox/acme', { control_key: controlKey });
   await put(oldKey);
@@ -32,14 +36,13 @@ async function startInstances(count: number) {
     });
   accept(oldKey);
   const token = await vault.admin.token({ policies: ['countersign'], ttl: '1h' });
-  const keys = vaultKeys(
-    vault.vault.address,
-    { auth: { method: 'token', token } },
-    { cache: { ttl: '0ms' } },
-  );
+  const keysFor = (ttl: string) =>
+    vaultKeys(vault.vault.address, { auth: { method: 'token', token } }, { cache: { ttl } });
   const start = (config: ProxyOptions['config'] = {}) =>
-    starts.proxy({ gateway: url, config: { keys, ...config } });
-  const proxies = await Promise.all(Array.from({ length: count }, () => start()));
+    starts.proxy({ gateway: url, config: { keys: keysFor('0ms'), ...config } });
+  const proxies = await Promise.all(
+    Array.from({ length: count }, (_, nth) => start(nth < count - lazy ? {} : { keys: keysFor('1h') })),
+  );
   return { proxies, put, accept, start };
 }
 
@@ -63,7 +66,7 @@ const keyLines = (out: string): string[] =>
 
 describe('countersign status --all', () => {
   it('shows how far a rotation is, on ten instances', async () => {
-    const { proxies, put, accept } = await startInstances(10);
+    const { proxies, put, accept } = await startInstances(10, 3);
     await Promise.all(proxies.map((proxy) => proxy.balance()));
     const before = await run('--all', all(proxies));
     expect(before).toMatchObject({ code: 0, err: '' });

@@ -26,7 +26,8 @@ describe('a Vault that hung', () => {
     setup.vault.heal();
     const returned = performance.now();
     expect(new Set(await reads)).toEqual(new Set(['none']));
-    expect(performance.now() - returned).toBeLessThan(2000);
+    // Two seconds, and as much for a busy machine. Without another attempt, they would end with the timeout of 5 s.
+    expect(performance.now() - returned).toBeLessThan(4000);
   });
 
   it('for longer is in use within two seconds of its recovery, while a probe still waits for a response', async () => {
@@ -38,7 +39,8 @@ describe('a Vault that hung', () => {
     const returned = performance.now();
     expect(await probe).toBe('none');
     expect(await problemOf(source.read({ ...acme, login: 'other' }))).toBe('none');
-    expect(performance.now() - returned).toBeLessThan(2000);
+    // Two seconds, and as much for a busy machine. Without another attempt, they would end with the timeout of 5 s.
+    expect(performance.now() - returned).toBeLessThan(4000);
   });
 
   it('gets one copy of a waiting read per second, not one for each of them', async () => {

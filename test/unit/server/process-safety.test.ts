@@ -35,7 +35,7 @@ describe('after an uncaught exception the process exits with code 1', () => {
       setInterval(() => {}, 1000);
       setTimeout(() => { thrownAt = performance.now(); throw new Error('first'); });`;
     const args = ['--input-type=module', '--eval', code];
-    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 10_000 });
+    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 15_000 });
     const lines = stdout.trimEnd().split('\n');
     return { status, milliseconds: Number(lines.pop()), lines };
   }
@@ -53,6 +53,6 @@ describe('after an uncaught exception the process exits with code 1', () => {
     const { status, lines, milliseconds } = run('await new Promise(() => {});');
     expect(status).toBe(1);
     expect(lines).toEqual(['crash uncaughtException', 'abort']);
-    expect(milliseconds).toBeLessThan(2_500);
+    expect(milliseconds).toBeLessThan(8_000);
   });
 });
