@@ -5,7 +5,7 @@ import { auditKeyFault } from '../audit/key.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../tls/files.ts';
 import { type TlsPart, untimelyParts } from '../tls/material.ts';
 import { errorCode } from '../util/error-code.ts';
-import { type Path, type Problem, pathText } from './problem.ts';
+import { type Finding, located, type Path, type Problem } from './problem.ts';
 import type { BuiltIn } from './rules/operations.ts';
 import { standardOutput } from './schema/audit.ts';
 import { withoutPrototype } from './schema/values.ts';
@@ -52,49 +52,40 @@ export async function loadConfig(
   const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn });
   if ('problems' in checked) return checked;
   const config = resolveFiles(checked.config, dirname(file));
-  const problems = skipFiles ? [] : await referencedFileProblems(config, checked.lineOf);
-  if (problems.length === 0 && !skipFiles) problems.push(...(await auditKeyProblems(config, checked.lineOf)));
-  if (problems.length === 0 && !skipFiles && certificatesAt !== undefined) {
-    problems.push(...(await certificateProblems(config, certificatesAt, checked.lineOf)));
-  }
-  if (problems.length > 0) return { problems };
+  const findings = skipFiles ? [] : await fileFindings(config, certificatesAt);
+  if (findings.length > 0) return { problems: located(findings, checked.lineOf) };
   return { config, digest: hash('sha256', bytes), notices: checked.notices };
 }
 
-async function referencedFileProblems(config: Config, lineOf: (path: Path) => number): Promise<Problem[]> {
+/** Of the files that a configuration references. The content of one is checked only where all can be read. */
+async function fileFindings(config: Config, certificatesAt: number | undefined): Promise<Finding[]> {
+  const findings = await unreadableFiles(config);
+  if (findings.length === 0) findings.push(...(await wrongAuditKey(config)));
+  if (findings.length === 0 && certificatesAt !== undefined)
+    findings.push(...(await wrongCertificates(config, certificatesAt)));
+  return findings.map(({ path, message }) => ({ path, message: `names a file that ${message}` }));
+}
+
+async function unreadableFiles(config: Config): Promise<Finding[]> {
   const checked = await Promise.all(
-    referencedFiles(config).map(async ({ path, file }) => ({ path, problem: await fileProblem(file) })),
+    referencedFiles(config).map(async ({ path, file }) => ({ path, message: await fileProblem(file) })),
   );
-  return checked.flatMap(({ path, problem }) =>
-    problem === undefined
-      ? []
-      : [{ path: pathText(path), line: lineOf(path), message: `names a file that ${problem}` }],
-  );
+  return checked.flatMap(({ path, message }) => (message === undefined ? [] : [{ path, message }]));
 }
 
 /** Certificates and keys that cannot be parsed, do not match, or are not valid now. */
-async function certificateProblems(
-  config: Config,
-  now: number,
-  lineOf: (path: Path) => number,
-): Promise<Problem[]> {
+async function wrongCertificates(config: Config, now: number): Promise<Finding[]> {
   const groups = tlsFilesOf(config).map(async ({ files, paths }) => {
     const read = await readTlsFiles(files);
     const faults = 'faults' in read ? read.faults : untimelyParts(read.material, now);
     return faults.map(({ part, message }) => ({ path: paths[part], message }));
   });
-  return (await Promise.all(groups)).flat().map(({ path, message }) => ({
-    path: pathText(path),
-    line: lineOf(path),
-    message: `names a file that ${message}`,
-  }));
+  return (await Promise.all(groups)).flat();
 }
 
-async function auditKeyProblems({ audit }: Config, lineOf: (path: Path) => number): Promise<Problem[]> {
-  const fault = audit && (await auditKeyFault(audit.keyFile));
-  if (fault === undefined) return [];
-  const path = ['audit', 'keyFile'];
-  return [{ path: pathText(path), line: lineOf(path), message: `names a file that ${fault}` }];
+async function wrongAuditKey({ audit }: Config): Promise<Finding[]> {
+  const message = audit && (await auditKeyFault(audit.keyFile));
+  return message === undefined ? [] : [{ path: ['audit', 'keyFile'], message }];
 }
 
 /** Why a file cannot be read. Does not repeat its name: it may be a token in the wrong field. */

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { entriesOf } from '../util/json.ts';
 import { caller, credential } from './schema/caller.ts';
 import { environment } from './schema/environment.ts';
 import { operationOverride } from './schema/operation.ts';
@@ -68,10 +69,6 @@ function names(value: unknown): Names {
 
 function parseOrUndefined<T extends z.ZodType>(schema: T, value: unknown): z.output<T> | undefined {
   return schema.safeParse(value).data;
-}
-
-function entriesOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
 function itemsOf(value: unknown): readonly unknown[] {

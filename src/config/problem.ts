@@ -25,6 +25,11 @@ export function pathText(path: Path): string {
   }, '');
 }
 
+/** The problems of a file. @param lineOf the line of a path in it, from 1 */
+export function located(findings: readonly Finding[], lineOf: (path: Path) => number): Problem[] {
+  return findings.map(({ path, message }) => ({ path: pathText(path), line: lineOf(path), message }));
+}
+
 /** Sorted by line, without duplicates. */
 export function inOrder(problems: readonly Problem[]): Problem[] {
   const distinct = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));

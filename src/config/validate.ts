@@ -1,6 +1,6 @@
 import { configJsonSchema } from './json-schema.ts';
 import { type Credential, type Parts, parsePartially } from './partial-parse.ts';
-import { didYouMean, type Finding, inOrder, type Path, type Problem, pathText } from './problem.ts';
+import { didYouMean, type Finding, inOrder, located, type Path, type Problem, pathText } from './problem.ts';
 import { callerFindings } from './rules/callers.ts';
 import { type BuiltIn, operationFindings, operationNames } from './rules/operations.ts';
 import { type CallerConfig, type Config, configSchema } from './schema.ts';
@@ -44,17 +44,12 @@ export function validateConfig(text: string, { lookUp, builtIn }: ValidateOption
     ...(parsed.success ? [] : schemaFindings(parsed.error.issues, configJsonSchema)),
     ...crossFieldFindings(content.value, builtIn),
   ];
-  const withLine = ({ path, message }: Finding): Problem => ({
-    path: pathText(path),
-    line: lineOf(path),
-    message,
-  });
-  const problems = findings.map(withLine);
+  const problems = located(findings, lineOf);
   // An unset variable explains every other problem with its value.
   const unset = new Set(yamlProblems.map(({ path }) => path).filter((path) => path !== ''));
   const all = inOrder([...yamlProblems, ...problems.filter(({ path }) => !unset.has(path))]);
   if (!parsed.success || all.length > 0) return { problems: all };
-  const notices = inOrder(noticeFindings(parsed.data, builtIn).map(withLine));
+  const notices = inOrder(located(noticeFindings(parsed.data, builtIn), lineOf));
   return { config: parsed.data, lineOf, notices };
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { inOrder, type Problem, pathText } from '../config/problem.ts';
+import { inOrder, located, type Problem } from '../config/problem.ts';
 import { readDocument } from '../config/yaml/parse.ts';
 import { errorMap, schemaFindings } from '../config/zod-messages.ts';
 import { scenarioFindings } from './scenario-rules.ts';
@@ -34,12 +34,7 @@ export function loadScenario(text: string): Scenario {
     : schemaFindings(parsed.error.issues, () =>
         z.toJSONSchema(scenarioSchema, { io: 'input', target: 'draft-7' }),
       );
-  const problems = findings.map(({ path, message }) => ({
-    path: pathText(path),
-    line: lineOf(path),
-    message,
-  }));
-  const all = inOrder([...yamlProblems, ...problems]);
+  const all = inOrder([...yamlProblems, ...located(findings, lineOf)]);
   if (!parsed.success || all.length > 0) throw new ScenarioError(all);
   return parsed.data;
 }

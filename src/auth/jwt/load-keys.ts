@@ -4,6 +4,7 @@ import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor, readText, type ServerAccess } from '../../util/configured-server.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { entriesOf } from '../../util/json.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { parseStrictJson } from './parse-token.ts';
@@ -106,8 +107,4 @@ function isUsable(key: unknown): key is JWK {
   } catch {
     return false;
   }
-}
-
-function entriesOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 }

@@ -2,7 +2,7 @@ import { type Status, statusSchema } from '../../observability/status/schema.ts'
 import { type AgentTls, createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
-import { parseJson } from '../../util/json.ts';
+import { entriesOf, parseJson } from '../../util/json.ts';
 import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
@@ -121,10 +121,6 @@ function parse(text: string, server: StatusServer): Status {
 }
 
 function versionOf(value: unknown): string {
-  const version = memberOf(memberOf(value, 'process'), 'version');
+  const version = entriesOf(entriesOf(value)['process'])['version'];
   return typeof version === 'string' ? `version ${version.slice(0, 32)}` : 'of an unknown version';
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? new Map(Object.entries(value)).get(name) : undefined;
 }

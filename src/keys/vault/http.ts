@@ -10,6 +10,7 @@ import {
   StaleSocket,
   sendHttpRequest,
 } from '../../util/http-request.ts';
+import { parseJson } from '../../util/json.ts';
 import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
@@ -166,7 +167,7 @@ function contentHeaders(body: Buffer | undefined): Record<string, string> {
  * @throws VaultError for every other status, and for a success that is not JSON
  */
 export function parseVaultResponse(status: number, headers: IncomingHttpHeaders, text: string): unknown {
-  const body = parse(text);
+  const body = parseJson(text);
   if (status === 204) return undefined;
   if (status === 200 && body !== undefined) return body;
   const retryAfter = retryAfterOf(headers);
@@ -204,14 +205,6 @@ function kindOfNotFound(body: unknown): VaultErrorKind {
 /** For failures for which Vault has no dedicated status. */
 function mentions(body: unknown, words: string): boolean {
   return errorsShape.safeParse(body).data?.errors.some((text) => text.includes(words)) ?? false;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Seconds. Vault sends whole seconds, never a date. */
