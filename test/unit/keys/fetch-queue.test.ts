@@ -1,6 +1,7 @@
 import { beforeEach, expect, it } from '@jest/globals';
 import { FetchQueue } from '../../../src/keys/fetch-queue.ts';
 import type { KeyReading, NoKeys } from '../../../src/keys/key-source.ts';
+import { currentSpan, type Span, withSpan } from '../../../src/util/trace.ts';
 import { refOf, ScriptedSource, settled } from './scripted-source.ts';
 
 let now = 0;
@@ -96,4 +97,32 @@ it('a failed read frees its slot and fails for all who joined it', async () => {
   expect(new Set((await failures).map((result) => result.status))).toEqual(new Set(['rejected']));
   await settled();
   expect(source.running).toEqual([]);
+});
+
+it('runs a queued read as a step of the request that queued it, whatever read ended before', async () => {
+  const spanOf = (name: string): Span & { name: string } => ({
+    name,
+    begin: () => undefined,
+    add() {},
+    mark() {},
+    fail() {},
+    end() {},
+  });
+  const seen: [login: string, span: Span | undefined][] = [];
+  const queue = new FetchQueue(
+    (login) => {
+      seen.push([login.login, currentSpan()]);
+      return source.read(login);
+    },
+    () => now,
+  );
+  for (const login of many('a', 8)) void withSpan(spanOf('earlier'), () => queue.fetch(login, 'foreground'));
+  const later = spanOf('later');
+  void withSpan(later, () => queue.fetch(refOf('traced'), 'foreground'));
+  void queue.fetch(refOf('not-traced'), 'foreground');
+  await source.release(2);
+  expect(seen.slice(8)).toEqual([
+    ['traced', later],
+    ['not-traced', undefined],
+  ]);
 });

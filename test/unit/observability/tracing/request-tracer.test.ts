@@ -1,0 +1,123 @@
+import { describe, expect, it } from '@jest/globals';
+import type { ReadableSpan } from '@opentelemetry/sdk-trace';
+import { createRequestTracer } from '../../../../src/observability/tracing/request-tracer.ts';
+import { SpanQueue } from '../../../../src/observability/tracing/span-queue.ts';
+import type { RequestContext } from '../../../../src/request-context.ts';
+import { inSpan, withSpan } from '../../../../src/util/trace.ts';
+
+class Collected extends SpanQueue {
+  readonly spans: ReadableSpan[] = [];
+
+  override onEnd(span: ReadableSpan): void {
+    this.spans.push(span);
+  }
+}
+
+const started = 1_000;
+
+function start(sampleRatio = 1) {
+  let now = started;
+  const none = (): void => {};
+  const options = { random: () => 0, monotonic: () => now, counted: none, delivered: none, failed: none };
+  const queue = new Collected(async () => ({ rejected: 0 }), options);
+  const clock = (): number => Date.UTC(2026, 0, 15, 12) + now;
+  const tracer = createRequestTracer(queue, {
+    sampleRatio,
+    version: '1.2.3',
+    instance: 'pod-7',
+    clock,
+    monotonic: () => now,
+  });
+  const request = tracer({ parent: undefined, startedAt: started });
+  if (request === undefined) throw new Error('not recorded');
+  return { ...queue, request, pass: (milliseconds: number) => (now += milliseconds) };
+}
+
+const context: RequestContext = {
+  id: '1f0c2f63-6e8b-4f0e-9c6b-0d1c5a2b7e11',
+  startedAt: 0,
+  attempts: 1,
+  outcome: 'answered',
+  durations: {},
+  status: 200,
+};
+
+const milliseconds = ([seconds, nanos]: readonly [number, number]): number => seconds * 1_000 + nanos / 1e6;
+
+describe('the span of a request', () => {
+  it('has the times of the monotonic clock, from one origin', async () => {
+    const { spans, request, pass } = start();
+    pass(5);
+    await withSpan(request, () => inSpan('signature', async () => void pass(2.5)));
+    pass(1);
+    request.finish(context);
+    const [step, root] = spans;
+    const from = Date.UTC(2026, 0, 15, 12) + started;
+    expect([root?.startTime, root?.endTime].map((time) => milliseconds(time ?? [0, 0]) - from)).toEqual([
+      0, 8.5,
+    ]);
+    expect([step?.startTime, step?.endTime].map((time) => milliseconds(time ?? [0, 0]) - from)).toEqual([
+      5, 7.5,
+    ]);
+    expect(step?.parentSpanContext?.spanId).toBe(root?.spanContext().spanId);
+  });
+
+  it('has no further steps once the request is over', async () => {
+    const { spans, request } = start();
+    await withSpan(request, async () => {
+      request.finish(context);
+      // As a timer that the request started.
+      await inSpan('key source read', async () => {});
+    });
+    expect(spans).toHaveLength(1);
+  });
+
+  it('has at most 127 steps', async () => {
+    const { spans, request } = start();
+    const work = async (): Promise<void> => {};
+    await withSpan(request, async () => {
+      for (let count = 0; count < 200; count += 1) await inSpan('upstream request', work);
+    });
+    request.finish(context);
+    expect(spans).toHaveLength(128);
+  });
+
+  it.each([
+    [{ status: 200 }, undefined],
+    [{ status: 403 }, undefined],
+    [{ status: 503, reason: 'overloaded' as const, outcome: 'not-sent' as const }, 'overloaded'],
+    [{ status: 502 }, '502'],
+    [{ status: undefined }, 'no-response'],
+  ])('is an error only for a server: %j', (result, type) => {
+    const { spans, request } = start();
+    const { status, ...more } = result;
+    const { status: _status, ...rest } = context;
+    request.finish({ ...rest, ...more, ...(status === undefined ? {} : { status }) });
+    expect(spans[0]?.attributes['error.type']).toBe(type);
+    expect(spans[0]?.status.code).toBe(type === undefined ? 0 : 2);
+  });
+
+  it('cuts texts that are too long, and leaves out what is not known', () => {
+    const { spans, request } = start();
+    request.finish({ ...context, login: 'x'.repeat(1_000) });
+    expect(spans[0]?.attributes['countersign.login']).toBe('x'.repeat(256));
+    expect(spans[0]?.attributes).not.toHaveProperty(['countersign.caller']);
+    expect(spans[0]?.resource.attributes).toEqual({
+      'service.name': 'countersign',
+      'service.version': '1.2.3',
+      'service.instance.id': 'pod-7',
+    });
+  });
+
+  it('of work that fails has the kind of the error, never its message', async () => {
+    const { spans, request } = start();
+    const fail = (error: Error) => () => inSpan('signature', () => Promise.reject(error));
+    const errors = [
+      Object.assign(new Error('card 4111111111111111'), { reason: 'gateway-reset' }),
+      Object.assign(new Error('card 4111111111111111'), { kind: '4111 1111 1111 1111' }),
+    ];
+    for (const error of errors) await expect(withSpan(request, fail(error))).rejects.toBe(error);
+    expect(spans.map(({ attributes }) => attributes['error.type'])).toEqual(['gateway-reset', 'internal']);
+    expect(JSON.stringify(spans.map(({ attributes, events }) => [attributes, events]))).not.toContain('4111');
+  });
+});
