@@ -248,15 +248,15 @@ describe('a response larger than 1 MiB', () => {
 
 it('of two responses to one request on a keep-alive connection, the second is never forwarded', async () => {
   const stray = httpResponse('200 OK', '[{"name":"from another response"}]');
-  const poisoned: Script = async ({ request, write }) => {
+  const closed = Promise.withResolvers<void>();
+  const poisoned: Script = async ({ socket, request, write }) => {
+    socket.once('close', () => closed.resolve());
     await request();
     write(httpResponse('200 OK', '[]'));
     setTimeout(() => write(stray), 20);
   };
   const { proxy } = await startPair(poisoned, once(httpResponse('200 OK', '["own"]')));
   expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]' });
-  await new Promise((resolve) => {
-    setTimeout(resolve, 60);
-  });
+  await closed.promise;
   expect(await proxy.balance()).toMatchObject({ status: 200, body: '["own"]' });
 });

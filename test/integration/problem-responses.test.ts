@@ -92,12 +92,13 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   'unknown-route': () => send(formRequest('/nowhere')),
   overloaded: () => sendBesideAnother({ sandbox: { maxInFlight: 1 } }),
   'shutting-down': async () => {
-    const { connect, stop } = await start({
+    const { connect, readiness, stop } = await start({
       config: { proxy: { port: 0, timeouts: { shutdown: '100ms' } } },
     });
     const connection = await connect();
     connection.send(formRequest(balance, '', ['Content-Length: 10']));
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // When a later connection has its response, this one's bytes have been read.
+    await readiness();
     const stopped = stop();
     const response = await connection.response();
     connection.close();

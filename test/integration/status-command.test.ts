@@ -247,7 +247,7 @@ describe('countersign status without --url', () => {
       out: expect.stringContaining(`Ready: ${first.adminUrl} at `),
       err: '',
     });
-  });
+  }, 60_000);
 });
 
 describeWith('openssl')('countersign status over https', () => {

@@ -159,7 +159,7 @@ describe('spans are dropped, counted and logged, and no request fails, if the re
     expect(proxy.logLines(failed)).toMatchObject([{ cause: 'connection refused: ECONNREFUSED' }]);
     const startedAt = performance.now();
     await proxy.stop();
-    expect(performance.now() - startedAt).toBeLessThan(2_500);
+    expect(performance.now() - startedAt).toBeLessThan(6_000);
   });
 
   it('hangs: the stop waits for two seconds', async () => {
