@@ -47,7 +47,7 @@ function typeOf({ const: only, enum: values, type, additionalProperties }: Schem
   if (values !== undefined) return [...new Set(values.map(String))].join(' or ');
   if (typeof additionalProperties === 'object') return 'map by name';
   // Only numbers have two types in the schema: a variable may be given instead.
-  return Array.isArray(type) ? 'integer' : (typeNames[type ?? 'object'] ?? 'object');
+  return Array.isArray(type) ? String(type[0]) : (typeNames[type ?? 'object'] ?? 'object');
 }
 
 const typeNames: Readonly<Record<string, string>> = { string: 'string', array: 'list', boolean: 'boolean' };

@@ -18,7 +18,8 @@ export function configJsonSchema(): Schema {
 /** Any value may be a variable, which an editor cannot resolve. Zod visits some schemas more than once. */
 function allowVariable(schema: Schema): void {
   const variable = '\\$\\{';
-  if (schema.type === 'integer') Object.assign(schema, { type: ['integer', 'string'], pattern: variable });
+  if (schema.type === 'integer' || schema.type === 'number')
+    Object.assign(schema, { type: [schema.type, 'string'], pattern: variable });
   if (schema.pattern?.endsWith(variable) === false) schema.pattern = `${schema.pattern}|${variable}`;
 }
 

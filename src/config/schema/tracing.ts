@@ -32,7 +32,7 @@ export const tracing = z
       'URL that OTLP receives traces at over HTTP, such as https://collector:4318. Without a path, /v1/traces is added.',
     ),
     sampleRatio: fraction
-      .default(0.01)
+      .prefault(0.01)
       .describe(
         'Part of the traces that is recorded, 0 to 1. It depends on the trace ID alone: a caller cannot have more recorded by its sampled flag.',
       ),

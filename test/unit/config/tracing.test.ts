@@ -16,6 +16,7 @@ describe('tracing', () => {
     `${otlp}, sampleRatio: 0`,
     `${otlp}, sampleRatio: 1`,
     `${otlp}, sampleRatio: "0.25"`,
+    `${otlp}, sampleRatio: .5`,
     `${otlp}, headers: { Authorization: "Bearer x", X-Scope-OrgID: payments }, caFile: ca.pem, minVersion: "1.3"`,
     `${otlp}, egressProxy: { url: "http://egress.internal:3128" }`,
     'otlp: "http://127.0.0.1:4318", headers: { Authorization: x }',
