@@ -60,11 +60,11 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
   const unusable = (proxy: TestProxy) =>
     proxy.logLines().filter(({ msg }) => String(msg).startsWith('certificate files are unusable'));
 
-  async function startTls(): Promise<TestProxy> {
+  async function startTls(certificateCheckInterval = certificatesEvery): Promise<TestProxy> {
     install(ca.issue('first'), 'tls');
     const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
     const gateway = await startGateway();
-    return start({ gateway: gateway.url, config: { proxy: { port: 0, tls } } });
+    return start({ gateway: gateway.url, config: { proxy: { port: 0, tls } }, certificateCheckInterval });
   }
 
   it('of the listener are used for new connections, without a signal', async () => {
@@ -93,11 +93,12 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
   });
 
   it('are no error if certificate and key are replaced one after the other between two checks', async () => {
-    const proxy = await startTls();
+    const interval = 5 * certificatesEvery;
+    const proxy = await startTls(interval);
     const { certFile, keyFile } = ca.issue('second');
     copyFileSync(certFile, at('tls.crt'));
     // Less than the interval: one check at most is between the two.
-    await wait(certificatesEvery * 0.8);
+    await wait(interval * 0.8);
     copyFileSync(keyFile, at('tls.key'));
     await until(async () => (await shownBy(proxy)) === 'second');
     expect(unusable(proxy)).toEqual([]);
