@@ -30,7 +30,7 @@ function start(sampleRatio = 1) {
   });
   const request = tracer({ parent: undefined, startedAt: started });
   if (request === undefined) throw new Error('not recorded');
-  return { ...queue, request, pass: (milliseconds: number) => (now += milliseconds) };
+  return { spans: queue.spans, request, pass: (milliseconds: number) => (now += milliseconds) };
 }
 
 const context: RequestContext = {
@@ -111,7 +111,10 @@ describe('the span of a request', () => {
 
   it('of work that fails has the kind of the error, never its message', async () => {
     const { spans, request } = start();
-    const fail = (error: Error) => () => inSpan('signature', () => Promise.reject(error));
+    const fail = (error: Error) => () =>
+      inSpan('signature', async () => {
+        throw error;
+      });
     const errors = [
       Object.assign(new Error('card 4111111111111111'), { reason: 'gateway-reset' }),
       Object.assign(new Error('card 4111111111111111'), { kind: '4111 1111 1111 1111' }),
