@@ -239,7 +239,8 @@ describe('at the exit', () => {
     destination.write('a\n');
     const began = performance.now();
     await destination.flush(100);
-    expect(performance.now() - began).toBeLessThan(1_000);
+    // All attempts would take 10 s.
+    expect(performance.now() - began).toBeLessThan(5_000);
   });
 
   it('waiting lines are written immediately, the rest of a partly written line first', async () => {
