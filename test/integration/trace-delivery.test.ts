@@ -93,6 +93,15 @@ describe('spans are delivered', () => {
     expect(second.requests).toHaveLength(1);
   });
 
+  it('at the stop also those from before tracing was switched off', async () => {
+    const receiver = await startReceiverThat((response) => setTimeout(() => response.end(), 400));
+    const proxy = await startWith(receiver.url);
+    await proxy.reload({});
+    await proxy.stop();
+    expect(receiver.requests.flatMap(spansIn)).toHaveLength(perQuery + 1);
+    expect(proxy.logLines(failed)).toEqual([]);
+  });
+
   it('after a failure that passes', async () => {
     let failures = 1;
     const receiver = await startReceiverThat((response) => {

@@ -60,6 +60,8 @@ export class Tracing {
   readonly #options: TracingOptions;
   readonly #outage: OutageLog;
   #queue: SpanQueue | undefined;
+  /** Those that still send what they have, also after tracing was switched off. */
+  readonly #queues = new Set<SpanQueue>();
   #begin: RequestTracer | undefined;
 
   constructor(options: TracingOptions) {
@@ -81,6 +83,7 @@ export class Tracing {
       const queue = this.#queue ?? new SpanQueue(destination, this.#queueOptions());
       queue.useDestination(destination);
       this.#queue = queue;
+      this.#queues.add(queue);
       this.#begin = createRequestTracer(queue, { ...this.#options, ...settings });
     };
   }
@@ -88,14 +91,14 @@ export class Tracing {
   /** @param milliseconds to send the last spans */
   async stop(milliseconds: number): Promise<void> {
     this.#begin = undefined;
-    await this.#queue?.stop(milliseconds);
+    await Promise.all(Array.from(this.#queues, (queue) => queue.stop(milliseconds)));
   }
 
   #switchOff(): void {
     const queue = this.#queue;
     this.#begin = undefined;
     this.#queue = undefined;
-    void queue?.stop(switchOffTimeout);
+    void queue?.stop(switchOffTimeout).then(() => this.#queues.delete(queue));
   }
 
   #queueOptions(): ConstructorParameters<typeof SpanQueue>[1] {
