@@ -97,7 +97,9 @@ describe('spans are delivered', () => {
     const receiver = await startReceiverThat((response) => setTimeout(() => response.end(), 400));
     const proxy = await startWith(receiver.url);
     await proxy.reload({});
+    const startedAt = performance.now();
     await proxy.stop();
+    expect(performance.now() - startedAt).toBeGreaterThan(300);
     expect(receiver.requests.flatMap(spansIn)).toHaveLength(perQuery + 1);
     expect(proxy.logLines(failed)).toEqual([]);
   });
