@@ -234,6 +234,16 @@ describe('countersign status --all', () => {
         },
       );
     const advice = 'Is it the name of the headless Service, and is an instance running?';
+    await expect(
+      readAll(
+        {
+          urls: [new URL('http://instances.test/status.json')],
+          access: { token: undefined, tls: {} },
+          allowPlaintext: false,
+        },
+        { timeout: 1_000, clock: Date.now, resolve: async () => [] },
+      ),
+    ).rejects.toThrow('--all names no instance');
     await expect(reading('ENOTFOUND')).rejects.toThrow(`instances.test has no address. ${advice}`);
     await expect(reading('EAI_AGAIN')).rejects.toThrow(
       `instances.test cannot be looked up (EAI_AGAIN). ${advice}`,

@@ -27,6 +27,8 @@ export interface Instance {
   /** Seconds that its clock is ahead of that of this command. */
   readonly clockAhead: number | null;
   readonly configDigest: string | null;
+  /** Keys in use that its status does not list: it lists those used last. */
+  readonly keysNotListed: number | null;
   /** As in its status, the most serious first. */
   readonly findings: readonly Finding[];
 }
@@ -65,7 +67,8 @@ type SharedFindingCode =
   | 'key-not-read'
   | 'mixed-versions'
   | 'configurations-differ'
-  | 'signing-differs';
+  | 'signing-differs'
+  | 'keys-not-listed';
 
 /** All instances at one moment. */
 export interface AllInstances {
@@ -94,6 +97,7 @@ export function compareInstances(readings: readonly InstanceReading[], at: strin
     ...keys.flatMap((key) => notRead(key, readings)),
     ...differing(instances),
     ...keys.flatMap(signingDiffers),
+    ...notListed(instances),
   ];
   const well = findings.every(({ severity }) => severity !== 'bad');
   return { at, well, findings, instances, keys };
@@ -112,6 +116,7 @@ function instanceOf(reading: InstanceReading): Instance {
       failedShare: null,
       clockAhead: null,
       configDigest: null,
+      keysNotListed: null,
       findings: [],
     };
   }
@@ -129,6 +134,7 @@ function instanceOf(reading: InstanceReading): Instance {
     failedShare: requests === 0 ? null : failed / requests,
     clockAhead,
     configDigest: status.config.digest,
+    keysNotListed: status.keys.total - status.keys.list.length,
     findings: status.findings,
   };
 }
@@ -323,6 +329,21 @@ function signingDiffers({ environment, login, kind, versions }: KeyOnInstances):
       advice:
         'Normal during a rotation: each instance switches when the gateway accepts the new key from it.',
       instances: signing.slice(1).flatMap(({ signsOn }) => signsOn),
+    },
+  ];
+}
+
+/** What is missing in the table of keys may be in use there all the same. */
+function notListed(instances: readonly Instance[]): SharedFinding[] {
+  const list = instances.filter(({ keysNotListed }) => (keysNotListed ?? 0) > 0);
+  if (list.length === 0) return [];
+  return [
+    {
+      severity: 'info',
+      code: 'keys-not-listed',
+      summary: `${counted(list.length, 'instance')} ${list.length === 1 ? 'uses' : 'use'} more keys than a status lists`,
+      advice: 'The table counts only those that each used last. The metrics have all.',
+      instances: addressesOf(list),
     },
   ];
 }

@@ -59,6 +59,7 @@ async function serversOf(settings: AllSettings, options: ReadAllOptions): Promis
     );
   }
   const servers = [...found.values()];
+  if (servers.length === 0) throw new CliError('--all names no instance');
   const plain = servers.find(({ url }) => url.protocol === 'http:' && !isLoopback(hostOf(url)));
   if (plain !== undefined && settings.access.token !== undefined && !settings.allowPlaintext) {
     throw new CliError(

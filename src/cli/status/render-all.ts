@@ -85,7 +85,10 @@ function keyRows(
   instances: readonly Instance[],
   now: string,
 ) {
-  const unused = instances.filter(({ problem, address }) => problem === null && !usedOn.includes(address));
+  const unused = instances.filter(
+    ({ problem, address, keysNotListed }) =>
+      problem === null && keysNotListed === 0 && !usedOn.includes(address),
+  );
   return versions.map((version, index) => {
     const without = usedOn.filter((address) => !version.readBy.includes(address));
     const isNewest = index === 0;

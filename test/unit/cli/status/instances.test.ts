@@ -155,6 +155,17 @@ describe('the keys of all instances', () => {
     ]);
   });
 
+  it('that a status does not list are not said to be unused', () => {
+    const partial = instance('b', { keys: { total: 201, list: [keyStatus({ login: 'other' })] } });
+    const all = compareInstances([withKey('a', keyVersion(3)), partial], at);
+    expect(all.findings).toEqual([
+      expect.objectContaining({ severity: 'info', code: 'keys-not-listed', instances: ['b'] }),
+    ]);
+    const lines = allLines(all, 120).join('\n');
+    expect(lines).toMatch(/production\/other .* 1 of 2 .*not in use on 1/);
+    expect(lines).toMatch(/production\/acme .* 1 of 2 +1 +0 +0$/m);
+  });
+
   it('come first where they differ', () => {
     const same = keyStatus({ login: 'same', versions: [keyVersion(3)] });
     const keys = (...versions: ReturnType<typeof keyVersion>[]) => ({
