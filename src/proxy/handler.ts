@@ -208,9 +208,7 @@ async function processRequest(
 
 /** Only now is it known whether the client may say which trace the request belongs to. */
 function beginTrace(work: Work, { tracing }: HandlerOptions): void {
-  const { traceId, spanId, sampled = false } = work.traceContext ?? {};
-  const parent = traceId === undefined || spanId === undefined ? undefined : { traceId, spanId, sampled };
-  work.span = tracing?.begin({ parent, startedAt: work.identity.startedAt });
+  work.span = tracing?.begin({ parent: work.traceContext, startedAt: work.identity.startedAt });
   if (work.span === undefined) return;
   work.identity = { ...work.identity, traceId: work.span.traceId, traceSampled: true };
 }

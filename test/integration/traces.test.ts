@@ -209,7 +209,9 @@ describe('a trace', () => {
     const { proxy, receiver } = await startTraced();
     await proxy.post(paths.status, statusForm, { traceparent: `00-${traceId}-4111111111111111-01` });
     const spans = await spansOf(proxy, receiver);
-    expect(spanNamed(spans, statusRoute)).toMatchObject({ parentSpanId: '' });
+    // Log and trace are still found by the ID of the caller.
+    expect(spanNamed(spans, statusRoute)).toMatchObject({ traceId, parentSpanId: '' });
+    expect(await proxy.requestLines()).toMatchObject([{ traceId }]);
     expect(Buffer.concat(receiver.requests.map(({ body }) => body)).toString('hex')).not.toContain(
       '4111111111111111',
     );

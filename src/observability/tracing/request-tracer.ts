@@ -9,12 +9,12 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { resourceFromAttributes } from '@opentelemetry/resources';
-import { TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
+import { RandomIdGenerator, TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { RequestContext } from '../../request-context.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 import type { Span, SpanAttributes, SpanName } from '../../util/trace.ts';
 import type { SpanQueue } from './span-queue.ts';
-import type { RequestSpan, RequestStart } from './tracing.ts';
+import type { ParentSpan, RequestSpan, RequestStart } from './tracing.ts';
 
 /** Steps of one request. More are not recorded. */
 const maxSpans = 128;
@@ -41,7 +41,13 @@ export type RequestTracer = (start: RequestStart) => RequestSpan | undefined;
  */
 export function createRequestTracer(queue: SpanQueue, options: RequestTracerOptions): RequestTracer {
   const { sampleRatio, version, instance } = options;
+  const ids = new RandomIdGenerator();
+  let givenTraceId: string | undefined;
   const provider = new TracerProvider({
+    idGenerator: {
+      generateSpanId: () => ids.generateSpanId(),
+      generateTraceId: () => givenTraceId ?? ids.generateTraceId(),
+    },
     sampler: new TraceIdRatioBasedSampler(sampleRatio),
     spanProcessors: [queue],
     spanLimits: { attributeValueLengthLimit: maxTextLength },
@@ -54,14 +60,9 @@ export function createRequestTracer(queue: SpanQueue, options: RequestTracerOpti
   const tracer = provider.getTracer('countersign', version);
   return ({ parent, startedAt }) => {
     const { clock, monotonic } = options;
-    const context =
-      parent === undefined
-        ? ROOT_CONTEXT
-        : trace.setSpanContext(ROOT_CONTEXT, {
-            ...parent,
-            traceFlags: parent.sampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
-            isRemote: true,
-          });
+    const context = contextOf(parent);
+    // Without a parent to show, the trace is still that of the caller.
+    givenTraceId = parent?.traceId;
     // All times of a trace have one origin, so that a clock that is set meanwhile does not tear it apart.
     const origin = clock() - monotonic();
     const startTime = origin + startedAt;
@@ -70,6 +71,13 @@ export function createRequestTracer(queue: SpanQueue, options: RequestTracerOpti
     const recording = { tracer, spans: 1, over: false, now: () => origin + monotonic() };
     return new RequestStep(span, recording);
   };
+}
+
+function contextOf(parent: ParentSpan | undefined): Context {
+  if (parent?.spanId === undefined) return ROOT_CONTEXT;
+  const { traceId, spanId, sampled } = parent;
+  const traceFlags = sampled ? TraceFlags.SAMPLED : TraceFlags.NONE;
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
 }
 
 /** What the steps of one request share. */

@@ -29,8 +29,8 @@ export interface RequestStart {
 export interface ParentSpan {
   /** 32 lowercase hex digits. */
   readonly traceId: string;
-  /** 16 lowercase hex digits. */
-  readonly spanId: string;
+  /** 16 lowercase hex digits; absent if it may not be shown. */
+  readonly spanId?: string | undefined;
   readonly sampled: boolean;
 }
 
