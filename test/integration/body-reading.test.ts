@@ -131,7 +131,7 @@ describe('Expect: 100-continue', () => {
 });
 
 describe('a client that disconnects within the body', () => {
-  const half = formRequest(balance, 'a=b', ['Content-Length: 10']);
+  const half = formRequest(balance, 'a=b', ['Content-Length: 10', 'Expect: 100-continue']);
 
   it.each([
     ['with a FIN', (connection: RawConnection) => connection.close()],
@@ -140,8 +140,8 @@ describe('a client that disconnects within the body', () => {
     const before = (await edge.requestLines(0)).length;
     const connection = await edge.connect();
     connection.send(half);
-    // When a later connection has its response, this one's bytes have been read.
-    await edge.readiness();
+    // A RST discards what is not read yet; after 100 Continue the request has begun.
+    expect((await connection.response()).status).toBe(100);
     leave(connection);
     await edge.requestLines(before + 1);
     expect((await edge.send(formRequest(balance))).status).toBe(200);
@@ -155,7 +155,9 @@ describe('a client that disconnects within the body', () => {
 
   it('gets a response if it still reads: a body shorter than its Content-Length', async () => {
     const connection = await edge.connect();
-    connection.send(half).finish();
+    connection.send(half);
+    expect((await connection.response()).status).toBe(100);
+    connection.finish();
     expectProblem(await connection.response(), 'caller-gone');
     expect(await connection.ended()).toBe('FIN');
     expect(edge.gateway.requests).toHaveLength(0);
