@@ -34,7 +34,8 @@ const proxies = {
       'http_access deny all',
       'shutdown_lifetime 0 seconds',
     ];
-    return ['-N', '-f', folder.file('squid.conf', `${lines.join('\n')}\n`)];
+    // The name is that of segments in /dev/shm: two with one name end each other.
+    return ['-N', '-n', 'realproxies', '-f', folder.file('squid.conf', `${lines.join('\n')}\n`)];
   },
   tinyproxy: (port: number, gatewayPort: number, folder: Folder): readonly string[] => {
     const lines = [

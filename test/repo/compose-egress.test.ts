@@ -75,7 +75,8 @@ describeWhere(runs, 'squid or openssl is not installed (Debian packages squid, o
         .replace('dstdomain gateway.example', 'dstdomain localhost')
         .replace('port 443', `port ${gateway.port}`);
       const own = 'pid_filename none\naccess_log none\ncache_log /dev/null\n';
-      const args = ['-N', '-f', folder.file('squid.conf', `${adapted}${own}`)];
+      // The name is that of segments in /dev/shm: two with one name end each other.
+      const args = ['-N', '-n', 'compose', '-f', folder.file('squid.conf', `${adapted}${own}`)];
       starts.atEnd(await startListening(squid ?? '', args, squidPort));
       const keys = folder.at('keys');
       writeKeys(keys, 'production', 'acme', testKeys);

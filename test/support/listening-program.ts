@@ -3,14 +3,22 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { until } from './until.ts';
 
-/** Starts a server that others wrote. Resolves when it listens on the port of loopback. @returns what ends it */
+/**
+ * Starts a server that others wrote. Resolves when it listens on the port of loopback.
+ *
+ * @returns what ends it
+ * @throws Error if it ends before
+ */
 export async function startListening(
   program: string,
   args: readonly string[],
   port: number,
 ): Promise<() => Promise<void>> {
   const child = spawn(program, args, { stdio: 'ignore' });
-  await until(() => accepts(port), `${program} listens`);
+  await until(async () => {
+    if (child.exitCode !== null) throw new Error(`${program} ended with exit code ${child.exitCode}`);
+    return accepts(port);
+  }, `${program} listens`);
   return () => ended(child);
 }
 
