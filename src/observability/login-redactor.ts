@@ -42,10 +42,11 @@ export class LoginRedactor {
 
   /** The same for what names a client in a certificate or a JWT, where digits may be in groups with spaces. */
   names<T extends object>(fields: T): T {
-    return redactFields(fields, (name) => {
+    const redactName = redactionOf((name) => {
       const redacted = this.text(name);
       return holdsCardNumber(redacted.replaceAll(' ', '-')) ? redactedLogin : redacted;
     });
+    return redactFields(fields, redactName);
   }
 
   /**
@@ -55,10 +56,10 @@ export class LoginRedactor {
   redacting<Events extends object>(first: Events, ...others: readonly Partial<Events>[]): Events {
     type Method = (...values: readonly unknown[]) => void;
     const methods = [first, ...others].flatMap((observer): [string, Method][] => Object.entries(observer));
+    const redact = redactionOf(this.text);
     const events = [...Map.groupBy(methods, ([event]) => event)].map(([event, entries]) => {
-      const redact = event === redactedBefore ? undefined : this.text;
       const forward: Method = (...values) => {
-        const redacted = redact ? values.map((value) => redactValue(value, redact)) : values;
+        const redacted = event === redactedBefore ? values : values.map(redact);
         for (const [, method] of entries) method(...redacted);
       };
       return [event, forward];
@@ -71,13 +72,17 @@ export class LoginRedactor {
   }
 }
 
-function redactValue(value: unknown, redact: Redact): unknown {
-  if (typeof value === 'string') return redact(value);
-  if (Array.isArray(value)) return value.map((item) => redactValue(item, redact));
-  if (typeof value !== 'object' || value === null) return value;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype === Object.prototype || prototype === null) return redactFields(value, redact);
-  return isLeftAlone(value) ? value : redactedObject;
+/** Applies `redactText` to every text of a value. */
+function redactionOf(redactText: Redact): (value: unknown) => unknown {
+  const redact = (value: unknown): unknown => {
+    if (typeof value === 'string') return redactText(value);
+    if (Array.isArray(value)) return value.map(redact);
+    if (typeof value !== 'object' || value === null) return value;
+    const prototype: unknown = Object.getPrototypeOf(value);
+    if (prototype === Object.prototype || prototype === null) return redactFields(value, redact);
+    return isLeftAlone(value) ? value : redactedObject;
+  };
+  return redact;
 }
 
 /** They do not show what they hold, except an error: the log writes no more than its name and stack frames. */
@@ -86,10 +91,10 @@ function isLeftAlone(value: object): boolean {
 }
 
 /** A copy only if something was redacted, which is rare. */
-function redactFields<T extends object>(fields: T, redact: Redact): T {
+function redactFields<T extends object>(fields: T, redact: (value: unknown) => unknown): T {
   let redacted = fields;
   for (const [name, value] of Object.entries(fields)) {
-    const replacement = ownFields.has(name) ? value : redactValue(value, redact);
+    const replacement = ownFields.has(name) ? value : redact(value);
     if (replacement !== value) redacted = { ...redacted, [name]: replacement };
   }
   return redacted;

@@ -17,6 +17,7 @@ export function isFromWebPage(headers: IncomingHttpHeaders): boolean {
 export function isKnownHost(host: string | undefined, allowedHosts: readonly string[]): boolean {
   const [, name = ''] = /^(\[[^\]]*\]|[^:]*)(?::\d{1,5})?$/.exec(host ?? '') ?? [];
   if (/^\[.*\]$/.test(name)) return isIP(name.slice(1, -1)) === 6;
-  const known = ['localhost', ...allowedHosts].map((allowed) => allowed.toLowerCase());
-  return isIP(name) === 4 || known.includes(name.toLowerCase());
+  if (isIP(name) === 4) return true;
+  const lower = name.toLowerCase();
+  return lower === 'localhost' || allowedHosts.some((allowed) => allowed.toLowerCase() === lower);
 }

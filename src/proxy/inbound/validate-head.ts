@@ -96,8 +96,10 @@ function checkVersion({ httpVersion }: IncomingMessage): void {
 
 function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
   if (rawHeaders.length > 2 * maxHeaders) throw badRequest(`More than ${maxHeaders} headers.`);
-  const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
-  for (const name of names) {
+  const names: string[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = String(rawHeaders[index]).toLowerCase();
+    names.push(name);
     // Few names have one. Copying every name would be most of the cost of this check.
     if (!name.includes('_') && !name.includes('.')) continue;
     const normalized = name.replaceAll(/[_.]/g, '-');
