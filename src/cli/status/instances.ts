@@ -143,9 +143,9 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) 
 
 /** Keys that are not the same on all instances first. */
 function keysOf(readings: readonly InstanceReading[]): KeyOnInstances[] {
-  const rows = readings.flatMap((reading) =>
-    'problem' in reading ? [] : reading.status.keys.list.map((key) => ({ address: reading.address, key })),
-  );
+  const rows = readings
+    .filter((one) => 'status' in one)
+    .flatMap(({ address, status }) => status.keys.list.map((key) => ({ address, key })));
   const byKey = Map.groupBy(rows, ({ key }) => `${key.environment}/${key.login} ${key.kind}`);
   const keys = Array.from(byKey.values(), keyOf);
   return [...keys.filter(isDifferent), ...keys.filter((key) => !isDifferent(key))];
@@ -156,7 +156,7 @@ interface KeyRow {
   readonly key: KeyStatus;
 }
 
-function keyOf(rows: readonly [KeyRow, ...KeyRow[]] | readonly KeyRow[]): KeyOnInstances {
+function keyOf(rows: readonly KeyRow[]): KeyOnInstances {
   const [first] = rows;
   if (first === undefined) throw new TypeError('a key without a row');
   const { environment, login, kind } = first.key;
@@ -190,62 +190,64 @@ function hasLag(usedOn: readonly string[], [newest]: readonly VersionOnInstances
   return newest !== undefined && newest.readBy.length < usedOn.length;
 }
 
+/** A finding about those in the list, if there are any. */
+function findingOf(
+  list: readonly { readonly address: string }[],
+  finding: Omit<SharedFinding, 'instances'>,
+): SharedFinding[] {
+  return list.length === 0 ? [] : [{ ...finding, instances: addressesOf(list) }];
+}
+
 function missing(instances: readonly Instance[]): SharedFinding[] {
   const without = instances.filter(({ problem }) => problem !== null);
-  if (without.length === 0) return [];
-  return [
-    {
-      severity: 'bad',
-      code: 'instance-without-status',
-      summary: `${without.length} of ${counted(instances.length, 'instance')} gave no status`,
-      advice: 'What they do is not known. See their rows for the cause.',
-      instances: addressesOf(without),
-    },
-  ];
+  return findingOf(without, {
+    severity: 'bad',
+    code: 'instance-without-status',
+    summary: `${without.length} of ${counted(instances.length, 'instance')} gave no status`,
+    advice: 'What they do is not known. See their rows for the cause.',
+  });
 }
 
 function notReady(instances: readonly Instance[]): SharedFinding[] {
   const list = instances.filter(({ ready }) => ready === false);
-  if (list.length === 0) return [];
-  return [
-    {
-      severity: 'bad',
-      code: 'instance-not-ready',
-      summary: `${counted(list.length, 'instance')} not ready`,
-      advice: 'They get no requests from a load balancer. See their rows, or the status of one with --url.',
-      instances: addressesOf(list),
-    },
-  ];
+  return findingOf(list, {
+    severity: 'bad',
+    code: 'instance-not-ready',
+    summary: `${counted(list.length, 'instance')} not ready`,
+    advice: 'They get no requests from a load balancer. See their rows, or the status of one with --url.',
+  });
 }
 
 /** Instances that share their most serious problem are one finding. */
 function notWell(instances: readonly Instance[]): SharedFinding[] {
   const list = instances.filter(({ ready, well }) => ready === true && well === false);
   const groups = Map.groupBy(list, ({ findings: [worst] }) => worst?.summary ?? 'Not well');
-  return Array.from(groups, ([summary, group]) => ({
-    severity: 'bad',
-    code: 'instance-not-well',
-    summary: `${summary}, on ${counted(group.length, 'instance')}`,
-    advice: group[0]?.findings[0]?.advice ?? '',
-    instances: addressesOf(group),
-  }));
+  return Array.from(groups).flatMap(([summary, group]) =>
+    findingOf(group, {
+      severity: 'bad',
+      code: 'instance-not-well',
+      summary: `${summary}, on ${counted(group.length, 'instance')}`,
+      advice: group[0]?.findings[0]?.advice ?? '',
+    }),
+  );
 }
 
 /** Clocks that differ from most. One clock that is wrong makes the gateway reject what this instance signs. */
 function clocks(readings: readonly InstanceReading[]): SharedFinding[] {
-  const known = readings.flatMap((reading) => ('problem' in reading ? [] : [reading]));
+  const known = readings.filter((one) => 'status' in one);
   const sorted = known.map(({ clockAhead }) => clockAhead).toSorted((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
   const wrong = known.filter(
     ({ clockAhead, uncertainty }) => Math.abs(clockAhead - median) > maxClockDifference + uncertainty,
   );
-  return wrong.map(({ address, clockAhead }) => ({
-    severity: 'warn',
-    code: 'clocks-differ',
-    summary: `The clock of ${address} differs from that of most instances by ${skew(clockAhead - median).replace('\u2212', '-')}`,
-    advice: 'The gateway may reject what it signs. Check the time service of its node.',
-    instances: [address],
-  }));
+  return wrong.flatMap((one) =>
+    findingOf([one], {
+      severity: 'warn',
+      code: 'clocks-differ',
+      summary: `The clock of ${one.address} differs from that of most instances by ${skew(one.clockAhead - median).replace('\u2212', '-')}`,
+      advice: 'The gateway may reject what it signs. Check the time service of its node.',
+    }),
+  );
 }
 
 /** An instance that uses a key, and should have read its newest version by now. */
@@ -255,66 +257,47 @@ function notRead(
 ): SharedFinding[] {
   if (newest === undefined || newest.createdAt === null) return [];
   const { createdAt, readBy } = newest;
-  const late = readings.filter(
-    (reading) =>
-      'status' in reading &&
-      usedOn.includes(reading.address) &&
-      !readBy.includes(reading.address) &&
-      secondsBetween(createdAt, reading.status.at) > readWithin,
-  );
-  const [first] = late;
-  if (first === undefined || !('status' in first)) return [];
-  const age = span(secondsBetween(createdAt, first.status.at));
-  return [
-    {
-      severity: 'warn',
-      code: 'key-not-read',
-      summary: `${counted(late.length, 'instance')} did not read version ${newest.version} of the ${kind} of ${environment}/${login}, which is ${age} old`,
-      advice:
-        'Keys in use are read again within five times keys.cache.ttl, 5 minutes by default. Do they read from the same place, and is it up for them?',
-      instances: addressesOf(late),
-    },
-  ];
+  const late = readings
+    .filter((one) => 'status' in one)
+    .map(({ address, status }) => ({ address, age: secondsBetween(createdAt, status.at) }))
+    .filter(({ address, age }) => age > readWithin && usedOn.includes(address) && !readBy.includes(address));
+  return findingOf(late, {
+    severity: 'warn',
+    code: 'key-not-read',
+    summary: `${counted(late.length, 'instance')} did not read version ${newest.version} of the ${kind} of ${environment}/${login}, which is ${span(late[0]?.age ?? 0)} old`,
+    advice:
+      'Keys in use are read again within five times keys.cache.ttl, 5 minutes by default. Do they read from the same place, and is it up for them?',
+  });
 }
 
 /** Versions of Countersign, and of its configuration file. */
 function differing(instances: readonly Instance[]): SharedFinding[] {
-  const groupsOf = (what: 'version' | 'configDigest') => {
-    const known = instances.filter((one) => one[what] !== null);
-    const groups = [...Map.groupBy(known, (one) => String(one[what]))];
-    return groups.toSorted(([, a], [, b]) => b.length - a.length);
-  };
-  const finding = (
-    code: SharedFindingCode,
-    groups: ReturnType<typeof groupsOf>,
-    summary: string,
-    advice: string,
-  ): SharedFinding[] =>
-    groups.length < 2
-      ? []
-      : [
-          {
-            severity: 'warn',
-            code,
-            summary: `${summary}: ${groups.map(([name, { length }]) => `${name.slice(0, 12)} on ${length}`).join(', ')}`,
-            advice,
-            instances: groups.slice(1).flatMap(([, group]) => addressesOf(group)),
-          },
-        ];
   return [
-    ...finding(
-      'mixed-versions',
-      groupsOf('version'),
-      'Instances have different versions of Countersign',
-      'Normal during an upgrade only.',
-    ),
-    ...finding(
-      'configurations-differ',
-      groupsOf('configDigest'),
-      'Instances have different configuration files in effect',
-      'Normal during a rollout only. An instance whose reload failed keeps the previous file: see its findings.',
-    ),
+    ...groupsDiffer(instances, 'version', {
+      code: 'mixed-versions',
+      summary: 'Instances have different versions of Countersign',
+      advice: 'Normal during an upgrade only.',
+    }),
+    ...groupsDiffer(instances, 'configDigest', {
+      code: 'configurations-differ',
+      summary: 'Instances have different configuration files in effect',
+      advice:
+        'Normal during a rollout only. An instance whose reload failed keeps the previous file: see its findings.',
+    }),
   ];
+}
+
+function groupsDiffer(
+  instances: readonly Instance[],
+  by: 'version' | 'configDigest',
+  { code, summary, advice }: Pick<SharedFinding, 'code' | 'summary' | 'advice'>,
+): SharedFinding[] {
+  const known = instances.filter((one) => one[by] !== null);
+  const groups = [...Map.groupBy(known, (one) => String(one[by]))];
+  const bySize = groups.toSorted(([, a], [, b]) => b.length - a.length);
+  const counts = bySize.map(([name, { length }]) => `${name.slice(0, 12)} on ${length}`);
+  const fewer = bySize.slice(1).flatMap(([, group]) => group);
+  return findingOf(fewer, { severity: 'warn', code, summary: `${summary}: ${counts.join(', ')}`, advice });
 }
 
 function signingDiffers({ environment, login, kind, versions }: KeyOnInstances): SharedFinding[] {
@@ -336,16 +319,12 @@ function signingDiffers({ environment, login, kind, versions }: KeyOnInstances):
 /** What is missing in the table of keys may be in use there all the same. */
 function notListed(instances: readonly Instance[]): SharedFinding[] {
   const list = instances.filter(({ keysNotListed }) => (keysNotListed ?? 0) > 0);
-  if (list.length === 0) return [];
-  return [
-    {
-      severity: 'info',
-      code: 'keys-not-listed',
-      summary: `${counted(list.length, 'instance')} ${list.length === 1 ? 'uses' : 'use'} more keys than a status lists`,
-      advice: 'The table counts only those that each used last. The metrics have all.',
-      instances: addressesOf(list),
-    },
-  ];
+  return findingOf(list, {
+    severity: 'info',
+    code: 'keys-not-listed',
+    summary: `${counted(list.length, 'instance')} ${list.length === 1 ? 'uses' : 'use'} more keys than a status lists`,
+    advice: 'The table counts only those that each used last. The metrics have all.',
+  });
 }
 
 function addressesOf(list: readonly { readonly address: string }[]): string[] {
