@@ -13,9 +13,10 @@ async function selectedBy(...args: readonly string[]): Promise<string[]> {
   return files.map((file) => relative(root, file));
 }
 
-describe('npm test and npm run test:long', () => {
+describe('npm test, npm run test:slow and npm run test:long', () => {
   it('together run every test file once', async () => {
-    const runs = await Promise.all([selectedBy('test', '--'), selectedBy('test:long', '--')]);
+    const scripts = ['test', 'test:slow', 'test:long'];
+    const runs = await Promise.all(scripts.map((name) => selectedBy(name, '--')));
     const files = globSync('{deploy,scripts,src,test}/**/*.{test,spec}.{ts,mts,js,mjs,cjs}', { cwd: root });
     expect(runs.flat().sort()).toEqual(files.sort());
     for (const run of runs) expect(run).not.toEqual([]);
@@ -27,10 +28,11 @@ describe('npm test and npm run test:long', () => {
     expect(await selectedBy('test:long', '--', long)).toEqual([long]);
   }, 60_000);
 
-  it('are both run by .ci/run', () => {
+  it('are all run by .ci/run', () => {
     const script = readFileSync(join(root, '.ci/run'), 'utf8');
     expect([...script.matchAll(/^run_tests (\S+)$/gm)].map(([, name]) => name)).toEqual([
       'test',
+      'test:slow',
       'test:long',
     ]);
   });
