@@ -75,9 +75,8 @@ export function createRequestTracer(queue: SpanQueue, options: RequestTracerOpti
 
 function contextOf(parent: ParentSpan | undefined): Context {
   if (parent?.spanId === undefined) return ROOT_CONTEXT;
-  const { traceId, spanId, sampled } = parent;
-  const traceFlags = sampled ? TraceFlags.SAMPLED : TraceFlags.NONE;
-  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
+  const { traceId, spanId } = parent;
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.NONE, isRemote: true });
 }
 
 /** What the steps of one request share. */

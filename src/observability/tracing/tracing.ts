@@ -31,7 +31,6 @@ export interface ParentSpan {
   readonly traceId: string;
   /** 16 lowercase hex digits; absent if it may not be shown. */
   readonly spanId?: string | undefined;
-  readonly sampled: boolean;
 }
 
 /** The span of a request that is recorded. */

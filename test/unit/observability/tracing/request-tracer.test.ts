@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
 import { createRequestTracer } from '../../../../src/observability/tracing/request-tracer.ts';
 import { SpanQueue } from '../../../../src/observability/tracing/span-queue.ts';
+import type { ParentSpan } from '../../../../src/observability/tracing/tracing.ts';
 import type { RequestContext } from '../../../../src/request-context.ts';
 import { inSpan, withSpan } from '../../../../src/util/trace.ts';
 
@@ -28,9 +29,17 @@ function start(sampleRatio = 1) {
     clock,
     monotonic: () => now,
   });
-  const request = tracer({ parent: undefined, startedAt: started });
-  if (request === undefined) throw new Error('not recorded');
-  return { spans: queue.spans, request, pass: (milliseconds: number) => (now += milliseconds) };
+  const begin = (parent?: ParentSpan) => {
+    const request = tracer({ parent, startedAt: started });
+    if (request === undefined) throw new Error('not recorded');
+    return request;
+  };
+  return {
+    spans: queue.spans,
+    request: begin(),
+    begin,
+    pass: (milliseconds: number) => (now += milliseconds),
+  };
 }
 
 const context: RequestContext = {
@@ -60,6 +69,14 @@ describe('the span of a request', () => {
       5, 7.5,
     ]);
     expect(step?.parentSpanContext?.spanId).toBe(root?.spanContext().spanId);
+  });
+
+  it('belongs to the trace of the caller, and that of the next request to one of its own', () => {
+    const { begin } = start();
+    const parent = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16) };
+    const [first, hidden, other] = [begin(parent), begin({ traceId: 'c'.repeat(32) }), begin()];
+    expect([first.traceId, hidden.traceId]).toEqual(['a'.repeat(32), 'c'.repeat(32)]);
+    expect(other.traceId).toMatch(/^(?!a{32}|c{32})[0-9a-f]{32}$/);
   });
 
   it('has no further steps once the request is over', async () => {
