@@ -62,6 +62,23 @@ describe('all instances', () => {
     expect(new Set(bad.map(({ summary }) => summary)).size).toBe(bad.length);
   });
 
+  it('have the requests of all environments, and the failed share of these', () => {
+    const environments = [
+      environmentStatus({ requestsPerSecond: 9, failedShare: 0.2 }),
+      environmentStatus({ name: 'production', requestsPerSecond: 1, failedShare: 1 }),
+      environmentStatus({ name: 'idle', requestsPerSecond: 0, failedShare: null }),
+    ];
+    const idle = [environmentStatus({ requestsPerSecond: 0, failedShare: null })];
+    const all = compareInstances(
+      [instance('a', { environments }), instance('b', { environments: idle })],
+      at,
+    );
+    expect(all.instances).toMatchObject([
+      { requestsPerSecond: 10, failedShare: expect.closeTo(0.28) },
+      { requestsPerSecond: 0, failedShare: null },
+    ]);
+  });
+
   it('differ if one has another version or another configuration file: the minority is named', () => {
     const process = { ...emptyStatus().process, version: '9.9.9' };
     const config = { ...emptyStatus().config, digest: 'f'.repeat(64) };

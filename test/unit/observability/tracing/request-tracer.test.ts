@@ -71,7 +71,7 @@ describe('the span of a request', () => {
     expect(step?.parentSpanContext?.spanId).toBe(root?.spanContext().spanId);
   });
 
-  it('belongs to the trace of the caller, and that of the next request to one of its own', () => {
+  it('belongs to the trace of the caller, the next request without one to a new trace', () => {
     const { begin } = start();
     const parent = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16) };
     const [first, hidden, other] = [begin(parent), begin({ traceId: 'c'.repeat(32) }), begin()];
