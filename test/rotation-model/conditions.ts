@@ -144,8 +144,11 @@ export class Conditions {
 
   /** The longest milliseconds of a read that was in flight at that time or later. */
   slowestSince(at: number): number {
-    const ended = this.#latencies.filter((_, index) => (this.#latencies[index + 1]?.at ?? Infinity) >= at);
-    return Math.max(...ended.map(({ latency }) => latency));
+    const later = this.#latencies.filter(({ latency }, index) => {
+      const lastBegin = this.#latencies[index + 1]?.at ?? Infinity;
+      return lastBegin + latency >= at;
+    });
+    return Math.max(...later.map(({ latency }) => latency));
   }
 }
 

@@ -65,6 +65,8 @@ export interface KindFacts {
   wasContradicted: boolean;
   /** By operation, the first and the last 403 since its last acceptance. */
   readonly rejections: Map<OperationName, { readonly first: number; readonly last: number }>;
+  /** The times of all 403s. */
+  readonly rejectionTimes: number[];
 }
 
 export const keyKinds: readonly KeyKind[] = ['control_key', 'private_key'];
@@ -122,6 +124,7 @@ export function newFacts(): Record<KeyKind, KindFacts> {
     wasContradicted: false,
     occasionAt: never,
     rejections: new Map(),
+    rejectionTimes: [],
   });
   return { control_key: fresh(), private_key: fresh() };
 }

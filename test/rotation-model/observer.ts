@@ -250,6 +250,7 @@ export class Observer {
         facts.rejectedWith.set(operation, rejectedWith.add(key));
         facts.rejectedWithAt = now;
       }
+      facts.rejectionTimes.push(now);
       const first = facts.rejections.get(operation)?.first ?? now;
       facts.rejections.set(operation, { first, last: now });
       return;
@@ -305,7 +306,7 @@ export class Observer {
     if (isPayment(operation) && startedAt < this.#conditions.fastSince + requestTimeout) return;
     // The 403s of reads that are not enabled look as if every key was rejected.
     const clearSince = isPayment(operation) ? this.#conditions.allOperableSince(kindOf[operation]) : never;
-    const { rejections, enabled, ring, ringAt } = this.#facts[kindOf[operation]];
+    const { rejections, rejectionTimes, enabled, ring, ringAt } = this.#facts[kindOf[operation]];
     // A key that left Vault and came back between two reads was never gone.
     const isNew = ringAt >= usable.since || !ring.includes(usable.key);
     const bySource = usable.bySource && isNew && clearSince <= usable.since;
@@ -316,7 +317,7 @@ export class Observer {
     const turns = Math.max(0, (this.#logins * 1_000) / looksPerSecond - 1_000);
     // A slow read may have begun before the change, and one after it is followed by one of the whole ring.
     const soon =
-      sourceStep + turns + 3 * this.#conditions.slowestSince(since) + this.#unnoticed(since, firstAt);
+      sourceStep + turns + 3 * this.#conditions.slowestSince(since) + this.#unnoticed(since, rejectionTimes);
     const backoff = Math.min(30_000, since - rejectedSince + 1000);
     // Payments try one key per step, if there is one then.
     const rounds = isPayment(operation) ? (ring.length + 1) * 30_000 : backoff;
@@ -340,9 +341,9 @@ export class Observer {
   }
 
   /** Milliseconds during which no request showed a slow source that another key is needed. */
-  #unnoticed(since: number, firstAt: number): number {
+  #unnoticed(since: number, rejectionTimes: readonly number[]): number {
     const isSlow = this.#conditions.slowestSince(since) > fastRead;
-    return isSlow && Number.isFinite(firstAt) ? Math.max(0, firstAt - since) : 0;
+    return isSlow ? (rejectionTimes.find((at) => at >= since) ?? since) - since : 0;
   }
 
   /** Requests that wait for the keys of a login may not take the slots of others. */

@@ -1,0 +1,11 @@
+import { expect, it } from '@jest/globals';
+import { readAll } from '../../../../src/cli/status/read-all.ts';
+import { closedPort } from '../../../support/faulty-gateway.ts';
+
+it('reads the IPv6 addresses of a name, not the name', async () => {
+  const urls = [new URL(`http://instances.example:${closedPort}/status.json`)];
+  const resolve = async () => [{ address: '::1', family: 6 }];
+  const settings = { urls, access: { token: undefined, tls: {} }, allowPlaintext: false };
+  const { instances } = await readAll(settings, { resolve, timeout: 5_000, clock: Date.now });
+  expect(instances).toMatchObject([{ address: `[::1]:${closedPort}`, ready: null }]);
+});
