@@ -7,6 +7,7 @@ import {
 } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { errorCode } from './error-code.ts';
+import { ConnectionError } from './network-failure.ts';
 
 interface HttpRequest {
   readonly method: string;
@@ -47,7 +48,7 @@ export class ResponseTooLarge extends Error {
 /**
  * One HTTP request and its whole response. Follows no redirect, and uses no proxy of the environment.
  *
- * @throws StaleSocket, ResponseTooLarge, or the error of Node, which may hold the address
+ * @throws StaleSocket, ResponseTooLarge, ConnectionError, or the error of Node, which may hold the address
  */
 export async function sendHttpRequest(
   { method, url, headers, body }: HttpRequest,
@@ -65,6 +66,11 @@ export async function sendHttpRequest(
 function responseOf(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve);
+    // Node sends no other event for it, not even when the signal aborts.
+    request.once('upgrade', ({ statusCode }, socket) => {
+      socket.destroy();
+      reject(new ConnectionError('other', `status ${statusCode}`));
+    });
     request.on('error', (error) => {
       reject(request.reusedSocket && errorCode(error) === 'ECONNRESET' ? new StaleSocket() : error);
     });

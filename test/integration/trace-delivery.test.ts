@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import { describe, expect, it } from '@jest/globals';
-import { closedPort, silent } from '../support/faulty-gateway.ts';
+import { closedPort, silent, switching } from '../support/faulty-gateway.ts';
 
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
@@ -183,6 +183,16 @@ describe('spans are dropped, counted and logged, and no request fails, if the re
     expect(took).toBeGreaterThan(1_500);
     expect(took).toBeLessThan(6_000);
     expect(receiver.connections()).toBeGreaterThan(0);
+  });
+
+  it('switches protocols: that is a failure too, and the stop is not held up', async () => {
+    const receiver = await starts.gateway([switching]);
+    const proxy = await startWith(receiver.url);
+    await query(proxy);
+    await until(() => proxy.logLines(failed).length > 0);
+    const startedAt = performance.now();
+    await proxy.stop();
+    expect(performance.now() - startedAt).toBeLessThan(6_000);
   });
 
   it('closes the connection, or sends no HTTP', async () => {

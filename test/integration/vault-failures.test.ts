@@ -36,6 +36,7 @@ const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this log
   ['a black hole', { kind: 'black-hole' }, 'timeout', 'outage'],
   ['a dripping body', { kind: 'drip' }, 'timeout', 'outage'],
   ['a reset', { kind: 'reset' }, 'unreachable', 'outage'],
+  ['another protocol', status(101, { Connection: 'Upgrade', Upgrade: 'other' }), 'unreachable', 'outage'],
   ['HTML with 200', { kind: 'html' }, 'invalid-response', 'outage'],
   ['cut JSON', { kind: 'cut-json' }, 'invalid-response', 'outage'],
   ['60 MB that are not JSON', { kind: 'huge' }, 'invalid-response', 'outage'],

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { readAll } from '../../../../src/cli/status/read-all.ts';
-import { closedPort } from '../../../support/faulty-gateway.ts';
+import { closedPort, startFaultyGateway, switching } from '../../../support/faulty-gateway.ts';
 
 it('reads the IPv6 addresses of a name, not the name', async () => {
   const urls = [new URL(`http://instances.example:${closedPort}/status.json`)];
@@ -8,4 +8,20 @@ it('reads the IPv6 addresses of a name, not the name', async () => {
   const settings = { urls, access: { token: undefined, tls: {} }, allowPlaintext: false };
   const { instances } = await readAll(settings, { resolve, timeout: 5_000, clock: Date.now });
   expect(instances).toMatchObject([{ address: `[::1]:${closedPort}`, ready: null }]);
+});
+
+it('has no status of what switches protocols, and does not wait for it', async () => {
+  const server = await startFaultyGateway([switching]);
+  try {
+    const urls = [new URL(`${server.url}/status.json`)];
+    const settings = { urls, access: { token: undefined, tls: {} }, allowPlaintext: false };
+    const { instances } = await readAll(settings, {
+      resolve: async () => [],
+      timeout: 5_000,
+      clock: Date.now,
+    });
+    expect(instances).toMatchObject([{ problem: expect.stringContaining('did not respond with HTTP') }]);
+  } finally {
+    await server.close();
+  }
 });
