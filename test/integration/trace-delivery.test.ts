@@ -140,6 +140,11 @@ describe('spans are dropped, counted and logged, and no request fails, if the re
       (response) => response.end('<html>welcome</html>'),
       'the response is not one of OTLP',
     ],
+    [
+      'rejects a number of spans that is none',
+      (response) => response.end(Buffer.from(`0a970108${'80'.repeat(149)}00`, 'hex')),
+      'the response is not one of OTLP',
+    ],
     ['sends too much', (response) => response.end('x'.repeat(100_000)), 'the response is too large'],
   ])('%s', async (_what, respond, cause) => {
     const receiver = await startReceiverThat(respond);

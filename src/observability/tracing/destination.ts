@@ -71,11 +71,20 @@ function deliveryOf({ status, headers, bytes }: HttpResponse): Delivery {
     const retryAfter = Math.min(wholeNumberIn(headers['retry-after'] ?? '') ?? 0, maxRetryAfter);
     return { cause: `status ${status} instead of 200`, retryable: retryable.has(status), retryAfter };
   }
+  const rejected = rejectedSpansIn(bytes);
+  return rejected === undefined
+    ? { cause: 'the response is not one of OTLP', retryable: false }
+    : { rejected };
+}
+
+/** `undefined` if it is no response of OTLP. The decoder makes NaN or Infinity of a number that is too long. */
+function rejectedSpansIn(bytes: Buffer): number | undefined {
   try {
     const { partialSuccess } = ProtobufTraceSerializer.deserializeResponse(bytes);
-    return { rejected: Math.max(0, partialSuccess?.rejectedSpans ?? 0) };
+    const rejected = partialSuccess?.rejectedSpans ?? 0;
+    return Number.isSafeInteger(rejected) ? rejected : undefined;
   } catch {
-    return { cause: 'the response is not one of OTLP', retryable: false };
+    return undefined;
   }
 }
 

@@ -7,11 +7,12 @@ describe('what the response of a receiver means', () => {
   let receiver: Listening;
 
   beforeAll(async () => {
-    // The path is the status, and what is in Retry-After.
+    // The path is the status, and what is in Retry-After, or for 200 the body.
     const server = createServer((request, response) => {
       const [, status, retryAfter = ''] = request.url?.split('/') ?? [];
-      if (retryAfter !== '') response.setHeader('Retry-After', decodeURIComponent(retryAfter));
-      response.writeHead(Number(status)).end();
+      const isAccepted = status === '200';
+      if (!isAccepted && retryAfter !== '') response.setHeader('Retry-After', decodeURIComponent(retryAfter));
+      response.writeHead(Number(status)).end(isAccepted ? Buffer.from(retryAfter, 'hex') : undefined);
     });
     receiver = await listen(server);
   });
@@ -31,6 +32,25 @@ describe('what the response of a receiver means', () => {
     const cause = `status ${path.slice(0, 3)} instead of 200`;
     const delivery = await send(Buffer.from('spans'), new AbortController().signal);
     expect(delivery).toEqual({ cause, retryable, retryAfter });
+  });
+
+  it.each([
+    // The decoder of the SDK makes NaN and Infinity of these.
+    ['too long for a number', `${'80'.repeat(149)}00`],
+    ['endless', `${'ff'.repeat(149)}01`],
+    ['negative', 'ffffffffffffffffff01'],
+  ])('200 with a number of rejected spans that is %s: not of OTLP', async (_what, number) => {
+    const partial = Buffer.from(`08${number}`, 'hex');
+    const body = Buffer.concat([
+      Buffer.from([0x0a, (partial.length & 127) | 128, partial.length >> 7]),
+      partial,
+    ]);
+    const otlp = `http://127.0.0.1:${receiver.port}/200/${body.toString('hex')}`;
+    const delivery = await createDestination({ otlp, headers: {} })(
+      Buffer.from('spans'),
+      new AbortController().signal,
+    );
+    expect(delivery).toEqual({ cause: 'the response is not one of OTLP', retryable: false });
   });
 
   it('200 without a text: all are accepted', async () => {
