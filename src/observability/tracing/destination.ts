@@ -1,5 +1,6 @@
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import { reveal, type Secret } from '../../secret.ts';
+import { abortable } from '../../util/abortable.ts';
 import { agentFor, type ServerAccess } from '../../util/configured-server.ts';
 import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
@@ -47,14 +48,17 @@ export function createDestination({ otlp, headers, ...access }: DestinationSetti
   return async (body, stopped) => {
     const late = AbortSignal.timeout(timeout);
     const signal = AbortSignal.any([late, stopped]);
-    try {
+    const send = async (): Promise<HttpResponse> => {
       const agent = await agentFor(url, access);
       const contentHeaders = {
         'Content-Type': 'application/x-protobuf',
         'Content-Length': String(body.length),
       };
       const request = { method: 'POST', url, headers: { ...fields, ...contentHeaders }, body };
-      return deliveryOf(await sendHttpRequest(request, { agent, signal, maxResponseBytes }));
+      return sendHttpRequest(request, { agent, signal, maxResponseBytes });
+    };
+    try {
+      return deliveryOf(await abortable(send(), signal));
     } catch (error) {
       if (late.aborted) return { cause: `no response within ${timeout / 1000} s`, retryable: true };
       if (stopped.aborted)

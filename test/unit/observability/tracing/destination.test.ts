@@ -1,7 +1,9 @@
 import { createServer } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createDestination } from '../../../../src/observability/tracing/destination.ts';
+import { silent, startFaultyGateway } from '../../../support/faulty-gateway.ts';
 import { type Listening, listen } from '../../../support/listening.ts';
+import { until } from '../../../support/until.ts';
 
 describe('what the response of a receiver means', () => {
   let receiver: Listening;
@@ -57,4 +59,24 @@ describe('what the response of a receiver means', () => {
     const send = createDestination({ otlp: `http://127.0.0.1:${receiver.port}/200`, headers: {} });
     expect(await send(Buffer.from('spans'), new AbortController().signal)).toEqual({ rejected: 0 });
   });
+});
+
+it('ends at once when the process does, also while an egress proxy opens no tunnel', async () => {
+  const proxy = await startFaultyGateway([silent]);
+  try {
+    const send = createDestination({
+      otlp: 'https://collector.example',
+      headers: {},
+      egressProxy: { url: proxy.url },
+    });
+    const stopped = new AbortController();
+    const delivery = send(Buffer.from('spans'), stopped.signal);
+    await until(() => proxy.requests().length > 0);
+    const startedAt = performance.now();
+    stopped.abort();
+    expect(await delivery).toMatchObject({ cause: 'the process ended before there was a response' });
+    expect(performance.now() - startedAt).toBeLessThan(500);
+  } finally {
+    await proxy.close();
+  }
 });
