@@ -1,6 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP } from 'node:net';
 import { hostOf, isLoopback } from '../../config/url.ts';
+import { abortable } from '../../util/abortable.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
@@ -74,11 +75,11 @@ async function serversOf(settings: AllSettings, options: ReadAllOptions): Promis
 async function serversAt(
   url: URL,
   { access }: AllSettings,
-  { resolve, signal }: ReadAllOptions,
+  options: ReadAllOptions,
 ): Promise<readonly StatusServer[]> {
   const host = hostOf(url);
   if (isIP(host) !== 0) return [{ ...access, url }];
-  const addresses = await addressesOf(host, resolve, signal);
+  const addresses = await addressesOf(host, options);
   const serverName = access.tls.serverName ?? host;
   return addresses.map(({ address, family }) => {
     const own = new URL(url);
@@ -90,13 +91,14 @@ async function serversAt(
 /** Of one family, since an instance may have an address of each. */
 async function addressesOf(
   host: string,
-  resolve: ReadAllOptions['resolve'],
-  signal: AbortSignal | undefined,
+  { resolve, timeout, signal }: ReadAllOptions,
 ): Promise<readonly LookupAddress[]> {
-  const all = await resolve(host).catch((error: unknown) => {
+  const deadline = AbortSignal.timeout(timeout);
+  const ended = signal === undefined ? deadline : AbortSignal.any([deadline, signal]);
+  const all = await abortable(resolve(host), ended).catch((error: unknown) => {
     if (signal?.aborted) return [];
-    const cause =
-      errorCode(error) === 'ENOTFOUND' ? 'has no address' : `cannot be looked up (${errorCode(error)})`;
+    const failure = deadline.aborted ? `within ${timeout / 1000} s` : `(${errorCode(error)})`;
+    const cause = errorCode(error) === 'ENOTFOUND' ? 'has no address' : `cannot be looked up ${failure}`;
     throw new CliError(
       `${host} ${cause}. Is it the name of the headless Service, and is an instance running?`,
     );

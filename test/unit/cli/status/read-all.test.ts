@@ -25,3 +25,16 @@ it('has no status of what switches protocols, and does not wait for it', async (
     await server.close();
   }
 });
+
+it('waits no longer for DNS than for an instance, and not at all once it is stopped', async () => {
+  const urls = [new URL('http://instances.example:9090/status.json')];
+  const settings = { urls, access: { token: undefined, tls: {} }, allowPlaintext: false };
+  const options = { resolve: () => new Promise<never>(() => {}), clock: Date.now };
+  await expect(readAll(settings, { ...options, timeout: 50 })).rejects.toThrow(
+    'instances.example cannot be looked up within 0.05 s.',
+  );
+  const stop = new AbortController();
+  const stopped = readAll(settings, { ...options, timeout: 60_000, signal: stop.signal });
+  stop.abort();
+  await expect(stopped).rejects.toThrow();
+});
