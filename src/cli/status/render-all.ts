@@ -84,11 +84,15 @@ function keyRows(
   { environment, login, kind, usedOn, versions }: KeyOnInstances,
   instances: readonly Instance[],
   now: string,
-) {
+): string[][] {
   const unused = instances.filter(
     ({ problem, address, keysNotListed }) =>
       problem === null && keysNotListed === 0 && !usedOn.includes(address),
   );
+  if (versions.length === 0) {
+    const none = `0 of ${instances.length}`;
+    return [[`${environment}/${login}`, kind, '-', '-', none, '0', '0', '0', 'MISSING in the key source']];
+  }
   return versions.map((version, index) => {
     const without = usedOn.filter((address) => !version.readBy.includes(address));
     const isNewest = index === 0;

@@ -197,4 +197,13 @@ describe('the keys of all instances', () => {
     );
     expect(all.keys.map(({ login }) => login)).toEqual(['acme', 'same']);
   });
+
+  it('that are in the key source no more are a row too', () => {
+    const gone = keyStatus({ versions: [], signingVersion: null, missingSince: ago(60) });
+    const keys = { total: 1, list: [gone] };
+    const all = compareInstances([instance('a', { keys }), instance('b', { keys })], at);
+    expect(allLines(all, 120).at(-1)?.replaceAll(/ +/g, ' ').trim()).toBe(
+      'production/acme control_key - - 0 of 2 0 0 0 MISSING in the key source',
+    );
+  });
 });
