@@ -101,7 +101,7 @@ interface SealedRecord {
   readonly before: Head;
 }
 
-export interface Written {
+interface Written {
   /** Records that have their place in the chain now. */
   readonly count: number;
   /** Records that were not written; they can be written later. */

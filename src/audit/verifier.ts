@@ -21,7 +21,7 @@ export interface VerifierOptions {
   readonly skipOthers?: boolean;
 }
 
-export interface Place {
+interface Place {
   readonly file: string;
   /** From 1. */
   readonly line: number;

@@ -8,7 +8,7 @@ import { distinctKeys, mayBeUsed } from './ring.ts';
  */
 export type KeyState = 'in-use' | 'waiting' | 'rejected' | 'replaced' | 'unusable';
 
-export interface DescribedVersion {
+interface DescribedVersion {
   readonly entry: KeyRing[number];
   readonly state: KeyState;
   /** What the gateway said last; absent if neither is known. */

@@ -27,7 +27,7 @@ export interface KeyFields {
   readonly transit_key?: unknown;
 }
 
-export type KeyVersion = Pick<UsableKey, 'version' | 'createdAt' | 'supersededAt'>;
+type KeyVersion = Pick<UsableKey, 'version' | 'createdAt' | 'supersededAt'>;
 
 /** The content of an entry of a ring. */
 export type Parsed = Pick<UsableKey, 'key' | 'fingerprint'> | Pick<UnusableKey, 'problem'>;

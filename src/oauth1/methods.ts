@@ -19,7 +19,7 @@ export type KeyKind = SigningKey['kind'];
 export type MethodName = 'HMAC-SHA1' | 'RSA-SHA256';
 
 /** A signature method: the kind of key that it needs, and how it computes `oauth_signature` from a base string. */
-export interface Method {
+interface Method {
   readonly kind: KeyKind;
   /** @throws TypeError if the key is of another kind */
   sign(baseString: string, key: SigningKey, tokenSecret: string): string | Promise<string>;

@@ -8,7 +8,7 @@ interface AwaitedWrite {
 }
 
 /** Passes bytes to the operating system without waiting; reports how many were written, or the error. */
-export type Write = (bytes: Buffer, done: (error: WriteError | undefined, written: number) => void) => void;
+type Write = (bytes: Buffer, done: (error: WriteError | undefined, written: number) => void) => void;
 
 export interface WriteError extends Error {
   readonly code?: string | undefined;

@@ -10,7 +10,7 @@ const limit = { burst: 20, rate: 1 };
 /** Milliseconds between two lines about the same combination, and about the same failure with a server. */
 const repetition = { combination: Number.MAX_VALUE, failure: 300_000 };
 
-export interface TlsPeersOptions extends MonotonicClock {
+interface TlsPeersOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message' | 'handshakeFailed'>;
   readonly metrics: Pick<MetricsObserver, 'tlsConnected' | 'tlsFailed'>;
 }

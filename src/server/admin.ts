@@ -12,7 +12,7 @@ import { acceptTls, type ListenerTls } from '../proxy/inbound/tls-handshakes.ts'
 import { closeServer } from '../util/listen.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
-export interface AdminOptions extends StatusSources {
+interface AdminOptions extends StatusSources {
   readonly prometheus: Pick<Prometheus, 'page'>;
   readonly log: Pick<Logger, 'message'>;
   readonly tlsPeers: Pick<TlsPeers, 'clients'>;

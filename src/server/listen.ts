@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import { type Address, closeServer, listen } from '../util/listen.ts';
 
-export type Listening = readonly [server: Server, address: Address, scheme: string];
+type Listening = readonly [server: Server, address: Address, scheme: string];
 
 /** Opens both ports or none: a process that only has one of them must not look healthy. */
 export async function listenOn(

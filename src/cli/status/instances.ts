@@ -34,7 +34,7 @@ export interface Instance {
 }
 
 /** What the instances know of one version of a key. Lists hold addresses. */
-export interface VersionOnInstances {
+interface VersionOnInstances {
   readonly version: number;
   readonly createdAt: string | null;
   readonly readBy: readonly string[];
@@ -51,7 +51,7 @@ export interface KeyOnInstances extends Pick<KeyStatus, 'environment' | 'login' 
 }
 
 /** What a look at all instances shows that none of them can know. */
-export interface SharedFinding {
+interface SharedFinding {
   readonly severity: Severity;
   readonly code: SharedFindingCode;
   readonly summary: string;

@@ -13,7 +13,7 @@ export const bucketCount = 24 * perDoubling + 1;
 const size = 60;
 
 /** What happened in the last minute. */
-export interface WindowSummary {
+interface WindowSummary {
   readonly requestsPerSecond: number;
   /** Share of 403 among the gateway responses; `undefined` without responses. */
   readonly rejectedShare: number | undefined;
@@ -25,7 +25,7 @@ export interface WindowSummary {
 }
 
 /** Failed requests of the last minute with the same cause. `lastAt`: monotonic, in milliseconds. */
-export interface RecentFailures {
+interface RecentFailures {
   readonly cause: FailureCause;
   /** Of the last one: what else is known. */
   readonly detail: string | undefined;

@@ -14,7 +14,7 @@ export type SpanResult = (typeof spanResults)[number];
 export const spanResults = ['exported', 'dropped', 'rejected'] as const;
 
 /** `tracing` of the configuration. */
-export interface TracingSettings extends DestinationSettings {
+interface TracingSettings extends DestinationSettings {
   readonly sampleRatio: number;
 }
 

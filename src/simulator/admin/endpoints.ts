@@ -13,7 +13,7 @@ import { changeKeys, keysBody, shownKeys } from './keys.ts';
 const invalidBody = 'The body is not valid. See docs/simulator.md';
 
 /** An endpoint of the admin API. */
-export interface Endpoint {
+interface Endpoint {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With variable segments as `{name}`. */
   readonly path: string;

@@ -17,7 +17,7 @@ const entities: ReadonlyMap<string, string> = new Map([
 export type Tone = Severity | 'ok' | 'idle';
 
 /** `number`: aligned as one. */
-export type Column<Row> = readonly [heading: string, cell: (row: Row) => Content, align?: 'number'];
+type Column<Row> = readonly [heading: string, cell: (row: Row) => Content, align?: 'number'];
 
 interface Section {
   /** Also the fragment of the URL that leads to it. */
