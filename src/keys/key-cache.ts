@@ -3,6 +3,7 @@ import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/clock.ts';
+import { endsWithin } from '../util/promises.ts';
 import { currentSpan, inSpan } from '../util/trace.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
 import { DeniedLogins } from './denied-logins.ts';
@@ -217,16 +218,10 @@ export class KeyCache {
   /** The result, if it comes by the deadline. The read continues, since its result is cached. */
   async #by<T>(deadline: number, login: LoginRef, read: Promise<T>): Promise<T> {
     if (deadline === Number.POSITIVE_INFINITY) return read;
-    const { monotonic, setTimer: startTimer = setTimer } = this.#options;
-    const late = Promise.withResolvers<never>();
-    const cancel = startTimer(
-      () => {
-        const cause = new Error('the key source did not respond in the time of the request');
-        late.reject(new SourceUnavailable(login, cause, 'unknown'));
-      },
-      Math.max(0, deadline - monotonic()),
-    );
-    return await Promise.race([read, late.promise]).finally(cancel);
+    const { monotonic, setTimer } = this.#options;
+    if (await endsWithin(deadline - monotonic(), read, setTimer)) return read;
+    const cause = new Error('the key source did not respond in the time of the request');
+    throw new SourceUnavailable(login, cause, 'unknown');
   }
 
   async #fromSource(login: LoginRef, deadline = Number.POSITIVE_INFINITY): Promise<CacheLookup> {

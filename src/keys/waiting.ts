@@ -1,4 +1,5 @@
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
+import { endsWithin } from '../util/promises.ts';
 import { inSpan } from '../util/trace.ts';
 import type { LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
@@ -45,9 +46,8 @@ export class Waiting {
   /** Resolves with the work, or at the deadline. */
   async until(deadline: number, work: Promise<unknown>): Promise<void> {
     if (deadline === Number.POSITIVE_INFINITY) return void (await work);
-    const late = Promise.withResolvers<void>();
-    const cancel = this.#options.setTimer(late.resolve, Math.max(0, deadline - this.#options.monotonic()));
-    await Promise.race([work, late.promise]).finally(cancel);
+    const { monotonic, setTimer } = this.#options;
+    await endsWithin(deadline - monotonic(), work, setTimer);
   }
 
   /** As {@link until}. @returns `false` at once, without a wait, if too many requests of the login wait */

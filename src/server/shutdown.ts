@@ -1,9 +1,9 @@
 import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config/schema.ts';
 import type { Listener } from '../proxy/inbound/listener.ts';
 import type { InflightRequests } from '../proxy/inflight-requests.ts';
+import { endsWithin } from '../util/promises.ts';
 
 interface ShutdownParts {
   readonly listener: Listener;
@@ -25,11 +25,11 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
   const { listener, inflight, timeouts } = parts;
   const { server, connections } = listener;
   connections.drain();
-  await within(timeouts.shutdownDelay, skipDelay);
+  await endsWithin(timeouts.shutdownDelay, skipDelay);
   stopListening(server);
-  await within(idleGrace, connections.closed());
+  await endsWithin(idleGrace, connections.closed());
   connections.close();
-  const finished = await within(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
+  const finished = await endsWithin(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
   if (!finished) await abortRequests(parts);
   connections.destroyAll();
   // Also stops the check of header timeouts, which was needed until here.
@@ -52,7 +52,7 @@ const abortGrace = 300;
 
 async function abortRequests({ inflight }: Pick<ShutdownParts, 'inflight'>): Promise<void> {
   await inflight.abortAll();
-  await within(abortGrace, inflight.idle());
+  await endsWithin(abortGrace, inflight.idle());
 }
 
 /**
@@ -60,14 +60,4 @@ async function abortRequests({ inflight }: Pick<ShutdownParts, 'inflight'>): Pro
  */
 function stopListening(server: Server): void {
   NetServer.prototype.close.call(server);
-}
-
-/** Whether the work finishes within the given number of milliseconds. */
-async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
-  const timer = new AbortController();
-  const late = wait(milliseconds, false, { signal: timer.signal });
-  const inTime = await Promise.race([work.then(() => true), late]);
-  timer.abort();
-  await late.catch(() => {});
-  return inTime;
 }

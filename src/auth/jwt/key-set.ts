@@ -8,7 +8,7 @@ import {
 } from 'jose';
 import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
 import type { SetTimer } from '../../util/clock.ts';
-import { SingleFlight } from '../../util/single-flight.ts';
+import { SingleFlight } from '../../util/promises.ts';
 import { JwtError } from './jwt-error.ts';
 
 /** Milliseconds between refreshes that a token with an unknown key may cause. */

@@ -1,8 +1,8 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP } from 'node:net';
 import { hostOf, isLoopback } from '../../config/url.ts';
-import { abortable } from '../../util/abortable.ts';
 import { errorCode } from '../../util/error-code.ts';
+import { abortable } from '../../util/promises.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
 import { readStatus, StatusError, type StatusServer } from './client.ts';

@@ -3,6 +3,7 @@ import type { Secret } from '../../secret.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
+import { endsWithin } from '../../util/promises.ts';
 import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
 import { isNamed, type Parsed } from '../key.ts';
 import type { KeySource, LoginRef, SigningObserver, SignRemotely, TransitResult } from '../key-source.ts';
@@ -93,7 +94,7 @@ function createSigner(vault: VaultConnection, options: VaultOptions): SignRemote
       return vault.transit.sign(token, key, baseString);
     });
     try {
-      const signature = await (isFailing ? soon(signing, options.setTimer ?? setTimer) : signing);
+      const signature = await (isFailing ? soon(signing, options.setTimer) : signing);
       isFailing = false;
       report('ok');
       return signature;
@@ -109,10 +110,9 @@ function createSigner(vault: VaultConnection, options: VaultOptions): SignRemote
 }
 
 /** The result, if it comes within {@link failingWait}. The work ends by itself. @throws VaultError `timeout` */
-async function soon<T>(work: Promise<T>, startTimer: SetTimer): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const cancel = startTimer(() => late.reject(new VaultError('timeout')), failingWait);
-  return await Promise.race([work, late.promise]).finally(cancel);
+async function soon<T>(work: Promise<T>, startTimer?: SetTimer): Promise<T> {
+  if (await endsWithin(failingWait, work, startTimer)) return work;
+  throw new VaultError('timeout');
 }
 
 /** As the login to Vault reports it, so that both are one cause in the log. */

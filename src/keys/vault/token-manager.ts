@@ -1,8 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Secret } from '../../secret.ts';
 import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
 import type { SetTimer } from '../../util/clock.ts';
-import { SingleFlight } from '../../util/single-flight.ts';
+import { endsWithin, SingleFlight } from '../../util/promises.ts';
 import type { KeySourceObserver } from '../key-source.ts';
 import { type AuthMethod, type Credentials, renewSelf, revokeSelf, type TokenLease } from './auth-methods.ts';
 import { assertDue } from './circuit-breaker.ts';
@@ -99,12 +98,10 @@ export class TokenManager {
     this.#running = false;
     this.#stopped = true;
     this.#cancelTimer();
-    const stopped = new AbortController();
-    const timeout = wait(maxStopTime, undefined, { signal: stopped.signal, ref: false }).catch(
-      () => undefined,
+    await endsWithin(
+      maxStopTime,
+      this.#revocations.run(() => this.#revokeToken()),
     );
-    await Promise.race([timeout, this.#revocations.run(() => this.#revokeToken())]);
-    stopped.abort();
   }
 
   get loggedInOnce(): boolean {

@@ -1,9 +1,9 @@
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import { reveal, type Secret } from '../../secret.ts';
-import { abortable } from '../../util/abortable.ts';
 import { agentFor, type ServerAccess } from '../../util/configured-server.ts';
 import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
+import { abortable } from '../../util/promises.ts';
 import { wholeNumberIn } from '../../util/whole-number.ts';
 
 /** Milliseconds for one export. */

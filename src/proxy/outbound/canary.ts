@@ -10,7 +10,8 @@ import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
 import { acceptsKey, createUpstreamRecord, type RequestOrigin } from '../../request-context.ts';
-import { type SetTimer, setTimer } from '../../util/clock.ts';
+import type { SetTimer } from '../../util/clock.ts';
+import { endsWithin } from '../../util/promises.ts';
 import { unlimitedMemory } from '../memory-budget.ts';
 import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
@@ -35,7 +36,7 @@ const maxRuns = 1_000;
 
 interface CanaryRun {
   readonly startedAt: number;
-  readonly done: Promise<void>;
+  readonly done: Promise<unknown>;
   finished: boolean;
 }
 
@@ -72,27 +73,17 @@ export class Canaries {
     const keys = await keySelector.keysOf(login, methods[signature].kind, patience);
     if (!keys.isAwaitingNewest()) return;
     const last = this.#runs.get(`${loginRefString(login)}/${signature}`);
-    if (last?.finished === false) return last.done;
+    if (last?.finished === false) return void (await last.done);
     if (last !== undefined && monotonic() < last.startedAt + interval) return;
     const startedAt = monotonic();
-    const done = this.#withTimeout(this.#send(payment, login, send));
+    // A canary may wait for another request's trial or for the key source, longer than a payment should.
+    const done = endsWithin(maxWait, this.#send(payment, login, send), this.#options.setTimer);
     const run: CanaryRun = { startedAt, done, finished: false };
     this.#runs.set(`${loginRefString(login)}/${signature}`, run);
     try {
       await done;
     } finally {
       run.finished = true;
-    }
-  }
-
-  /** A canary may wait for another request's trial or for the key source, longer than a payment should. */
-  async #withTimeout(canary: Promise<void>): Promise<void> {
-    const timedOut = Promise.withResolvers<void>();
-    const cancel = (this.#options.setTimer ?? setTimer)(timedOut.resolve, maxWait);
-    try {
-      await Promise.race([canary, timedOut.promise]);
-    } finally {
-      cancel();
     }
   }
 

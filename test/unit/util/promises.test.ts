@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { SingleFlight } from '../../../src/util/single-flight.ts';
+import { SingleFlight } from '../../../src/util/promises.ts';
 
 it('shares a run with the calls that come during it, also its failure, and begins a new one after it', async () => {
   const flight = new SingleFlight<number>();
