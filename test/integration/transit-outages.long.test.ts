@@ -157,7 +157,7 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
       const lines = measured.map(({ row, failed, slowest, recovered, signRequests = '-' }) =>
         [row, failed, Math.round(slowest), Math.round(recovered), signRequests].map(String),
       );
-      process.stdout.write(`\n${[...table(head, lines)].join('\n')}\n`);
+      console.info([...table(head, lines)].join('\n'));
       await place.cluster.close();
       await place.vault.close();
       folder.remove();

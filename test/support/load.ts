@@ -98,12 +98,12 @@ function resultOf({ status, headers, body, complete }: HttpResponse): string {
   return `${status} ${isOwn ? String(JSON.parse(body).reason) : String(headers['countersign-outcome'])}`;
 }
 
-/** Prints the numbers of a run on standard output. */
+/** Prints the numbers of a run on jest's console. */
 export function printNumbers(title: string, numbers: Readonly<Record<string, unknown>>): void {
   const width = Math.max(...Object.keys(numbers).map((name) => name.length));
   const lines = Object.entries(numbers).map(
     ([name, value]) =>
       `  ${name.padEnd(width)}  ${typeof value === 'number' ? value : JSON.stringify(value)}`,
   );
-  process.stdout.write(`\n${title}\n${lines.join('\n')}\n`);
+  console.info([title, ...lines].join('\n'));
 }

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { table } from '../../src/cli/shared/io.ts';
-import { alertExpressions } from './alert-lifecycles.ts';
+import { alertExpressions } from './alert-expressions.ts';
 import { type Countersign, sumOf } from './countersign.ts';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
@@ -176,7 +176,7 @@ class Poller {
   }
 }
 
-/** Prints the results of outages, one line each. */
+/** Prints the results of outages on jest's console, one line each. */
 export function printOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
   const head =
     'outage|sent|failed|slowest, ms|good read after, s|reads away|reads after|begin|end|state|alerts|uncached'.split(
@@ -206,5 +206,5 @@ export function printOutages(title: string, results: readonly (readonly [Outage,
     const { cause, msg } = begins[0]?.[0] ?? {};
     return `${name}: ${[cause, msg].find((text) => typeof text === 'string') ?? 'no line'}`;
   });
-  process.stdout.write(`\n${title}\n  ${[...table(head, rows), '', ...causes].join('\n  ')}\n`);
+  console.info([title, ...table(head, rows), '', ...causes].join('\n  '));
 }
