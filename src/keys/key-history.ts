@@ -345,10 +345,12 @@ export class KeyHistory {
   /** Removes the rejections that an acceptance of the key, sent at that time, proves outdated. */
   #clear({ byOperation }: Rejections, sentAt: number): void {
     for (const [operation, { first, last }] of byOperation) {
-      const isEnabled = this.#enabled.has(operation);
-      if (sentAt < (isEnabled ? last : first)) continue;
-      (isEnabled ? this.#contradicted : this.#rejectedWithAnyKey).add(operation);
+      const enabledAt = this.#enabled.get(operation);
+      if (sentAt < (enabledAt === undefined ? first : last)) continue;
       byOperation.delete(operation);
+      if (enabledAt === undefined) this.#rejectedWithAnyKey.add(operation);
+      // One that was accepted with another key since was rejected because of the key, which is accepted again.
+      else if (enabledAt <= last) this.#contradicted.add(operation);
     }
   }
 

@@ -10,6 +10,8 @@ export const longestSignature = 20;
 export interface KeyFacts {
   /** 403s received since the last acceptance: by operation, whether one was about the key. */
   readonly rejected: Map<OperationName, boolean>;
+  /** Those of them with a 403 that had not the cause `clock-skew`, which says nothing about a key. */
+  readonly rejectedWithoutSkew: Set<OperationName>;
   acceptedAt: number;
   /** When the last accepted request was sent. */
   provenAt: number;
@@ -143,6 +145,7 @@ export function isClear({ provenAt, rejectedAt }: KeyFacts): boolean {
 function newKeyFacts(): KeyFacts {
   return {
     rejected: new Map(),
+    rejectedWithoutSkew: new Set(),
     acceptedAt: never,
     provenAt: never,
     rejectedAt: never,

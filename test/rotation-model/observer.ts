@@ -195,7 +195,10 @@ export class Observer {
     if (isKnownGood && count === 0) return;
     this.#costs.trial(operation, sentAt);
     const step = count === 0 ? 0 : Math.min(30_000, 1000 * 2 ** (count - 1));
-    if (!facts.isAmbiguous && sentAt < at + step - longestSignature) {
+    // Requests at once need no trial for a key that the gateway accepts, as far as 403s without clock skew say.
+    const isAtOnce = facts.accepted?.key === key && known.rejectedAt < at;
+    const isExpected = isAtOnce && !known.rejectedWithoutSkew.has(operation);
+    if (!facts.isAmbiguous && !isExpected && sentAt < at + step - longestSignature) {
       this.#violation(`${key} tried again after ${sentAt - at} of ${step} ms`);
     }
     known.failedFallbacks.set(operation, { count: count + 1, at: sentAt });
@@ -235,6 +238,7 @@ export class Observer {
         if (since !== undefined && sentAt > since)
           facts.probes = { count: (facts.probes?.count ?? 0) + 1, at: now };
       }
+      if (skew === 0) known.rejectedWithoutSkew.add(operation);
       // A key that has left the ring has no history.
       if (facts.ring.includes(key))
         known.rejected.set(operation, (known.rejected.get(operation) ?? false) || aboutKey);
@@ -263,10 +267,13 @@ export class Observer {
     facts.enabled.add(operation);
     for (const other of known.rejected.keys()) if (!facts.enabled.has(other)) facts.notEnabled.add(other);
     facts.notEnabled.delete(operation);
-    for (const other of known.rejected.keys()) if (facts.enabled.has(other)) facts.contradicted.add(other);
+    // Not one that was accepted with another key since: its 403s were about the key.
+    for (const other of known.rejected.keys())
+      if (facts.enabled.has(other) && facts.rejections.has(other)) facts.contradicted.add(other);
     facts.contradicted.delete(operation);
     if (known.rejected.size > 0) facts.wasContradicted = true;
     known.rejected.clear();
+    known.rejectedWithoutSkew.clear();
     facts.leftRejected.delete(key);
     known.provenAt = Math.max(known.provenAt, sentAt);
     known.failedFallbacks.clear();

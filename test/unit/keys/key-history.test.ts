@@ -263,6 +263,19 @@ describe('a fallback for a rejected key', () => {
     expect(candidate(['a'])).toBe('b');
   });
 
+  it('is due again after a 403 for a key that the gateway rejected, then replaced, and accepts again', () => {
+    accept('a', 'read');
+    reject('a', 'read');
+    now += 10;
+    accept('b', 'read');
+    now += 10;
+    accept('a', 'other');
+    failFallback('b');
+    reject('a', 'read');
+    expect(history.isUrgent('read', now)).toBe(true);
+    expect(candidate(['a'])).toBe('b');
+  });
+
   it('is due again after a 403 of such an operation, once the keys have changed', () => {
     accept('a', 'payment');
     reject('a', 'payment', 'single-attempt');

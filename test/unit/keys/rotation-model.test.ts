@@ -24,6 +24,14 @@ it.each([
   expect((await run(generate(seed))).violations).toEqual([]);
 });
 
+it('requests at once may take the accepted key after 403s of clock skew, which say nothing about it', async () => {
+  expect((await run(generate(5083334))).violations).toEqual([]);
+});
+
+it('a key that is accepted again after another one says nothing about other operations, so that Vault is read', async () => {
+  expect((await run(generate(5064224))).violations).toEqual([]);
+});
+
 /**
  * On earlier rules: reads that failed long after Vault had the key (7, 8, 35, 42), payments signed with keys known to be
  * rejected (5, 28), requests that waited for a failing source (10, 40) or ended after their timeout (133).
