@@ -1,5 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { parseJson } from '../util/json.ts';
+import { parseJson } from '../util/text.ts';
 import type { AuditKey } from './key.ts';
 
 /** What a start record says of {@link TornBytes}. */

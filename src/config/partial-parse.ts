@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { entriesOf } from '../util/json.ts';
+import { entriesOf } from '../util/text.ts';
 import { caller, credential } from './schema/caller.ts';
 import { environment } from './schema/environment.ts';
 import { operationOverride } from './schema/operation.ts';

@@ -10,7 +10,7 @@ import type {
   Rejection,
   RequestContext,
 } from '../request-context.ts';
-import { type NetworkFailure, networkFailures } from '../util/network-failure.ts';
+import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
 import { createLabels, type LabelDomain, type ResponsibleParty } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
@@ -204,7 +204,7 @@ function initializeTls(metrics: Metrics, role: TlsEnd['role'], environment: stri
 function initializeRoute(
   metrics: Metrics,
   route: { environment: string; operation: string },
-  failures: readonly NetworkFailure[],
+  failures: readonly string[],
 ): void {
   for (const [outcome, parties] of Object.entries(faults)) {
     for (const fault of parties) metrics.outcomes.inc({ ...route, outcome, fault }, 0);

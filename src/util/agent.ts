@@ -3,7 +3,8 @@ import { type Agent, type AgentOptions, ClientRequest, Agent as HttpAgent } from
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'node:tls';
-import type { EgressProxy } from './egress-proxy.ts';
+import { readText } from './consistent-read.ts';
+import { EgressProxy, type EgressProxySettings } from './egress-proxy.ts';
 import { observeTls, type TlsObserver } from './tls-observer.ts';
 
 /** The options with which a request was made. */
@@ -43,6 +44,8 @@ export type MinVersion = 'TLSv1.2' | 'TLSv1.3';
 
 /** PEM texts; the public CAs where `ca` is absent. */
 export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'> {
+  /** As `ca`, for an `https:` egress proxy. */
+  readonly proxyCa?: string | undefined;
   /** Also for an `https:` egress proxy. */
   readonly minVersion?: MinVersion | undefined;
   readonly observer?: TlsObserver | undefined;
@@ -56,13 +59,14 @@ export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>
  * An agent for `http:` or `https:`, as in the URL. With `keepAlive`, it never uses a connection again that received
  * bytes while no request was pending.
  *
- * @param egressProxy opens the connections; for `https:` only
+ * @param egressProxy opens the connections, within its timeout in milliseconds; for `https:` only
  */
 export function createAgent(
   url: string,
-  { ca, cert, key, minVersion = 'TLSv1.2', observer, pinned, serverName }: AgentTls,
+  { ca, cert, key, proxyCa, minVersion = 'TLSv1.2', observer, pinned, serverName }: AgentTls,
   options: AgentOptions,
-  egressProxy?: EgressProxy,
+  egressProxy?: EgressProxySettings,
+  tunnelTimeout = 2_500,
 ): HttpAgent {
   // Nothing can disable the verification.
   const tls = { ...tlsPolicy, minVersion, rejectUnauthorized: true };
@@ -78,7 +82,11 @@ export function createAgent(
         ...(serverName === undefined ? {} : { servername: serverName }),
       });
   if (observer !== undefined) observeConnections(agent, observer);
-  if (egressProxy !== undefined) tunnelThrough(egressProxy, agent, tls);
+  if (egressProxy !== undefined) {
+    // The proxy could read the requests.
+    if (!(agent instanceof HttpsAgent)) throw new TypeError('an egress proxy requires an https: address');
+    new EgressProxy(egressProxy, proxyCa, tunnelTimeout).tunnel(agent, tls);
+  }
   return options.keepAlive ? guardReuse(agent) : agent;
 }
 
@@ -98,10 +106,24 @@ function observeConnections(agent: HttpAgent, observer: TlsObserver): void {
   };
 }
 
-/** @throws TypeError for `http:`, whose requests the proxy could read */
-function tunnelThrough(egressProxy: EgressProxy, agent: HttpAgent, tls: SecureContextOptions): void {
-  if (!(agent instanceof HttpsAgent)) throw new TypeError('an egress proxy requires an https: address');
-  egressProxy.tunnel(agent, tls);
+/** How a server of the configuration is reached. */
+export interface ServerAccess extends Pick<AgentTls, 'minVersion' | 'observer'> {
+  readonly caFile?: string | undefined;
+  readonly egressProxy?: (EgressProxySettings & { readonly caFile?: string | undefined }) | undefined;
+}
+
+/**
+ * An agent for single requests to a server. The files are read now, since certificates in them are replaced.
+ *
+ * @throws Error with a message for operators
+ */
+export async function agentFor(
+  url: URL,
+  { caFile, egressProxy, ...access }: ServerAccess,
+): Promise<HttpAgent> {
+  const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
+  const proxyCa = egressProxy?.caFile === undefined ? undefined : await readText(egressProxy.caFile);
+  return createAgent(url.href, { ...access, ...ca, proxyCa }, { keepAlive: false }, egressProxy);
 }
 
 /**

@@ -1,8 +1,10 @@
 import { readFile, stat } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { errorCode } from './error-code.ts';
 
 /** Large enough for any key. */
 const maxKeyBytes = 65_536;
+const maxTextBytes = 262_144;
 
 /** Several files of the same moment. A file that does not exist has no content. */
 export interface FileSet {
@@ -29,27 +31,37 @@ interface FileState {
  *
  * @throws Error if the files change again, if one is not a regular file or exceeds `maximumBytes`, or from node:fs
  */
-export async function readConsistent(paths: readonly string[], options: ReadOptions = {}): Promise<FileSet> {
-  const settings = { read: readFile, maximumBytes: maxKeyBytes, ...options };
-  return (
-    (await tryReadConsistent(paths, settings)) ??
-    (await tryReadConsistent(paths, settings)) ??
-    Promise.reject(new Error('the files changed twice while they were read'))
-  );
+export async function readConsistent(
+  paths: readonly string[],
+  { read = readFile, maximumBytes = maxKeyBytes }: ReadOptions = {},
+): Promise<FileSet> {
+  const states = () => Promise.all(paths.map((path) => fileState(path, maximumBytes)));
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    const before = await states();
+    const contents = await Promise.all(
+      paths.map(async (path, index) => before[index] && ignoreNotFound(read(path))),
+    );
+    const after = await states();
+    if (isDeepStrictEqual(before, after))
+      return { contents, changedAt: new Date(Math.max(0, ...after.map((state) => state?.changedAt ?? 0))) };
+  }
+  throw new Error('the files changed twice while they were read');
 }
 
-async function tryReadConsistent(
-  paths: readonly string[],
-  { read, maximumBytes }: Required<ReadOptions>,
-): Promise<FileSet | undefined> {
-  const stateOf = (path: string): Promise<FileState | undefined> => fileState(path, maximumBytes);
-  const before = await Promise.all(paths.map(stateOf));
-  const contents = await Promise.all(
-    paths.map(async (path, index) => (before[index] === undefined ? undefined : ignoreNotFound(read(path)))),
+/**
+ * The text of a file of the configuration. Only of a regular file: a read of another one may never end.
+ *
+ * @throws Error with a message for operators
+ */
+export async function readText(file: string): Promise<string> {
+  const { contents } = await readConsistent([file], { maximumBytes: maxTextBytes }).catch(
+    (error: unknown) => {
+      const cause = errorCode(error) ?? (error instanceof Error ? error.message : 'unknown error');
+      throw new Error(`${file}: cannot be read (${cause})`);
+    },
   );
-  const after = await Promise.all(paths.map(stateOf));
-  if (before.some((state, index) => state?.stamp !== after[index]?.stamp)) return undefined;
-  return { contents, changedAt: new Date(Math.max(0, ...after.map((state) => state?.changedAt ?? 0))) };
+  if (contents[0] === undefined) throw new Error(`${file}: does not exist`);
+  return contents[0].toString('utf8');
 }
 
 async function fileState(path: string, maximumBytes: number): Promise<FileState | undefined> {

@@ -18,15 +18,6 @@ export interface EgressProxySettings {
   readonly passwordFile?: string | undefined;
 }
 
-/** As the constructor; no proxy without settings. */
-export function createEgressProxy(
-  settings: EgressProxySettings | undefined,
-  ca: string | undefined,
-  timeout: number,
-): EgressProxy | undefined {
-  return settings && new EgressProxy(settings, ca, timeout);
-}
-
 /** Milliseconds for which a password is used before its file is read again. */
 const passwordMaxAge = 1_000;
 

@@ -1,31 +1,40 @@
 import { errorCode } from './error-code.ts';
 
-/** Why a connection could not be established: a metric label value and a log field. */
-export type NetworkFailure = (typeof serverFailures)[number] | EgressProxyFailure;
+/** Why a connection to a server could not be established, and how the log says it. */
+const serverFailures = {
+  dns: 'DNS: ',
+  refused: 'connection refused: ',
+  timeout: 'timeout: ',
+  tls: 'TLS: ',
+  other: '',
+} as const;
 
-const serverFailures = ['dns', 'refused', 'timeout', 'tls', 'other'] as const;
-
-/** Why an egress proxy made no tunnel. */
-export type EgressProxyFailure = (typeof egressProxyFailures)[number];
-
-const egressProxyFailures = [
+/** Why an egress proxy made no tunnel, and how the log says it. */
+const egressProxyFailures = {
   /** DNS, refused, or ended before its response. */
-  'proxy-unreachable',
-  'proxy-timeout',
-  'proxy-tls',
+  'proxy-unreachable': 'egress proxy unreachable: ',
+  'proxy-timeout': 'egress proxy: timeout: ',
+  'proxy-tls': 'TLS with the egress proxy: ',
   /** Status 407 or 401, or no password could be read. */
-  'proxy-credentials',
+  'proxy-credentials': 'egress proxy did not accept the credentials: ',
   /** Any other status from 300 to 499. */
-  'proxy-denied',
+  'proxy-denied': 'egress proxy denied the tunnel: ',
   /** Status 500 or higher: it could not reach the server. */
-  'proxy-failed',
+  'proxy-failed': 'egress proxy could not reach the server: ',
   /** Its response is not valid, or has bytes behind it. */
-  'proxy-invalid',
-] as const;
+  'proxy-invalid': 'egress proxy sent an invalid response: ',
+} as const;
+
+const allFailures = { ...serverFailures, ...egressProxyFailures };
+
+export type EgressProxyFailure = keyof typeof egressProxyFailures;
+
+/** A metric label value and a log field. */
+export type NetworkFailure = keyof typeof allFailures;
 
 /** What can happen to a connection, made directly or through an egress proxy. */
-export function networkFailures(egressProxy: boolean): readonly NetworkFailure[] {
-  return egressProxy ? [...serverFailures, ...egressProxyFailures] : serverFailures;
+export function networkFailures(egressProxy: boolean): readonly string[] {
+  return Object.keys(egressProxy ? allFailures : serverFailures);
 }
 
 /** No connection, for a known reason. */
@@ -61,23 +70,8 @@ export function isTlsFailure(error: unknown): boolean {
   return failure === 'tls' || failure === 'proxy-tls';
 }
 
-const prefixes: Readonly<Record<NetworkFailure, string>> = {
-  dns: 'DNS: ',
-  refused: 'connection refused: ',
-  timeout: 'timeout: ',
-  tls: 'TLS: ',
-  other: '',
-  'proxy-unreachable': 'egress proxy unreachable: ',
-  'proxy-timeout': 'egress proxy: timeout: ',
-  'proxy-tls': 'TLS with the egress proxy: ',
-  'proxy-credentials': 'egress proxy did not accept the credentials: ',
-  'proxy-denied': 'egress proxy denied the tunnel: ',
-  'proxy-failed': 'egress proxy could not reach the server: ',
-  'proxy-invalid': 'egress proxy sent an invalid response: ',
-};
-
 /** For the log: the kind of failure and the error code, without the message of Node, which contains addresses. */
 export function describeNetworkFailure(error: unknown): string {
   const note = error instanceof ConnectionError ? error.message : (errorCode(error) ?? 'no code');
-  return `${prefixes[networkFailureOf(error)]}${note}`;
+  return `${allFailures[networkFailureOf(error)]}${note}`;
 }

@@ -1,11 +1,12 @@
 import { createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
-import { agentFor, readText, type ServerAccess } from '../../util/configured-server.ts';
+import { agentFor, type ServerAccess } from '../../util/agent.ts';
+import { readText } from '../../util/consistent-read.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
-import { entriesOf } from '../../util/json.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
+import { entriesOf } from '../../util/text.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { parseStrictJson } from './parse-token.ts';
 

@@ -1,6 +1,7 @@
 import { errors, jwtVerify } from 'jose';
 import type { CallerConfig, JwtIssuerConfig } from '../../config/schema.ts';
 import type { WallClock } from '../../util/clock.ts';
+import { printable } from '../../util/text.ts';
 import type { AuthenticatedCaller } from '../authenticate.ts';
 import { matchesPattern } from '../authorize.ts';
 import type { VerifiedCredential } from '../verified-credential.ts';
@@ -126,13 +127,13 @@ function findCaller(
 ): CallerConfig {
   const matching = credentials.filter(({ jwt }) => jwt.issuer === issuer && matchesClaims(jwt, all));
   const [caller, ...others] = new Set(matching.map((credential) => credential.caller));
-  if (caller === undefined) throw new JwtError('jwt-no-caller', printable(subject));
+  if (caller === undefined) throw new JwtError('jwt-no-caller', shortened(subject));
   if (others.length === 0) return caller;
   observer.tokenAmbiguous(
     issuer,
     [caller, ...others].map(({ name }) => name),
   );
-  throw new JwtError('jwt-ambiguous', printable(subject));
+  throw new JwtError('jwt-ambiguous', shortened(subject));
 }
 
 function credentialOf(
@@ -143,15 +144,14 @@ function credentialOf(
   return {
     kind: 'jwt',
     issuer: config.issuer,
-    subject: printable(subject),
-    keyId: keyId && printable(keyId),
-    tokenId: tokenId && printable(tokenId),
+    subject: shortened(subject),
+    keyId: keyId && shortened(keyId),
+    tokenId: tokenId && shortened(tokenId),
   };
 }
 
-/** One line of plain ASCII. */
-function printable(text: string): string {
-  return text.slice(0, maxLength).replace(/[^ -~]/g, '?');
+function shortened(text: string): string {
+  return printable(text.slice(0, maxLength));
 }
 
 /** Whether verified claims are those that a credential demands. */

@@ -3,8 +3,9 @@ import type { Readable } from 'node:stream';
 import type { AuditRecord, Head } from '../../audit/chain.ts';
 import { readAuditKey } from '../../audit/key.ts';
 import { type Defect, headText, type TrailSummary, Verifier } from '../../audit/verifier.ts';
+import { printable } from '../../util/text.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { exitCode, type Io, printable } from '../shared/io.ts';
+import { exitCode, type Io } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 
 interface Line {

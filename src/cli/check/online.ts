@@ -23,7 +23,6 @@ import { createKeySource, silentObserver } from '../../server/key-source.ts';
 import { system } from '../../server/system.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { createAgent } from '../../util/agent.ts';
-import { createEgressProxy } from '../../util/egress-proxy.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ConnectionError, describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, messageOf, operatorMessage } from '../shared/cli-error.ts';
@@ -187,8 +186,7 @@ function probeLogin(): { readonly events: typeof silentObserver; readonly result
 async function probeConnection(settings: EnvironmentConfig): Promise<string> {
   const { baseUrl, egressProxy, timeouts, certFile } = settings;
   const tls = { ...readTlsMaterial(settings), minVersion: settings.minVersion };
-  const proxy = createEgressProxy(egressProxy, tls.proxyCa, timeouts.connect);
-  const agent = createAgent(baseUrl, tls, { keepAlive: false }, proxy);
+  const agent = createAgent(baseUrl, tls, { keepAlive: false }, egressProxy, timeouts.connect);
   const signal = AbortSignal.timeout(timeouts.connect);
   let socket: Socket | undefined;
   try {

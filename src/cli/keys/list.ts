@@ -2,9 +2,10 @@ import { age, describeKey, findEqualKey, type KeyDescription } from '../../keys/
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
+import { printable } from '../../util/text.ts';
 import { CliError, operatorMessage } from '../shared/cli-error.ts';
 import { type KeyInventory, type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
-import { exitCode, type Io, printable, table } from '../shared/io.ts';
+import { exitCode, type Io, table } from '../shared/io.ts';
 import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { type CommonValues, commonOptions, loginRefOf, withKeysContext } from './options.ts';
 

@@ -15,11 +15,6 @@ export interface Io {
 /** Exit codes of every command. */
 export const exitCode = { done: 0, failed: 1, usage: 2 } as const;
 
-/** Plain ASCII: a terminal does not obey what a forger, or another server, wrote. */
-export function printable(text: string): string {
-  return text.replace(/[^ -~]/g, '?');
-}
-
 /**
  * Lines of a plain text table. The last column is wrapped between words if it is too long, and comes below its row if
  * there is too little space beside long names, or less than a word of it takes.

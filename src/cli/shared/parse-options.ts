@@ -1,7 +1,7 @@
 import { type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { didYouMean } from '../../config/problem.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { wholeNumberIn } from '../../util/whole-number.ts';
+import { wholeNumberIn } from '../../util/text.ts';
 import { CliError, messageOf } from './cli-error.ts';
 import { exitCode, type Io, wrapWords } from './io.ts';
 

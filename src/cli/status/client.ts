@@ -2,11 +2,10 @@ import { type Status, statusSchema } from '../../observability/status/schema.ts'
 import { type AgentTls, createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
-import { entriesOf, parseJson } from '../../util/json.ts';
 import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import { packageVersion } from '../../util/package-info.ts';
+import { entriesOf, parseJson, printable } from '../../util/text.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { printable } from '../shared/io.ts';
 
 export interface StatusServer {
   /** Of `/status.json`. */

@@ -1,5 +1,6 @@
 import { counted, percent, rate, since } from '../../observability/status/format.ts';
-import { printable, table } from '../shared/io.ts';
+import { printable } from '../../util/text.ts';
+import { table } from '../shared/io.ts';
 import type { AllInstances, Instance, KeyOnInstances } from './instances.ts';
 
 /** Of a list of addresses. */

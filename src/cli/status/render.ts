@@ -12,7 +12,8 @@ import {
 import { nextRead } from '../../observability/status/key-progress.ts';
 import { keyStates } from '../../observability/status/key-states.ts';
 import type { FailedRequest, KeyStatus, Status } from '../../observability/status/schema.ts';
-import { printable, table } from '../shared/io.ts';
+import { printable } from '../../util/text.ts';
+import { table } from '../shared/io.ts';
 
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;

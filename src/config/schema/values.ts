@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { environmentPattern, identifierPattern } from '../../identifiers.ts';
 import { Secret } from '../../secret.ts';
-import { wholeNumberIn } from '../../util/whole-number.ts';
+import { wholeNumberIn } from '../../util/text.ts';
 
 /** Node's timers hold at most 2^31 - 1 milliseconds, slightly more than 24 days. */
 const maxDuration = 24 * 86_400_000;

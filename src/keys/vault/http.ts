@@ -1,17 +1,17 @@
-import type { Agent, IncomingHttpHeaders } from 'node:http';
+import type { Agent, AgentOptions, IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent, type MinVersion } from '../../util/agent.ts';
 import { setTimer } from '../../util/clock.ts';
-import { createEgressProxy, type EgressProxySettings } from '../../util/egress-proxy.ts';
+import type { EgressProxySettings } from '../../util/egress-proxy.ts';
 import {
   type HttpResponse,
   ResponseTooLarge,
   StaleSocket,
   sendHttpRequest,
 } from '../../util/http-request.ts';
-import { parseJson } from '../../util/json.ts';
 import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
+import { parseJson } from '../../util/text.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
@@ -92,10 +92,11 @@ export interface Transport {
  * that a login with a use-limited credential is never sent twice.
  */
 export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: TransportOptions): Transport {
-  const proxy = createEgressProxy(egressProxy, tls.proxyCa, timeout * tunnelShare);
-  const pooled = createAgent(address, tls, { keepAlive: true, maxSockets }, proxy);
-  const signing = createAgent(address, tls, { keepAlive: true, maxSockets: maxSigningSockets }, proxy);
-  const fresh = createAgent(address, tls, { keepAlive: false }, proxy);
+  const agentWith = (options: AgentOptions): Agent =>
+    createAgent(address, tls, options, egressProxy, timeout * tunnelShare);
+  const pooled = agentWith({ keepAlive: true, maxSockets });
+  const signing = agentWith({ keepAlive: true, maxSockets: maxSigningSockets });
+  const fresh = agentWith({ keepAlive: false });
 
   const server = serverAttributes(address);
 

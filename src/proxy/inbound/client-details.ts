@@ -15,6 +15,7 @@ import { ProxyError } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { ClientDetails, RejectedTarget, RequestFacts } from '../../request-context.ts';
+import { printable } from '../../util/text.ts';
 
 export interface TargetLookup {
   readonly resolve: (target: string) => Destination;
@@ -105,8 +106,8 @@ function certificateDetails(
   if (certificate === undefined || !(socket instanceof TLSSocket)) return undefined;
   const expired = now > certificate.validToDate.getTime() ? 'CERT_HAS_EXPIRED' : undefined;
   return {
-    certificateSubject: printable(certificate.subject),
-    certificateIssuer: printable(certificate.issuer),
+    certificateSubject: oneLine(certificate.subject),
+    certificateIssuer: oneLine(certificate.issuer),
     certificateProblem: socket.authorized
       ? (expired ?? namelessness(certificate))
       : String(socket.authorizationError),
@@ -119,12 +120,9 @@ function namelessness({ subjectAltName }: X509Certificate): string | undefined {
   return uris.length + dnsNames.length === 0 ? 'NO_URI_OR_DNS_NAME' : undefined;
 }
 
-/** One line of plain ASCII. Node gives the parts of a name line by line, or `undefined` for an empty name. */
-function printable(name: string | undefined): string {
-  return (name ?? '')
-    .slice(0, maxNameLength)
-    .replaceAll('\n', ', ')
-    .replace(/[^ -~]/g, '?');
+/** Node gives the parts of a name line by line, or `undefined` for an empty name. */
+function oneLine(name = ''): string {
+  return printable(name.slice(0, maxNameLength).replaceAll('\n', ', '));
 }
 
 /**

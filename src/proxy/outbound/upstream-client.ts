@@ -1,10 +1,9 @@
-import type { Agent, IncomingMessage } from 'node:http';
+import type { Agent, AgentOptions, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../../config/schema.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
-import { createEgressProxy } from '../../util/egress-proxy.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { InflightRequests } from '../inflight-requests.ts';
 import {
@@ -37,17 +36,12 @@ export function createUpstreamClient(
 ): UpstreamClient {
   const { origin } = new URL(settings.baseUrl);
   const tls = { ...material, minVersion: settings.minVersion, observer };
-  const proxy = createEgressProxy(settings.egressProxy, tls.proxyCa, settings.timeouts.connect);
-  const pool = limitConnectionAge(
-    createAgent(origin, tls, { keepAlive: true, maxFreeSockets: settings.maxInFlight }, proxy),
-    settings.connectionMaxAge,
-  );
+  const agentWith = (options: AgentOptions): Agent =>
+    createAgent(origin, tls, options, settings.egressProxy, settings.timeouts.connect);
+  const kept = agentWith({ keepAlive: true, maxFreeSockets: settings.maxInFlight });
+  const pool = limitConnectionAge(kept, settings.connectionMaxAge);
   const sendPooled = createChannel(origin, pool, inflight);
-  const sendDedicated = createChannel(
-    origin,
-    createAgent(origin, tls, { keepAlive: false }, proxy),
-    inflight,
-  );
+  const sendDedicated = createChannel(origin, agentWith({ keepAlive: false }), inflight);
   return {
     send: (signed, options) =>
       (options.dedicatedConnection || !settings.keepAlive ? sendDedicated : sendPooled)(signed, options),

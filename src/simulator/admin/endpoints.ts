@@ -1,7 +1,7 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import { errorMap, schemaFindings } from '../../config/zod-messages.ts';
-import { parseJson } from '../../util/json.ts';
+import { parseJson } from '../../util/text.ts';
 import { type FaultRule, faultRule } from '../fault-rule.ts';
 import type { ActiveFault } from '../fault-rules.ts';
 import { unknownOperation } from '../scenario-rules.ts';
