@@ -3,13 +3,12 @@ import { entriesOf } from '../util/text.ts';
 import { caller, credential } from './schema/caller.ts';
 import { environment } from './schema/environment.ts';
 import { operationOverride } from './schema/operation.ts';
-import { configSchema, type OperationOverride } from './schema.ts';
+import { configSchema } from './schema.ts';
 
 /** Operations of one layer by name. */
-export type Overrides = ReadonlyMap<string, OperationOverride | undefined>;
+export type Overrides = ReturnType<typeof overridesIn>;
 
 export type Credential = z.output<typeof credential>;
-type Names = readonly (string | undefined)[];
 
 export type Parts = ReturnType<typeof parsePartially>;
 
@@ -19,58 +18,52 @@ export type Parts = ReturnType<typeof parsePartially>;
  */
 export function parsePartially(value: unknown) {
   const { proxy, environments, operations, keys, jwtIssuers, callers } = entriesOf(value);
+  const { vault, rotation } = entriesOf(keys);
   return {
-    proxy: parseOrUndefined(configSchema.shape.proxy, proxy),
-    environments: new Map(
-      Object.entries(entriesOf(environments)).map(([name, entry]) => [name, environmentParts(entry)]),
-    ),
-    operations: overrides(operations),
+    proxy: configSchema.shape.proxy.safeParse(proxy).data,
+    environments: byName(environments, (entry) => {
+      const { baseUrl, allowInsecureHttp, operations, endpoints, canaryEndpoint } = entriesOf(entry);
+      return {
+        baseUrl: environment.shape.baseUrl.safeParse(baseUrl).data,
+        allowInsecureHttp: allowInsecureHttp === true,
+        hasEndpoint: canaryEndpoint !== undefined || Object.keys(entriesOf(endpoints)).length > 0,
+        operations: overridesIn(operations),
+      };
+    }),
+    operations: overridesIn(operations),
     /** Environments in `keys.vault.transit.mounts`, and their mounts. */
-    transitMounts: Object.entries(
-      entriesOf(entriesOf(entriesOf(entriesOf(keys)['vault'])['transit'])['mounts']),
-    ),
-    canary: entriesOf(entriesOf(keys)['rotation'])['canary'] === true,
+    transitMounts: byName(entriesOf(entriesOf(vault)['transit'])['mounts'], (mount) => mount),
+    canary: entriesOf(rotation)['canary'] === true,
     /** The `iss` claim by name. */
-    jwtIssuers: new Map(
-      Object.entries(entriesOf(jwtIssuers)).map(([name, entry]) => [name, entriesOf(entry)['issuer']]),
-    ),
+    jwtIssuers: byName(jwtIssuers, (entry) => textOrUndefined(entriesOf(entry)['issuer'])),
     callers: itemsOf(callers).map((entry) => {
       const { name, credentials, allow } = entriesOf(entry);
       return {
-        name: parseOrUndefined(caller.shape.name, name),
-        credentials: itemsOf(credentials).map((item) => parseOrUndefined(credential, item)),
-        allow: itemsOf(allow).map((item) => {
-          const { environments, operations } = entriesOf(item);
-          return { environments: names(environments), operations: names(operations) };
-        }),
+        name: caller.shape.name.safeParse(name).data,
+        credentials: itemsOf(credentials).map((item) => credential.safeParse(item).data),
+        allow: itemsOf(allow)
+          .map(entriesOf)
+          .map(({ environments, operations }) => ({
+            environments: itemsOf(environments).map(textOrUndefined),
+            operations: itemsOf(operations).map(textOrUndefined),
+          })),
       };
     }),
   };
 }
 
-function environmentParts(value: unknown) {
-  const { baseUrl, allowInsecureHttp, operations, endpoints, canaryEndpoint } = entriesOf(value);
-  return {
-    baseUrl: parseOrUndefined(environment.shape.baseUrl, baseUrl),
-    allowInsecureHttp: allowInsecureHttp === true,
-    hasEndpoint: canaryEndpoint !== undefined || Object.keys(entriesOf(endpoints)).length > 0,
-    operations: overrides(operations),
-  };
+function overridesIn(value: unknown) {
+  return byName(value, (entry) => operationOverride.safeParse(entry).data);
 }
 
-function overrides(value: unknown): Overrides {
-  const entries = Object.entries(entriesOf(value));
-  return new Map(entries.map(([name, entry]) => [name, parseOrUndefined(operationOverride, entry)]));
-}
-
-function names(value: unknown): Names {
-  return itemsOf(value).map((item) => (typeof item === 'string' ? item : undefined));
-}
-
-function parseOrUndefined<T extends z.ZodType>(schema: T, value: unknown): z.output<T> | undefined {
-  return schema.safeParse(value).data;
+function byName<T>(value: unknown, partOf: (entry: unknown) => T): ReadonlyMap<string, T> {
+  return new Map(Object.entries(entriesOf(value)).map(([name, entry]) => [name, partOf(entry)]));
 }
 
 function itemsOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
+}
+
+function textOrUndefined(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }

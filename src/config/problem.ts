@@ -8,6 +8,26 @@ export interface Finding {
   readonly message: string;
 }
 
+/** Takes a {@link Finding}. */
+export type Report = (path: Path, message: string) => void;
+
+export function findingsOf(check: (report: Report) => void): Finding[] {
+  const findings: Finding[] = [];
+  check((path, message) => findings.push({ path, message }));
+  return findings;
+}
+
+/** Every value after the first with the same key, and that first one. Without a key, a value is like no other. */
+export function repeated<T>(values: Iterable<T>, keyOf: (value: T) => unknown): [repeat: T, first: T][] {
+  const firsts = new Map<unknown, { readonly first: T }>();
+  return [...values].flatMap((value): [T, T][] => {
+    const key = keyOf(value);
+    const known = firsts.get(key);
+    if (known === undefined) firsts.set(key, { first: value });
+    return known === undefined || key === undefined ? [] : [[value, known.first]];
+  });
+}
+
 export interface Problem {
   /** Such as `callers[2].allow[0].logins[1]`; empty for the whole file. */
   readonly path: string;
@@ -34,6 +54,16 @@ export function located(findings: readonly Finding[], lineOf: (path: Path) => nu
 export function inOrder(problems: readonly Problem[]): Problem[] {
   const distinct = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   return [...distinct.values()].sort((a, b) => a.line - b.line);
+}
+
+export function reportUnknown(
+  path: Path,
+  name: string,
+  known: readonly string[],
+  what: string,
+  report: Report,
+): void {
+  if (!known.includes(name)) report(path, `unknown ${what}${didYouMean(name, known)}`);
 }
 
 /** `; did you mean "host"?` if a known name is close to this one, else an empty string. */

@@ -1,15 +1,22 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { type Schema, schemasAt } from './json-schema.ts';
 import { didYouMean, type Finding, type Path } from './problem.ts';
 
 type Issue = z.core.$ZodIssue;
 
-/**
- * All issues of zod, with one finding for each unknown key.
- *
- * @param root creates the JSON Schema of the whole value, which has the known keys
- */
-export function schemaFindings(issues: readonly Issue[], root: () => Schema, at: Path = []): Finding[] {
+/** Parses a value. Findings are in our own texts, with one for each unknown key. */
+export function parseValue<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+): { readonly data?: z.output<T>; readonly findings: readonly Finding[] } {
+  const { success, data, error } = schema.safeParse(value, { error: errorMap, reportInput: true });
+  if (success) return { data, findings: [] };
+  const root = () => z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
+  return { findings: schemaFindings(error.issues, root) };
+}
+
+/** @param root creates the JSON Schema of the whole value, which has the known keys */
+function schemaFindings(issues: readonly Issue[], root: () => Schema, at: Path = []): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
     if (issue.code === 'unrecognized_keys')
@@ -64,7 +71,7 @@ function unionIssue(
 }
 
 /** Our own texts for zod's issues. A message in the schema takes precedence. */
-export const errorMap: z.core.$ZodErrorMap = (issue) => {
+const errorMap: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
     case 'invalid_type':
       return wrongType(issue.expected, issue.input);

@@ -2,7 +2,7 @@ import type { RequestListener } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import { createJwtVerifier } from '../auth/jwt/verify.ts';
 import { pathText } from '../config/problem.ts';
-import { credentialFindings } from '../config/rules/callers.ts';
+import { checkListener } from '../config/rules/callers.ts';
 import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
 import type { KeySource, SignRemotely } from '../keys/key-source.ts';
@@ -200,9 +200,8 @@ export function fieldsForRestart(started: Config, next: Config): readonly string
 export function fitForListener(started: Config, next: Config): Config {
   const { host, tls } = started.proxy;
   const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
-  const [finding] = credentialFindings(next.callers, proxy);
-  if (finding === undefined) return next;
-  throw new Error(
-    `${pathText(finding.path)} ${finding.message}. Changes of proxy.host and proxy.tls need a restart.`,
-  );
+  checkListener(next.callers, proxy, (path, message) => {
+    throw new Error(`${pathText(path)} ${message}. Changes of proxy.host and proxy.tls need a restart.`);
+  });
+  return next;
 }

@@ -1,8 +1,7 @@
-import { z } from 'zod';
-import { inOrder, located, type Problem } from '../config/problem.ts';
+import { findingsOf, inOrder, located, type Problem } from '../config/problem.ts';
 import { readDocument } from '../config/yaml/parse.ts';
-import { errorMap, schemaFindings } from '../config/zod-messages.ts';
-import { scenarioFindings } from './scenario-rules.ts';
+import { parseValue } from '../config/zod-messages.ts';
+import { checkScenario } from './scenario-rules.ts';
 import { type Scenario, scenarioSchema } from './scenario-schema.ts';
 
 /** An invalid scenario. The message has every problem with its line. */
@@ -28,13 +27,9 @@ export class ScenarioError extends Error {
 export function loadScenario(text: string): Scenario {
   const { content, problems: yamlProblems, lineOf } = readDocument(text);
   if (content === undefined) throw new ScenarioError(inOrder(yamlProblems));
-  const parsed = scenarioSchema.safeParse(content.value, { error: errorMap });
-  const findings = parsed.success
-    ? scenarioFindings(parsed.data)
-    : schemaFindings(parsed.error.issues, () =>
-        z.toJSONSchema(scenarioSchema, { io: 'input', target: 'draft-7' }),
-      );
-  const all = inOrder([...yamlProblems, ...located(findings, lineOf)]);
-  if (!parsed.success || all.length > 0) throw new ScenarioError(all);
-  return parsed.data;
+  const { data: scenario, findings } = parseValue(scenarioSchema, content.value);
+  const acrossFields = findingsOf((report) => scenario && checkScenario(scenario, report));
+  const all = inOrder([...yamlProblems, ...located([...findings, ...acrossFields], lineOf)]);
+  if (scenario === undefined || all.length > 0) throw new ScenarioError(all);
+  return scenario;
 }

@@ -1,5 +1,5 @@
 import type { Overrides, Parts } from '../partial-parse.ts';
-import type { Finding, Path } from '../problem.ts';
+import { type Path, type Report, repeated } from '../problem.ts';
 import type { OperationConfig, OperationOverride } from '../schema.ts';
 
 export type BuiltIn = Readonly<Record<string, OperationConfig>>;
@@ -14,79 +14,58 @@ interface Layer {
 type OperationParts = Pick<Parts, 'operations' | 'environments'>;
 
 /** Names that a grant may use: built in, or added for all environments or for one. */
-export function operationNames(parts: OperationParts, builtIn: BuiltIn): ReadonlySet<string> {
-  return new Set(
-    layersOf(parts, builtIn)
-      .flat()
-      .flatMap(({ operations }) => [...operations.keys()]),
-  );
+export function operationNames(parts: OperationParts, builtIn: BuiltIn): string[] {
+  return [...new Set(layersOf(parts, builtIn).flat().flatMap(namesIn))];
 }
 
-export function operationFindings(parts: OperationParts, builtIn: BuiltIn): Finding[] {
-  return layersOf(parts, builtIn).flatMap((layers) => [
-    ...layers.flatMap((layer, level) => incomplete(layer, layers.slice(0, level))),
-    ...inconsistent(layers),
-  ]);
+/** Rules for each operation over all its layers, of each environment and of what they share. */
+export function checkOperations(parts: OperationParts, builtIn: BuiltIn, report: Report): void {
+  for (const layers of layersOf(parts, builtIn)) {
+    const names = [...new Set(layers.flatMap(namesIn))];
+    const merged = names.map((name) => mergedOperation(name, layers));
+    for (const { lowest, place, path, loginFrom } of merged) {
+      const missing = missingFields(lowest.fields);
+      if (missing.length > 0)
+        report(lowest.path, `is not a built-in operation, so it also requires ${missing.join(', ')}`);
+      if (loginFrom === 'path' && path?.includes('{login}') === false)
+        report(place, 'takes the login from the path, so its path must contain {login}');
+    }
+    const sameTemplate = repeated(merged, ({ path }) => path?.replaceAll(/\{\w+\}/g, '{}'));
+    for (const [{ place }, { name }] of sameTemplate) report(place, `conflicts with the path of "${name}"`);
+  }
 }
 
 /** The layers of each environment, lowest first, and those that all environments share. */
-function layersOf(parts: OperationParts, builtIn: BuiltIn): Layer[][] {
+function layersOf({ operations, environments }: OperationParts, builtIn: BuiltIn): Layer[][] {
   const shared: Layer[] = [
     { path: [], operations: new Map(Object.entries(builtIn)) },
-    { path: ['operations'], operations: parts.operations },
+    { path: ['operations'], operations },
   ];
-  const own = [...parts.environments].map(([name, { operations }]) => ({
+  const own = [...environments].map(([name, { operations }]) => ({
     path: ['environments', name, 'operations'],
     operations,
   }));
   return [shared, ...own.map((layer) => [...shared, layer])];
 }
 
-/** An operation that no lower layer has is new, and inherits no fields. */
-function incomplete(layer: Layer, below: readonly Layer[]): Finding[] {
-  return [...layer.operations].flatMap(([name, fields]) => {
-    if (fields === undefined || below.some(({ operations }) => operations.has(name))) return [];
-    const missing = (['path', 'signature', 'loginFrom'] as const).filter(
-      (field) => fields[field] === undefined,
-    );
-    const message = `is not a built-in operation, so it also requires ${missing.join(', ')}`;
-    return missing.length === 0 ? [] : [{ path: [...layer.path, name], message }];
-  });
+function namesIn({ operations }: Layer): string[] {
+  return [...operations.keys()];
 }
 
-/** Problems that only the merged layers show. */
-function inconsistent(layers: readonly Layer[]): Finding[] {
-  const names = new Set(layers.flatMap(({ operations }) => [...operations.keys()]));
-  const owners = new Map<string, string>();
-  return [...names].flatMap((name) => {
-    const { path, loginFrom: login } = merged(layers, name);
-    if (path === undefined) return [];
-    const at = placeOf(layers, name);
-    const template = path.replaceAll(/\{\w+\}/g, '{}');
-    const owner = owners.get(template);
-    owners.set(template, owner ?? name);
-    return [
-      ...(login !== 'path' || path.includes('{login}')
-        ? []
-        : [{ path: at, message: 'takes the login from the path, so its path must contain {login}' }]),
-      ...(owner === undefined ? [] : [{ path: at, message: `conflicts with the path of "${owner}"` }]),
-    ];
-  });
-}
-
-/** Empty for an operation that is invalid in one layer. */
-function merged(layers: readonly Layer[], name: string): OperationOverride {
-  const fields = layers
+/** Without fields if it is invalid in one layer. Its place is the topmost layer that sets one of the checked fields. */
+function mergedOperation(name: string, layers: readonly Layer[]) {
+  const own = layers
     .filter(({ operations }) => operations.has(name))
-    .map((layer) => layer.operations.get(name));
-  return fields.includes(undefined) ? {} : Object.assign({}, ...fields);
+    .map(({ path, operations }) => ({ path: [...path, name], fields: operations.get(name) }));
+  const isValid = own.every(({ fields }) => fields !== undefined);
+  const fields: OperationOverride = isValid ? Object.assign({}, ...own.map(({ fields }) => fields)) : {};
+  const top = own.findLast(({ fields }) => fields?.path !== undefined || fields?.loginFrom !== undefined);
+  const lowest = own[0] ?? { path: [name], fields: undefined };
+  return { name, lowest, place: top?.path ?? [name], path: fields.path, loginFrom: fields.loginFrom };
 }
 
-/** The topmost layer that sets one of the checked fields. */
-function placeOf(layers: readonly Layer[], name: string): Path {
-  const layer = layers.findLast(({ operations }) => {
-    const fields = operations.get(name);
-    return fields?.path !== undefined || fields?.loginFrom !== undefined;
-  });
-  return [...(layer?.path ?? []), name];
+/** An operation that no lower layer has is new, and inherits no fields. */
+function missingFields(fields: OperationOverride | undefined): string[] {
+  const required = ['path', 'signature', 'loginFrom'] as const;
+  return fields === undefined ? [] : required.filter((field) => fields[field] === undefined);
 }

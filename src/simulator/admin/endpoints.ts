@@ -1,10 +1,11 @@
 import type { Request } from 'express';
 import { z } from 'zod';
-import { errorMap, schemaFindings } from '../../config/zod-messages.ts';
+import { findingsOf } from '../../config/problem.ts';
+import { parseValue } from '../../config/zod-messages.ts';
 import { parseJson } from '../../util/text.ts';
 import { type FaultRule, faultRule } from '../fault-rule.ts';
 import type { ActiveFault } from '../fault-rules.ts';
-import { unknownOperation } from '../scenario-rules.ts';
+import { checkOperation } from '../scenario-rules.ts';
 import type { Simulator } from '../simulator.ts';
 import { stateParts } from '../state.ts';
 import { AdminError } from './admin-error.ts';
@@ -159,12 +160,11 @@ export function runEndpoint(endpoint: Endpoint, simulator: Simulator, request: R
 /** A misspelled name would never match. */
 function knownNames(rule: FaultRule, { operations, accounts }: Simulator): FaultRule {
   const { operation, login } = rule;
-  const findings = [
-    ...(operation === undefined ? [] : unknownOperation(operation, operations, ['operation'])),
-    ...(login === undefined || accounts.keysOf(login) !== undefined
-      ? []
-      : [{ path: ['login'], message: 'is not in the scenario: add it under logins, or correct it' }]),
-  ];
+  const findings = findingsOf((report) => {
+    checkOperation(operation, operations, ['operation'], report);
+    if (login !== undefined && accounts.keysOf(login) === undefined)
+      report(['login'], 'is not in the scenario: add it under logins, or correct it');
+  });
   if (findings.length > 0) throw new AdminError(400, invalidBody, findings);
   return rule;
 }
@@ -193,10 +193,9 @@ function queryOf<T extends z.ZodType>(schema: T, request: Request): z.output<T> 
 }
 
 function parse<T extends z.ZodType>(schema: T, value: unknown, detail: string): z.output<T> {
-  const parsed = schema.safeParse(value, { error: errorMap });
-  if (parsed.success) return parsed.data;
-  const root = () => z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
-  throw new AdminError(400, detail, schemaFindings(parsed.error.issues, root));
+  const { data, findings } = parseValue(schema, value);
+  if (data === undefined) throw new AdminError(400, detail, findings);
+  return data;
 }
 
 /** An absent body is an empty object. */
