@@ -1,6 +1,28 @@
 import { type AuditChain, type Head, type RecordKind, TornBytes, type TornFields } from './chain.ts';
-import type { AuditOutput } from './output.ts';
 import type { Tail } from './tail.ts';
+
+export interface WriteResult {
+  /** Bytes that were written. If they end within a line, the rest of that line has to be written next. */
+  readonly written: number;
+  /** Of these, bytes that are as durable as configured. */
+  readonly confirmed: number;
+  /** Why not everything is written and durable: an error code. */
+  readonly error?: string;
+}
+
+/** Where the lines of an audit trail go. Only one call at a time. */
+export interface AuditOutput {
+  write(lines: Buffer): Promise<WriteResult>;
+  /**
+   * To be called before a write.
+   *
+   * @param now looks at the file whenever it was looked at last
+   * @returns whether the next line is the first of another file
+   * @throws Error of node:fs
+   */
+  refresh(now?: boolean): Promise<boolean>;
+  close(): Promise<void>;
+}
 
 export interface PendingRecord {
   readonly kind: RecordKind;
@@ -20,9 +42,6 @@ export class PendingRecords {
   readonly #capacity: number;
   readonly #gapFields: (lost: number) => string;
   #records: PendingRecord[] = [];
-  #bytes = 0;
-  /** Lost after the last record. */
-  #lost = 0;
 
   /** @param capacity bytes @param gapFields members of a gap record */
   constructor(capacity: number, gapFields: (lost: number) => string) {
@@ -31,7 +50,7 @@ export class PendingRecords {
   }
 
   get size(): number {
-    return this.#records.length + (this.#lost > 0 ? 1 : 0);
+    return this.#records.length;
   }
 
   get first(): PendingRecord | undefined {
@@ -40,54 +59,39 @@ export class PendingRecords {
 
   /** @returns whether there was room */
   add(record: PendingRecord): boolean {
-    if (this.#bytes + sizeOf(record) > this.#capacity) return false;
-    this.#closeGap();
-    this.#push(record);
+    const waiting = this.#records.reduce((bytes, one) => bytes + sizeOf(one), 0);
+    if (waiting + sizeOf(record) > this.#capacity) return false;
+    this.#records.push(record);
     return true;
   }
 
   /** Before all others, whether there is room or not. */
   addFirst(records: readonly PendingRecord[]): void {
     this.#records = [...records, ...this.#records];
-    for (const record of records) this.#bytes += sizeOf(record);
   }
 
   lose(count: number): void {
-    this.#lost += count;
+    const before = this.#records.at(-1)?.lost;
+    if (before !== undefined) this.#records.pop();
+    const lost = count + (before ?? 0);
+    this.#records.push({ kind: 'gap', fields: this.#gapFields(lost), lost });
   }
 
   /** Removes records from the front, up to the given number of bytes, but at least one. */
   take(maxBytes: number): PendingRecord[] {
-    if (this.#records.length === 0) this.#closeGap();
     let [count, bytes] = [0, 0];
     for (const record of this.#records) {
-      if (count > 0 && bytes >= maxBytes) break;
+      if (bytes >= maxBytes) break;
       bytes += sizeOf(record);
       count += 1;
     }
-    this.#bytes -= bytes;
     return this.#records.splice(0, count);
   }
 
   /** Removes the records that a request waits for. */
   rejectAwaited(): void {
-    const awaited = this.#records.filter(({ settle }) => settle !== undefined);
+    for (const { settle } of this.#records) settle?.(false);
     this.#records = this.#records.filter(({ settle }) => settle === undefined);
-    for (const record of awaited) {
-      this.#bytes -= sizeOf(record);
-      record.settle?.(false);
-    }
-  }
-
-  #closeGap(): void {
-    if (this.#lost === 0) return;
-    this.#push({ kind: 'gap', fields: this.#gapFields(this.#lost), lost: this.#lost });
-    this.#lost = 0;
-  }
-
-  #push(record: PendingRecord): void {
-    this.#records.push(record);
-    this.#bytes += sizeOf(record);
   }
 }
 
@@ -99,14 +103,6 @@ interface SealedRecord {
   readonly line: Buffer;
   /** The head without it. */
   readonly before: Head;
-}
-
-interface Written {
-  /** Records that have their place in the chain now. */
-  readonly count: number;
-  /** Records that were not written; they can be written later. */
-  readonly unwritten: readonly PendingRecord[];
-  readonly error?: string | undefined;
 }
 
 /**
@@ -142,8 +138,8 @@ export class ChainWriter {
    * @returns whether there is a new file, and the record that ended incomplete in the old one
    * @throws Error of node:fs
    */
-  async refresh(): Promise<{ isNew: boolean; lost?: PendingRecord }> {
-    if (!(await this.#output.refresh())) return { isNew: false };
+  async refresh(now: boolean): Promise<{ isNew: boolean; lost?: PendingRecord }> {
+    if (!(await this.#output.refresh(now))) return { isNew: false };
     // A record that lacks only its line feed is whole.
     const unwritten = this.#rest.length;
     const partial = unwritten > 1 ? this.#partial : undefined;
@@ -159,8 +155,15 @@ export class ChainWriter {
     return { isNew: true, lost: partial.record };
   }
 
-  async write(records: readonly PendingRecord[]): Promise<Written> {
-    const sealed = records.map((record) => this.#seal(record));
+  /**
+   * @returns the number of records that have their place in the chain now, those that can be written later, and why there
+   *   are any
+   */
+  async write(records: readonly PendingRecord[]) {
+    const sealed = records.map((record): SealedRecord => {
+      const before = this.#chain.head;
+      return { record, before, line: Buffer.from(this.#chain.seal(record.kind, record.fields)) };
+    });
     const bytes = Buffer.concat([this.#rest, ...sealed.map(({ line }) => line)]);
     const { written, confirmed, error } = await this.#output.write(bytes);
     if (this.#partial !== undefined && written >= this.#rest.length) this.#torn = undefined;
@@ -178,11 +181,6 @@ export class ChainWriter {
     this.#chain.head = sealed[count]?.before ?? this.#chain.head;
     this.#rest = bytes.subarray(written, end);
     return { count, unwritten: records.slice(count), error };
-  }
-
-  #seal(record: PendingRecord): SealedRecord {
-    const before = this.#chain.head;
-    return { record, before, line: Buffer.from(this.#chain.seal(record.kind, record.fields)) };
   }
 }
 

@@ -16,7 +16,7 @@ import { basename, join } from 'node:path';
 import type { MonotonicClock } from '../util/clock.ts';
 import { ignoreNotFound } from '../util/consistent-read.ts';
 import { errorCode } from '../util/error-code.ts';
-import type { AuditOutput, WriteResult } from './output.ts';
+import type { AuditOutput, WriteResult } from './chain-writer.ts';
 import { readTail, type Tail } from './tail.ts';
 
 /**
@@ -57,14 +57,14 @@ const mode = 0o640;
 export async function openAuditFile(
   path: string,
   options: AuditFileOptions,
-): Promise<{ file: AuditFile; tail: Tail }> {
+): Promise<{ output: AuditFile; tail: Tail }> {
   const handle = await openRegular(path);
   let unlock: (() => Promise<void>) | undefined;
   try {
     // Whatever the name by which another process knows the file.
     unlock = await lockFile(await realpath(path));
     const tail = await readTail(handle);
-    if (tail !== undefined) return { file: new AuditFile(path, options, handle, unlock), tail };
+    if (tail !== undefined) return { output: new AuditFile(path, options, handle, unlock), tail };
     throw new Error(`${path} has content that is not an audit trail. Move it away, or name another file.`);
   } catch (error) {
     await unlock?.();
@@ -103,15 +103,10 @@ export class AuditFile implements AuditOutput {
     }
   }
 
-  /** Makes the next {@link refresh} look at the file at once. */
-  checkNow(): void {
-    this.#checkedAt = Number.NEGATIVE_INFINITY;
-  }
-
-  async refresh(): Promise<boolean> {
-    const now = this.#options.monotonic();
-    if (now < this.#checkedAt + checkInterval) return false;
-    this.#checkedAt = now;
+  async refresh(now = false): Promise<boolean> {
+    const time = this.#options.monotonic();
+    if (!now && time < this.#checkedAt + checkInterval) return false;
+    this.#checkedAt = time;
     const [own, current] = await Promise.all([this.#handle.stat(), ignoreNotFound(stat(this.#path))]);
     if (current?.dev === own.dev && current.ino === own.ino) return false;
     try {
@@ -122,7 +117,7 @@ export class AuditFile implements AuditOutput {
         this.#reopenFailed = true;
         return false;
       }
-      this.checkNow();
+      this.#checkedAt = Number.NEGATIVE_INFINITY;
       throw error;
     }
   }

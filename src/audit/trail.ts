@@ -1,18 +1,9 @@
 import type { SetTimer } from '../util/clock.ts';
 import { errorCode } from '../util/error-code.ts';
 import { AuditChain, type Head, type RecordKind, type TornFields } from './chain.ts';
-import { ChainWriter, type PendingRecord, PendingRecords } from './chain-writer.ts';
+import { type AuditOutput, ChainWriter, type PendingRecord, PendingRecords } from './chain-writer.ts';
 import type { AuditKey } from './key.ts';
-import type { AuditOutput } from './output.ts';
 import type { Tail } from './tail.ts';
-
-export interface TrailObserver {
-  /** @param head the newest record that is written */
-  readonly recordsWritten: (count: number, head: Head) => void;
-  readonly recordsLost: (count: number) => void;
-  /** Records cannot be written now; they wait as long as there is room. @param cause an error code */
-  readonly writeFailed: (cause: string) => void;
-}
 
 interface StartFacts extends Partial<TornFields> {
   /** Bytes between the last record and this one, of lines that no crash leaves. */
@@ -27,7 +18,13 @@ interface TrailOptions {
   readonly output: AuditOutput;
   /** The last record of an earlier process, and what it left after that. */
   readonly tail?: Tail;
-  readonly observer: TrailObserver;
+  readonly observer: {
+    /** @param head the newest record that is written */
+    readonly recordsWritten: (count: number, head: Head) => void;
+    readonly recordsLost: (count: number) => void;
+    /** Records cannot be written now; they wait as long as there is room. @param cause an error code */
+    readonly writeFailed: (cause: string) => void;
+  };
   /** Members of a start record, as JSON without braces. */
   readonly startFields: (start: StartFacts) => string;
   readonly gapFields: (lost: number) => string;
@@ -60,12 +57,14 @@ export class AuditTrail {
   #stalled = false;
   /** Of the next run, or of the write that runs. */
   #cancelTimer: () => void = () => {};
-  #nextKey: AuditKey | undefined;
+  /** For later records. */
+  #key: AuditKey;
   #refreshing = false;
 
   constructor(options: TrailOptions) {
     const { key, instance, output, tail = { isOpen: false }, capacity = 1_048_576 } = options;
     this.#options = options;
+    this.#key = key;
     this.#chain = new AuditChain(key, instance, tail.last?.record);
     this.#writer = new ChainWriter(this.#chain, output, tail);
     this.#pending = new PendingRecords(capacity, options.gapFields);
@@ -98,9 +97,9 @@ export class AuditTrail {
     return promise;
   }
 
-  /** Follows a file that was renamed, even if no record waits. @param key for later records, if it is another one */
-  refresh(key?: AuditKey): void {
-    this.#nextKey = key ?? this.#nextKey;
+  /** Follows a file that was renamed, even if no record waits. @param key for later records */
+  refresh(key = this.#key): void {
+    this.#key = key;
     this.#refreshing = true;
     this.#schedule(0);
   }
@@ -189,12 +188,11 @@ export class AuditTrail {
 
   /** If the next record is the first of another file or with another key. @throws Error of node:fs */
   async #addStartRecord(): Promise<void> {
-    const { isNew, lost } = await this.#writer.refresh();
+    const { isNew, lost } = await this.#writer.refresh(this.#refreshing);
     if (lost?.lost !== undefined) this.#pending.lose(lost.lost);
     else if (lost !== undefined) this.#lose(1);
-    if (!isNew && this.#nextKey === undefined) return;
-    this.#chain.key = this.#nextKey ?? this.#chain.key;
-    this.#nextKey = undefined;
+    if (!isNew && this.#key.id === this.#chain.key.id) return;
+    this.#chain.key = this.#key;
     if (this.#pending.first?.kind === 'start') return;
     const fields = this.#options.startFields({ continued: true, ...this.#writer.torn });
     this.#pending.addFirst([{ kind: 'start', fields }]);

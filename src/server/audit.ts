@@ -1,12 +1,12 @@
 import { hostname } from 'node:os';
 import { AuditLog } from '../audit/audit-log.ts';
 import { type Head, isGenuine } from '../audit/chain.ts';
-import { type AuditFile, openAuditFile } from '../audit/file.ts';
+import type { AuditOutput } from '../audit/chain-writer.ts';
+import { openAuditFile } from '../audit/file.ts';
 import { type AuditKey, readAuditKey } from '../audit/key.ts';
-import type { AuditOutput } from '../audit/output.ts';
 import { members } from '../audit/record-fields.ts';
 import type { Tail } from '../audit/tail.ts';
-import { AuditTrail, type TrailObserver } from '../audit/trail.ts';
+import { AuditTrail } from '../audit/trail.ts';
 import { standardOutput } from '../config/schema/audit.ts';
 import type { AuditConfig } from '../config/schema.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
@@ -16,50 +16,37 @@ import { OutageLog } from '../observability/outage-log.ts';
 import { type MonotonicClock, setTimer, type WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
 
-interface AuditReportOptions extends MonotonicClock {
+/** Milliseconds between log lines with the head, and between counts of omitted records. */
+const reportInterval = 60_000;
+/** Records after which the head is logged without waiting for the minute. */
+const recordsBetweenReports = 10_000;
+
+interface AuditOptions extends WallClock, MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
   readonly metrics: Pick<
     MetricsObserver,
     'auditRecordsWritten' | 'auditRecordsLost' | 'auditRecordsOmitted' | 'auditUp'
   >;
-}
-
-/** Records after which the head is logged without waiting for the minute. */
-const recordsBetweenReports = 10_000;
-
-interface AuditOptions extends AuditReportOptions, WallClock {
   /** SHA-256 over the bytes of the configuration file, hex. */
   readonly digest: string;
   /** Needed for a trail on standard output. */
   readonly logDestination?: LogDestination | undefined;
 }
 
-/** The audit trail of the process. */
-export interface Audit {
-  readonly log: AuditLog;
-  /** Whether records are required and cannot be written. */
-  isUnavailable(): boolean;
-  /** Records that a reload applied another configuration. @param digest as {@link AuditOptions.digest} */
-  configApplied(digest: string): void;
-  /** Follows a file that was renamed, and reads the key again. @throws Error for an unusable key; it stays the same */
-  reopen(): Promise<void>;
-  /** Writes what waits, for the given number of milliseconds at most. */
-  close(milliseconds: number): Promise<void>;
-}
+export type Audit = Awaited<ReturnType<typeof openAudit>>;
 
-/** Milliseconds between log lines with the head, and between counts of omitted records. */
-const reportInterval = 60_000;
-const emptyTail: Tail = { isOpen: false };
-
-/** @throws Error if the file cannot be opened or has another writer, or if the key is unusable */
-export async function openAudit(config: AuditConfig, options: AuditOptions): Promise<Audit> {
+/**
+ * Opens the audit trail of the process.
+ *
+ * @throws Error if the file cannot be opened or has another writer, or if the key is unusable
+ */
+export async function openAudit({ keyFile, required, ...config }: AuditConfig, options: AuditOptions) {
   const { log, metrics, clock } = options;
   let { digest } = options;
-  let key = await readAuditKey(config.keyFile);
-  const { output, file, tail } = await openOutput(config, options);
-  warnOfAlteredRecord(key, tail, log);
-  warnOfDamage(tail, log);
-  const report = new AuditReport(options);
+  const key = await readAuditKey(keyFile);
+  const { output, tail } = await openOutput(config, options);
+  warnOfTampering(tail, key, log);
+  const report = createReport(options);
   const trail = new AuditTrail({
     key,
     instance: hostname(),
@@ -74,7 +61,7 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
   const auditLog = new AuditLog({
     ...options,
     trail,
-    required: config.required,
+    required,
     recordsOmitted: (count) => metrics.auditRecordsOmitted(count),
   });
   const timer = setInterval(() => {
@@ -83,19 +70,20 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
   }, reportInterval).unref();
   return {
     log: auditLog,
-    isUnavailable: () => config.required && trail.failing,
-    configApplied(applied) {
+    /** Whether records are required and cannot be written. */
+    isUnavailable: () => required && trail.failing,
+    /** Records that a reload applied another configuration. @param applied as {@link AuditOptions.digest} */
+    configApplied(applied: string): void {
       digest = applied;
       trail.append('config', members(clock(), { config: digest }));
     },
-    async reopen() {
-      file?.checkNow();
+    /** Follows a file that was renamed, and reads the key again. @throws Error for an unusable key; it stays the same */
+    async reopen(): Promise<void> {
       trail.refresh();
-      const next = await readAuditKey(config.keyFile);
-      if (next.id !== key.id) trail.refresh(next);
-      key = next;
+      trail.refresh(await readAuditKey(keyFile));
     },
-    async close(milliseconds) {
+    /** Writes what waits, for the given number of milliseconds at most. */
+    async close(milliseconds: number): Promise<void> {
       clearInterval(timer);
       auditLog.recordOmitted();
       const unwritten = await trail.close(members(clock(), {}), milliseconds);
@@ -107,7 +95,7 @@ export async function openAudit(config: AuditConfig, options: AuditOptions): Pro
 
 /** Starts what uses the trail. If that throws, the trail is closed, so that its lock is released. */
 export async function closingOnError<T>(
-  audit: Pick<Audit, 'close'> | undefined,
+  audit: Audit | undefined,
   milliseconds: number,
   start: () => T,
 ): Promise<T> {
@@ -120,48 +108,37 @@ export async function closingOnError<T>(
 }
 
 async function openOutput(
-  { file: path, sync }: AuditConfig,
+  { file, sync }: Pick<AuditConfig, 'file' | 'sync'>,
   { log, logDestination, monotonic }: AuditOptions,
-): Promise<{ output: AuditOutput; file?: AuditFile; tail: Tail }> {
-  if (path === standardOutput) {
+): Promise<{ output: AuditOutput; tail: Tail }> {
+  if (file === standardOutput) {
     if (logDestination === undefined) throw new TypeError('an audit trail on standard output needs the log');
-    return { output: auditToLog(logDestination), tail: emptyTail };
+    return { output: auditToLog(logDestination), tail: { isOpen: false } };
   }
-  const { file, tail } = await openAuditFile(path, {
+  const failure = (message: string) => (error: unknown) =>
+    log.message('error', message, { cause: error instanceof Error ? error.message : 'unknown' });
+  return openAuditFile(file, {
     sync,
     monotonic,
     onReopenFailed: failure(
-      log,
       'the audit file was renamed, and no new one can be opened; records go to the old one',
     ),
     onCloseFailed: failure(
-      log,
       'the renamed audit file could not be closed: its last records may be missing; verify it',
     ),
   });
-  return { output: file, file, tail };
-}
-
-function failure(log: AuditOptions['log'], message: string): (error: unknown) => void {
-  return (error) =>
-    log.message('error', message, { cause: error instanceof Error ? error.message : 'unknown' });
 }
 
 /** The trail continues nevertheless: to stop payments, anyone who can write to the file would only have to alter it. */
-function warnOfAlteredRecord(key: AuditKey, { last }: Tail, log: AuditOptions['log']): void {
-  if (last === undefined || last.record.key !== key.id || isGenuine(last.line, key)) return;
-  log.message('error', 'the last audit record was altered: verify the file, and keep a copy as evidence', {
-    sequence: last.record.sequence,
-  });
-}
-
-function warnOfDamage({ damaged = 0 }: Tail, log: AuditOptions['log']): void {
-  if (damaged === 0) return;
-  log.message(
-    'error',
-    'the audit file ends with lines that are no records: verify the file, and keep a copy as evidence',
-    { bytes: damaged },
-  );
+function warnOfTampering({ last, damaged = 0 }: Tail, key: AuditKey, log: AuditOptions['log']): void {
+  const keep = 'verify the file, and keep a copy as evidence';
+  if (last?.record.key === key.id && !isGenuine(last.line, key)) {
+    const { sequence } = last.record;
+    log.message('error', `the last audit record was altered: ${keep}`, { sequence });
+  }
+  if (damaged > 0) {
+    log.message('error', `the audit file ends with lines that are no records: ${keep}`, { bytes: damaged });
+  }
 }
 
 /** Writes audit records through the log, so that no line of one is within a line of the other. */
@@ -181,42 +158,33 @@ function auditToLog(destination: LogDestination): AuditOutput {
 }
 
 /** Publishes the state of the audit trail: the head, so that a truncated file shows, and failures. */
-class AuditReport implements TrailObserver {
-  readonly #options: AuditReportOptions;
-  readonly #outage: OutageLog;
-  #head: Head | undefined;
-  #reported = 0;
-
-  constructor(options: AuditReportOptions) {
-    this.#options = options;
-    const messages = {
-      failed: 'audit records cannot be written',
-      recovered: 'audit records are written again',
-    };
-    this.#outage = new OutageLog({ ...options, source: 'audit', messages });
-  }
-
-  readonly recordsWritten = (count: number, head: Head): void => {
-    const { metrics } = this.#options;
-    metrics.auditRecordsWritten(count, head);
-    metrics.auditUp(true);
-    this.#outage.answered();
-    this.#head = head;
-    if (head.sequence >= this.#reported + recordsBetweenReports) this.logHead();
+function createReport({ log, metrics, monotonic }: AuditOptions) {
+  const messages = {
+    failed: 'audit records cannot be written',
+    recovered: 'audit records are written again',
   };
-
-  readonly recordsLost = (count: number): void => this.#options.metrics.auditRecordsLost(count);
-
-  readonly writeFailed = (cause: string): void => {
-    this.#options.metrics.auditUp(false, cause);
-    this.#outage.failed(cause);
-  };
-
+  const outage = new OutageLog({ log, monotonic, source: 'audit', messages });
+  let head: Head | undefined;
+  let reported = 0;
   /** Logs the head if it has moved since the last time. */
-  logHead(): void {
-    if (this.#head === undefined || this.#head.sequence === this.#reported) return;
-    const { sequence, mac } = this.#head;
-    this.#reported = sequence;
-    this.#options.log.message('info', 'audit head', { sequence, mac });
-  }
+  const logHead = (): void => {
+    if (head === undefined || head.sequence === reported) return;
+    reported = head.sequence;
+    log.message('info', 'audit head', { sequence: reported, mac: head.mac });
+  };
+  return {
+    logHead,
+    recordsWritten(count: number, newest: Head): void {
+      metrics.auditRecordsWritten(count, newest);
+      metrics.auditUp(true);
+      outage.answered();
+      head = newest;
+      if (head.sequence >= reported + recordsBetweenReports) logHead();
+    },
+    recordsLost: (count: number): void => metrics.auditRecordsLost(count),
+    writeFailed(cause: string): void {
+      metrics.auditUp(false, cause);
+      outage.failed(cause);
+    },
+  };
 }

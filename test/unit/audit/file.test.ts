@@ -43,8 +43,8 @@ const optionsWith = (sync: boolean): AuditFileOptions => ({
 
 async function open(file = path, sync = false) {
   const result = await openAuditFile(file, optionsWith(sync));
-  opened.push(result.file);
-  return result;
+  opened.push(result.output);
+  return { file: result.output, tail: result.tail };
 }
 
 const write = (file: AuditFile, text: string) => file.write(Buffer.from(text));
@@ -285,8 +285,7 @@ describe('a file that was', () => {
     await write(file, 'a\n');
     renameSync(path, `${path}.1`);
     expect(await file.refresh()).toBe(false);
-    file.checkNow();
-    expect(await file.refresh()).toBe(true);
+    expect(await file.refresh(true)).toBe(true);
     await write(file, 'b\n');
     expect([content(`${path}.1`), content()]).toEqual(['a\n', 'b\n']);
     renameSync(path, `${path}.2`);
@@ -299,16 +298,14 @@ describe('a file that was', () => {
   it('removed is created again', async () => {
     const { file } = await open();
     rmSync(path);
-    file.checkNow();
-    expect(await file.refresh()).toBe(true);
+    expect(await file.refresh(true)).toBe(true);
     expect(existsSync(path)).toBe(true);
   });
 
   it('removed with its directory is an error, until the directory is back', async () => {
     const { file } = await open();
     folder.remove();
-    file.checkNow();
-    await expect(file.refresh()).rejects.toThrow(/ENOENT/);
+    await expect(file.refresh(true)).rejects.toThrow(/ENOENT/);
     await expect(file.refresh()).rejects.toThrow(/ENOENT/);
     folder = new Folder();
   });
@@ -317,25 +314,21 @@ describe('a file that was', () => {
     const { file } = await open();
     renameSync(path, `${path}.1`);
     writeFileSync(path, 'something');
-    file.checkNow();
-    expect(await file.refresh()).toBe(false);
-    file.checkNow();
-    expect(await file.refresh()).toBe(false);
+    expect(await file.refresh(true)).toBe(false);
+    expect(await file.refresh(true)).toBe(false);
     expect(reopenFailures).toEqual([
       expect.objectContaining({ message: expect.stringMatching(/not empty/) }),
     ]);
     await write(file, 'a\n');
     expect(content(`${path}.1`)).toBe('a\n');
     rmSync(path);
-    file.checkNow();
-    expect(await file.refresh()).toBe(true);
+    expect(await file.refresh(true)).toBe(true);
   });
 
   it('renamed and cannot be closed is not used again, which is reported', async () => {
     const { file, fault } = await openWithFaultyClose();
     renameSync(path, `${path}.1`);
-    file.checkNow();
-    expect(await file.refresh()).toBe(true);
+    expect(await file.refresh(true)).toBe(true);
     expect([closeFailures, reopenFailures]).toEqual([[fault], []]);
     await write(file, 'a\n');
     expect([content(`${path}.1`), content()]).toEqual(['', 'a\n']);
@@ -344,7 +337,6 @@ describe('a file that was', () => {
 
   it('not renamed is not opened again', async () => {
     const { file } = await open();
-    file.checkNow();
-    expect(await file.refresh()).toBe(false);
+    expect(await file.refresh(true)).toBe(false);
   });
 });
