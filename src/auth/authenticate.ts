@@ -68,13 +68,15 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticate
 
 /** A token whose hash is configured is that credential, even if it has the form of a JWT. */
 function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: AuthenticatorOptions): Authenticator {
-  const byHash = tokenFinder(callers);
+  const byDigest = new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller]));
   return async ({ authorization }) => {
     const bearer = bearerToken(authorization);
     if (bearer === undefined || (acceptUnknownTokens && bearer.token === undefined)) return undefined;
     if (bearer.token === undefined) throw invalidCredentials();
-    const authenticated = byHash(bearer.token);
-    if (authenticated !== undefined) return authenticated;
+    // The time of a lookup can at most disclose a digest, and no token follows from its digest.
+    const digest = tokenDigest(bearer.token);
+    const caller = byDigest.get(digest);
+    if (caller !== undefined) return { caller, credential: { kind: 'token', tokenHash: shortHash(digest) } };
     if (verifyJwt !== undefined && looksLikeJwt(bearer.token)) {
       return verifyJwt(bearer.token).catch((error: unknown) => {
         throw error instanceof JwtError ? rejectedJwt(error) : error;
@@ -85,29 +87,14 @@ function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: Authenticato
   };
 }
 
-function tokenFinder(callers: readonly CallerConfig[]): (token: string) => AuthenticatedCaller | undefined {
-  const byDigest = new Map<string, AuthenticatedCaller>();
-  for (const caller of callers) {
-    for (const credential of caller.credentials) {
-      if (!('tokenSha256' in credential)) continue;
-      const { tokenSha256: digest } = credential;
-      byDigest.set(digest, { caller, credential: { kind: 'token', tokenHash: shortHash(digest) } });
-    }
-  }
-  // The time of a lookup can at most disclose a digest, and no token follows from its digest.
-  return (token) => byDigest.get(tokenDigest(token));
-}
-
 function byCertificate(callers: readonly CallerConfig[]): Authenticator {
-  const byUri = new Map<string, CallerConfig>();
-  const byDnsName = new Map<string, CallerConfig>();
+  const byUri = new Map(
+    credentialsOf(callers, 'certificateUri').map((one) => [one.certificateUri, one.caller]),
+  );
+  const byDnsName = new Map(
+    credentialsOf(callers, 'certificateDns').map((one) => [one.certificateDns.toLowerCase(), one.caller]),
+  );
   const revoked = new Map(callers.map((caller) => [caller, new RevocationList(caller.revokedCertificates)]));
-  for (const caller of callers) {
-    for (const credential of caller.credentials) {
-      if ('certificateUri' in credential) byUri.set(credential.certificateUri, caller);
-      if ('certificateDns' in credential) byDnsName.set(credential.certificateDns.toLowerCase(), caller);
-    }
-  }
   return ({ certificate }) => {
     if (certificate === undefined) return undefined;
     const { uris, dnsNames, fingerprint, digests } = certificate;
@@ -127,10 +114,16 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
 
 /** The configuration allows `anonymous` only on loopback or with `allowAnonymous: true`. */
 function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
-  const anonymous = callers.find((caller) =>
-    caller.credentials.some((credential) => 'anonymous' in credential),
-  );
-  return () => anonymous && { caller: anonymous, credential: { kind: 'anonymous' } };
+  const [anonymous] = credentialsOf(callers, 'anonymous');
+  return () => anonymous && { caller: anonymous.caller, credential: { kind: 'anonymous' } };
+}
+
+type Credential = CallerConfig['credentials'][number];
+
+/** The credentials that have this field, each with its caller. */
+export function credentialsOf<Field extends string>(callers: readonly CallerConfig[], field: Field) {
+  const hasField = (one: Credential): one is Extract<Credential, Record<Field, unknown>> => field in one;
+  return callers.flatMap((caller) => caller.credentials.filter(hasField).map((one) => ({ ...one, caller })));
 }
 
 /** Seconds: long enough for a refresh of the keys, short enough for a caller to wait. */

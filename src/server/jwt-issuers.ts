@@ -75,11 +75,10 @@ export function startJwtIssuers(
 export function jwtObserver({ log, metrics }: JwtIssuersOptions): JwtObserver {
   return {
     tokenVerified: (issuer, result) => metrics.jwtVerified(issuer, result),
-    tokenAmbiguous: (issuer, callers) =>
-      log.message('error', 'a JWT matches the credentials of more than one caller', {
-        issuer,
-        callers: callers.join(', '),
-      }),
+    tokenAmbiguous(issuer, names) {
+      const callers = names.join(', ');
+      log.message('error', 'a JWT matches the credentials of more than one caller', { issuer, callers });
+    },
   };
 }
 

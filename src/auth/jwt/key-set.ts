@@ -26,16 +26,12 @@ interface KeySetOptions extends BackoffOptions {
   /** Milliseconds for which the keys are used after their last successful fetch. */
   readonly maxStale: number;
   readonly setTimer: SetTimer;
-  readonly observer: KeySetObserver;
+  readonly observer: {
+    keysFetched(): void;
+    /** @param cause for the log */
+    keyFetchFailed(cause: string): void;
+  };
 }
-
-interface KeySetObserver {
-  keysFetched(): void;
-  /** @param cause for the log */
-  keyFetchFailed(cause: string): void;
-}
-
-type FindKey = ReturnType<typeof createLocalJWKSet>;
 
 /**
  * The public keys of one issuer: cached, refreshed in the background, and once in 30 s also for a token with an
@@ -44,7 +40,7 @@ type FindKey = ReturnType<typeof createLocalJWKSet>;
 export class KeySet {
   readonly #options: KeySetOptions;
   readonly #backoff: Backoff;
-  #findKey: FindKey | undefined;
+  #findKey: ReturnType<typeof createLocalJWKSet> | undefined;
   #fetchedAt = 0;
   #problem: string | undefined;
   readonly #loads = new SingleFlight<void>();
@@ -88,7 +84,7 @@ export class KeySet {
    */
   async find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey> {
     const lookUp = (): Promise<CryptoKey | undefined> => this.#lookUp(header, token);
-    const key = (await lookUp()) ?? (await this.#afterWaiting(lookUp));
+    const key = (await lookUp()) ?? (await this.#waitFor(lookUp));
     if (key !== undefined) return key;
     throw new JwtError(this.#problem !== undefined || !this.available ? 'jwt-keys-unavailable' : 'jwt-key');
   }
@@ -104,30 +100,27 @@ export class KeySet {
     }
   }
 
-  async #afterWaiting<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
+  /** A fetch in flight may have begun before the issuer had the key: then another one follows. */
+  async #waitFor<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
     if (this.#waiting >= maxWaiting) throw new JwtError('jwt-keys-unavailable');
     this.#waiting += 1;
     try {
-      return (await this.#afterLoading(lookUp)) ?? (await this.#afterForced(lookUp));
+      await this.#loads.running;
+      const found = await lookUp();
+      if (found !== undefined) return found;
+      if (this.#loads.running === undefined && !this.#mayForce()) return undefined;
+      await this.#load();
+      return await lookUp();
     } finally {
       this.#waiting -= 1;
     }
   }
 
-  async #afterLoading<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
-    if (this.#loads.running === undefined) return undefined;
-    await this.#loads.running;
-    return lookUp();
-  }
-
-  async #afterForced<T>(lookUp: () => Promise<T>): Promise<T | undefined> {
-    if (this.#loads.running === undefined) {
-      const now = this.#options.monotonic();
-      if (now - this.#forcedAt < forcedRefreshInterval) return undefined;
-      this.#forcedAt = now;
-    }
-    await this.#load();
-    return lookUp();
+  #mayForce(): boolean {
+    const now = this.#options.monotonic();
+    if (now - this.#forcedAt < forcedRefreshInterval) return false;
+    this.#forcedAt = now;
+    return true;
   }
 
   /** Never rejects. */

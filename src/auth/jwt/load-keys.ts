@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
-import { agentFor, type ServerAccess } from '../../util/agent.ts';
+import { agentFor } from '../../util/agent.ts';
 import { readText } from '../../util/consistent-read.ts';
 import { isCostlyKey } from '../../util/costly-key.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
@@ -19,10 +19,7 @@ const maxKeys = 100;
 const minRsaBits = 2048;
 const discoveryPath = '/.well-known/openid-configuration';
 
-interface Server extends ServerAccess {
-  readonly tokenFile: string | undefined;
-  readonly stopped: AbortSignal | undefined;
-}
+type FetchJson = (url: URL) => Promise<unknown>;
 
 /**
  * Reads the public keys of an issuer from where the configuration says. Nothing that a caller sent has an influence.
@@ -32,18 +29,21 @@ interface Server extends ServerAccess {
  * @throws Error with a message for operators, which names addresses and files of the configuration only
  */
 export async function loadKeys(
-  { issuer, jwks, caFile, tokenFile, minVersion, egressProxy }: JwtIssuerConfig,
-  stopped?: AbortSignal,
+  config: JwtIssuerConfig,
+  stopped = new AbortController().signal,
   observer?: TlsObserver,
 ): Promise<readonly JWK[]> {
-  const server: Server = { caFile, tokenFile, minVersion, egressProxy, stopped, observer };
-  if (jwks === undefined) return keysIn(await fetchJson(await discoverKeys(issuer, server), server));
-  return keysIn('file' in jwks ? await readJson(jwks.file) : await fetchJson(new URL(jwks.url), server));
+  const { issuer, jwks } = config;
+  if (jwks !== undefined && 'file' in jwks) return keysIn(jsonOf(await readText(jwks.file), jwks.file));
+  const fetchJson: FetchJson = (url) => fetchFrom(url, config, stopped, observer);
+  return keysIn(
+    await fetchJson(jwks === undefined ? await discoverKeys(issuer, fetchJson) : new URL(jwks.url)),
+  );
 }
 
 /** OpenID Connect Discovery 1.0 sections 4.1 and 4.3. */
-async function discoverKeys(issuer: string, server: Server): Promise<URL> {
-  const document = await fetchJson(new URL(issuer.replace(/\/$/, '') + discoveryPath), server);
+async function discoverKeys(issuer: string, fetchJson: FetchJson): Promise<URL> {
+  const document = await fetchJson(new URL(issuer.replace(/\/$/, '') + discoveryPath));
   const { issuer: named, jwks_uri: address } = entriesOf(document);
   if (named !== issuer) throw new Error('the discovery document names another issuer: check the issuer');
   const url = typeof address === 'string' && URL.canParse(address) ? new URL(address) : undefined;
@@ -56,14 +56,18 @@ async function discoverKeys(issuer: string, server: Server): Promise<URL> {
   return url;
 }
 
-async function fetchJson(url: URL, { tokenFile, stopped, ...access }: Server): Promise<unknown> {
+async function fetchFrom(
+  url: URL,
+  { tokenFile, ...access }: JwtIssuerConfig,
+  stopped: AbortSignal,
+  observer: TlsObserver | undefined,
+): Promise<unknown> {
   const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
-  const agent = await agentFor(url, access);
+  const agent = await agentFor(url, { ...access, observer });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
   const deadline = AbortSignal.timeout(timeout);
-  const signal = stopped === undefined ? deadline : AbortSignal.any([deadline, stopped]);
-  const options = { agent, signal, maxResponseBytes: maxBytes };
+  const options = { agent, signal: AbortSignal.any([deadline, stopped]), maxResponseBytes: maxBytes };
   const { status, text } = await sendHttpRequest({ method: 'GET', url, headers }, options).catch(
     (error: unknown) => {
       if (error instanceof ResponseTooLarge) throw new Error(`${url.href}: the response is too large`);
@@ -75,10 +79,6 @@ async function fetchJson(url: URL, { tokenFile, stopped, ...access }: Server): P
   );
   if (status !== 200) throw new Error(`${url.href}: status ${status} instead of 200`);
   return jsonOf(text, url.href);
-}
-
-async function readJson(file: string): Promise<unknown> {
-  return jsonOf(await readText(file), file);
 }
 
 function jsonOf(text: string, source: string): unknown {

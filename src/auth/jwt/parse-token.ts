@@ -1,14 +1,8 @@
+import { isUtf8 } from 'node:buffer';
+import { parseJson } from '../../util/text.ts';
 import { JwtError } from './jwt-error.ts';
 
-const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:]/g;
-
 export type Claims = Readonly<Record<string, unknown>>;
-
-export interface ParsedToken {
-  readonly keyId: string | undefined;
-  /** Not verified. */
-  readonly claims: Claims;
-}
 
 /** Characters. A service-account token has about 1,000; one with many groups about 4,000. */
 const maxLength = 8192;
@@ -19,26 +13,9 @@ const maxKeyIdLength = 256;
  * Header members that name a key, change what is signed, or announce another content (RFC 7515 section 4.1, RFC 7516
  * section 4.1, RFC 7797). None of them is ever looked at or fetched.
  */
-const forbiddenMembers: readonly string[] = [
-  'jwk',
-  'jku',
-  'x5u',
-  'x5c',
-  'crit',
-  'b64',
-  'cty',
-  'enc',
-  'zip',
-  'epk',
-];
+const forbiddenMembers = ['jwk', 'jku', 'x5u', 'x5c', 'crit', 'b64', 'cty', 'enc', 'zip', 'epk'];
 /** Other types, such as logout tokens, are no credentials (RFC 8725 section 3.11). */
-const types: ReadonlySet<unknown> = new Set([
-  undefined,
-  'jwt',
-  'at+jwt',
-  'application/jwt',
-  'application/at+jwt',
-]);
+const types = new Set<unknown>([undefined, 'jwt', 'at+jwt', 'application/jwt', 'application/at+jwt']);
 
 /** Whether a bearer token is meant as a JWT: parts that are joined by dots. Our own tokens have none. */
 export function looksLikeJwt(token: string): boolean {
@@ -48,28 +25,25 @@ export function looksLikeJwt(token: string): boolean {
 /**
  * Splits a signed JWT in compact form (RFC 7515 section 3.1) and checks its structure, but not its signature.
  *
+ * @returns its claims, which are not verified
  * @throws JwtError
  */
-export function parseToken(token: string): ParsedToken {
+export function parseToken(token: string): Claims {
   if (token.length > maxLength) throw new JwtError('jwt-malformed');
   const parts = token.split('.');
   const [header, payload, signature] = parts.map(decode);
   if (parts.length !== 3 || signature === undefined || signature.length === 0) {
     throw new JwtError('jwt-malformed');
   }
-  const keyId = checkHeader(parseObject(header));
-  return { keyId, claims: parseObject(payload) };
+  checkHeader(parseObject(header));
+  return parseObject(payload);
 }
 
-/** @returns the key ID, if there is one */
-function checkHeader(header: Claims): string | undefined {
-  const { kid, typ } = header;
+function checkHeader(header: Claims): void {
+  const { kid = '', typ } = header;
   if (forbiddenMembers.some((name) => Object.hasOwn(header, name))) throw new JwtError('jwt-header');
   if (!types.has(typeof typ === 'string' ? typ.toLowerCase() : typ)) throw new JwtError('jwt-header');
-  if (kid !== undefined && (typeof kid !== 'string' || kid.length > maxKeyIdLength)) {
-    throw new JwtError('jwt-header');
-  }
-  return kid;
+  if (typeof kid !== 'string' || kid.length > maxKeyIdLength) throw new JwtError('jwt-header');
 }
 
 /** Unlike Node's own decoder, rejects what is not the one form that encodes these bytes. */
@@ -79,55 +53,30 @@ function decode(part: string): Buffer | undefined {
 }
 
 function parseObject(bytes: Buffer | undefined): Claims {
-  const text = bytes === undefined ? undefined : textOf(bytes);
-  const value = text === undefined ? undefined : parseStrictJson(text, maxDepth);
+  const value = bytes && isUtf8(bytes) ? parseStrictJson(bytes.toString(), maxDepth) : undefined;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new JwtError('jwt-malformed');
   }
   return { ...value };
 }
 
-function textOf(bytes: Buffer): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * Parses JSON whose objects contain no name twice: `JSON.parse` takes the last one, and who made the token may have
- * meant the first (RFC 7515 section 4, RFC 7519 section 4).
+ * meant the first (RFC 7515 section 4, RFC 7519 section 4). Then the text has more colons than the value has members.
  *
  * @returns `undefined` for invalid JSON, a name that occurs twice, and deeper nesting
  */
 export function parseStrictJson(text: string, maxDepth: number): unknown {
-  try {
-    // Parsed first: the check takes quadratic time for some texts that are not JSON.
-    const value: unknown = JSON.parse(text);
-    return isStrict(text, maxDepth) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(text);
+  // Not for invalid JSON, where it can take quadratic time.
+  const colons = () => text.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1;
+  return value !== undefined && countMembers(value, maxDepth) === colons() ? value : undefined;
 }
 
-/** For valid JSON. Of invalid JSON it says nothing. */
-function isStrict(text: string, maxDepth: number): boolean {
-  /** The names so far of each open object; `undefined` for a list. */
-  const open: (Set<string> | undefined)[] = [];
-  let last = '';
-  for (const [token] of text.matchAll(tokens)) {
-    if (token === '{' || token === '[') open.push(token === '{' ? new Set() : undefined);
-    else if (token === '}' || token === ']') open.pop();
-    else if (token !== ':') last = token;
-    else {
-      // Compared without escapes: "\u0065xp" is "exp".
-      const name: string = JSON.parse(last);
-      const names = open.at(-1);
-      if (names?.has(name)) return false;
-      names?.add(name);
-    }
-    if (open.length > maxDepth) return false;
-  }
-  return true;
+/** The members of all objects in a value; NaN if it is nested deeper. */
+function countMembers(value: unknown, maxDepth: number): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  if (maxDepth === 0) return Number.NaN;
+  const counts = Object.values(value).map((one) => countMembers(one, maxDepth - 1));
+  return counts.reduce((sum, count) => sum + count, Array.isArray(value) ? 0 : counts.length);
 }

@@ -2,14 +2,13 @@ import { errors, jwtVerify } from 'jose';
 import type { CallerConfig, JwtIssuerConfig } from '../../config/schema.ts';
 import type { WallClock } from '../../util/clock.ts';
 import { printable } from '../../util/text.ts';
-import type { AuthenticatedCaller } from '../authenticate.ts';
+import { type AuthenticatedCaller, credentialsOf } from '../authenticate.ts';
 import { matchesPattern } from '../authorize.ts';
-import type { VerifiedCredential } from '../verified-credential.ts';
 import { JwtError, type JwtProblem } from './jwt-error.ts';
 import type { KeySet } from './key-set.ts';
-import { type Claims, type ParsedToken, parseToken } from './parse-token.ts';
+import { type Claims, parseToken } from './parse-token.ts';
 
-type JwtCredential = Extract<CallerConfig['credentials'][number], { jwt: unknown }>['jwt'];
+type JwtCredential = ReturnType<typeof credentialsOf<'jwt'>>[number];
 
 /** A configured issuer with its keys. */
 export interface JwtIssuer {
@@ -45,23 +44,19 @@ const maxLength = 256;
  */
 export function createJwtVerifier({ callers, issuers, observer, clock }: JwtVerifierOptions) {
   const byClaim = new Map(issuers.map((issuer) => [issuer.config.issuer, issuer]));
-  const credentials = callers.flatMap((caller) =>
-    caller.credentials.flatMap((credential) =>
-      'jwt' in credential ? [{ caller, jwt: credential.jwt }] : [],
-    ),
-  );
+  const credentials = credentialsOf(callers, 'jwt');
   return async (token: string): Promise<AuthenticatedCaller> => {
     let issuer: JwtIssuer | undefined;
     try {
-      const parsed = parseToken(token);
-      const { iss } = parsed.claims;
+      const claims = parseToken(token);
+      const { iss } = claims;
       issuer = typeof iss === 'string' ? byClaim.get(iss) : undefined;
       if (issuer === undefined) throw new JwtError('jwt-issuer');
-      await verifySignature(token, issuer, clock());
-      const claims = checkTypes(parsed.claims, issuer.config, clock());
-      const caller = findCaller(credentials, issuer.name, claims, observer);
+      const keyId = await verifySignature(token, issuer, clock());
+      const checked = checkTypes(claims, issuer.config, clock());
+      const caller = findCaller(credentials, issuer.name, checked, observer);
       observer.tokenVerified(issuer.name, 'accepted');
-      return { caller, credential: credentialOf(parsed, issuer, claims) };
+      return { caller, credential: credentialOf(issuer, checked, keyId) };
     } catch (error) {
       if (error instanceof JwtError) observer.tokenVerified(issuer?.name, error.problem);
       throw error;
@@ -69,17 +64,18 @@ export function createJwtVerifier({ callers, issuers, observer, clock }: JwtVeri
   };
 }
 
-/** @param now milliseconds since 1970 */
-async function verifySignature(token: string, { config, keys }: JwtIssuer, now: number): Promise<void> {
+/** @param now milliseconds since 1970 @returns the key ID, if there is one */
+async function verifySignature(token: string, { config, keys }: JwtIssuer, now: number) {
   const { issuer, audience, algorithms, leeway } = config;
   try {
-    await jwtVerify(token, (header, jws) => keys.find(header, jws), {
+    const { protectedHeader } = await jwtVerify(token, (header, jws) => keys.find(header, jws), {
       algorithms,
       issuer,
       audience,
       clockTolerance: leeway / 1000,
       currentDate: new Date(now),
     });
+    return protectedHeader.kid;
   } catch (error) {
     throw error instanceof errors.JOSEError ? new JwtError(problemOf(error)) : error;
   }
@@ -99,10 +95,9 @@ function problemOf(error: errors.JOSEError): JwtProblem {
   return problems[error.code] ?? 'jwt-malformed';
 }
 
-interface CheckedClaims {
-  readonly all: Claims;
-  readonly subject: string;
-  readonly tokenId: string | undefined;
+interface CheckedClaims extends Claims {
+  readonly sub: string;
+  readonly jti: string | undefined;
 }
 
 /** What jose does not look at. */
@@ -116,57 +111,44 @@ function checkTypes(claims: Claims, { leeway }: JwtIssuerConfig, now: number): C
   // Bound to a key that the caller would have to prove (RFC 7800), which a bearer token does not.
   if (cnf !== undefined) throw new JwtError('jwt-claim');
   if (typeof iat === 'number' && iat * 1000 > now + leeway) throw new JwtError('jwt-not-yet-valid');
-  return { all: claims, subject: sub, tokenId: jti };
+  return { ...claims, sub, jti };
 }
 
 function findCaller(
-  credentials: readonly { readonly caller: CallerConfig; readonly jwt: JwtCredential }[],
+  credentials: readonly JwtCredential[],
   issuer: string,
-  { all, subject }: CheckedClaims,
+  claims: CheckedClaims,
   observer: JwtObserver,
 ): CallerConfig {
-  const matching = credentials.filter(({ jwt }) => jwt.issuer === issuer && matchesClaims(jwt, all));
+  const matching = credentials.filter(({ jwt }) => jwt.issuer === issuer && matchesClaims(jwt, claims));
   const [caller, ...others] = new Set(matching.map((credential) => credential.caller));
-  if (caller === undefined) throw new JwtError('jwt-no-caller', shortened(subject));
+  if (caller === undefined) throw new JwtError('jwt-no-caller', shortened(claims.sub));
   if (others.length === 0) return caller;
-  observer.tokenAmbiguous(
-    issuer,
-    [caller, ...others].map(({ name }) => name),
-  );
-  throw new JwtError('jwt-ambiguous', shortened(subject));
+  const names = [caller, ...others].map(({ name }) => name);
+  observer.tokenAmbiguous(issuer, names);
+  throw new JwtError('jwt-ambiguous', shortened(claims.sub));
 }
 
-function credentialOf(
-  { keyId }: ParsedToken,
-  { config }: JwtIssuer,
-  { subject, tokenId }: CheckedClaims,
-): VerifiedCredential {
+/** Whether verified claims are those that a credential demands. A list has a match if one of its texts is one, as in `groups`. */
+function matchesClaims({ subject, claims: wanted }: JwtCredential['jwt'], claims: CheckedClaims): boolean {
+  return (
+    (subject === undefined || matchesPattern(subject, claims.sub)) &&
+    Object.entries(wanted).every(([name, pattern]) =>
+      [claims[name]].flat().some((value) => typeof value === 'string' && matchesPattern(pattern, value)),
+    )
+  );
+}
+
+function credentialOf({ config }: JwtIssuer, { sub, jti }: CheckedClaims, keyId: string | undefined) {
   return {
     kind: 'jwt',
     issuer: config.issuer,
-    subject: shortened(subject),
+    subject: shortened(sub),
     keyId: keyId && shortened(keyId),
-    tokenId: tokenId && shortened(tokenId),
-  };
+    tokenId: jti && shortened(jti),
+  } as const;
 }
 
 function shortened(text: string): string {
   return printable(text.slice(0, maxLength));
-}
-
-/** Whether verified claims are those that a credential demands. */
-function matchesClaims({ subject, claims: wanted }: JwtCredential, claims: Claims): boolean {
-  return (
-    (subject === undefined || matches(subject, claims['sub'])) &&
-    Object.entries(wanted).every(([name, pattern]) => hasMatch(pattern, claims[name]))
-  );
-}
-
-/** A list matches if one of its texts does, as in `groups`. */
-function hasMatch(pattern: string, value: unknown): boolean {
-  return Array.isArray(value) ? value.some((item) => matches(pattern, item)) : matches(pattern, value);
-}
-
-function matches(pattern: string, value: unknown): boolean {
-  return typeof value === 'string' && matchesPattern(pattern, value);
 }
