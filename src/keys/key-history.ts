@@ -403,7 +403,7 @@ function ofKey(all: Rejections[], key: UsableKey): Rejections {
 
 /** As {@link sameKey}; `undefined` equals no key. */
 function isSame(key: UsableKey, other: UsableKey | undefined): boolean {
-  return other !== undefined && (key === other || sameKey(key, other));
+  return other !== undefined && sameKey(key, other);
 }
 
 function includes(keys: readonly UsableKey[], key: UsableKey): boolean {

@@ -72,6 +72,7 @@ const noTransit = { problem: 'the field transit_key names a key in Vault, which 
 
 /** Whether two keys are equal, ignoring their versions. Compares control keys in constant time. */
 export function sameKey(a: UsableKey, b: UsableKey): boolean {
+  if (a.key === b.key) return true;
   if (a.key.kind === 'control_key' && b.key.kind === 'control_key') {
     return sameSecret(a.key.secret, b.key.secret);
   }

@@ -32,15 +32,29 @@ const environment = 'sandbox';
 const sandbox = { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' };
 const keys = { source: 'directory', directory: '/nowhere' };
 
-/** By `maxInFlight`, since parsing takes longer than a short schedule. */
-const configs = new Map<number, Config>();
-
-function configWith(maxInFlight: number): Config {
-  const environments = { [environment]: { ...sandbox, maxInFlight } };
-  const config = configs.get(maxInFlight) ?? configSchema.parse({ environments, keys });
-  configs.set(maxInFlight, config);
-  return config;
+interface Configured {
+  readonly config: Config;
+  readonly routes: ReturnType<typeof createRoutes>;
 }
+
+/** By `maxInFlight`, since parsing takes longer than a short schedule. */
+const configured = new Map<number, Configured>();
+
+function configuredWith(maxInFlight: number): Configured {
+  const known = configured.get(maxInFlight);
+  if (known !== undefined) return known;
+  const environments = { [environment]: { ...sandbox, maxInFlight } };
+  const config = configSchema.parse({ environments, keys });
+  const fresh = { config, routes: createRoutes(config) };
+  configured.set(maxInFlight, fresh);
+  return fresh;
+}
+
+/**
+ * Kind of key of the current request. One for all instances: Node copies every storage that was ever used at each change
+ * of one.
+ */
+const currentKind = new AsyncLocalStorage<KeyKind>();
 
 /** An upstream request. */
 export interface Upstream {
@@ -81,18 +95,17 @@ export type End = number | string;
 export class Instance {
   readonly #options: InstanceOptions;
   readonly #config: Config;
-  readonly #routes: ReturnType<typeof createRoutes>;
+  readonly #routes: Configured['routes'];
   readonly #keySelector: KeySelector;
   readonly #limiter = new ConcurrencyLimiter();
-  /** Kind of key of the current request. */
-  readonly #kind = new AsyncLocalStorage<KeyKind>();
   #forwarder: Forwarder;
   #configurations = 0;
 
   constructor(options: InstanceOptions) {
     this.#options = options;
-    this.#config = configWith(options.maxInFlight);
-    this.#routes = createRoutes(this.#config);
+    const { config, routes } = configuredWith(options.maxInFlight);
+    this.#config = config;
+    this.#routes = routes;
     this.#keySelector = this.#newKeySelector();
     this.#forwarder = this.#newForwarder();
   }
@@ -116,7 +129,7 @@ export class Instance {
     try {
       const release = this.#limiter.acquireForEnvironment(environment, this.#options.maxInFlight);
       const send = (): Promise<GatewayResponse> => this.#forwarder.send(request).finally(release);
-      return (await this.#kind.run(kindOf(request), send)).status;
+      return (await currentKind.run(kindOf(request), send)).status;
     } catch (error) {
       if (error instanceof ProxyError) return error.reason;
       throw error;
@@ -173,7 +186,7 @@ export class Instance {
       isFailing: () => cache.isFailing(),
       keep: (login: LoginRef, key: UsableKey) => cache.keep(login, key),
       look: (login: LoginRef) => {
-        refresh(login.login, this.#kind.getStore() ?? 'control_key');
+        refresh(login.login, currentKind.getStore() ?? 'control_key');
         return cache.look(login);
       },
     };

@@ -61,6 +61,6 @@ export class VirtualTime {
 /** Resolves when no promise can continue without the clock. */
 function microtasks(): Promise<void> {
   return new Promise((resolve) => {
-    setImmediate(resolve);
+    process.nextTick(resolve);
   });
 }
