@@ -1,9 +1,9 @@
-import { type GraphicComponentOption, init } from 'echarts';
-import { type Placed, place } from '../dashboards/layout.ts';
+import { type EChartsOption, init } from 'echarts';
+import { place } from '../dashboards/layout.ts';
 import type { DashboardModel, PanelModel } from '../dashboards/model.ts';
-import { label, linesOf, type Parts, stat, timeseries } from './panels.ts';
+import { linesOf, type Placed, stat, timeseries } from './panels.ts';
 import type { Recording } from './recorded.ts';
-import { type Box, colors, fontFamily, sizes } from './theme.ts';
+import { type Box, colors, fontFamily, sizes, theme, whole } from './theme.ts';
 
 const source = 'Drawn from recorded data by scripts/draw-dashboards.ts, not a Grafana screenshot.';
 const variables = 'Data source: Prometheus.   Namespace, release, environment, operation: all.';
@@ -15,59 +15,47 @@ const variables = 'Data source: Prometheus.   Namespace, release, environment, o
  * @throws Error if the recording has other queries than the dashboard
  */
 export function picture(model: DashboardModel, recording: Recording): string {
+  const { width, margin, line } = sizes;
   const head = heading(model, recording);
-  const drawn = place(model.sections).map((placed) => {
-    const box = boxOf(placed, (head.length + 1) * sizes.line);
-    const { item } = placed;
-    return { box, ...('panels' in item ? section(item.title, box) : panel(item, recording, box)) };
-  });
-  const plots = drawn.flatMap((one) => one.plots);
-  const height = Math.max(...drawn.map(({ box }) => box.y + box.height)) + sizes.margin;
-  const chart = init(null, null, { renderer: 'svg', ssr: true, width: sizes.width, height });
-  chart.setOption({
-    grid: plots.map(({ grid }) => grid),
-    xAxis: plots.map(({ xAxis }, gridIndex) => ({ ...xAxis, gridIndex })),
-    yAxis: plots.map(({ yAxis }, gridIndex) => ({ ...yAxis, gridIndex })),
-    legend: plots.flatMap(({ legend }) => legend ?? []),
-    series: plots.flatMap(({ series }, axis) =>
-      series.map((one) => ({ ...one, xAxisIndex: axis, yAxisIndex: axis })),
+  const top = margin + (head.length + 1) * line;
+  const placed = place(model.sections).map(({ item, gridPos }) => ({ item, box: boxOf(gridPos, top) }));
+  const height = Math.max(...placed.map(({ box }) => box.y + box.height)) + margin;
+  const charts: readonly Placed[] = [
+    [{ title: head }, { x: margin + 4, y: margin, width: width - 2 * margin, height: top }],
+    ...placed.flatMap(({ item, box }) =>
+      'panels' in item ? section(item.title, box) : panel(item, recording, box),
     ),
-    graphic: [...head, ...drawn.flatMap(({ graphic }) => graphic)],
-    useUTC: true,
-    animation: false,
-    backgroundColor: colors.page,
-    textStyle: { fontFamily },
-  });
-  const svg = chart.renderToSVGString();
-  chart.dispose();
-  return `${compact(svg)}\n`;
+  ];
+  return `<svg xmlns="http://www.w3.org/2000/svg" role="img" font-family="${fontFamily}" width="${width}" height="${height}">
+<rect width="100%" height="100%" fill="${colors.page}"/>
+${charts.map(svgOf).join('\n')}
+</svg>
+`;
 }
 
 /** Title, time range and variables as in Grafana, then how the data was recorded and what happened. */
-function heading(
-  model: DashboardModel,
-  { start, step, steps, rateInterval, events }: Recording,
-): GraphicComponentOption[] {
+function heading(model: DashboardModel, { start, step, steps, rateInterval, events }: Recording) {
   const method =
     'Countersign, gateway simulator and Vault stub on one machine; a real Prometheus, one scrape per second, ' +
     `rates over ${rateInterval}, one value every ${step} s.`;
-  const texts: readonly (readonly [text: string, fill: string, size?: number])[] = [
+  const range = `${clockTime(start)} to ${clockTime(start + step * (steps - 1))} UTC.   ${variables}`;
+  const texts: readonly (readonly [text: string, color: string, fontSize?: number])[] = [
     [`Dashboards › ${model.title}`, colors.text, 16],
-    [`${clockTime(start)} to ${clockTime(start + step * (steps - 1))} UTC.   ${variables}`, colors.text],
+    [range, colors.text],
     [source, colors.note],
     [method, colors.faint],
     ...events.map(({ at, what }) => [`${clockTime(start + at)} ${what}`, colors.faint] as const),
   ];
-  return texts.map(([text, fill, size = 12], at) =>
-    label(text, { x: sizes.margin + 4, y: sizes.margin + at * sizes.line, fill, size }),
-  );
+  return texts.map(([text, color, fontSize = 12], at) => {
+    return { text, top: at * sizes.line, textStyle: { color, fontSize } };
+  });
 }
 
-function section(title: string, { x, y }: Box): Parts {
-  return { plots: [], graphic: [label(`⌄ ${title}`, { x: x + 4, y: y + 4, fill: colors.text, size: 15 })] };
-}
+const section = (title: string, box: Box): Placed[] => [
+  [{ title: { text: `⌄ ${title}`, left: 4, top: 4, textStyle: { fontSize: 15 } } }, box],
+];
 
-function panel(model: PanelModel, recording: Recording, box: Box): Parts {
+function panel(model: PanelModel, recording: Recording, box: Box): Placed[] {
   const { padding, title } = sizes;
   const recorded = recording.panels[model.title] ?? [];
   const queries = [model.queries, recorded].map((list) => list.map(({ expr }) => expr).join('\n'));
@@ -80,30 +68,21 @@ function panel(model: PanelModel, recording: Recording, box: Box): Parts {
     width: box.width - 2 * padding,
     height: box.height - title - padding,
   };
-  const frame: GraphicComponentOption[] = [
-    {
-      type: 'rect',
-      silent: true,
-      z: -1,
-      shape: { ...box, r: 2 },
-      style: { fill: colors.panel, stroke: colors.border },
-    },
-    label(model.title, { x: inside.x, y: box.y + padding, fill: colors.text, size: 14 }),
-  ];
-  if (lines.length === 0) return { plots: [], graphic: [...frame, noData(inside)] };
-  const { plots, graphic } = (model.kind === 'stat' ? stat : timeseries)(model, lines, recording, inside);
-  return { plots, graphic: [...frame, ...graphic] };
+  const frame: EChartsOption = {
+    grid: { ...whole, show: true, backgroundColor: colors.panel, borderColor: colors.border },
+    title: { text: model.title, left: padding, top: padding },
+  };
+  const noData: Placed = [{ title: { text: 'No data', left: 'center' } }, inside];
+  const draw = model.kind === 'stat' ? stat : timeseries;
+  return [[frame, box], ...(lines.length === 0 ? [noData] : draw(model, lines, recording, inside))];
 }
 
-const noData = ({ x, y, width, height }: Box): GraphicComponentOption =>
-  label('No data', { x: x + width / 2, y: y + height / 2, fill: colors.faint, align: 'center' });
-
-function boxOf({ gridPos: { x, y, w, h } }: Placed, top: number): Box {
+function boxOf({ x, y, w, h }: Record<'x' | 'y' | 'w' | 'h', number>, top: number): Box {
   const { width, margin, gap, cell } = sizes;
   const column = (width - 2 * margin - 23 * gap) / 24;
   return {
     x: margin + x * (column + gap),
-    y: top + margin + y * (cell + gap),
+    y: top + y * (cell + gap),
     width: w * column + (w - 1) * gap,
     height: h * cell + (h - 1) * gap,
   };
@@ -115,17 +94,19 @@ function clockTime(seconds: number): string {
 }
 
 /**
- * Without what differs from run to run (the library numbers all charts of a process) or concerns a mouse, the font once,
- * and whole pixels in paths.
+ * A chart without what differs from run to run (the library numbers all charts of a process), concerns a mouse or is
+ * not seen, and with whole pixels in paths. The picture has the font.
  */
-function compact(svg: string): string {
-  const whole = (path: string): string =>
+function svgOf([option, { x, y, width, height }]: Placed): string {
+  const chart = init(null, theme, { renderer: 'svg', ssr: true, width, height });
+  chart.setOption({ ...option, useUTC: true, animation: false });
+  const svg = chart.renderToSVGString();
+  chart.dispose();
+  const rounded = (path: string): string =>
     path.replaceAll(/\d+\.\d+/g, (number) => String(Math.round(Number(number))));
   return svg
-    .replace('<svg', `<svg role="img" font-family="${fontFamily}"`)
-    .replaceAll(
-      /font-family:[^;]*;| class="[^"]*"| pointer-events="\w+"| xml:space="preserve"|\bzr\d+-|<style[^]*?<\/style>\s*/g,
-      '',
-    )
-    .replaceAll(/ d="[^"]*"/g, whole);
+    .replace(/<svg[^>]*>/, `<svg x="${x}" y="${y}" width="${width}" height="${height}" overflow="visible">`)
+    .replaceAll(/<path[^>]* fill-opacity="0"[^>]*><\/path>\n|<(style|defs)[^]*?<\/\1>\n/g, '')
+    .replaceAll(/font-family:[^;]*;| (class|clip-path|pointer-events|xml:space|ecmeta_\w+)="[^"]*"/g, '')
+    .replaceAll(/ d="[^"]*"/g, rounded);
 }

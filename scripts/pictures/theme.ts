@@ -11,14 +11,37 @@ export const colors = {
   red: '#f2495c',
 };
 
-/** Colors of series, in Grafana's order. */
-export const palette =
-  '#73bf69 #f2cc0c #8ab8ff #ff780a #f2495c #5794f2 #b877d9 #705da0 #37872d #fade2a'.split(' ');
-
 export const fontFamily = 'Inter, Roboto, Helvetica, Arial, sans-serif';
+
+const axis = {
+  axisLine: { show: false },
+  axisTick: { show: false },
+  axisLabel: { color: colors.faint },
+  splitLine: { show: true, lineStyle: { color: colors.grid } },
+};
+
+/** Of the charting library. */
+export const theme = {
+  /** Of series, in Grafana's order. */
+  color: '#73bf69 #f2cc0c #8ab8ff #ff780a #f2495c #5794f2 #b877d9 #705da0 #37872d #fade2a'.split(' '),
+  textStyle: { fontFamily },
+  title: {
+    left: 0,
+    top: 0,
+    padding: 0,
+    textStyle: { color: colors.text, fontWeight: 'normal', fontSize: 14 },
+  },
+  legend: { padding: 0, icon: 'rect', selectedMode: false, textStyle: { color: colors.text } },
+  timeAxis: axis,
+  valueAxis: axis,
+  line: { showSymbol: false, lineStyle: { width: 1 } },
+};
 
 /** Pixels. */
 export const sizes = { width: 1200, margin: 12, gap: 8, cell: 24, padding: 10, title: 34, line: 18 };
+
+/** A grid as large as its chart. */
+export const whole = { left: 0, right: 0, top: 0, bottom: 0 };
 
 export interface Box {
   readonly x: number;
