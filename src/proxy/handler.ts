@@ -57,9 +57,9 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   readonly forwarder: Forwarder;
   readonly log: Logger;
   /** Absent without an audit trail. */
-  readonly audit?: AuditLog;
+  readonly audit?: AuditLog | undefined;
   /** At log level `debug` only. */
-  readonly decisions?: DecisionLog;
+  readonly decisions?: DecisionLog | undefined;
   readonly metrics: MetricsObserver;
   readonly tracing?: Pick<Tracing, 'begin'>;
   /** Host names, besides IP addresses and `localhost`, for requests of anonymous callers. */

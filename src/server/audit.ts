@@ -93,20 +93,6 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
   };
 }
 
-/** Starts what uses the trail. If that throws, the trail is closed, so that its lock is released. */
-export async function closingOnError<T>(
-  audit: Audit | undefined,
-  milliseconds: number,
-  start: () => T,
-): Promise<T> {
-  try {
-    return start();
-  } catch (error) {
-    await audit?.close(milliseconds);
-    throw error;
-  }
-}
-
 async function openOutput(
   { file, sync }: Pick<AuditConfig, 'file' | 'sync'>,
   { log, logDestination, monotonic }: AuditOptions,

@@ -5,6 +5,7 @@ import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
 import { datedParts, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
+import { SingleFlight } from '../util/promises.ts';
 
 interface CertificateOptions {
   readonly log: Pick<Logger, 'message'>;
@@ -70,14 +71,8 @@ export class CertificateFiles {
 
   /** Checks all files at an interval of the given number of milliseconds. @returns a function that stops it */
   checkEvery(interval: number, renew: OnRenewed): () => void {
-    let checking = false;
-    const timer = setInterval(() => {
-      if (checking) return;
-      checking = true;
-      void this.check(renew).finally(() => {
-        checking = false;
-      });
-    }, interval).unref();
+    const checks = new SingleFlight<void>();
+    const timer = setInterval(() => void checks.run(() => this.check(renew)), interval).unref();
     return () => clearInterval(timer);
   }
 

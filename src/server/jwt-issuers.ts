@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { KeySet } from '../auth/jwt/key-set.ts';
 import { loadKeys } from '../auth/jwt/load-keys.ts';
-import type { JwtIssuer, JwtObserver } from '../auth/jwt/verify.ts';
+import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
 import type { Config, JwtIssuerConfig } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
@@ -33,6 +33,8 @@ interface RunningIssuer extends JwtIssuer {
 /** The issuers of one configuration, with their keys. */
 export interface JwtIssuers {
   readonly list: readonly RunningIssuer[];
+  /** Verifies a token. Absent without an issuer. */
+  readonly verify: ReturnType<typeof createVerifier> | undefined;
   /** Whether the keys of every issuer can be used. */
   available(): boolean;
   /** @param next keeps the keys that it uses too */
@@ -45,11 +47,11 @@ export interface JwtIssuers {
  * @param previous its keys are kept, so that a reload during an outage loses nothing
  */
 export function startJwtIssuers(
-  issuers: Config['jwtIssuers'],
+  { jwtIssuers, callers }: Config,
   options: JwtIssuersOptions,
   previous?: JwtIssuers,
 ): JwtIssuers {
-  const list = Object.entries(issuers).map(([name, config]): RunningIssuer => {
+  const list = Object.entries(jwtIssuers).map(([name, config]): RunningIssuer => {
     const before = previous?.list.find((one) => one.name === name && sameKeys(one.config, config));
     // The age of the previous keys says nothing about those of another server or file.
     if (before === undefined) options.metrics.jwtKeysRemoved(name);
@@ -61,6 +63,7 @@ export function startJwtIssuers(
   });
   return {
     list,
+    verify: list.length === 0 ? undefined : createVerifier(list, callers, options),
     available: () => list.every(({ keys }) => keys.available),
     stop(next) {
       for (const { name, keys } of list) {
@@ -71,15 +74,23 @@ export function startJwtIssuers(
   };
 }
 
-/** For the verification of tokens. */
-export function jwtObserver({ log, metrics }: JwtIssuersOptions): JwtObserver {
-  return {
-    tokenVerified: (issuer, result) => metrics.jwtVerified(issuer, result),
-    tokenAmbiguous(issuer, names) {
-      const callers = names.join(', ');
-      log.message('error', 'a JWT matches the credentials of more than one caller', { issuer, callers });
+function createVerifier(
+  issuers: readonly JwtIssuer[],
+  callers: Config['callers'],
+  { log, metrics, clock }: JwtIssuersOptions,
+) {
+  return createJwtVerifier({
+    callers,
+    issuers,
+    clock,
+    observer: {
+      tokenVerified: (issuer, result) => metrics.jwtVerified(issuer, result),
+      tokenAmbiguous(issuer, names) {
+        const all = { issuer, callers: names.join(', ') };
+        log.message('error', 'a JWT matches the credentials of more than one caller', all);
+      },
     },
-  };
+  });
 }
 
 function sameKeys(a: JwtIssuerConfig, b: JwtIssuerConfig): boolean {

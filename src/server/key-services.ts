@@ -10,8 +10,10 @@ import type {
   LostKey,
   RingRemoval,
   SigningObserver,
+  SignRemotely,
   TransitResult,
 } from '../keys/key-source.ts';
+import type { VaultOptions } from '../keys/vault/source.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
@@ -19,13 +21,13 @@ import { OutageLog, SteadyState } from '../observability/outage-log.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { setTimer } from '../util/clock.ts';
-import { createKeySource, type KeySourceOptions } from './key-source.ts';
+import { createKeySource, silentObserver } from './key-source.ts';
 
-interface KeyServicesOptions extends Omit<KeySourceOptions, 'events' | 'tls'> {
+interface KeyServicesOptions extends Omit<VaultOptions, 'events' | 'tls'> {
   readonly log: Logger;
   readonly metrics: MetricsObserver;
   /** At log level `debug` only. */
-  readonly decisions?: DecisionLog;
+  readonly decisions?: DecisionLog | undefined;
 }
 
 /** The key source, key cache and key selector of one configuration. */
@@ -38,6 +40,10 @@ export interface KeyServices {
   readonly reports: SourceReports;
   /** What the key selector and the signing pool use. It survives a reload. */
   readonly inUse: InUse;
+  /** Absent if the source has no keys that do not leave it. */
+  readonly signRemotely: SignRemotely | undefined;
+  /** @param next what replaces these services; it keeps running what it uses too */
+  stop(next?: KeyServices): Promise<void>;
 }
 
 type Events = KeySourceObserver & SigningObserver;
@@ -91,35 +97,48 @@ export function createKeyServices(
   const keySelector = before?.keySelector ?? createKeySelector(inUse, events, options);
   if (!keepsSource) source.start();
   cache.start();
-  return { config, source, cache, keySelector, events, reports, inUse };
+  return {
+    config,
+    source,
+    cache,
+    keySelector,
+    events,
+    reports,
+    inUse,
+    signRemotely: source.sign && ((...request) => signIn(inUse.source, ...request)),
+    async stop(next) {
+      if (next?.cache !== cache) cache.stop();
+      if (next !== undefined && next.inUse !== inUse) cache.retire();
+      if (next?.source === source) return;
+      reports.end();
+      await source.stop();
+    },
+  };
+}
+
+/** A reload may have replaced the source since the request began. */
+function signIn({ sign }: KeySource, ...request: Parameters<SignRemotely>): Promise<string> {
+  if (sign === undefined) throw new TypeError('the key source does not sign');
+  return sign(...request);
 }
 
 function reportsTo(events: Events, { monotonic }: KeyServicesOptions): SourceReports {
-  let ended = false;
-  const state = new SteadyState({
-    monotonic,
-    setTimer,
-    report: (...report) => {
-      if (!ended) events.keySourceUp(...report);
-    },
-  });
+  let observer: Events = events;
+  const report: Events['keySourceUp'] = (...facts) => observer.keySourceUp(...facts);
+  const state = new SteadyState({ monotonic, setTimer, report });
   return {
     events: {
       ...events,
       keySourceUp: (up, cause = 'unknown') => (up ? state.responded() : state.failed(cause)),
-      loginsDenied: (...report) => {
-        if (!ended) events.loginsDenied(...report);
-      },
+      loginsDenied: (...facts) => observer.loginsDenied(...facts),
       loginFailed: (problem) => {
-        if (!ended) events.loginFailed(problem);
+        observer.loginFailed(problem);
         state.failed(problem);
       },
-      tokenExpiryChanged: (...report) => {
-        if (!ended) events.tokenExpiryChanged(...report);
-      },
+      tokenExpiryChanged: (...facts) => observer.tokenExpiryChanged(...facts),
     },
     end() {
-      ended = true;
+      observer = silentObserver;
     },
   };
 }

@@ -1,24 +1,11 @@
 import type { KeysConfig } from '../config/schema.ts';
 import { DirectorySource } from '../keys/directory/source.ts';
 import type { KeySource, KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
-import { createVaultSource } from '../keys/vault/source.ts';
-import type { TlsMaterial } from '../tls/material.ts';
-import type { BackoffOptions } from '../util/backoff.ts';
-import type { WallClock } from '../util/clock.ts';
-import type { TlsObserver } from '../util/tls-observer.ts';
+import { createVaultSource, type VaultOptions } from '../keys/vault/source.ts';
 import { system } from './system.ts';
 
-export interface KeySourceOptions extends BackoffOptions, WallClock {
-  readonly events: KeySourceObserver & SigningObserver;
-  /** Certificates for Vault; by default read from the files of the configuration. */
-  readonly tls?: TlsMaterial;
-  /** TLS with Vault failed: its certificate may have a new CA. */
-  readonly tlsFailed?: () => void;
-  readonly tlsObserver?: TlsObserver;
-}
-
 /** Creates the configured key source without starting it. */
-export function createKeySource(keys: KeysConfig, options: KeySourceOptions): KeySource {
+export function createKeySource(keys: KeysConfig, options: VaultOptions): KeySource {
   return keys.source === 'vault'
     ? createVaultSource(keys.vault, keys.rotationGracePeriod, options)
     : new DirectorySource({

@@ -1,56 +1,23 @@
 import type { RequestListener } from 'node:http';
-import { isDeepStrictEqual } from 'node:util';
-import { createJwtVerifier } from '../auth/jwt/verify.ts';
-import { pathText } from '../config/problem.ts';
-import { checkListener } from '../config/rules/callers.ts';
-import type { Config, EnvironmentConfig } from '../config/schema.ts';
+import express, { type Express } from 'express';
+import helmet, { type HelmetOptions } from 'helmet';
+import { type AuthenticatorOptions, createAuthenticator } from '../auth/authenticate.ts';
+import type { Config } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
-import type { KeySource, SignRemotely } from '../keys/key-source.ts';
-import type { LabelDomain } from '../observability/labels.ts';
-import type { LogState } from '../observability/log-destination.ts';
+import type { LoginRef, SignRemotely } from '../keys/key-source.ts';
 import { computeReadiness, type Readiness } from '../observability/readiness.ts';
-import type { TlsPeers } from '../observability/tls-peers.ts';
-import type { Tracing } from '../observability/tracing/tracing.ts';
+import { createHandler, type HandlerOptions } from '../proxy/handler.ts';
+import { createFormReader } from '../proxy/inbound/read-form.ts';
+import { Canaries } from '../proxy/outbound/canary.ts';
+import { Forwarder, type ForwarderOptions } from '../proxy/outbound/forwarder.ts';
 import { createUpstreamClient, type UpstreamClient } from '../proxy/outbound/upstream-client.ts';
+import { SigningPool } from '../proxy/signing-pool.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
-import { type AppOptions, createApp } from './app.ts';
 import { type Certificates, materialOf } from './certificates.ts';
-import { type JwtIssuers, jwtObserver, startJwtIssuers } from './jwt-issuers.ts';
+import { type JwtIssuers, startJwtIssuers } from './jwt-issuers.ts';
 import { createKeyServices, type KeyServices } from './key-services.ts';
-
-/** The fields that are read only at the start: listening sockets and the log. */
-export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
-  'proxy.host': ({ proxy }) => proxy.host,
-  'proxy.port': ({ proxy }) => proxy.port,
-  // Only whether TLS is on; changed files take effect on reload.
-  'proxy.tls': ({ proxy }) => proxy.tls === undefined,
-  // Also the timeout of TLS handshakes, which Node reads when a server is created.
-  'proxy.timeouts.headers': ({ proxy }) => proxy.timeouts.headers,
-  'admin.host': ({ admin }) => admin.host,
-  'admin.port': ({ admin }) => admin.port,
-  'admin.tls': ({ admin }) => admin.tls === undefined,
-  'admin.maxConnections': ({ admin }) => admin.maxConnections,
-  'admin.allowedHosts': ({ admin }) => admin.allowedHosts,
-  'audit.file': ({ audit }) => audit?.file,
-  // The key itself is read again with each reload.
-  'audit.keyFile': ({ audit }) => audit?.keyFile,
-  'audit.required': ({ audit }) => audit?.required,
-  'audit.sync': ({ audit }) => audit?.sync,
-  'log.level': ({ log }) => log.level,
-};
-
-/** What survives a reload of the configuration. */
-export interface RuntimeOptions
-  extends Omit<AppOptions, 'isKnownLogin' | 'keySelector' | 'signRemotely' | 'upstreams' | 'verifyJwt'> {
-  readonly logState: () => LogState;
-  /** Audit records are required and cannot be written. */
-  readonly isAuditUnavailable: () => boolean;
-  /** TLS with Vault failed: its certificate may have a new CA. */
-  readonly tlsFailed: () => void;
-  readonly tlsPeers: TlsPeers;
-  readonly tracing: Tracing;
-}
+import { loginsIn, type Shared } from './shared.ts';
 
 /** Everything of one configuration that runs, except the listeners. */
 export interface Runtime {
@@ -77,131 +44,101 @@ export interface Runtime {
 export function startRuntime(
   routes: Routes,
   certificates: Certificates,
-  options: RuntimeOptions,
+  shared: Shared,
   previous?: Runtime,
 ): Runtime {
   const { config } = routes;
-  const upstreams = new Map(
-    Object.entries(config.environments).map(([name, settings]) => {
-      const tls = materialOf(certificates, { role: 'gateway', environment: name });
-      return [name, createUpstream(name, settings, tls, options)];
-    }),
-  );
+  const upstreams = new Map<string, UpstreamClient>();
+  const connect = (environment: string, material: TlsMaterial): void => {
+    const settings = config.environments[environment];
+    const observer = shared.tlsPeers.servers({ role: 'gateway', environment });
+    if (settings !== undefined)
+      upstreams.set(environment, createUpstreamClient(settings, material, shared.inflight, observer));
+  };
+  for (const environment of Object.keys(config.environments))
+    connect(environment, materialOf(certificates, { role: 'gateway', environment }));
   const tls = materialOf(certificates, { role: 'vault' });
-  const tlsObserver = options.tlsPeers.servers({ role: 'vault' });
-  const keys = createKeyServices(config.keys, tls, { ...options, tlsObserver }, previous?.keys);
-  const jwtIssuers = startJwtIssuers(config.jwtIssuers, options, previous?.jwtIssuers);
+  const tlsObserver = shared.tlsPeers.servers({ role: 'vault' });
+  const keys = createKeyServices(config.keys, tls, { ...shared, tlsObserver }, previous?.keys);
+  const jwtIssuers = startJwtIssuers(config, shared, previous?.jwtIssuers);
   const configuredLogins = new Set(loginsIn(config));
-  const isKnownLogin: AppOptions['isKnownLogin'] = (ref) =>
+  const isKnownLogin = (ref: LoginRef): boolean =>
     configuredLogins.has(ref.login) || keys.cache.cached(ref) !== undefined;
+  const { keySelector, signRemotely } = keys;
+  const { verify: verifyJwt } = jwtIssuers;
   return {
     config,
-    handle: createApp(routes, {
-      ...options,
-      isKnownLogin,
-      keySelector: keys.keySelector,
-      signRemotely: keys.source.sign && ((...args) => signIn(keys.inUse.source, ...args)),
-      upstreams,
-      verifyJwt: jwtVerifierOf(config, jwtIssuers, options),
-    }),
+    handle: createApp(routes, { ...shared, isKnownLogin, keySelector, signRemotely, upstreams, verifyJwt }),
     keys,
     jwtIssuers,
     readiness: (draining) =>
       computeReadiness({
         draining,
         keySourceReady: keys.source.ready(),
-        auditUnavailable: options.isAuditUnavailable(),
+        auditUnavailable: shared.isAuditUnavailable(),
         keysCached: keys.cache.hasUsableEntries(),
         jwtKeysAvailable: jwtIssuers.available(),
-        ...options.logState(),
+        ...shared.logState(),
       }),
     useTls({ role, environment = '' }, material) {
       if (role === 'vault') keys.source.useTls?.(material);
-      const settings = config.environments[environment];
-      if (role !== 'gateway' || settings === undefined) return;
+      if (role !== 'gateway') return;
       upstreams.get(environment)?.drain();
-      upstreams.set(environment, createUpstream(environment, settings, material, options));
+      connect(environment, material);
     },
     stop: async (next) => {
       for (const upstream of upstreams.values()) upstream.drain();
       jwtIssuers.stop(next?.jwtIssuers);
-      if (next?.keys.cache !== keys.cache) keys.cache.stop();
-      if (next !== undefined && next.keys.inUse !== keys.inUse) keys.cache.retire();
-      if (next?.keys.source === keys.source) return;
-      keys.reports.end();
-      await keys.source.stop();
+      await keys.stop(next?.keys);
     },
   };
 }
 
-/** A reload may have replaced the source since the request began. */
-function signIn({ sign }: KeySource, ...args: Parameters<SignRemotely>): Promise<string> {
-  if (sign === undefined) throw new TypeError('the key source does not sign');
-  return sign(...args);
-}
-
-function createUpstream(
-  environment: string,
-  settings: EnvironmentConfig,
-  tls: TlsMaterial,
-  { inflight, tlsPeers }: RuntimeOptions,
-): UpstreamClient {
-  return createUpstreamClient(settings, tls, inflight, tlsPeers.servers({ role: 'gateway', environment }));
-}
-
-function jwtVerifierOf(
-  { callers }: Config,
-  { list: issuers }: JwtIssuers,
-  options: RuntimeOptions,
-): AppOptions['verifyJwt'] {
-  if (issuers.length === 0) return undefined;
-  return createJwtVerifier({ callers, issuers, observer: jwtObserver(options), clock: options.clock });
-}
-
-/** The names of a configuration that may become label values. */
-export function labelDomainOf({ config, operations: table }: Routes): LabelDomain {
-  const mounts = config.keys.source === 'vault' ? config.keys.vault.transit?.mounts : undefined;
-  const environments = Object.entries(config.environments).map(([name, { maxInFlight, egressProxy }]) => {
-    const operations = table.get(name) ?? [];
-    const payments = operations.filter(({ readOnly }) => !readOnly);
-    const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
-    const names = { operations: namesIn(operations), payments: namesIn(payments) };
-    const transit = mounts !== undefined && Object.hasOwn(mounts, name);
-    return [name, { ...names, maxInFlight, egressProxy: egressProxy !== undefined, transit }] as const;
-  });
-  return {
-    environments: Object.fromEntries(environments),
-    callers: config.callers.map(({ name }) => name),
-    issuers: Object.keys(config.jwtIssuers),
+/** What handles the requests of one configuration, but what it makes of that configuration itself. */
+type AppOptions = Omit<
+  HandlerOptions,
+  'allowedHosts' | 'authenticate' | 'forwarder' | 'readForm' | 'resolve' | 'responseReadTimeout'
+> &
+  Omit<ForwarderOptions, 'canaries' | 'signer'> &
+  Pick<AuthenticatorOptions, 'acceptUnknownTokens' | 'verifyJwt'> & {
+    /** Maximum concurrent RSA signatures where the configuration has no limit. */
+    readonly signingConcurrency: number;
+    /** Absent if the key source has no keys that do not leave it. */
+    readonly signRemotely?: SignRemotely | undefined;
   };
-}
 
-/** The logins that the configuration contains literally. Log and metrics may show them. */
-export function loginsIn(config: Config): string[] {
-  const mapped = Object.values(config.environments).flatMap(({ endpoints }) => Object.values(endpoints));
-  const granted = config.callers.flatMap(({ allow }) => allow.flatMap(({ logins }) => logins));
-  return [...mapped, ...granted.filter((pattern) => !pattern.endsWith('*'))];
-}
+/** For API responses: a browser that opens one may run nothing. Headers that only concern web pages are off. */
+const apiHeaders: HelmetOptions = {
+  contentSecurityPolicy: {
+    directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
+    useDefaults: false,
+  },
+  crossOriginOpenerPolicy: false,
+  originAgentCluster: false,
+  xDnsPrefetchControl: false,
+  xDownloadOptions: false,
+  xPermittedCrossDomainPolicies: false,
+  xXssProtection: false,
+};
 
-/** The fields that differ from those the process started with, and require a restart. */
-export function fieldsForRestart(started: Config, next: Config): readonly string[] {
-  return Object.entries(startOnly)
-    .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
-    .map(([field]) => field);
-}
-
-/**
- * The listener keeps its address, and whether it has TLS, until a restart. So it must be fit for the credentials of the
- * next configuration too.
- *
- * @returns that configuration
- * @throws Error if the listener is not
- */
-export function fitForListener(started: Config, next: Config): Config {
-  const { host, tls } = started.proxy;
-  const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
-  checkListener(next.callers, proxy, (path, message) => {
-    throw new Error(`${pathText(path)} ${message}. Changes of proxy.host and proxy.tls need a restart.`);
+/** Builds the proxy. Opens no port, file or connection. */
+export function createApp(routes: Routes, options: AppOptions): Express {
+  const { config, resolve } = routes;
+  const { concurrency = options.signingConcurrency, maxQueue } = config.signing;
+  const { keys } = config;
+  const limits = keys.source === 'vault' ? keys.vault.transit : undefined;
+  const remote = limits && options.signRemotely && { ...limits, sign: options.signRemotely };
+  const signer = new SigningPool({ concurrency, maxQueue }, options.metrics, options.monotonic, remote);
+  const canaries = keys.rotation.canary ? new Canaries(routes, options) : undefined;
+  const { allowedHosts, maxBodyBytes, maxParameters, timeouts } = config.proxy;
+  const handle = createHandler({
+    ...options,
+    authenticate: createAuthenticator({ ...config, ...options }),
+    resolve,
+    allowedHosts,
+    readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
+    responseReadTimeout: timeouts.body,
+    forwarder: new Forwarder({ ...options, signer, canaries }),
   });
-  return next;
+  return express().disable('x-powered-by').disable('etag').use(helmet(apiHeaders)).use(handle);
 }

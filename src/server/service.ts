@@ -1,41 +1,20 @@
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
-import { fromEnvironment, type ValidConfig } from '../config/load.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { ValidConfig } from '../config/load.ts';
+import { pathText } from '../config/problem.ts';
+import { checkListener } from '../config/rules/callers.ts';
 import type { Config } from '../config/schema.ts';
-import { createRoutes, type Routes } from '../gateway/router.ts';
-import { createDecisionLog } from '../observability/decision-log.ts';
-import type { LogDestination } from '../observability/log-destination.ts';
-import { sampleRejections } from '../observability/logger.ts';
-import { LoginRedactor } from '../observability/login-redactor.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import { createPrometheus } from '../observability/prometheus.ts';
-import { createStatusRecorder } from '../observability/status/recorder.ts';
-import { createTlsPeers } from '../observability/tls-peers.ts';
-import { Tracing, type TracingOptions } from '../observability/tracing/tracing.ts';
-import { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
-import { createListener, type Listener, type ListenerOptions, setLimits } from '../proxy/inbound/listener.ts';
+import { createRoutes } from '../gateway/router.ts';
+import { createListener, type Listener, setLimits } from '../proxy/inbound/listener.ts';
 import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
-import { InflightRequests } from '../proxy/inflight-requests.ts';
-import { MemoryBudget } from '../proxy/memory-budget.ts';
-import type { TlsUser } from '../tls/files.ts';
 import type { TlsMaterial } from '../tls/material.ts';
-import { packageVersion } from '../util/package-info.ts';
+import { closeServer, listen } from '../util/listen.ts';
 import { type Admin, createAdmin } from './admin.ts';
-import { type Audit, closingOnError, openAudit } from './audit.ts';
+import { openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf, type OnRenewed } from './certificates.ts';
-import { listenOn } from './listen.ts';
-import {
-  fieldsForRestart,
-  fitForListener,
-  labelDomainOf,
-  loginsIn,
-  type Runtime,
-  type RuntimeOptions,
-  startRuntime,
-} from './runtime.ts';
+import { type Runtime, startRuntime } from './runtime.ts';
+import { createObservers, createShared, loginsIn, type ServiceOptions, type Shared } from './shared.ts';
 import { abort, shutDown } from './shutdown.ts';
-import { createNonceGenerator, system } from './system.ts';
-import { signingConcurrency } from './thread-pool.ts';
+import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
 export interface Service {
@@ -70,196 +49,149 @@ interface Ports {
   readonly admin: Admin;
 }
 
-interface ClosedParts extends Pick<Ports, 'admin'> {
-  readonly audit: Audit | undefined;
-  readonly runtime: Runtime;
-  readonly tracing: Tracing;
-}
-
 const minute = 60_000;
 /** Milliseconds to send the last spans. */
 const tracingTimeout = 2_000;
 /** Milliseconds to write the last audit records. */
 const auditTimeout = { stop: 2_000, abort: 500 };
 
-/** Tests replace some of these. */
-export type ServiceOptions = Pick<RuntimeOptions, 'log'> &
-  Partial<Pick<RuntimeOptions, 'acceptUnknownTokens' | 'clock' | 'monotonic' | 'nonce' | 'random'>> & {
-    /** The destination of the log; without it, dropped log lines are unknown. */
-    readonly logDestination?: LogDestination;
-    /** Milliseconds between two renderings of a page of the admin port; see admin.ts. */
-    readonly renderInterval?: number;
-    /** Milliseconds between checks of the certificate files. */
-    readonly certificateCheckInterval?: number;
-  };
-
 /** @throws Error of `listen`, or for unreadable files */
 export async function startService(loaded: ValidConfig, overrides: ServiceOptions): Promise<Service> {
-  const { config } = loaded;
+  const opened = await open(loaded, overrides);
+  try {
+    return await run(loaded.config, overrides, opened);
+  } catch (error) {
+    // Its lock is released.
+    await opened.audit?.close(auditTimeout.stop);
+    throw error;
+  }
+}
+
+/** What a start reads and opens before anything runs. */
+async function open(loaded: ValidConfig, overrides: ServiceOptions) {
+  const { config, digest } = loaded;
   const routes = createRoutes(config);
   const observers = createObservers(loaded, routes, overrides);
-  const { redactor, recorder, prometheus, metrics, log } = observers;
-  const certificates = new CertificateFiles({ log, metrics });
-  const first = await certificates.prepare(config);
-  certificates.use(first);
-  const audit = await startAudit(loaded, { ...overrides, log, metrics });
-  const useTls: OnRenewed = (...renewed) => useTlsMaterial(ports, runtime, ...renewed);
+  const certificates = new CertificateFiles(observers);
+  const inUse = await certificates.prepare(config);
+  certificates.use(inUse);
+  const audit =
+    config.audit && (await openAudit(config.audit, { ...system, ...overrides, ...observers, digest }));
+  return { routes, observers, certificates, inUse, audit };
+}
+
+async function run(
+  config: Config,
+  overrides: ServiceOptions,
+  { routes, observers, certificates, inUse, audit }: Awaited<ReturnType<typeof open>>,
+): Promise<Service> {
+  const useTls: OnRenewed = (user, material) => {
+    const { role } = user;
+    if (role === 'listener' || role === 'admin') ports[role].reloadTls(tlsOf(material, role, runtime.config));
+    else runtime.useTls(user, material);
+  };
   const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
-  const options = { ...createRuntimeOptions(config, overrides, observers, audit), tlsFailed };
-  let runtime = await closingOnError(audit, auditTimeout.stop, () => startRuntime(routes, first, options));
-  (await options.tracing.prepare(config.tracing))();
+  const shared = createShared(config, overrides, observers, audit, tlsFailed);
+  const { inflight, metrics, tracing } = shared;
+  let runtime = startRuntime(routes, inUse, shared);
+  (await tracing.prepare(config.tracing))();
   let draining = false;
-  const listener = createProxyListener(config, tlsOfPort('listener', first, config), options, () => runtime);
   const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime };
-  const shown = { ...overrides, ...options, prometheus, recorder, ...state };
-  const ports = { listener, admin: createAdmin(config.admin, tlsOfPort('admin', first, config), shown) };
+  const ports = {
+    listener: createProxyListener(config, tlsOfPort('listener', inUse, config), shared, state.runtime),
+    admin: createAdmin(config.admin, tlsOfPort('admin', inUse, config), { ...shared, ...state }),
+  };
+  const { listener, admin } = ports;
   const [proxyUrl, adminUrl] = await openPorts(config, ports).catch(async (error: unknown) => {
-    await Promise.all([runtime.stop(), audit?.close(auditTimeout.stop)]);
+    await runtime.stop();
     throw error;
   });
   const stopChecking = certificates.checkEvery(overrides.certificateCheckInterval ?? minute, useTls);
   return {
     proxyUrl,
     adminUrl,
-    async reload({ config: next, digest: nextDigest }) {
+    async reload(loaded) {
+      const { config: next } = loaded;
       const prepared = await certificates.prepare(fitForListener(config, next));
-      const applyTracing = await options.tracing.prepare(next.tracing);
+      const applyTracing = await tracing.prepare(next.tracing);
       if (draining) throw new Error('the process is shutting down');
-      redactor.allow(loginsIn(next));
-      const nextRoutes = createRoutes(next);
-      const started = startRuntime(nextRoutes, prepared, options, runtime);
-      if (started.keys.source !== runtime.keys.source) recorder.keySourceReplaced();
-      void runtime.stop(started);
-      runtime = started;
-      observers.reconfigure(nextRoutes, nextDigest);
+      runtime = replaceRuntime(runtime, loaded, prepared, shared);
       applyTracing();
-      audit?.configApplied(nextDigest);
+      audit?.configApplied(loaded.digest);
       certificates.use(prepared);
-      updatePorts(ports, options.memory, next, prepared);
+      updatePorts(ports, shared, next, prepared);
       return fieldsForRestart(config, next);
     },
     reopenAudit: async () => audit?.reopen(),
-    configLoaded: (successful) => metrics.configLoaded(successful, options.clock() / 1000),
+    configLoaded: (successful) => metrics.configLoaded(successful, shared.clock() / 1000),
     async stop(skipDelay) {
       draining = true;
-      const finished = await shutDown({ listener, ...options, ...runtime.config.proxy }, skipDelay);
+      const finished = await shutDown({ listener, inflight, ...runtime.config.proxy }, skipDelay);
       stopChecking();
-      await close({ ...options, ...ports, audit, runtime });
+      await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
+      await runtime.stop();
+      // Open until now, so that /readyz reports the shutdown.
+      await admin.close();
       return finished;
     },
     async abort() {
       draining = true;
-      await abort({ listener, ...options });
+      await abort({ listener, inflight });
       await audit?.close(auditTimeout.abort);
     },
   };
 }
 
-/** Once no request is in flight. */
-async function close({ audit, runtime, tracing, admin }: ClosedParts): Promise<void> {
-  await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
-  await runtime.stop();
-  // Open until now, so that /readyz reports the shutdown.
-  await admin.close();
-}
-
-function createObservers({ config, digest }: ValidConfig, routes: Routes, overrides: ServiceOptions) {
-  const redactor = new LoginRedactor(loginsIn(config));
-  const log = redactor.redacting(overrides.log);
-  const decisions = createDecisionLog(log);
-  const names = labelDomainOf(routes);
-  const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
-  const prometheus = createPrometheus({ version: packageVersion(), ...names });
-  const metrics = redactor.redacting<MetricsObserver>(prometheus, recorder, decisions?.observer ?? {});
-  const reconfigure = (next: Routes, nextDigest: string): void => {
-    for (const observer of [prometheus, recorder]) observer.reconfigure(labelDomainOf(next));
-    recorder.configApplied(nextDigest);
-  };
-  const observers = { redactor, log, recorder, prometheus, metrics, reconfigure };
-  return { ...observers, ...(decisions === undefined ? {} : { decisions }) };
+function replaceRuntime(
+  previous: Runtime,
+  { config, digest }: ValidConfig,
+  certificates: Certificates,
+  shared: Shared,
+): Runtime {
+  shared.redactor.allow(loginsIn(config));
+  const routes = createRoutes(config);
+  const started = startRuntime(routes, certificates, shared, previous);
+  if (started.keys.source !== previous.keys.source) shared.recorder.keySourceReplaced();
+  void previous.stop(started);
+  shared.reconfigure(routes, digest);
+  return started;
 }
 
 function createProxyListener(
   { proxy }: Config,
   tls: ListenerTls | undefined,
-  options: RuntimeOptions,
+  shared: Shared,
   runtime: () => Runtime,
 ): Listener {
+  const { metrics } = shared;
   return createListener(proxy, {
-    ...options,
+    ...shared,
     handle: (request, response) => runtime().handle(request, response),
     tls,
-    tlsObserver: options.tlsPeers.clients('listener'),
-    connectionRejected: () => options.metrics.connectionRejected(),
-    requestRejected: recordRejection(options),
+    tlsObserver: shared.tlsPeers.clients('listener'),
+    connectionRejected: () => metrics.connectionRejected(),
+    // Before it reached the handler.
+    requestRejected: (context) => {
+      for (const observer of [shared.log, metrics, shared.audit]) observer?.requestFinished(context);
+    },
   });
 }
 
-function openPorts({ proxy, admin }: Config, { listener, admin: adminPort }: Ports) {
+/** Opens both ports or none: a process that only has one of them must not look healthy. */
+async function openPorts({ proxy, admin }: Config, ports: Ports): Promise<[proxy: string, admin: string]> {
   const schemeOf = ({ tls }: Config['proxy'] | Config['admin']) => (tls === undefined ? 'http' : 'https');
-  return listenOn([listener.server, proxy, schemeOf(proxy)], [adminPort.server, admin, schemeOf(admin)]);
-}
-
-async function startAudit(
-  { config: { audit }, digest }: ValidConfig,
-  options: ServiceOptions & Pick<RuntimeOptions, 'metrics'>,
-): Promise<Audit | undefined> {
-  return audit && openAudit(audit, { ...system, ...options, digest });
-}
-
-/** What survives a reload of the configuration. */
-function createRuntimeOptions(
-  config: Config,
-  { logDestination, ...overrides }: ServiceOptions,
-  observers: ReturnType<typeof createObservers>,
-  audit: Audit | undefined,
-): Omit<RuntimeOptions, 'tlsFailed'> {
-  const { log, metrics } = observers;
-  logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
-  const monotonic = overrides.monotonic ?? system.monotonic;
-  const sampled = sampleRejections(log, { monotonic, suppressed: () => metrics.logLineSuppressed() });
-  return {
-    ...system,
-    nonce: createNonceGenerator(),
-    signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
-    ...overrides,
-    monotonic,
-    ...observers,
-    log: sampled,
-    tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
-    tracing: createTracing({ ...system, ...overrides, monotonic, log, metrics }),
-    limiter: new ConcurrencyLimiter(),
-    memory: new MemoryBudget(config.proxy.maxBufferedBytes),
-    inflight: new InflightRequests(),
-    logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
-    isAuditUnavailable: () => audit?.isUnavailable() ?? false,
-    ...(audit === undefined ? {} : { audit: audit.log }),
-    newRequestId: () => randomUUID(),
-    userAgent: `countersign/${packageVersion()}`,
-  };
-}
-
-function createTracing(options: Omit<TracingOptions, 'version' | 'instance'>): Tracing {
-  return new Tracing({ ...options, version: packageVersion(), instance: hostname() });
-}
-
-/** A request that was rejected before it reached the handler. */
-function recordRejection({ log, metrics, audit }: RuntimeOptions): ListenerOptions['requestRejected'] {
-  return (context) => {
-    log.requestFinished(context);
-    metrics.requestFinished(context);
-    audit?.requestFinished(context);
-  };
-}
-
-function useTlsMaterial(ports: Ports, runtime: Runtime, user: TlsUser, material: TlsMaterial): void {
-  const { role } = user;
-  if (role === 'listener' || role === 'admin') ports[role].reloadTls(tlsOf(material, role, runtime.config));
-  else runtime.useTls(user, material);
+  const { server } = ports.listener;
+  const proxyUrl = await listen(server, proxy, schemeOf(proxy));
+  try {
+    return [proxyUrl, await listen(ports.admin.server, admin, schemeOf(admin))];
+  } catch (error) {
+    await closeServer(server);
+    throw error;
+  }
 }
 
 /** Applies the settings of the two ports that can change without a restart. */
-function updatePorts(ports: Ports, memory: MemoryBudget, config: Config, certificates: Certificates): void {
+function updatePorts(ports: Ports, { memory }: Shared, config: Config, certificates: Certificates): void {
   memory.limit = config.proxy.maxBufferedBytes;
   setLimits(ports.listener, config.proxy);
   for (const role of ['listener', 'admin'] as const)
@@ -284,4 +216,48 @@ function tlsOf(
     ...(ca === undefined ? {} : { clientCa: ca }),
     ...(crl === undefined ? {} : { clientCrl: crl }),
   };
+}
+
+/** The fields that are read only at the start: listening sockets and the log. */
+export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
+  'proxy.host': ({ proxy }) => proxy.host,
+  'proxy.port': ({ proxy }) => proxy.port,
+  // Only whether TLS is on; changed files take effect on reload.
+  'proxy.tls': ({ proxy }) => proxy.tls === undefined,
+  // Also the timeout of TLS handshakes, which Node reads when a server is created.
+  'proxy.timeouts.headers': ({ proxy }) => proxy.timeouts.headers,
+  'admin.host': ({ admin }) => admin.host,
+  'admin.port': ({ admin }) => admin.port,
+  'admin.tls': ({ admin }) => admin.tls === undefined,
+  'admin.maxConnections': ({ admin }) => admin.maxConnections,
+  'admin.allowedHosts': ({ admin }) => admin.allowedHosts,
+  'audit.file': ({ audit }) => audit?.file,
+  // The key itself is read again with each reload.
+  'audit.keyFile': ({ audit }) => audit?.keyFile,
+  'audit.required': ({ audit }) => audit?.required,
+  'audit.sync': ({ audit }) => audit?.sync,
+  'log.level': ({ log }) => log.level,
+};
+
+/** The fields that differ from those the process started with, and require a restart. */
+export function fieldsForRestart(started: Config, next: Config): readonly string[] {
+  return Object.entries(startOnly)
+    .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
+    .map(([field]) => field);
+}
+
+/**
+ * The listener keeps its address, and whether it has TLS, until a restart. So it must be fit for the credentials of the
+ * next configuration too.
+ *
+ * @returns that configuration
+ * @throws Error if the listener is not
+ */
+export function fitForListener(started: Config, next: Config): Config {
+  const { host, tls } = started.proxy;
+  const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
+  checkListener(next.callers, proxy, (path, message) => {
+    throw new Error(`${pathText(path)} ${message}. Changes of proxy.host and proxy.tls need a restart.`);
+  });
+  return next;
 }

@@ -20,7 +20,7 @@ interface CanaryOptions extends Pick<SigningOptions, 'monotonic' | 'nonce'> {
   readonly keySelector: KeySelector;
   readonly metrics: Pick<MetricsObserver, 'canarySent'>;
   /** Absent without an audit trail. */
-  readonly audit?: AuditLog;
+  readonly audit?: AuditLog | undefined;
   /** Default: a timer of the process. */
   readonly setTimer?: SetTimer;
 }

@@ -36,12 +36,12 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
   /** Sends canaries ahead of payments. Absent if that is not configured. */
-  readonly canaries?: Canaries;
+  readonly canaries?: Canaries | undefined;
   readonly metrics: MetricsObserver;
   /** Absent without an audit trail. */
-  readonly audit?: AuditLog;
+  readonly audit?: AuditLog | undefined;
   /** At log level `debug` only. */
-  readonly decisions?: DecisionLog;
+  readonly decisions?: DecisionLog | undefined;
 }
 
 /** The part of an environment's `maxInFlight` that may wait for the keys of one login, and at least how many. */

@@ -11,7 +11,7 @@ import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
 import { MemoryBudget } from '../../../src/proxy/memory-budget.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
-import { createApp } from '../../../src/server/app.ts';
+import { createApp } from '../../../src/server/runtime.ts';
 import { type HttpResponse, post, transferForm, verdict } from '../../support/forwarding.ts';
 import { until } from '../../support/until.ts';
 

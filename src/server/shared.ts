@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { fromEnvironment, type ValidConfig } from '../config/load.ts';
+import type { Config } from '../config/schema.ts';
+import type { Routes } from '../gateway/router.ts';
+import { createDecisionLog } from '../observability/decision-log.ts';
+import type { LabelDomain } from '../observability/labels.ts';
+import type { LogDestination } from '../observability/log-destination.ts';
+import { type Logger, sampleRejections } from '../observability/logger.ts';
+import { LoginRedactor } from '../observability/login-redactor.ts';
+import type { MetricsObserver } from '../observability/metrics-observer.ts';
+import { createPrometheus } from '../observability/prometheus.ts';
+import { createStatusRecorder } from '../observability/status/recorder.ts';
+import { createTlsPeers } from '../observability/tls-peers.ts';
+import { Tracing } from '../observability/tracing/tracing.ts';
+import { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
+import { InflightRequests } from '../proxy/inflight-requests.ts';
+import { MemoryBudget } from '../proxy/memory-budget.ts';
+import { packageVersion } from '../util/package-info.ts';
+import type { Audit } from './audit.ts';
+import { createNonceGenerator, system } from './system.ts';
+import { signingConcurrency } from './thread-pool.ts';
+
+/** What a start may replace; all but the log only in tests and in the demo. */
+export interface ServiceOptions extends Partial<typeof system> {
+  readonly log: Logger;
+  /** The destination of the log; without it, dropped log lines are unknown. */
+  readonly logDestination?: LogDestination;
+  readonly nonce?: () => string;
+  /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
+  readonly acceptUnknownTokens?: boolean;
+  /** Milliseconds between two renderings of a page of the admin port; see admin.ts. */
+  readonly renderInterval?: number;
+  /** Milliseconds between checks of the certificate files. */
+  readonly certificateCheckInterval?: number;
+}
+
+/** Who observes what happens: log, metrics, status and, at log level `debug`, the log of decisions. */
+export function createObservers({ config, digest }: ValidConfig, routes: Routes, overrides: ServiceOptions) {
+  const redactor = new LoginRedactor(loginsIn(config));
+  const log = redactor.redacting(overrides.log);
+  const decisions = createDecisionLog(log);
+  const names = labelDomainOf(routes);
+  const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
+  const prometheus = createPrometheus({ version: packageVersion(), ...names });
+  const metrics = redactor.redacting<MetricsObserver>(prometheus, recorder, decisions?.observer ?? {});
+  const reconfigure = (next: Routes, nextDigest: string): void => {
+    for (const observer of [prometheus, recorder]) observer.reconfigure(labelDomainOf(next));
+    recorder.configApplied(nextDigest);
+  };
+  return { redactor, log, decisions, recorder, prometheus, metrics, reconfigure };
+}
+
+/** What a reload of the configuration does not replace. */
+export type Shared = ReturnType<typeof createShared>;
+
+/** @param tlsFailed TLS with Vault failed: its certificate may have a new CA */
+export function createShared(
+  config: Config,
+  { logDestination, ...overrides }: ServiceOptions,
+  observers: ReturnType<typeof createObservers>,
+  audit: Audit | undefined,
+  tlsFailed: () => void,
+) {
+  const { log, metrics } = observers;
+  logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
+  const parts = { ...system, nonce: createNonceGenerator(), ...overrides };
+  const { monotonic } = parts;
+  const sampled = sampleRejections(log, { monotonic, suppressed: () => metrics.logLineSuppressed() });
+  const version = packageVersion();
+  return {
+    ...parts,
+    ...observers,
+    log: sampled,
+    signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
+    tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
+    tlsFailed,
+    tracing: new Tracing({ ...parts, log, metrics, version, instance: hostname() }),
+    limiter: new ConcurrencyLimiter(),
+    memory: new MemoryBudget(config.proxy.maxBufferedBytes),
+    inflight: new InflightRequests(),
+    logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
+    /** Audit records are required and cannot be written. */
+    isAuditUnavailable: () => audit?.isUnavailable() ?? false,
+    audit: audit?.log,
+    newRequestId: () => randomUUID(),
+    userAgent: `countersign/${version}`,
+  };
+}
+
+/** The names of a configuration that may become label values. */
+function labelDomainOf({ config, operations: table }: Routes): LabelDomain {
+  const mounts = config.keys.source === 'vault' ? config.keys.vault.transit?.mounts : undefined;
+  const environments = Object.entries(config.environments).map(([name, { maxInFlight, egressProxy }]) => {
+    const operations = table.get(name) ?? [];
+    const payments = operations.filter(({ readOnly }) => !readOnly);
+    const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
+    const names = { operations: namesIn(operations), payments: namesIn(payments) };
+    const transit = mounts !== undefined && Object.hasOwn(mounts, name);
+    return [name, { ...names, maxInFlight, egressProxy: egressProxy !== undefined, transit }] as const;
+  });
+  return {
+    environments: Object.fromEntries(environments),
+    callers: config.callers.map(({ name }) => name),
+    issuers: Object.keys(config.jwtIssuers),
+  };
+}
+
+/** The logins that the configuration contains literally. Log and metrics may show them. */
+export function loginsIn(config: Config): string[] {
+  const mapped = Object.values(config.environments).flatMap(({ endpoints }) => Object.values(endpoints));
+  const granted = config.callers.flatMap(({ allow }) => allow.flatMap(({ logins }) => logins));
+  return [...mapped, ...granted.filter((pattern) => !pattern.endsWith('*'))];
+}
