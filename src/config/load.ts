@@ -5,11 +5,10 @@ import { auditKeyFault } from '../audit/key.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../tls/files.ts';
 import { type TlsPart, untimelyParts } from '../tls/material.ts';
 import { errorCode } from '../util/error-code.ts';
-import { type Finding, located, type Path, type Problem } from './problem.ts';
+import { type Finding, inOrder, located, type Path, type Problem } from './problem.ts';
 import type { BuiltIn } from './rules/operations.ts';
 import { standardOutput } from './schema/audit.ts';
-import { withoutPrototype } from './schema/values.ts';
-import type { AuditConfig, Config } from './schema.ts';
+import type { Config } from './schema.ts';
 import { validateConfig } from './validate.ts';
 import type { EnvLookup } from './yaml/parse.ts';
 
@@ -51,9 +50,10 @@ export async function loadConfig(
   const bytes = await readFile(file);
   const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn });
   if ('problems' in checked) return checked;
-  const config = resolveFiles(checked.config, dirname(file));
+  const { config } = checked;
+  resolveFiles(config, dirname(file));
   const findings = skipFiles ? [] : await fileFindings(config, certificatesAt);
-  if (findings.length > 0) return { problems: located(findings, checked.lineOf) };
+  if (findings.length > 0) return { problems: inOrder(located(findings, checked.lineOf)) };
   return { config, digest: hash('sha256', bytes), notices: checked.notices };
 }
 
@@ -67,18 +67,19 @@ async function fileFindings(config: Config, certificatesAt: number | undefined):
 }
 
 async function unreadableFiles(config: Config): Promise<Finding[]> {
-  const checked = await Promise.all(
-    referencedFiles(config).map(async ({ path, file }) => ({ path, message: await fileProblem(file) })),
-  );
-  return checked.flatMap(({ path, message }) => (message === undefined ? [] : [{ path, message }]));
+  const checked = referencedFiles(config).map(async ({ path, file }) => {
+    const message = await fileProblem(file);
+    return message === undefined ? [] : [{ path, message }];
+  });
+  return (await Promise.all(checked)).flat();
 }
 
 /** Certificates and keys that cannot be parsed, do not match, or are not valid now. */
 async function wrongCertificates(config: Config, now: number): Promise<Finding[]> {
-  const groups = tlsFilesOf(config).map(async ({ files, paths }) => {
+  const groups = tlsFilesOf(config).map(async ({ user, path, files }) => {
     const read = await readTlsFiles(files);
     const faults = 'faults' in read ? read.faults : untimelyParts(read.material, now);
-    return faults.map(({ part, message }) => ({ path: paths[part], message }));
+    return faults.map(({ part, message }) => ({ path: [...path, ...fieldOf(part, user)], message }));
   });
   return (await Promise.all(groups)).flat();
 }
@@ -102,115 +103,50 @@ async function fileProblem(file: string): Promise<string | undefined> {
   }
 }
 
-/** The configuration with absolute file paths. In the file they are relative to its directory. */
-export function resolveFiles(config: Config, base: string): Config {
-  const { proxy, admin, environments, keys, jwtIssuers, audit, tracing } = config;
-  const resolved = <T extends object>(part: T): T => ({
-    ...part,
-    ...Object.fromEntries(filesIn(part).map(([field, file]) => [field, resolve(base, file)])),
-    ...Object.fromEntries(proxiesIn(part).map(([field, proxy]) => [field, resolved(proxy)])),
+/** Makes all file paths absolute, in place. In the file they are relative to its directory. */
+export function resolveFiles(config: Config, base: string): void {
+  for (const { part, field, file } of referencedFiles(config))
+    Object.assign(part, { [field]: resolve(base, file) });
+  const { audit, keys } = config;
+  if (audit !== undefined && audit.file !== standardOutput) audit.file = resolve(base, audit.file);
+  if (keys.source === 'directory') keys.directory = resolve(base, keys.directory);
+}
+
+interface FileField {
+  readonly path: Path;
+  readonly part: object;
+  readonly field: string;
+  readonly file: string;
+}
+
+/**
+ * Every file that must exist, with the field that names it. In the schema, all their names end in `File`, except
+ * `jwks.file`; callers have none, and endpoints are named by the operator.
+ */
+export function referencedFiles(part: object, path: Path = []): FileField[] {
+  return Object.entries(part).flatMap(([field, file]: [string, unknown]) => {
+    const at = [...path, field];
+    if (typeof file === 'string' && (field.endsWith('File') || at.slice(-2).join() === 'jwks,file'))
+      return [{ path: at, part, field, file }];
+    const isSkipped = at.length === 1 ? field === 'callers' : at.length === 3 && field === 'endpoints';
+    return isSkipped || typeof file !== 'object' || file === null ? [] : referencedFiles(file, at);
   });
-  const resolvedEnvironments = Object.entries(environments).map(([name, part]) => [name, resolved(part)]);
-  return {
-    ...config,
-    proxy: { ...proxy, tls: proxy.tls && resolved(proxy.tls) },
-    admin: { ...admin, tls: admin.tls && resolved(admin.tls) },
-    ...(audit === undefined ? {} : { audit: resolvedAudit(resolved(audit), base) }),
-    ...(tracing === undefined ? {} : { tracing: resolved(tracing) }),
-    environments: withoutPrototype(Object.fromEntries(resolvedEnvironments)),
-    jwtIssuers: withoutPrototype(
-      Object.fromEntries(
-        Object.entries(jwtIssuers).map(([name, { jwks, ...part }]) => [
-          name,
-          {
-            ...resolved(part),
-            ...(jwks && { jwks: 'file' in jwks ? { file: resolve(base, jwks.file) } : jwks }),
-          },
-        ]),
-      ),
-    ),
-    keys:
-      keys.source === 'directory'
-        ? { ...keys, directory: resolve(base, keys.directory) }
-        : { ...keys, vault: { ...resolved(keys.vault), auth: resolved(keys.vault.auth) } },
-  };
 }
 
-/** The file of the trail need not exist yet. */
-function resolvedAudit(audit: AuditConfig, base: string): AuditConfig {
-  return audit.file === standardOutput ? audit : { ...audit, file: resolve(base, audit.file) };
-}
-
-/** Every file that the configuration references, with the path of the field. */
-export function referencedFiles({
-  proxy,
-  admin,
-  environments,
-  keys,
-  jwtIssuers,
-  audit,
-  tracing,
-}: Config): { path: Path; file: string }[] {
-  const parts: [path: Path, part: object][] = [
-    [['proxy', 'tls'], proxy.tls ?? {}],
-    [['admin', 'tls'], admin.tls ?? {}],
-    [['audit'], audit ?? {}],
-    [['tracing'], tracing ?? {}],
-    ...Object.entries(environments).map(([name, part]): [Path, object] => [['environments', name], part]),
-    [['keys', 'vault'], keys.source === 'vault' ? keys.vault : {}],
-    [['keys', 'vault', 'auth'], keys.source === 'vault' ? keys.vault.auth : {}],
-    ...Object.entries(jwtIssuers).map(([name, part]): [Path, object] => [['jwtIssuers', name], part]),
-  ];
-  const keySets = Object.entries(jwtIssuers).flatMap(([name, { jwks }]) =>
-    jwks !== undefined && 'file' in jwks
-      ? [{ path: ['jwtIssuers', name, 'jwks', 'file'], file: jwks.file }]
-      : [],
-  );
-  const proxies = parts.flatMap(([path, part]) =>
-    proxiesIn(part).map(([field, proxy]): [Path, object] => [[...path, field], proxy]),
-  );
-  const named = [...parts, ...proxies].flatMap(([path, part]) =>
-    filesIn(part).map(([field, file]) => ({ path: [...path, field], file })),
-  );
-  return [...named, ...keySets];
-}
-
-/** Fields of this object that name a file. In the schema, all their names end in `File`, except `jwks.file`. */
-function filesIn(part: object): [field: string, file: string][] {
-  return Object.entries(part).filter(
-    (entry): entry is [string, string] => entry[0].endsWith('File') && typeof entry[1] === 'string',
-  );
-}
-
-/** The egress proxy of this object. */
-function proxiesIn(part: object): [field: string, proxy: object][] {
-  const proxy = 'egressProxy' in part ? part.egressProxy : undefined;
-  return typeof proxy === 'object' && proxy !== null ? [['egressProxy', proxy]] : [];
-}
-
-/** All certificate, key and CA files of a configuration by user, with the configuration path of each. */
+/** All certificate, key and CA files of a configuration by user, with the configuration path of its settings. */
 export function tlsFilesOf({ proxy, admin, environments, keys }: Config) {
-  const vault = keys.source === 'vault' ? keys.vault : undefined;
-  const groups: { user: TlsUser; files: TlsFiles; paths: Readonly<Record<TlsPart, Path>> }[] = [
-    {
-      user: { role: 'listener' },
-      files: listenerFilesIn(proxy.tls),
-      paths: pathsBelow(['proxy', 'tls'], 'clientCaFile'),
-    },
-    {
-      user: { role: 'admin' },
-      files: listenerFilesIn(admin.tls),
-      paths: pathsBelow(['admin', 'tls'], 'clientCaFile'),
-    },
+  const groups: { user: TlsUser; path: Path; files: TlsFiles }[] = [
+    { user: { role: 'listener' }, path: ['proxy', 'tls'], files: listenerFilesIn(proxy.tls) },
+    { user: { role: 'admin' }, path: ['admin', 'tls'], files: listenerFilesIn(admin.tls) },
     {
       user: { role: 'vault' },
-      files: tlsFilesIn(vault ?? {}),
-      paths: pathsBelow(['keys', 'vault']),
+      path: ['keys', 'vault'],
+      files: tlsFilesIn(keys.source === 'vault' ? keys.vault : {}),
     },
     ...Object.entries(environments).map(([environment, settings]) => ({
       user: { role: 'gateway' as const, environment },
+      path: ['environments', environment],
       files: tlsFilesIn(settings),
-      paths: pathsBelow(['environments', environment]),
     })),
   ];
   return groups.filter(({ files }) => Object.values(files).some((file) => file !== undefined));
@@ -220,12 +156,15 @@ function listenerFilesIn(tls: Config['proxy']['tls']): TlsFiles {
   return { cert: tls?.certFile, key: tls?.keyFile, ca: tls?.clientCaFile, crl: tls?.clientCrlFile };
 }
 
-function pathsBelow(at: Path, caField = 'caFile'): Readonly<Record<TlsPart, Path>> {
-  return {
-    cert: [...at, 'certFile'],
-    key: [...at, 'keyFile'],
-    ca: [...at, caField],
-    crl: [...at, 'clientCrlFile'],
-    proxyCa: [...at, 'egressProxy', 'caFile'],
+/** Where the settings of a user name a part. */
+function fieldOf(part: TlsPart, { role }: TlsUser): Path {
+  const isListener = role === 'listener' || role === 'admin';
+  const fields: Readonly<Record<TlsPart, Path>> = {
+    cert: ['certFile'],
+    key: ['keyFile'],
+    ca: [isListener ? 'clientCaFile' : 'caFile'],
+    crl: ['clientCrlFile'],
+    proxyCa: ['egressProxy', 'caFile'],
   };
+  return fields[part];
 }

@@ -23,8 +23,14 @@ keys:
 `;
 
 describe('file paths of a configuration', () => {
+  const resolved = (text: string, variables?: Readonly<Record<string, string>>) => {
+    const config = configOf(text, variables);
+    resolveFiles(config, '/etc/cs');
+    return config;
+  };
+
   it('are relative to the folder of the configuration', () => {
-    expect(resolveFiles(configOf(text), '/etc/cs')).toMatchObject({
+    expect(resolved(text)).toMatchObject({
       proxy: { tls: { certFile: '/etc/cs/tls/cert.pem', keyFile: '/abs/key.pem' } },
       environments: {
         sandbox: {
@@ -35,13 +41,13 @@ describe('file paths of a configuration', () => {
       },
       keys: { vault: { auth: { tokenFile: '/etc/cs/token' } } },
     });
-    expect(resolveFiles(configOf(minimal), '/etc/cs').keys).toMatchObject({ directory: '/etc/cs/keys' });
+    expect(resolved(minimal).keys).toMatchObject({ directory: '/etc/cs/keys' });
   });
 
   it('are the only values that change', () => {
-    const config = configOf(exampleText('embedded'), exampleVariables);
-    expect(resolveFiles(config, '/etc/cs')).toEqual(config);
-    expect(Object.getPrototypeOf(resolveFiles(config, '/etc/cs').environments)).toBeNull();
+    const config = resolved(exampleText('embedded'), exampleVariables);
+    expect(config).toEqual(configOf(exampleText('embedded'), exampleVariables));
+    expect(Object.getPrototypeOf(config.environments)).toBeNull();
   });
 
   it('are listed with the fields that contain them', () => {
@@ -49,10 +55,27 @@ describe('file paths of a configuration', () => {
       ['proxy.tls.certFile', 'tls/cert.pem'],
       ['proxy.tls.keyFile', '/abs/key.pem'],
       ['environments.sandbox.caFile', 'ca.pem'],
-      ['keys.vault.auth.tokenFile', 'token'],
       ['environments.sandbox.egressProxy.caFile', 'egress-ca.pem'],
       ['environments.sandbox.egressProxy.passwordFile', 'password'],
+      ['keys.vault.auth.tokenFile', 'token'],
     ]);
+  });
+
+  it('are also those of key sets, and of parts with the name of a field', () => {
+    const issuers =
+      'jwtIssuers: { callers: { issuer: i, audience: a, jwks: { file: keys.json }, leeway: 1s } }';
+    const names = `${text.replace('sandbox:', 'endpoints:')}${issuers}\n`;
+    expect(resolved(names)).toMatchObject({
+      environments: { endpoints: { caFile: '/etc/cs/ca.pem', endpoints: { someFile: 'acme' } } },
+      jwtIssuers: { callers: { issuer: 'i', jwks: { file: '/etc/cs/keys.json' } } },
+    });
+  });
+
+  it('are not the claims of a caller', () => {
+    const claims = 'jwt: { issuer: idp, claims: { someFile: acme } }';
+    const issuers = 'jwtIssuers: { idp: { issuer: "https://idp.example", audience: a } }';
+    const { callers } = resolved(`${text}${issuers}\ncallers: [{ name: a, credentials: [{ ${claims} }] }]\n`);
+    expect(callers).toMatchObject([{ credentials: [{ jwt: { claims: { someFile: 'acme' } } }] }]);
   });
 });
 
