@@ -1,4 +1,5 @@
-import { configJsonSchema, type Schema } from '../../src/config/json-schema.ts';
+import type { Schema } from '../../src/config/parse-value.ts';
+import { configJsonSchema } from '../../src/config/schema.ts';
 
 /** The schema of the chart's values, with `config` generated from the configuration schema. */
 export function withConfigSchema(valuesSchema: string): string {

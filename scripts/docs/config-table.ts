@@ -1,4 +1,5 @@
-import { configJsonSchema, type Schema } from '../../src/config/json-schema.ts';
+import type { Schema } from '../../src/config/parse-value.ts';
+import { configJsonSchema } from '../../src/config/schema.ts';
 import { cell, code, table } from './markdown.ts';
 
 /** One field of the configuration. */

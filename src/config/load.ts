@@ -7,10 +7,10 @@ import { type TlsPart, untimelyParts } from '../tls/material.ts';
 import { errorCode } from '../util/error-code.ts';
 import { type Finding, inOrder, located, type Path, type Problem } from './problem.ts';
 import type { BuiltIn } from './rules/operations.ts';
-import { standardOutput } from './schema/audit.ts';
+import { standardOutput } from './schema/records.ts';
 import type { Config } from './schema.ts';
 import { validateConfig } from './validate.ts';
-import type { EnvLookup } from './yaml/parse.ts';
+import type { EnvLookup } from './yaml.ts';
 
 /** Own properties only: `${constructor}` is a variable that is not set. */
 export const fromEnvironment = (name: string): string | undefined =>

@@ -1,19 +1,28 @@
 import { z } from 'zod';
 import { logLevels } from '../util/log-level.ts';
-import { audit } from './schema/audit.ts';
-import { caller, type revokedCertificate, revokedCertificates, tokenSha256 } from './schema/caller.ts';
+import type { Schema } from './parse-value.ts';
+import {
+  caller,
+  issuerName,
+  jwtIssuer,
+  type revokedCertificate,
+  revokedCertificates,
+  tokenSha256,
+} from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
-import { issuerName, jwtIssuer } from './schema/jwt-issuer.ts';
 import { keys, type vault } from './schema/keys.ts';
 import { type operation, type operationOverride, operationOverrides } from './schema/operation.ts';
-import { tracing } from './schema/tracing.ts';
+import { audit, tracing } from './schema/records.ts';
 import {
   count,
   dictionary,
   duration,
   filePath,
-  hostName,
+  flag,
+  hostNames,
   minVersion,
+  optionalCount,
+  optionalFile,
   port,
   text,
   timeout,
@@ -27,14 +36,10 @@ const listenerTls = (clientCa: string) =>
     .strictObject({
       certFile: filePath.describe('PEM file of the certificate chain.'),
       keyFile: filePath.describe('PEM file of the private key of certFile.'),
-      clientCaFile: filePath
-        .optional()
-        .describe(`PEM file of the CA that signs client certificates; ${clientCa}.`),
-      clientCrlFile: filePath
-        .optional()
-        .describe(
-          'PEM file of the certificate revocation lists of these CAs, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
-        ),
+      clientCaFile: optionalFile.describe(`PEM file of the CA that signs client certificates; ${clientCa}.`),
+      clientCrlFile: optionalFile.describe(
+        'PEM file of the certificate revocation lists of these CAs, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
+      ),
       minVersion,
     })
     .optional()
@@ -62,11 +67,9 @@ const proxy = z.strictObject({
     .describe(
       'Maximum concurrent client connections; excess connections are closed. Each may take 150 kB of memory, or 200 kB with TLS.',
     ),
-  maxConnectionsPerAddress: count
-    .optional()
-    .describe(
-      'Maximum concurrent connections from one client address; excess connections are closed. Off unless set: behind a load balancer or an ingress, all clients have its address.',
-    ),
+  maxConnectionsPerAddress: optionalCount.describe(
+    'Maximum concurrent connections from one client address; excess connections are closed. Off unless set: behind a load balancer or an ingress, all clients have its address.',
+  ),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Maximum form size in bytes.'),
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)
@@ -75,19 +78,13 @@ const proxy = z.strictObject({
     ),
   maxParameters: count.prefault(1000).describe('Maximum number of form parameters.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
-  allowPlaintext: z
-    .boolean()
-    .default(false)
-    .describe(
-      'Accept bearer tokens and JWTs without TLS on a non-loopback address, for a service mesh or a proxy that terminates TLS.',
-    ),
-  allowAnonymous: z.boolean().default(false).describe('Allow anonymous callers on a non-loopback address.'),
-  allowedHosts: z
-    .array(hostName)
-    .default([])
-    .describe(
-      'Host names, besides IP addresses and localhost, that requests of anonymous callers may have in the Host header; others get 421 `unknown-host`.',
-    ),
+  allowPlaintext: flag.describe(
+    'Accept bearer tokens and JWTs without TLS on a non-loopback address, for a service mesh or a proxy that terminates TLS.',
+  ),
+  allowAnonymous: flag.describe('Allow anonymous callers on a non-loopback address.'),
+  allowedHosts: hostNames.describe(
+    'Host names, besides IP addresses and localhost, that requests of anonymous callers may have in the Host header; others get 421 `unknown-host`.',
+  ),
 });
 
 const admin = z.strictObject({
@@ -97,12 +94,9 @@ const admin = z.strictObject({
   maxConnections: count
     .prefault(100)
     .describe('Maximum concurrent connections; beyond it, the oldest idle connection is closed.'),
-  allowedHosts: z
-    .array(hostName)
-    .default([])
-    .describe(
-      'Host names, besides IP addresses and localhost, that /, /status.json and /metrics accept in the Host header.',
-    ),
+  allowedHosts: hostNames.describe(
+    'Host names, besides IP addresses and localhost, that /, /status.json and /metrics accept in the Host header.',
+  ),
   tokenSha256: tokenSha256
     .optional()
     .describe(
@@ -176,3 +170,22 @@ export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];
 export type VaultConfig = z.output<typeof vault>;
+
+/** JSON Schema of the configuration file, for editors: `config/schema.json`. */
+export function configJsonSchema(): Schema {
+  return z.toJSONSchema(configSchema, {
+    io: 'input',
+    target: 'draft-7',
+    override: ({ jsonSchema, path }) => {
+      if (!path.includes('propertyNames')) allowVariable(jsonSchema);
+    },
+  });
+}
+
+/** Any value may be a variable, which an editor cannot resolve. Zod visits some schemas more than once. */
+function allowVariable(schema: Schema): void {
+  const variable = '\\$\\{';
+  if (schema.type === 'integer' || schema.type === 'number')
+    Object.assign(schema, { type: [schema.type, 'string'], pattern: variable });
+  if (schema.pattern?.endsWith(variable) === false) schema.pattern = `${schema.pattern}|${variable}`;
+}

@@ -1,12 +1,12 @@
 import { reportNotices } from './notices.ts';
+import { parseValue } from './parse-value.ts';
 import { parsePartially } from './partial-parse.ts';
 import { findingsOf, inOrder, located, type Path, type Problem } from './problem.ts';
 import { checkCallers } from './rules/callers.ts';
 import { checkEnvironments } from './rules/environments.ts';
 import { type BuiltIn, checkOperations, operationNames } from './rules/operations.ts';
 import { type Config, configSchema } from './schema.ts';
-import { type EnvLookup, readDocument } from './yaml/parse.ts';
-import { parseValue } from './zod-messages.ts';
+import { type EnvLookup, readDocument } from './yaml.ts';
 
 interface ValidateOptions {
   readonly lookUp: EnvLookup;

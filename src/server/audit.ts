@@ -7,7 +7,7 @@ import { type AuditKey, readAuditKey } from '../audit/key.ts';
 import { members } from '../audit/record-fields.ts';
 import type { Tail } from '../audit/tail.ts';
 import { AuditTrail } from '../audit/trail.ts';
-import { standardOutput } from '../config/schema/audit.ts';
+import { standardOutput } from '../config/schema/records.ts';
 import type { AuditConfig } from '../config/schema.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import type { Logger } from '../observability/logger.ts';

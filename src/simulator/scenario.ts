@@ -1,6 +1,6 @@
+import { parseValue } from '../config/parse-value.ts';
 import { findingsOf, inOrder, located, type Problem } from '../config/problem.ts';
-import { readDocument } from '../config/yaml/parse.ts';
-import { parseValue } from '../config/zod-messages.ts';
+import { readDocument } from '../config/yaml.ts';
 import { checkScenario } from './scenario-rules.ts';
 import { type Scenario, scenarioSchema } from './scenario-schema.ts';
 

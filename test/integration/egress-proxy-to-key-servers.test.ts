@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { loadKeys } from '../../src/auth/jwt/load-keys.ts';
-import { jwtIssuer } from '../../src/config/schema/jwt-issuer.ts';
+import { jwtIssuer } from '../../src/config/schema/caller.ts';
 import type { ConfigInput } from '../support/config.ts';
 import { startEgressProxy, type TestEgressProxy } from '../support/egress-proxy.ts';
 import { Folder } from '../support/folder.ts';

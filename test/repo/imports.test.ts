@@ -71,7 +71,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'config/schema/operation',
     'config/schema/values',
     'config/yaml',
-    'config/zod-messages',
+    'config/parse-value',
   ],
   config: ['tls', 'audit/key'],
   oauth1: [],

@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto';
-import { configJsonSchema } from '../../config/json-schema.ts';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
-import type { Config } from '../../config/schema.ts';
-import type { EnvLookup } from '../../config/yaml/parse.ts';
+import { type Config, configJsonSchema } from '../../config/schema.ts';
+import type { EnvLookup } from '../../config/yaml.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { formatProblems } from '../shared/cli-error.ts';

@@ -1,6 +1,6 @@
 import { fromEnvironment } from '../../config/load.ts';
 import type { Config, VaultConfig } from '../../config/schema.ts';
-import type { EnvLookup } from '../../config/yaml/parse.ts';
+import type { EnvLookup } from '../../config/yaml.ts';
 import { Secret } from '../../secret.ts';
 import { CliError } from './cli-error.ts';
 import { exitCode } from './io.ts';

@@ -1,15 +1,18 @@
 import { z } from 'zod';
 import { httpUrl } from '../url.ts';
-import { egressProxy, isFitForTunnel, tunnelRequiresHttps } from './egress-proxy.ts';
 import { operationOverrides } from './operation.ts';
 import {
   count,
   dictionary,
+  egressProxy,
   environmentName,
-  filePath,
+  flag,
   identifier,
+  isFitForTunnel,
   minVersion,
+  optionalFile,
   timeout,
+  tunnelRequiresHttps,
   withoutPrototype,
 } from './values.ts';
 
@@ -65,12 +68,12 @@ export const environment = z
       .array(responseHeader.toLowerCase())
       .default([])
       .describe('Additional gateway response headers to forward.'),
-    caFile: filePath.optional().describe('PEM file of the CA that signed the gateway certificate.'),
-    certFile: filePath.optional().describe('PEM file of the client certificate for the gateway.'),
-    keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
+    caFile: optionalFile.describe('PEM file of the CA that signed the gateway certificate.'),
+    certFile: optionalFile.describe('PEM file of the client certificate for the gateway.'),
+    keyFile: optionalFile.describe('PEM file of the private key of certFile.'),
     minVersion,
     egressProxy,
-    allowInsecureHttp: z.boolean().default(false).describe('Allow an http: baseUrl on a non-loopback host.'),
+    allowInsecureHttp: flag.describe('Allow an http: baseUrl on a non-loopback host.'),
   })
   .refine(
     ({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined),

@@ -1,7 +1,20 @@
 import { z } from 'zod';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
-import { egressProxy, isFitForTunnel, tunnelRequiresHttps } from './egress-proxy.ts';
-import { count, duration, filePath, minVersion, secret, text, timeout, wholeNumber } from './values.ts';
+import {
+  count,
+  duration,
+  egressProxy,
+  filePath,
+  flag,
+  isFitForTunnel,
+  minVersion,
+  optionalFile,
+  secret,
+  text,
+  timeout,
+  tunnelRequiresHttps,
+  wholeNumber,
+} from './values.ts';
 
 /** Vault paths are not encoded, so only characters that cannot reach another path are allowed. */
 const segments = /^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}(\/|$))[\w.-]+)*$/;
@@ -19,7 +32,7 @@ const token = z
   .strictObject({
     method: z.literal('token').describe('A pre-issued Vault token.'),
     token: secret.optional().describe('The token, as ${NAME} from an environment variable.'),
-    tokenFile: filePath.optional().describe('File that holds the token; reread at each login.'),
+    tokenFile: optionalFile.describe('File that holds the token; reread at each login.'),
   })
   .refine(...exactlyOne('token', 'tokenFile'));
 
@@ -28,11 +41,11 @@ const appRole = z
     method: z.literal('approle').describe('Vault AppRole.'),
     mount: mount.default('approle').describe('Mount path of the auth method.'),
     roleId: text.optional().describe('Role ID.'),
-    roleIdFile: filePath.optional().describe('File that holds the role ID; reread at each login.'),
-    secretIdFile: filePath.optional().describe('File that holds the secret ID; reread at each login.'),
-    wrappedSecretIdFile: filePath
-      .optional()
-      .describe('File that holds a response-wrapping token for the secret ID; reread at each login.'),
+    roleIdFile: optionalFile.describe('File that holds the role ID; reread at each login.'),
+    secretIdFile: optionalFile.describe('File that holds the secret ID; reread at each login.'),
+    wrappedSecretIdFile: optionalFile.describe(
+      'File that holds a response-wrapping token for the secret ID; reread at each login.',
+    ),
   })
   .refine(...exactlyOne('roleId', 'roleIdFile'))
   .refine(...exactlyOne('secretIdFile', 'wrappedSecretIdFile'));
@@ -96,9 +109,9 @@ export const vault = z
       .regex(segments, 'must be a namespace such as team/payments')
       .optional()
       .describe('Vault Enterprise namespace.'),
-    caFile: filePath.optional().describe('PEM file of the CA that signed the Vault certificate.'),
-    certFile: filePath.optional().describe('PEM file of the client certificate for Vault.'),
-    keyFile: filePath.optional().describe('PEM file of the private key of certFile.'),
+    caFile: optionalFile.describe('PEM file of the CA that signed the Vault certificate.'),
+    certFile: optionalFile.describe('PEM file of the client certificate for Vault.'),
+    keyFile: optionalFile.describe('PEM file of the private key of certFile.'),
     minVersion,
     egressProxy,
     transit,
@@ -138,12 +151,9 @@ const rotationGracePeriod = duration('24h').describe(
 
 const rotation = z
   .strictObject({
-    canary: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Send a read-only query ahead of a payment while the gateway has not accepted the latest key.',
-      ),
+    canary: flag.describe(
+      'Send a read-only query ahead of a payment while the gateway has not accepted the latest key.',
+    ),
   })
   .prefault({})
   .describe('Key rotation.');

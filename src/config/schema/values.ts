@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { environmentPattern, identifierPattern } from '../../identifiers.ts';
 import { Secret } from '../../secret.ts';
 import { wholeNumberIn } from '../../util/text.ts';
+import { httpUrl } from '../url.ts';
 
 /** Node's timers hold at most 2^31 - 1 milliseconds, slightly more than 24 days. */
 const maxDuration = 24 * 86_400_000;
@@ -40,15 +41,15 @@ export function wholeNumber(min: number, max: number) {
 }
 
 export const count = wholeNumber(1, 1_000_000_000);
+export const optionalCount = count.optional();
 export const port = wholeNumber(0, 65_535);
+export const flag = z.boolean().default(false);
 export const text = z.string().min(1);
 /** Without a scheme and a port; `_` is common in names of container networks. */
-export const hostName = z
-  .string()
-  .regex(
-    /^(?!.{254})[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/,
-    'must be a host name without scheme and port',
-  );
+const hostName = /^(?!.{254})[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
+export const hostNames = z
+  .array(z.string().regex(hostName, 'must be a host name without scheme and port'))
+  .default([]);
 /** Without quotes YAML reads a number. The value is what Node calls the version. */
 export const minVersion = z
   .literal(['1.2', '1.3', 1.2, 1.3], { error: 'must be 1.2 or 1.3' })
@@ -57,6 +58,7 @@ export const minVersion = z
   .describe('Lowest TLS version: 1.2 (with forward secrecy and AEAD suites only) or 1.3.');
 /** Relative to the directory of the configuration file. */
 export const filePath = z.string().min(1);
+export const optionalFile = filePath.optional();
 export const secret = z
   .string()
   .min(1)
@@ -81,4 +83,48 @@ export function dictionary<V extends z.ZodType>(key: z.ZodString, value: V) {
 export function withoutPrototype<T extends object>(entries: T): T {
   const bare: T = Object.create(null);
   return Object.assign(bare, entries);
+}
+
+/** A proxy that all connections to one server go through. The server's address must use https. */
+export const egressProxy = z
+  .strictObject({
+    url: httpUrl
+      .refine((value) => new URL(value).pathname === '/', 'must not have a path')
+      .describe('URL of the proxy: http://host:port or https://host:port.'),
+    caFile: optionalFile.describe('PEM file of the CA that signed the certificate of an https: proxy.'),
+    username: z
+      .string()
+      .regex(/^[^\p{Cc}:]{1,255}$/u, 'must be 1 to 255 characters without ":" and control characters')
+      .optional()
+      .describe('User name for the proxy (Basic).'),
+    password: secret.optional().describe('The password, as ${NAME} from an environment variable.'),
+    passwordFile: optionalFile.describe(
+      'File that holds the password; a replaced one is used for new connections after a second.',
+    ),
+  })
+  .refine(
+    ({ username, password, passwordFile }) =>
+      username === undefined
+        ? password === undefined && passwordFile === undefined
+        : (password === undefined) !== (passwordFile === undefined),
+    'requires username with exactly one of password and passwordFile, or none of them',
+  )
+  .refine(({ url, caFile }) => caFile === undefined || isHttps(url), {
+    path: ['caFile'],
+    message: 'requires an https: URL of the proxy',
+  })
+  .optional()
+  .describe(
+    'HTTP proxy through which all connections to this server are tunneled (CONNECT). Variables such as HTTPS_PROXY are not read.',
+  );
+
+export const tunnelRequiresHttps = 'must use https, because connections go through an egressProxy';
+
+/** Whether a server may be reached this way: through a tunnel, only TLS hides the requests from the proxy. */
+export function isFitForTunnel(address: string, proxy: unknown): boolean {
+  return proxy === undefined || !URL.canParse(address) || isHttps(address);
+}
+
+function isHttps(url: string): boolean {
+  return new URL(url).protocol === 'https:';
 }

@@ -1,7 +1,7 @@
 import type { Request } from 'express';
 import { z } from 'zod';
+import { parseValue } from '../../config/parse-value.ts';
 import { findingsOf } from '../../config/problem.ts';
-import { parseValue } from '../../config/zod-messages.ts';
 import { parseJson } from '../../util/text.ts';
 import { type FaultRule, faultRule } from '../fault-rule.ts';
 import type { ActiveFault } from '../fault-rules.ts';

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { configTable } from '../../../scripts/docs/config-table.ts';
-import { configJsonSchema, type Schema, schemasAt } from '../../../src/config/json-schema.ts';
+import { type Schema, schemasAt } from '../../../src/config/parse-value.ts';
+import { configJsonSchema } from '../../../src/config/schema.ts';
 
 const committed = new URL('../../../config/schema.json', import.meta.url);
 

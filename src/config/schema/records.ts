@@ -1,8 +1,15 @@
 import { z } from 'zod';
 import { Secret } from '../../secret.ts';
 import { httpUrl, isPlaintextRemote } from '../url.ts';
-import { egressProxy, isFitForTunnel } from './egress-proxy.ts';
-import { dictionary, filePath, minVersion } from './values.ts';
+import {
+  dictionary,
+  egressProxy,
+  filePath,
+  flag,
+  isFitForTunnel,
+  minVersion,
+  optionalFile,
+} from './values.ts';
 
 const maxHeaders = 20;
 
@@ -40,9 +47,9 @@ export const tracing = z
       .prefault({})
       .refine((headers) => Object.keys(headers).length <= maxHeaders, `must be at most ${maxHeaders}`)
       .describe('Headers of each export, such as `Authorization: ${OTLP_AUTHORIZATION}`.'),
-    caFile: filePath
-      .optional()
-      .describe('PEM file of the CA that signed the certificate of the receiver. Read for each export.'),
+    caFile: optionalFile.describe(
+      'PEM file of the CA that signed the certificate of the receiver. Read for each export.',
+    ),
     minVersion,
     egressProxy,
   })
@@ -53,4 +60,27 @@ export const tracing = z
   .refine(({ otlp, egressProxy }) => isFitForTunnel(otlp, egressProxy), {
     path: ['egressProxy'],
     message: 'must not be set for a receiver without https',
+  });
+
+/** One field for both targets, so that they cannot contradict each other. */
+export const standardOutput = '-';
+
+export const audit = z
+  .strictObject({
+    file: filePath.describe(
+      'File of the audit trail, one for each process. It is created, or continued after its last record. `-` writes to standard output, between the log lines.',
+    ),
+    keyFile: filePath.describe(
+      'File with the key that seals the records: at least 32 bytes. Read again at SIGHUP.',
+    ),
+    required: flag.describe(
+      'Send nothing to the gateway before its record is written; requests get 503 `audit-unavailable` while that is not possible.',
+    ),
+    sync: flag.describe(
+      'Write records through to the disk (fdatasync), so that they also survive a power failure.',
+    ),
+  })
+  .refine(({ file, sync }) => !sync || file !== standardOutput, {
+    path: ['sync'],
+    message: 'needs a file: standard output cannot be written through to a disk',
   });

@@ -4,17 +4,17 @@ import {
   isAlias,
   isCollection,
   isMap,
-  isNode,
   isPair,
   isScalar,
   isSeq,
   LineCounter,
+  type Node,
   parseDocument,
   Scalar,
   visit,
   type YAMLError,
 } from 'yaml';
-import { type Path, type Problem, pathText } from '../problem.ts';
+import { type Path, type Problem, pathText } from './problem.ts';
 
 /**
  * The value of a variable; `undefined` if it is not set.
@@ -77,88 +77,67 @@ export function readDocument(text: string, lookUp?: EnvLookup): ReadDocument {
   const document = parseDocument(text, { lineCounter: lines, ...dialect });
   const lineAt = (offset: number) => Math.max(1, lines.linePos(offset).line);
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
+  const problemAt = (offset: number, message: string) => ({ path: '', line: lineAt(offset), message });
+  const problemOf = (issue: YAMLError) => problemAt(causeOf(issue, document, text), yamlMessage(issue.code));
   const issues = [...document.errors, ...document.warnings];
-  const problemsOf = (some: readonly YAMLError[]) =>
-    some.map((issue) => ({
-      path: '',
-      line: lineAt(causeOf(issue, document, text)),
-      message: yamlMessage(issue.code),
-    }));
   const [first] = issues
     .filter(({ code }) => code !== 'DUPLICATE_KEY')
     .toSorted((one, other) => one.pos[0] - other.pos[0]);
   if (first !== undefined) {
     // Either causes the others.
-    const unquoted = unquotedVariables(text).map((at) => ({ path: '', line: lineAt(at), message: quoteIt }));
-    return { problems: unquoted.length > 0 ? unquoted : problemsOf([first]), lineOf };
+    const unquoted = unquotedVariables(text).map((at) => problemAt(at, quoteIt));
+    return { problems: unquoted.length > 0 ? unquoted : [problemOf(first)], lineOf };
   }
-  const problems = problemsOf(issues);
-
-  const problemAt: Report = (message, nodes) => {
-    const node = nodes.at(-1);
-    const line = lineAt(isNode(node) ? (node.range?.[0] ?? 0) : 0);
-    problems.push({ path: pathText(pathOf(nodes)), line, message });
-  };
-  if (!isSound(document, problemAt)) return { problems, lineOf };
-  replaceVariablesIn(document, lookUp, problemAt);
-  const content = dataOf(document);
-  if (content !== undefined) return { content, problems, lineOf };
-  problemAt('expands too many aliases (*name): write some of them out', []);
-  return { problems, lineOf };
+  const problems = issues.map(problemOf);
+  const isSound = checkNodes(document, lookUp, (message, node, above) => {
+    problems.push({ ...problemAt(node.range?.[0] ?? 0, message), path: pathText(pathOf([...above, node])) });
+  });
+  if (!isSound) return { problems, lineOf };
+  try {
+    return { content: { value: document.toJS({ maxAliasCount: 100 }) }, problems, lineOf };
+  } catch {
+    problems.push(problemAt(0, 'expands too many aliases (*name): write some of them out'));
+    return { problems, lineOf };
+  }
 }
 
-/** Reports a problem of the last of these nodes; the others are its ancestors. */
-type Report = (message: string, nodes: readonly unknown[]) => void;
-
-/** Whether the next steps can process the document without throwing. */
-function isSound(document: Document.Parsed, report: Report): boolean {
-  let sound = true;
-  const fail = (code: ErrorCode, nodes: readonly unknown[]) => {
-    sound = false;
-    report(yamlMessage(code), nodes);
-  };
+/**
+ * Replaces variables in place, except in keys.
+ *
+ * @returns whether the document can be processed further without throwing
+ */
+function checkNodes(
+  document: Document.Parsed,
+  lookUp: EnvLookup | undefined,
+  report: (message: string, node: Node, above: readonly unknown[]) => void,
+): boolean {
+  let isSound = true;
   visit(document, {
     Alias(_, alias, above) {
-      if (alias.resolve(document) === undefined) fail('BAD_ALIAS', [...above, alias]);
+      if (alias.resolve(document) !== undefined) return;
+      isSound = false;
+      report(yamlMessage('BAD_ALIAS'), alias, above);
     },
     Collection(_, collection, above) {
       if (above.length <= maxDepth) return undefined;
-      fail('RESOURCE_EXHAUSTION', [...above, collection]);
+      isSound = false;
+      report(yamlMessage('RESOURCE_EXHAUSTION'), collection, above);
       return visit.SKIP;
     },
-  });
-  return sound;
-}
-
-/** In place. Keys stay unchanged. */
-function replaceVariablesIn(document: Document.Parsed, lookUp: EnvLookup | undefined, report: Report): void {
-  visit(document, {
     Scalar(position, scalar, above) {
-      const messages = position === 'key' ? keyProblems(scalar) : replaceIn(scalar, above, lookUp);
-      for (const message of messages) report(message, [...above, scalar]);
+      const { value } = scalar;
+      // Zod silently ignores this key, and it is dangerous elsewhere.
+      if (position === 'key' && value === '__proto__') report('is not a valid name', scalar, above);
+      if (position === 'key' || typeof value !== 'string' || lookUp === undefined) return;
+      const path = pathText(pathOf([...above, scalar]));
+      scalar.value = substituteEnv(
+        value,
+        (name) => lookUp(name, path),
+        (problem) => report(problem, scalar, above),
+      );
     },
   });
-}
-
-/** Zod silently ignores this key, and it is dangerous elsewhere. */
-function keyProblems({ value }: Scalar): string[] {
-  return value === '__proto__' ? ['is not a valid name'] : [];
-}
-
-function replaceIn(scalar: Scalar, above: readonly unknown[], lookUp: EnvLookup | undefined): string[] {
-  if (lookUp === undefined || typeof scalar.value !== 'string') return [];
-  const path = pathText(pathOf([...above, scalar]));
-  const { text, problems } = substituteEnv(scalar.value, path, lookUp);
-  scalar.value = text;
-  return problems;
-}
-
-function dataOf(document: Document.Parsed): ReadDocument['content'] {
-  try {
-    return { value: document.toJS({ maxAliasCount: 100 }) };
-  } catch {
-    return undefined;
-  }
+  return isSound;
 }
 
 /** The path of a node, from its ancestors and itself. All keys are strings. */
@@ -241,17 +220,17 @@ function unquotedVariables(text: string): readonly number[] {
 }
 
 /** Replaces each `${NAME}` in the text of a field, and reports those that cannot be replaced. */
-function substituteEnv(text: string, path: string, lookUp: EnvLookup): { text: string; problems: string[] } {
-  const problems: string[] = [];
-  const replaced = text.replaceAll(reference, (found: string, name: string | undefined) => {
+function substituteEnv(
+  text: string,
+  lookUp: (name: string) => string | undefined,
+  report: (message: string) => void,
+): string {
+  return text.replaceAll(reference, (found: string, name: string | undefined) => {
     if (found === '$${') return '${';
-    if (name === undefined) {
-      problems.push('has "${" without a variable name: write ${NAME}, or "$${" for a literal "${"');
-      return found;
-    }
-    const value = lookUp(name, path);
-    if (value === undefined) problems.push(`requires the environment variable ${name}, which is not set`);
+    const value = name && lookUp(name);
+    if (name === undefined)
+      report('has "${" without a variable name: write ${NAME}, or "$${" for a literal "${"');
+    else if (value === undefined) report(`requires the environment variable ${name}, which is not set`);
     return value ?? found;
   });
-  return { text: replaced, problems };
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { type Schema, schemasAt } from './json-schema.ts';
 import { didYouMean, type Finding, type Path } from './problem.ts';
 
+export type Schema = z.core.JSONSchema.JSONSchema;
 type Issue = z.core.$ZodIssue;
 
 /** Parses a value. Findings are in our own texts, with one for each unknown key. */
@@ -115,4 +115,24 @@ const types: Readonly<Record<string, string>> = {
 
 function oneOf(values: readonly unknown[]): string {
   return values.map(String).join(' or ');
+}
+
+/** The schemas of a path in `root`; several if it depends on a sibling such as `source`. */
+export function schemasAt(path: Path, root: Schema): readonly Schema[] {
+  return path.reduce<readonly Schema[]>(
+    (parents, step) => parents.flatMap((schema) => childSchemas(schema, step)),
+    alternatives(root),
+  );
+}
+
+function childSchemas(schema: Schema, step: PropertyKey): readonly Schema[] {
+  const { properties = {}, additionalProperties, items } = schema;
+  const name = String(step);
+  const next = Object.hasOwn(properties, name) ? properties[name] : (additionalProperties ?? items);
+  return typeof next === 'object' && !Array.isArray(next) ? alternatives(next) : [];
+}
+
+function alternatives(schema: Schema): readonly Schema[] {
+  const options = schema.anyOf ?? schema.oneOf ?? [];
+  return [schema, ...options.flatMap((option) => (typeof option === 'object' ? alternatives(option) : []))];
 }

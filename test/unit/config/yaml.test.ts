@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readDocument } from '../../../../src/config/yaml/parse.ts';
+import { readDocument } from '../../../src/config/yaml.ts';
 
 const read = (text: string, variables: Record<string, string> = {}) =>
   readDocument(text, (name) => variables[name]);
