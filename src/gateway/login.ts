@@ -16,17 +16,22 @@ export function resolveLogin(
   header: string | undefined,
 ): string {
   const { values, settings } = destination;
-  const candidates = [
-    ['the path', values.login],
-    ...form.filter(([name]) => name === 'login').map(([, value]) => ['the body parameter "login"', value]),
+  const endpoint = endpointOf(values);
+  const candidates: [place: string, login: string | undefined][] = [['the path', values.login]];
+  for (const [name, value] of form)
+    if (name === 'login') candidates.push(['the body parameter "login"', value]);
+  candidates.push(
     ['the header Countersign-Login', header],
-    ['the configuration of the endpoint', loginForEndpoint(settings.endpoints, values)],
-  ].flatMap(([place, login]) => (place === undefined || login === undefined ? [] : [{ place, login }]));
-  const [first, ...more] = candidates;
-  if (first === undefined) throw loginMissing(destination);
-  const { login } = first;
-  const other = more.find((candidate) => candidate.login !== login);
-  if (other !== undefined) throw loginConflict(first.place, other.place);
+    ['the configuration of the endpoint', endpoint === undefined ? undefined : settings.endpoints[endpoint]],
+  );
+  let found: { readonly place: string; readonly login: string } | undefined;
+  for (const [place, login] of candidates) {
+    if (login === undefined) continue;
+    found ??= { place, login };
+    if (login !== found.login) throw loginConflict(found.place, place);
+  }
+  if (found === undefined) throw loginMissing(destination);
+  const { login } = found;
   if (!isIdentifier(login)) {
     throw new ProxyError(
       'parameter-invalid',
@@ -40,14 +45,6 @@ function loginConflict(one: string, other: string): ProxyError {
   const place = `${one[0]?.toUpperCase()}${one.slice(1)}`;
   const conflict = one === other ? 'appears with different values' : `and ${other} have different logins`;
   return new ProxyError('login-conflict', `${place} ${conflict}. Send one login.`);
-}
-
-function loginForEndpoint(
-  endpoints: Readonly<Record<string, string>>,
-  values: Destination['values'],
-): string | undefined {
-  const id = endpointOf(values);
-  return id === undefined ? undefined : endpoints[id];
 }
 
 function endpointOf({ endpoint, endpointGroup }: Destination['values']): string | undefined {

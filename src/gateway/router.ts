@@ -68,11 +68,9 @@ function createRouter(config: Config, operations: OperationTable): Routes['resol
       throw unknownRoute(target);
     const route = matchRoute(environment.root, segments);
     if (route === undefined) throw unknownRoute(target);
-    const { operation } = route;
-    const values = valuesOf(route, segments);
-    const path = expandPath(route, values);
-    const url = new URL(`${environment.base}/${product}/${path}`);
-    return { environment: name, settings: environment.settings, operation, values, url };
+    const { values, path } = expandPath(route, segments);
+    const url = new URL(`${environment.base}/${product}${path}`);
+    return { environment: name, settings: environment.settings, operation: route.operation, values, url };
   };
 }
 
@@ -101,12 +99,24 @@ function matchRoute(root: RouteNode, segments: readonly string[]): Route | undef
   return node?.route;
 }
 
-function valuesOf({ placeholders }: Route, segments: readonly string[]): PathValues {
+/** The operation's path with the values of the request target: `/api/v4/status/1234`. */
+function expandPath(
+  { operation, placeholders }: Route,
+  segments: readonly string[],
+): { values: PathValues; path: string } {
   const values: Partial<Record<Placeholder, string>> = {};
-  placeholders.forEach((name, index) => {
-    if (name !== undefined) values[name] = pathValue(name, segments[index] ?? '');
-  });
-  return values;
+  let path = '';
+  for (const [index, literal] of operation.segments.entries()) {
+    const name = placeholders[index];
+    if (name === undefined) {
+      path += `/${literal}`;
+      continue;
+    }
+    const value = pathValue(name, segments[index] ?? '');
+    values[name] = value;
+    path += `/${encodeURIComponent(value)}`;
+  }
+  return { values, path };
 }
 
 /** Decoded once only: `%252e` becomes `%2e`, which is not a valid identifier. */
@@ -122,14 +132,6 @@ function pathValue(name: Placeholder, segment: string): string {
     'parameter-invalid',
     `Invalid ${name} in the path. It must have 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - and must not be "." or "..".`,
   );
-}
-
-function expandPath({ operation, placeholders }: Route, values: PathValues): string {
-  const expand = (segment: string, index: number): string => {
-    const name = placeholders[index];
-    return name === undefined ? segment : encodeURIComponent(values[name] ?? '');
-  };
-  return operation.segments.map(expand).join('/');
 }
 
 function placeholderOf(segment: string): Placeholder | undefined {

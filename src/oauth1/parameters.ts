@@ -5,7 +5,9 @@ export type Pair = readonly [name: string, value: string];
 
 /** RFC 5849 section 3.4.1.3.2, step 1: "the name and value of each parameter are encoded". */
 export function encodePairs(pairs: readonly Pair[]): Pair[] {
-  return pairs.map(([name, value]) => [percentEncode(name), percentEncode(value)]);
+  const encoded: Pair[] = [];
+  for (const [name, value] of pairs) encoded.push([percentEncode(name), percentEncode(value)]);
+  return encoded;
 }
 
 /**
@@ -16,15 +18,18 @@ export function encodePairs(pairs: readonly Pair[]): Pair[] {
  * is ASCII, so comparing strings compares bytes.
  */
 export function normalize(encoded: readonly Pair[]): string {
-  return joinPairs([...encoded].sort((a, b) => compare(a[0], b[0]) || compare(a[1], b[1])));
+  return joinPairs(encoded.toSorted(compare));
 }
 
 /** Encoded pairs as form text, in the given order. */
 export function joinPairs(encoded: readonly Pair[]): string {
-  return encoded.map(([name, value]) => `${name}=${value}`).join('&');
+  let text = '';
+  for (const [name, value] of encoded) text += `${text === '' ? '' : '&'}${name}=${value}`;
+  return text;
 }
 
-function compare(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
+function compare(one: Pair, other: Pair): number {
+  const part = one[0] === other[0] ? 1 : 0;
+  if (one[part] === other[part]) return 0;
+  return one[part] < other[part] ? -1 : 1;
 }

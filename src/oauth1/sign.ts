@@ -55,7 +55,8 @@ export async function signWith(request: Unsigned, signer: Signer): Promise<Signe
 export function prepare(request: Unsigned): Prepared {
   const oauth = oauthParameters(request);
   const encoded = encodePairs([...request.form, ...oauth]);
-  const query = encodePairs(decodeForm(Buffer.from(request.url.search.slice(1))));
+  const { search } = request.url;
+  const query = search === '' ? [] : encodePairs(decodeForm(Buffer.from(search.slice(1))));
   const normalizedParameters = normalize([...query, ...encoded]);
   return {
     body: joinPairs(encoded),
@@ -79,8 +80,9 @@ function oauthParameters(request: Unsigned): Pair[] {
   ];
 }
 
-/** RFC 5849 section 3.5.1, without `realm`. */
+/** RFC 5849 section 3.5.1, without `realm`. The names have nothing to encode. */
 export function authorizationHeader(oauth: readonly Pair[], signature: string): string {
-  const fields = [...oauth, ['oauth_signature', signature] as const];
-  return `OAuth ${fields.map(([name, value]) => `${percentEncode(name)}="${percentEncode(value)}"`).join(', ')}`;
+  let header = 'OAuth ';
+  for (const [name, value] of oauth) header += `${name}="${percentEncode(value)}", `;
+  return `${header}oauth_signature="${percentEncode(signature)}"`;
 }

@@ -24,23 +24,54 @@ export interface LabelDomain {
   readonly issuers?: readonly string[];
 }
 
-export type Labels = ReturnType<typeof createLabels>;
+type RouteLabels = Readonly<Record<'environment' | 'operation', string>>;
 
-/** Limits label values to configured names, whatever a request contains. */
-export function createLabels({ environments, callers, issuers = [] }: LabelDomain) {
-  const environmentNames = new Set(Object.keys(environments));
-  const operationNames = new Set(Object.values(environments).flatMap(({ operations }) => operations));
-  const callerNames = new Set(callers);
-  const issuerNames = new Set(issuers);
-  return {
-    environment: (name: string | undefined) => ({ environment: toKnownLabel(environmentNames, name) }),
-    caller: (name: string | undefined) => ({ caller: toKnownLabel(callerNames, name) }),
-    issuer: (name: string | undefined) => ({ issuer: toKnownLabel(issuerNames, name) }),
-    route: (environment: string | undefined, operation: string | undefined) => ({
-      environment: toKnownLabel(environmentNames, environment),
-      operation: toKnownLabel(operationNames, operation),
-    }),
-  };
+/**
+ * Limits label values to configured names, whatever a request contains. The labels of configured routes are made once
+ * and not for each request.
+ */
+export class Labels {
+  readonly #environments = new Set<string>();
+  readonly #operations = new Set<string>();
+  readonly #callers = new Set<string>();
+  readonly #issuers = new Set<string>();
+  readonly #routes = new Map<string | undefined, Map<string | undefined, RouteLabels>>();
+
+  /** Adds the names of a configuration. Earlier ones stay valid, since requests in flight may still use them. */
+  allow({ environments, callers, issuers = [] }: LabelDomain): void {
+    for (const [environment, { operations }] of Object.entries(environments)) {
+      this.#environments.add(environment);
+      const routes = this.#routes.get(environment) ?? new Map();
+      this.#routes.set(environment, routes);
+      for (const operation of operations) {
+        this.#operations.add(operation);
+        routes.set(operation, { environment, operation });
+      }
+    }
+    for (const caller of callers) this.#callers.add(caller);
+    for (const issuer of issuers) this.#issuers.add(issuer);
+  }
+
+  environment(name: string | undefined) {
+    return { environment: toKnownLabel(this.#environments, name) };
+  }
+
+  caller(name: string | undefined) {
+    return { caller: toKnownLabel(this.#callers, name) };
+  }
+
+  issuer(name: string | undefined) {
+    return { issuer: toKnownLabel(this.#issuers, name) };
+  }
+
+  route(environment: string | undefined, operation: string | undefined): RouteLabels {
+    return (
+      this.#routes.get(environment)?.get(operation) ?? {
+        environment: toKnownLabel(this.#environments, environment),
+        operation: toKnownLabel(this.#operations, operation),
+      }
+    );
+  }
 }
 
 /** `none` if absent, `other` if not in the set. */

@@ -11,8 +11,19 @@ const ownFields: ReadonlySet<string> = new Set(['id', 'requestId', 'traceId', 'm
 /** What is neither data nor in {@link isLeftAlone} is replaced by this. */
 const redactedObject = '[redacted]';
 
-/** Its context is made of texts that were redacted when it was made; see proxy/handler.ts. */
-const redactedBefore = 'requestFinished';
+/**
+ * Events that come with each request and need no redaction: they have configured names, closed values and numbers only.
+ * The context of a request is made of texts that were redacted when it was made; see proxy/handler.ts.
+ */
+const withoutData: ReadonlySet<string> = new Set([
+  'authorizationDecided',
+  'gatewayResponded',
+  'keyLookup',
+  'requestFinished',
+  'signed',
+  'upstreamFinished',
+  'upstreamStarted',
+]);
 
 type Redact = (text: string) => string;
 
@@ -57,12 +68,12 @@ export class LoginRedactor {
     type Method = (...values: readonly unknown[]) => void;
     const methods = [first, ...others].flatMap((observer): [string, Method][] => Object.entries(observer));
     const redact = redactionOf(this.text);
-    const events = [...Map.groupBy(methods, ([event]) => event)].map(([event, entries]) => {
+    const events = [...Map.groupBy(methods, ([event]) => event)].map(([event, entries]): [string, Method] => {
+      const observers = entries.map(([, method]) => method);
       const forward: Method = (...values) => {
-        const redacted = event === redactedBefore ? values : values.map(redact);
-        for (const [, method] of entries) method(...redacted);
+        for (const observe of observers) observe(...values);
       };
-      return [event, forward];
+      return [event, withoutData.has(event) ? forward : (...values) => forward(...values.map(redact))];
     });
     return { ...first, ...Object.fromEntries(events) };
   }

@@ -36,26 +36,26 @@ export function certificateName({ role, part }: CertificateInUse): string {
   return part === 'crl' ? `${role}-client-crl` : certificateNames[role][part];
 }
 
-/** Turns events into metrics. @param labels returns the labels of the current configuration */
-export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): MetricsObserver {
+/** Turns events into metrics. */
+export function createMetricsRecorder(metrics: Metrics, labels: Labels): MetricsObserver {
   const keys = createKeyMetrics(metrics);
   return {
     connectionRejected: () => metrics.dropped.inc({}),
     logLineSuppressed: () => metrics.logSuppressed.inc({}),
-    upstreamStarted: (environment) => metrics.inFlight.inc(labels().environment(environment)),
-    upstreamFinished: (environment) => metrics.inFlight.dec(labels().environment(environment)),
+    upstreamStarted: (environment) => metrics.inFlight.inc(labels.environment(environment)),
+    upstreamFinished: (environment) => metrics.inFlight.dec(labels.environment(environment)),
     requestFinished(context) {
-      countRequest(metrics, labels(), context);
+      countRequest(metrics, labels, context);
       recordAcceptedKey(keys, context);
     },
     gatewayResponded({ environment, operation, status, seconds, clockSkew }) {
-      const route = labels().route(environment, operation);
+      const route = labels.route(environment, operation);
       metrics.gatewayResponses.inc({ ...route, status: statusLabel(status) });
       metrics.gatewayDuration.observe({ labels: route, value: seconds });
-      if (clockSkew !== undefined) metrics.clockSkew.set(labels().environment(environment), clockSkew);
+      if (clockSkew !== undefined) metrics.clockSkew.set(labels.environment(environment), clockSkew);
     },
     gatewayUnreachable({ environment, operation, cause }) {
-      metrics.unreachable.inc({ ...labels().route(environment, operation), cause });
+      metrics.unreachable.inc({ ...labels.route(environment, operation), cause });
     },
     signed(method, seconds) {
       metrics.signatures.inc({ method });
@@ -68,11 +68,10 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
       metrics.configReloaded.set({}, successful ? 1 : 0);
       if (successful) metrics.configReloadedAt.set({}, at);
     },
-    authorizationDecided: (caller, decision) =>
-      metrics.decisions.inc({ ...labels().caller(caller), decision }),
-    jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels().issuer(issuer), result }),
-    jwtKeysFetched: (issuer, at) => metrics.jwtKeysFetched.set(labels().issuer(issuer), at),
-    jwtKeysRemoved: (issuer) => metrics.jwtKeysFetched.remove(labels().issuer(issuer)),
+    authorizationDecided: (caller, decision) => metrics.decisions.inc({ ...labels.caller(caller), decision }),
+    jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels.issuer(issuer), result }),
+    jwtKeysFetched: (issuer, at) => metrics.jwtKeysFetched.set(labels.issuer(issuer), at),
+    jwtKeysRemoved: (issuer) => metrics.jwtKeysFetched.remove(labels.issuer(issuer)),
     auditRecordsWritten(count, { sequence, mac }) {
       metrics.auditRecords.inc({}, count);
       // In one turn of the event loop, so that a scrape has both of the same record.
@@ -88,10 +87,10 @@ export function createMetricsRecorder(metrics: Metrics, labels: () => Labels): M
   };
 }
 
-function certificateRecorder(metrics: Metrics, labels: () => Labels) {
+function certificateRecorder(metrics: Metrics, labels: Labels) {
   const labelsOf = (certificate: CertificateInUse) => ({
     certificate: certificateName(certificate),
-    ...labels().environment(certificate.environment),
+    ...labels.environment(certificate.environment),
   });
   return {
     certificateLoaded(certificate, { from, until }) {
@@ -111,8 +110,8 @@ function certificateRecorder(metrics: Metrics, labels: () => Labels) {
 const versions: ReadonlySet<string> = new Set(['TLSv1.2', 'TLSv1.3']);
 const ciphers: ReadonlySet<string> = new Set(tlsPolicy.ciphers.split(':'));
 
-function tlsRecorder(metrics: Metrics, labels: () => Labels) {
-  const labelsOf = ({ role, environment }: TlsEnd) => ({ role, ...labels().environment(environment) });
+function tlsRecorder(metrics: Metrics, labels: Labels) {
+  const labelsOf = ({ role, environment }: TlsEnd) => ({ role, ...labels.environment(environment) });
   return {
     tlsConnected: (end, { version, cipher }) =>
       metrics.tlsConnections.inc({
@@ -124,17 +123,16 @@ function tlsRecorder(metrics: Metrics, labels: () => Labels) {
   } satisfies Partial<MetricsObserver>;
 }
 
-function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
+function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
   return {
     ...keys,
     keyLookup: (environment, result) =>
-      metrics.cacheLookups.inc({ ...labels().environment(environment), result }),
+      metrics.cacheLookups.inc({ ...labels.environment(environment), result }),
     keyFetched: (source, seconds) =>
       metrics.keyFetch.observe({ labels: { source: toKnownLabel(keySources, source) }, value: seconds }),
     transitSigned: (environment, result, value) =>
-      metrics.transitSigning.observe({ labels: { ...labels().environment(environment), result }, value }),
-    canarySent: (environment, result) =>
-      metrics.canaries.inc({ ...labels().environment(environment), result }),
+      metrics.transitSigning.observe({ labels: { ...labels.environment(environment), result }, value }),
+    canarySent: (environment, result) => metrics.canaries.inc({ ...labels.environment(environment), result }),
     loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),
     keyLookInterval: (seconds) => metrics.keyLookInterval.set({}, seconds),
     loginsDenied: (logins) => metrics.deniedLogins.set({}, logins),
@@ -142,13 +140,13 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: () => Labels) {
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),
     loginFailed() {
       metrics.keySourceUp.set({}, 0);
-      metrics.keyProblems.inc(labels().environment(undefined));
+      metrics.keyProblems.inc(labels.environment(undefined));
     },
     tokenExpiryChanged(at, leaseSeconds) {
       setOrRemove(metrics.tokenExpiry, {}, at);
       setOrRemove(metrics.tokenLease, {}, leaseSeconds);
     },
-    keyProblem: (_problem, about) => metrics.keyProblems.inc(labels().environment(about?.environment)),
+    keyProblem: (_problem, about) => metrics.keyProblems.inc(labels.environment(about?.environment)),
   } satisfies Partial<MetricsObserver>;
 }
 

@@ -12,7 +12,7 @@ import type {
 } from '../request-context.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
-import { createLabels, type LabelDomain, type ResponsibleParty } from './labels.ts';
+import { type LabelDomain, Labels, type ResponsibleParty } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import type { CanaryResult, MetricsObserver, TlsEnd } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
@@ -95,25 +95,16 @@ export function createPrometheus(options: LabelDomain & { readonly version: stri
   const unknown = [keySourceUp, cachedKeysLeft, auditUp, auditSequence, auditHead, tokenExpiry, tokenLease];
   for (const gauge of [...unknown, configReloaded, configReloadedAt]) gauge.remove({});
 
-  let known: LabelDomain = options;
-  let labels = createLabels(known);
-  initializeSeries(metrics, known);
-  return {
-    ...createMetricsRecorder(metrics, () => labels),
-    page: (openMetrics) => render(registry, openMetrics),
-    reconfigure(names) {
-      known = merge(known, names);
-      labels = createLabels(known);
-      initializeSeries(metrics, names);
-    },
+  const labels = new Labels();
+  const reconfigure = (names: LabelDomain): void => {
+    labels.allow(names);
+    initializeSeries(metrics, names);
   };
-}
-
-function merge(earlier: LabelDomain, later: LabelDomain): LabelDomain {
+  reconfigure(options);
   return {
-    environments: { ...earlier.environments, ...later.environments },
-    callers: [...new Set([...earlier.callers, ...later.callers])],
-    issuers: [...new Set([...(earlier.issuers ?? []), ...(later.issuers ?? [])])],
+    ...createMetricsRecorder(metrics, labels),
+    page: (openMetrics) => render(registry, openMetrics),
+    reconfigure,
   };
 }
 

@@ -12,7 +12,8 @@ export class ConcurrencyLimiter {
    * @throws ProxyError `caller-limit`
    */
   acquireForCaller(name: string, limit = Number.POSITIVE_INFINITY): () => void {
-    if (inUse(this.#callers, name) < limit) return take(this.#callers, name);
+    const release = take(this.#callers, name, limit);
+    if (release !== undefined) return release;
     const detail = `The limit of ${limit} concurrent requests of this caller is reached. Retry later.`;
     throw new ProxyError('caller-limit', detail, { retryAfter: 1 });
   }
@@ -24,22 +25,22 @@ export class ConcurrencyLimiter {
    * @throws ProxyError `overloaded`
    */
   acquireForEnvironment(name: string, limit: number): () => void {
-    if (this.inFlight(name) < limit) return take(this.#environments, name);
+    const release = take(this.#environments, name, limit);
+    if (release !== undefined) return release;
     const detail = `The limit of ${limit} concurrent requests to this environment is reached.`;
     throw new ProxyError('overloaded', detail, { retryAfter: 1 });
   }
 
   /** Requests to the environment in flight. */
   inFlight(environment: string): number {
-    return inUse(this.#environments, environment);
+    return this.#environments.get(environment) ?? 0;
   }
 }
 
-function inUse(slots: Map<string, number>, name: string): number {
-  return slots.get(name) ?? 0;
-}
-
-function take(slots: Map<string, number>, name: string): () => void {
-  slots.set(name, inUse(slots, name) + 1);
-  return () => void slots.set(name, inUse(slots, name) - 1);
+/** @returns releases the slot; `undefined` if none is free */
+function take(slots: Map<string, number>, name: string, limit: number): (() => void) | undefined {
+  const inUse = slots.get(name) ?? 0;
+  if (inUse >= limit) return undefined;
+  slots.set(name, inUse + 1);
+  return () => void slots.set(name, (slots.get(name) ?? 1) - 1);
 }

@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { Request, Response } from 'express';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { Authenticate } from '../auth/authenticate.ts';
@@ -64,6 +65,8 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   readonly tracing?: Pick<Tracing, 'begin'>;
   /** Host names, besides IP addresses and `localhost`, for requests of anonymous callers. */
   readonly allowedHosts: readonly string[];
+  /** For each response, names in lower case. */
+  readonly securityHeaders: OutgoingHttpHeaders;
   /** Milliseconds that the client has to read the response. */
   readonly responseReadTimeout: number;
   readonly newRequestId: () => string;
@@ -75,11 +78,11 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
 export function createHandler(
   options: HandlerOptions,
 ): (request: Request, response: Response) => Promise<void> {
-  const rejections = new Turns();
+  const turns = new Turns();
   return async (request, response) => {
     const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
-    const start = (): Promise<ResponseResult> => deliver(request, response, work, options);
+    const start = (): Promise<ResponseResult> => processRequest(request, response, work, options);
     const delivery = options.decisions?.forRequest(work.identity.id, start) ?? start();
     let result: ResponseResult | undefined;
     try {
@@ -91,7 +94,8 @@ export function createHandler(
         tracedReasons.has(problem.reason) &&
         clientDetails(request, options.clock(), { cause: problem.cause, ...work.facts });
       // If the response was complete before an abort, that response counts.
-      result = (await sendProblem(request, response, work.identity, problem, rejections)) ?? (await delivery);
+      const how = { turns, securityHeaders: options.securityHeaders };
+      result = (await sendProblem(request, response, work.identity, problem, how)) ?? (await delivery);
       if (client !== false) {
         const target = rejectedTarget(work.facts, work.deniedLogin, request.url, options);
         work.rejected = options.redactor.names({ ...client, ...target });
@@ -162,28 +166,19 @@ function contextOf(
   return { ...identity, ...facts, ...upstream, outcome, ...result, rejected, durations };
 }
 
-async function deliver(
-  request: Request,
-  response: Response,
-  work: Work,
-  options: HandlerOptions,
-): Promise<ResponseResult> {
-  const { gatewayResponse, destination } = await processRequest(request, response, work, options);
-  return sendResponse(request, response, work.identity.id, gatewayResponse, destination);
-}
-
 /** The request pipeline, one line per step. A step that fails throws a ProxyError; only the last one sends anything. */
 async function processRequest(
   request: Request,
   response: Response,
   work: Work,
   options: HandlerOptions,
-): Promise<{ gatewayResponse: GatewayResponse; destination: Destination }> {
+): Promise<ResponseResult> {
   const { facts } = work;
   validateRequestHead(request);
   const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
   facts.caller = caller.name;
-  facts.credential = options.redactor.names(credential);
+  // The hash of a token is too short to hold a card number.
+  facts.credential = credential.kind === 'token' ? credential : options.redactor.names(credential);
   options.decisions?.callerAuthenticated(caller.name, facts.credential);
   beginTrace(work, options);
   rejectWebPage(request, credential, options.allowedHosts);
@@ -196,14 +191,16 @@ async function processRequest(
   );
   // Held until the gateway has responded, even if the client disconnects.
   const release = options.limiter.acquireForCaller(caller.name, caller.maxInFlight);
+  let gatewayResponse: GatewayResponse;
   try {
-    const gatewayResponse = await withSpan(work.span, () =>
+    gatewayResponse = await withSpan(work.span, () =>
       processForm({ request, response, caller, destination }, work, options),
     );
-    return { gatewayResponse, destination };
   } finally {
     release();
   }
+  const { securityHeaders } = options;
+  return sendResponse(request, response, work.identity.id, gatewayResponse, destination, securityHeaders);
 }
 
 /** Only now is it known whether the client may say which trace the request belongs to. */

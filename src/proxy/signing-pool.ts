@@ -55,8 +55,9 @@ export class SigningPool {
   async sign(request: Unsigned, key: UsableKey['key'], login: LoginRef): Promise<Signed> {
     if ('publicKey' in key) return await this.#signRemotely(request, key, login);
     const startedAt = this.#monotonic();
-    const work = () => sign(request, key);
-    const signed = await (key.kind === 'control_key' ? work() : this.#slots.run(work));
+    const signed = await (key.kind === 'control_key'
+      ? sign(request, key)
+      : this.#slots.run(() => sign(request, key)));
     this.#metrics.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
     return signed;
   }

@@ -1,4 +1,5 @@
-import type { RequestListener } from 'node:http';
+import { IncomingMessage, type OutgoingHttpHeaders, type RequestListener, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import express, { type Express } from 'express';
 import helmet, { type HelmetOptions } from 'helmet';
 import { type AuthenticatorOptions, createAuthenticator } from '../auth/authenticate.ts';
@@ -97,7 +98,13 @@ export function startRuntime(
 /** What handles the requests of one configuration, but what it makes of that configuration itself. */
 type AppOptions = Omit<
   HandlerOptions,
-  'allowedHosts' | 'authenticate' | 'forwarder' | 'readForm' | 'resolve' | 'responseReadTimeout'
+  | 'allowedHosts'
+  | 'authenticate'
+  | 'forwarder'
+  | 'readForm'
+  | 'resolve'
+  | 'responseReadTimeout'
+  | 'securityHeaders'
 > &
   Omit<ForwarderOptions, 'canaries' | 'signer'> &
   Pick<AuthenticatorOptions, 'acceptUnknownTokens' | 'verifyJwt'> & {
@@ -136,9 +143,18 @@ export function createApp(routes: Routes, options: AppOptions): Express {
     authenticate: createAuthenticator({ ...config, ...options }),
     resolve,
     allowedHosts,
+    securityHeaders: securityHeaders(),
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
     forwarder: new Forwarder({ ...options, signer, canaries }),
   });
-  return express().disable('x-powered-by').disable('etag').use(helmet(apiHeaders)).use(handle);
+  return express().disable('x-powered-by').disable('etag').use(handle);
+}
+
+/** What helmet sets is the same for each response, so it is asked once. */
+function securityHeaders(): OutgoingHttpHeaders {
+  const request = new IncomingMessage(new Socket());
+  const response = new ServerResponse(request);
+  helmet(apiHeaders)(request, response, () => {});
+  return { ...response.getHeaders() };
 }

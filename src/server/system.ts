@@ -7,9 +7,9 @@ const batch = 256;
 
 /** Clocks and randomness of the process, for everything that takes them as options. */
 export const system: WallClock & MonotonicClock & Randomness = {
-  clock: () => Date.now(),
-  monotonic: () => performance.now(),
-  random: () => Math.random(),
+  clock: Date.now,
+  monotonic: performance.now.bind(performance),
+  random: Math.random,
 };
 
 /**

@@ -145,19 +145,33 @@ export function drainAgent(agent: HttpAgent): void {
  * anything has arrived since the connection was released, it is destroyed instead.
  */
 export function guardReuse(agent: Agent): Agent {
-  /** Bytes received up to the last release of a connection; 0 before. New connections are absent. */
-  const received = new WeakMap<Socket, number>();
+  /** New connections are absent. */
+  const connections = new WeakMap<Socket, Received>();
   // Before the agent's own listener, which may immediately assign the connection to a queued request.
   agent.prependListener('free', (socket: Socket) => {
-    if (received.has(socket)) received.set(socket, bytesReceived(socket));
+    const received = connections.get(socket);
+    if (received === undefined) return;
+    received.counter ??= byteCounter(socket);
+    received.before = received.counter.bytesRead;
   });
   const addRequest = agent.addRequest.bind(agent);
-  const onSocket = guardedOnSocket(received, (request) => addRequest(request, request[requested]));
+  const onSocket = guardedOnSocket(connections, (request) => addRequest(request, request[requested]));
   agent.addRequest = (request, options) => {
     Object.assign(request, { onSocket, [requested]: options });
     addRequest(request, options);
   };
   return agent;
+}
+
+interface Received {
+  /** Bytes up to the last release of the connection; 0 before. */
+  before: number;
+  /** Known since the first release. */
+  counter?: ByteCounter;
+}
+
+interface ByteCounter {
+  readonly bytesRead: number;
 }
 
 /**
@@ -166,19 +180,19 @@ export function guardReuse(agent: Agent): Agent {
  *
  * @param enqueue makes the agent assign another pooled or a new connection to the request
  */
-function guardedOnSocket(received: WeakMap<Socket, number>, enqueue: (request: ClientRequest) => void) {
+function guardedOnSocket(connections: WeakMap<Socket, Received>, enqueue: (request: ClientRequest) => void) {
   // If the connection failed, Node passes an error instead of a socket.
   return function onSocket(this: ClientRequest, ...values: Parameters<ClientRequest['onSocket']>): void {
     const [socket] = values;
     const assign = (): void => ClientRequest.prototype.onSocket.apply(this, values);
-    const before = received.get(socket);
-    if (before === undefined) {
-      if (typeof socket === 'object') received.set(socket, 0);
+    const received = connections.get(socket);
+    if (received === undefined) {
+      if (typeof socket === 'object') connections.set(socket, { before: 0 });
       assign();
       return;
     }
     afterPoll(socket, () => {
-      if (isUsable(socket) && bytesReceived(socket) === before) {
+      if (isUsable(socket) && received.counter?.bytesRead === received.before) {
         this.reusedSocket = true;
         assign();
       } else {
@@ -196,7 +210,6 @@ function guardedOnSocket(received: WeakMap<Socket, number>, enqueue: (request: C
  */
 function afterPoll(socket: Socket, done: () => void): void {
   // Without this listener an error would be uncaught. It also destroys the socket, which the caller checks.
-  const ignoreError = (): void => {};
   socket.on('error', ignoreError);
   setImmediate(() => {
     setImmediate(() => {
@@ -206,20 +219,25 @@ function afterPoll(socket: Socket, done: () => void): void {
   });
 }
 
+function ignoreError(): void {}
+
 /** A paused socket may have unread bytes, which would become the next response. */
 function isUsable(socket: Socket): boolean {
   return !socket.destroyed && socket.writable && !socket.isPaused();
 }
 
 /**
- * Bytes received from the network. `bytesRead` of a TLS socket counts decrypted bytes and misses an incomplete record,
- * so this uses the TCP handle below all TLS, for which Node has no public API. Falls back to `bytesRead`.
+ * Counts bytes received from the network. `bytesRead` of a TLS socket counts decrypted bytes and misses an incomplete
+ * record, so this is the TCP handle below all TLS, for which Node has no public API. Falls back to the socket.
  */
-function bytesReceived(socket: Socket): number {
+function byteCounter(socket: Socket): ByteCounter {
   let tcp = property(socket, '_handle');
   for (let below = tcp; below !== undefined; below = property(below, '_parent')) tcp = below;
-  const bytes = property(tcp, 'bytesRead');
-  return typeof bytes === 'number' ? bytes : socket.bytesRead;
+  return countsBytes(tcp) ? tcp : socket;
+}
+
+function countsBytes(value: unknown): value is ByteCounter {
+  return typeof property(value, 'bytesRead') === 'number';
 }
 
 function property(of: unknown, name: string): unknown {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { errorTable, type Reason } from '../../../src/errors.ts';
-import { createLabels, responsibleParty, statusLabel } from '../../../src/observability/labels.ts';
+import { Labels, responsibleParty, statusLabel } from '../../../src/observability/labels.ts';
 
-const labels = createLabels({
+const labels = new Labels();
+labels.allow({
   environments: { sandbox: { operations: ['transfer', 'get'], maxInFlight: 1 } },
   callers: ['billing'],
 });

@@ -40,7 +40,10 @@ const aborted = new ProxyError('shutting-down', 'Shutting down; nothing was sent
 describe('a problem after an abort', () => {
   it('keeps a response that the handler has completed meanwhile', async () => {
     const { connection, handled } = await send((request, response) => {
-      const result = sendProblem(request, response, { id: '1' }, aborted, new Turns());
+      const result = sendProblem(request, response, { id: '1' }, aborted, {
+        turns: new Turns(),
+        securityHeaders: {},
+      });
       response.end('OK');
       return result;
     });
@@ -50,7 +53,10 @@ describe('a problem after an abort', () => {
 
   it('aborts a response that has begun meanwhile, and gives the status that the client has seen', async () => {
     const { connection, handled } = await send((request, response) => {
-      const result = sendProblem(request, response, { id: '1' }, aborted, new Turns());
+      const result = sendProblem(request, response, { id: '1' }, aborted, {
+        turns: new Turns(),
+        securityHeaders: {},
+      });
       response.writeHead(200, { 'Content-Length': '100' });
       response.write('begin');
       return result;
@@ -61,7 +67,7 @@ describe('a problem after an abort', () => {
 
   it('is the response if there is none yet', async () => {
     const { connection, handled } = await send((request, response) =>
-      sendProblem(request, response, { id: '1' }, aborted, new Turns()),
+      sendProblem(request, response, { id: '1' }, aborted, { turns: new Turns(), securityHeaders: {} }),
     );
     expect(await connection.response()).toMatchObject({ status: 503 });
     expect(await handled).toEqual({ status: 503, reason: 'shutting-down', outcome: 'not-sent' });

@@ -27,7 +27,7 @@ async function resultAfter(failure: Error): Promise<unknown> {
   const waiting = Promise.withResolvers<Response>();
   const app = express().use((received, response) => {
     const gatewayResponse = { status: 200, headers: {}, body: Buffer.from('begin'), rest };
-    resolve(sendResponse(received, response, 'id', gatewayResponse, destination));
+    resolve(sendResponse(received, response, 'id', gatewayResponse, destination, {}));
     waiting.resolve(response);
   });
   const server = createServer(app);
