@@ -31,16 +31,16 @@ type RouteLabels = Readonly<Record<'environment' | 'operation', string>>;
  * and not for each request.
  */
 export class Labels {
-  readonly #environments = new Set<string>();
+  readonly #environments = new Map<string, { readonly environment: string }>();
   readonly #operations = new Set<string>();
-  readonly #callers = new Set<string>();
+  readonly #callers = new Map<string, { readonly caller: string }>();
   readonly #issuers = new Set<string>();
   readonly #routes = new Map<string | undefined, Map<string | undefined, RouteLabels>>();
 
   /** Adds the names of a configuration. Earlier ones stay valid, since requests in flight may still use them. */
   allow({ environments, callers, issuers = [] }: LabelDomain): void {
     for (const [environment, { operations }] of Object.entries(environments)) {
-      this.#environments.add(environment);
+      this.#environments.set(environment, { environment });
       const routes = this.#routes.get(environment) ?? new Map();
       this.#routes.set(environment, routes);
       for (const operation of operations) {
@@ -48,16 +48,16 @@ export class Labels {
         routes.set(operation, { environment, operation });
       }
     }
-    for (const caller of callers) this.#callers.add(caller);
+    for (const caller of callers) this.#callers.set(caller, { caller });
     for (const issuer of issuers) this.#issuers.add(issuer);
   }
 
   environment(name: string | undefined) {
-    return { environment: toKnownLabel(this.#environments, name) };
+    return this.#environments.get(name ?? '') ?? { environment: toKnownLabel(this.#environments, name) };
   }
 
   caller(name: string | undefined) {
-    return { caller: toKnownLabel(this.#callers, name) };
+    return this.#callers.get(name ?? '') ?? { caller: toKnownLabel(this.#callers, name) };
   }
 
   issuer(name: string | undefined) {
@@ -75,7 +75,7 @@ export class Labels {
 }
 
 /** `none` if absent, `other` if not in the set. */
-export function toKnownLabel(known: ReadonlySet<string>, value: string | undefined): string {
+export function toKnownLabel(known: { has(name: string): boolean }, value: string | undefined): string {
   if (value === undefined) return 'none';
   return known.has(value) ? value : 'other';
 }

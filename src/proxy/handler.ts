@@ -24,7 +24,6 @@ import {
 } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { withSpan } from '../util/trace.ts';
-import type { ConcurrencyLimiter } from './concurrency-limiter.ts';
 import {
   clientDetails,
   presentedCredentials,
@@ -43,7 +42,7 @@ import {
   validateRequestHead,
 } from './inbound/validate-head.ts';
 import type { InflightRequests } from './inflight-requests.ts';
-import type { MemoryBudget, MemoryReservation } from './memory-budget.ts';
+import type { ConcurrencyLimiter, MemoryBudget, MemoryReservation } from './limits.ts';
 import type { Forwarder } from './outbound/forwarder.ts';
 import type { ValidatedRequest } from './outbound/signed-request.ts';
 import type { GatewayResponse } from './outbound/upstream-request.ts';

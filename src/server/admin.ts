@@ -7,7 +7,7 @@ import { type AdminAppOptions, createAdminApp, createAdminServer } from '../obse
 import type { Logger } from '../observability/logger.ts';
 import type { Prometheus } from '../observability/prometheus.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
-import { ConnectionTracker } from '../proxy/inbound/connection-tracker.ts';
+import { ConnectionTracker } from '../proxy/inbound/listener.ts';
 import { acceptTls, type ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
 import { closeServer } from '../util/listen.ts';
 import { createStatus, type StatusSources } from './status.ts';

@@ -9,7 +9,7 @@ import { withFindings } from '../observability/status/findings.ts';
 import type { MissingKey } from '../observability/status/missing-keys.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { KeyStatus, Status } from '../observability/status/schema.ts';
-import type { ConcurrencyLimiter } from '../proxy/concurrency-limiter.ts';
+import type { ConcurrencyLimiter } from '../proxy/limits.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
 import type { KeyServices } from './key-services.ts';

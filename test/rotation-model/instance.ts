@@ -9,8 +9,7 @@ import { identityOf, readRing } from '../../src/keys/vault/read-ring.ts';
 import type { KeyKind } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
 import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
-import { ConcurrencyLimiter } from '../../src/proxy/concurrency-limiter.ts';
-import { unlimitedMemory } from '../../src/proxy/memory-budget.ts';
+import { ConcurrencyLimiter, unlimitedMemory } from '../../src/proxy/limits.ts';
 import { Forwarder } from '../../src/proxy/outbound/forwarder.ts';
 import type { SendOptions } from '../../src/proxy/outbound/upstream-client.ts';
 import {

@@ -9,7 +9,7 @@ import { configSchema } from '../../src/config/schema.ts';
 import { ProxyError } from '../../src/errors.ts';
 import { resolveLogin } from '../../src/gateway/login.ts';
 import { validateParameters } from '../../src/gateway/parameters.ts';
-import { parseResponse, responseAsJson } from '../../src/gateway/response.ts';
+import { parseResponse, responseAsJson, skewOf } from '../../src/gateway/response.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
 import { decodeForm } from '../../src/oauth1/form.ts';
 import type { Pair } from '../../src/oauth1/parameters.ts';
@@ -24,7 +24,6 @@ import {
   parseTraceparent,
   validateRequestHead,
 } from '../../src/proxy/inbound/validate-head.ts';
-import { skewOf } from '../../src/proxy/outbound/clock-skew.ts';
 import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';
 
 import { decodeForm as decodeAsGateway, percentDecode, percentEncode } from '../../src/simulator/form.ts';

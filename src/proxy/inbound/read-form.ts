@@ -3,7 +3,7 @@ import { ProxyError } from '../../errors.ts';
 import { decodeForm } from '../../oauth1/form.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import { errorCode, isParserError } from '../../util/error-code.ts';
-import type { MemoryReservation } from '../memory-budget.ts';
+import type { MemoryReservation } from '../limits.ts';
 import { expectsContinue } from './validate-head.ts';
 
 interface BodyLimits {

@@ -12,7 +12,7 @@ import type { CanaryResult, MetricsObserver } from '../../observability/metrics-
 import { acceptsKey, createUpstreamRecord, type RequestOrigin } from '../../request-context.ts';
 import type { SetTimer } from '../../util/clock.ts';
 import { endsWithin } from '../../util/promises.ts';
-import { unlimitedMemory } from '../memory-budget.ts';
+import { unlimitedMemory } from '../limits.ts';
 import type { SigningOptions, ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
 import type { AuditedAttempt } from '../../audit/record-fields.ts';
 import { ProxyError } from '../../errors.ts';
+import { skewOf } from '../../gateway/response.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { MutableUse, RetryPolicy } from '../../keys/key-history.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
@@ -15,8 +16,6 @@ import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-cont
 import type { Randomness } from '../../util/clock.ts';
 import { inSpan, type Span, type SpanAttributes, serverAttributes } from '../../util/trace.ts';
 import type { Canaries } from './canary.ts';
-import { isSkewed, skewOf } from './clock-skew.ts';
-import { RetryBudget } from './retry-budget.ts';
 import {
   type SignedAttempt,
   type SigningOptions,
@@ -46,6 +45,12 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
 
 /** The part of an environment's `maxInFlight` that may wait for the keys of one login, and at least how many. */
 const waiting = { share: 0.25, least: 10 };
+
+/**
+ * Seconds. How much skew the gateway tolerates is not specified (docs/gateway-interface.md section 5.4); more than
+ * this is a likely cause of a 403.
+ */
+const suspiciousSkew = 60;
 
 type PlannedUse = MutableUse & { probe?: Probe };
 
@@ -205,8 +210,9 @@ export class Forwarder {
   }
 
   #judge(response: GatewayResponse): Verdict {
-    if (response.status === 403) return isSkewed(response, this.#options.clock()) ? 'clock-skew' : 'rejected';
-    return acceptsKey(response.status) ? 'accepted' : 'unclear';
+    if (response.status !== 403) return acceptsKey(response.status) ? 'accepted' : 'unclear';
+    const skew = skewOf(response.headers.date, this.#options.clock()) ?? 0;
+    return Math.abs(skew) > suspiciousSkew ? 'clock-skew' : 'rejected';
   }
 
   async #sendOnce(
@@ -329,4 +335,28 @@ function auditedAttempt(
     timestamp,
     form,
   };
+}
+
+/** How many retries are left, by kind of failure. */
+class RetryBudget {
+  /** No byte was sent: safe for every operation. */
+  #notSent = 2;
+  /** A pooled connection was closed before a response: safe for read-only operations. */
+  #stalePooled: number;
+
+  constructor(readOnly: boolean) {
+    this.#stalePooled = readOnly ? 1 : 0;
+  }
+
+  /** Whether the request may be sent again after this failure, which counts. */
+  allows({ written, stalePool, unreachable }: UpstreamError): boolean {
+    // The egress proxy would decide the same again.
+    if (unreachable === 'proxy-denied' || unreachable === 'proxy-credentials') return false;
+    if (!written) {
+      this.#notSent -= 1;
+      return this.#notSent >= 0;
+    }
+    this.#stalePooled -= stalePool ? 1 : 0;
+    return stalePool && this.#stalePooled >= 0;
+  }
 }

@@ -4,7 +4,7 @@ import type { Pair } from '../../oauth1/parameters.ts';
 import type { Signed, Unsigned } from '../../oauth1/sign.ts';
 import type { RequestOrigin, UpstreamRecord } from '../../request-context.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
-import type { MemoryReservation } from '../memory-budget.ts';
+import type { MemoryReservation } from '../limits.ts';
 import type { SigningPool } from '../signing-pool.ts';
 import type { SignedHttpRequest } from './upstream-request.ts';
 

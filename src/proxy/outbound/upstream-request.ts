@@ -5,7 +5,7 @@ import { ProxyError, type Reason } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
 import { errorCode, isParserError } from '../../util/error-code.ts';
 import { ConnectionError, type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
-import type { MemoryReservation } from '../memory-budget.ts';
+import type { MemoryReservation } from '../limits.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
 
 /** Clients pass these texts on to an operator, so they name the kind of failure. */

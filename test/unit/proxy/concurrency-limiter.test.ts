@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
-import { ConcurrencyLimiter } from '../../../src/proxy/concurrency-limiter.ts';
+import { ConcurrencyLimiter } from '../../../src/proxy/limits.ts';
 
 function errorOf(act: () => unknown): ProxyError {
   try {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryBudget } from '../../../src/proxy/memory-budget.ts';
+import { MemoryBudget } from '../../../src/proxy/limits.ts';
 
 describe('the memory budget', () => {
   it('gives a holder as much as it leaves free, in all its reservations together', () => {

@@ -6,7 +6,7 @@ import { KeySelector } from '../../../src/keys/key-selector.ts';
 import type { KeyRing } from '../../../src/keys/key-source.ts';
 import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
 import { statusSchema } from '../../../src/observability/status/schema.ts';
-import { ConcurrencyLimiter } from '../../../src/proxy/concurrency-limiter.ts';
+import { ConcurrencyLimiter } from '../../../src/proxy/limits.ts';
 import { silentObserver } from '../../../src/server/key-source.ts';
 import { createStatus, type StatusSources } from '../../../src/server/status.ts';
 

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { ConnectionTracker } from '../../../../src/proxy/inbound/connection-tracker.ts';
+import { ConnectionTracker } from '../../../../src/proxy/inbound/listener.ts';
 import { RawConnection } from '../../../support/raw-http.ts';
 
 let server: Server;

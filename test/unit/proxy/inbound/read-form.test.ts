@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { ProxyError } from '../../../../src/errors.ts';
 import { createFormReader } from '../../../../src/proxy/inbound/read-form.ts';
-import { MemoryBudget } from '../../../../src/proxy/memory-budget.ts';
+import { MemoryBudget } from '../../../../src/proxy/limits.ts';
 
 const readForm = createFormReader({ maxBodyBytes: 100, maxParameters: 3, timeout: 5_000 });
 

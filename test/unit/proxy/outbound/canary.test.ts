@@ -5,7 +5,7 @@ import { parseKeys } from '../../../../src/keys/key.ts';
 import { KeySelector } from '../../../../src/keys/key-selector.ts';
 import { endless } from '../../../../src/keys/waiting.ts';
 import type { CanaryResult } from '../../../../src/observability/metrics-observer.ts';
-import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
+import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
 import { Canaries } from '../../../../src/proxy/outbound/canary.ts';
 import type { ValidatedRequest } from '../../../../src/proxy/outbound/signed-request.ts';
 import type { GatewayResponse } from '../../../../src/proxy/outbound/upstream-request.ts';

@@ -8,7 +8,7 @@ import { parseKeys } from '../../../../src/keys/key.ts';
 import { KeySelector } from '../../../../src/keys/key-selector.ts';
 import { LoginKeys } from '../../../../src/keys/login-keys.ts';
 import { createPrometheus } from '../../../../src/observability/prometheus.ts';
-import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
+import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
 import { Forwarder } from '../../../../src/proxy/outbound/forwarder.ts';
 import type { SendOptions } from '../../../../src/proxy/outbound/upstream-client.ts';
 import {

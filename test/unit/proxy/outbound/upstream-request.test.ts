@@ -2,7 +2,7 @@ import { createServer, IncomingMessage, request, ServerResponse } from 'node:htt
 import { text } from 'node:stream/consumers';
 import { expect, it } from '@jest/globals';
 import { createProxyMiddleware } from 'http-proxy-middleware';
-import { unlimitedMemory } from '../../../../src/proxy/memory-budget.ts';
+import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
 import {
   DetachedRequest,
   type SignedHttpRequest,

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { skewOf } from '../../../../src/proxy/outbound/clock-skew.ts';
+import { skewOf } from '../../../src/gateway/response.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);
 const date = new Date(noon).toUTCString();

@@ -1,0 +1,112 @@
+import { ProxyError } from '../errors.ts';
+
+/** Counts requests by caller and by environment, and rejects those above a limit. */
+export class ConcurrencyLimiter {
+  readonly #callers = new Map<string, number>();
+  readonly #environments = new Map<string, number>();
+
+  /**
+   * A slot of the caller: from before its form is read, since a slow form uses memory, too.
+   *
+   * @returns releases the slot; to be called once
+   * @throws ProxyError `caller-limit`
+   */
+  acquireForCaller(name: string, limit = Number.POSITIVE_INFINITY): () => void {
+    const release = take(this.#callers, name, limit);
+    if (release !== undefined) return release;
+    const detail = `The limit of ${limit} concurrent requests of this caller is reached. Retry later.`;
+    throw new ProxyError('caller-limit', detail, { retryAfter: 1 });
+  }
+
+  /**
+   * A slot of the environment: only for a request that is about to be sent.
+   *
+   * @returns releases the slot; to be called once
+   * @throws ProxyError `overloaded`
+   */
+  acquireForEnvironment(name: string, limit: number): () => void {
+    const release = take(this.#environments, name, limit);
+    if (release !== undefined) return release;
+    const detail = `The limit of ${limit} concurrent requests to this environment is reached.`;
+    throw new ProxyError('overloaded', detail, { retryAfter: 1 });
+  }
+
+  /** Requests to the environment in flight. */
+  inFlight(environment: string): number {
+    return this.#environments.get(environment) ?? 0;
+  }
+}
+
+/** @returns releases the slot; `undefined` if none is free */
+function take(slots: Map<string, number>, name: string, limit: number): (() => void) | undefined {
+  const inUse = slots.get(name) ?? 0;
+  if (inUse >= limit) return undefined;
+  slots.set(name, inUse + 1);
+  return () => void slots.set(name, (slots.get(name) ?? 1) - 1);
+}
+
+/**
+ * Bounds the bytes of forms and responses in memory, so that the process stays within its memory limit.
+ *
+ * A holder, which is a caller, may hold as much as it leaves free. So one alone gets half of the budget, two get a
+ * third each, and whatever the others do, the next caller finds some.
+ */
+export class MemoryBudget {
+  /** Bytes. May be lowered; what is already reserved stays reserved until it is released. */
+  limit: number;
+  #reserved = 0;
+  readonly #held = new Map<string, number>();
+
+  /** @param limit bytes */
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  reservation(holder: string): MemoryReservation {
+    return new MemoryReservation(this, holder);
+  }
+
+  /**
+   * Reserves bytes, or releases them if negative.
+   *
+   * @returns `false` if not enough are left for this holder; nothing is reserved then
+   */
+  change(holder: string, bytes: number): boolean {
+    const held = (this.#held.get(holder) ?? 0) + bytes;
+    const reserved = this.#reserved + bytes;
+    // A release always succeeds, even while more than a lowered limit is reserved.
+    if (bytes > 0 && held > this.limit - reserved) return false;
+    this.#held.set(holder, held);
+    this.#reserved = reserved;
+    return true;
+  }
+}
+
+/** For commands, which send one request at a time. */
+export function unlimitedMemory(): MemoryReservation {
+  return new MemoryBudget(Number.POSITIVE_INFINITY).reservation('');
+}
+
+/** The bytes of one request, from the first byte of its form until its response is written. */
+export class MemoryReservation {
+  readonly #budget: MemoryBudget;
+  readonly #holder: string;
+  #reserved = 0;
+
+  constructor(budget: MemoryBudget, holder: string) {
+    this.#budget = budget;
+    this.#holder = holder;
+  }
+
+  /** @returns `false` if the budget has not enough bytes left for this holder; nothing is reserved then */
+  reserve(bytes: number): boolean {
+    if (!this.#budget.change(this.#holder, bytes)) return false;
+    this.#reserved += bytes;
+    return true;
+  }
+
+  release(): void {
+    this.#budget.change(this.#holder, -this.#reserved);
+    this.#reserved = 0;
+  }
+}
