@@ -151,7 +151,7 @@ export function createApp(routes: Routes, options: AppOptions): Express {
   return express().disable('x-powered-by').disable('etag').use(handle);
 }
 
-/** What helmet sets is the same for each response, so it is asked once. */
+/** What helmet sets is the same for each response, so it runs once. */
 function securityHeaders(): OutgoingHttpHeaders {
   const request = new IncomingMessage(new Socket());
   const response = new ServerResponse(request);
