@@ -3,7 +3,7 @@ import { configJsonSchema } from '../../src/config/schema.ts';
 import { cell, code, table } from './markdown.ts';
 
 /** One field of the configuration. */
-export interface ConfigRow {
+interface ConfigRow {
   /** `*` is a name that the operator chooses, `[]` each item of a list. */
   readonly path: string;
   readonly type: string;

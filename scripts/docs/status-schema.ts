@@ -5,7 +5,7 @@ import { cell, code, table } from './markdown.ts';
 type Schema = z.core.JSONSchema.JSONSchema;
 
 /** JSON Schema (2020-12) of `/status.json`. */
-export function statusJsonSchema(): Schema {
+function statusJsonSchema(): Schema {
   const { $schema, ...schema } = z.toJSONSchema(statusSchema, {
     override: ({ jsonSchema }) => {
       // The format says the same as this long pattern, and every JSON integer is below this maximum.

@@ -26,7 +26,7 @@ type KeyName = 'rsa-2048' | 'rsa-4096';
 type AcceptedKey = KeyName | 'transit';
 
 /** How the gateway behaves at the moment. */
-export interface GatewayConditions {
+interface GatewayConditions {
   /** Seconds by which the gateway's clock is ahead. */
   clockAhead: number;
   /** It responds slowly, and to some of the requests with status 500. */

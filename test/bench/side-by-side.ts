@@ -4,7 +4,7 @@ import type { Way } from './ways.ts';
 
 type Figures = Readonly<Record<'rate' | 'cpu' | 'p50' | 'p99' | 'memory', number>>;
 
-export interface SideBySide {
+interface SideBySide {
   readonly rounds: number;
   readonly seconds: number;
   /** Requests per second at which the latency is measured. */

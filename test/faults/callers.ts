@@ -6,7 +6,7 @@ import type { Instance } from './instance.ts';
 import type { RequestRecord } from './ledger.ts';
 import type { CallerKind, RequestPlan, Session } from './plan.ts';
 
-export interface CallerOptions {
+interface CallerOptions {
   readonly seed: number;
   /** Milliseconds after which a response counts as lost. */
   readonly patience: number;

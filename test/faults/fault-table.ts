@@ -5,7 +5,7 @@ export type Point = 'none' | 'connect' | 'request' | 'wait' | 'response' | 'afte
  * The addresses of the gateway, one environment each: what happens before the first byte of a request cannot
  * depend on the request.
  */
-export const siteNames = [
+const siteNames = [
   'plain',
   'secure',
   'flapping',

@@ -16,7 +16,7 @@ export function inspectBody(body: Buffer): {
   return { orderId, state: body.equals(expected.subarray(0, body.length)) ? 'part' : 'altered' };
 }
 
-export interface ResponseOptions {
+interface ResponseOptions {
   readonly status?: string;
   readonly body: Buffer;
   readonly headers?: readonly string[];

@@ -11,7 +11,7 @@ import { LoopDelay } from './loop-delay.ts';
 import { faultOfRetry, indexOf } from './plan.ts';
 import { fixedPorts } from './ports.ts';
 
-export interface GatewayOptions {
+interface GatewayOptions {
   readonly seed: number;
   readonly recordOf: (index: number) => RequestRecord | undefined;
   /** Signs the certificates; without one there are no sites with TLS. */

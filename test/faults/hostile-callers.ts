@@ -16,7 +16,7 @@ export const hostileKinds = [
   'head-held',
   'admin-garbage',
 ] as const;
-export type HostileKind = (typeof hostileKinds)[number];
+type HostileKind = (typeof hostileKinds)[number];
 
 const connectRequest = 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n';
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';

@@ -10,7 +10,7 @@ import { boundsOf } from './run.ts';
 import { type Setting, startSetting } from './setting.ts';
 import type { Violation } from './violation.ts';
 
-export interface RollingOptions {
+interface RollingOptions {
   readonly restarts: number;
   readonly seed: number;
   /** Callers at once, each with its own kept-alive connections. */

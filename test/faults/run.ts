@@ -8,7 +8,7 @@ import { type Setting, startSetting } from './setting.ts';
 import { Supervisor } from './supervisor.ts';
 import type { Bounds } from './violation.ts';
 
-export interface RunOptions extends Omit<PlanOptions, 'tls'> {
+interface RunOptions extends Omit<PlanOptions, 'tls'> {
   /** Callers at once. */
   readonly concurrency: number;
   /** Whether gateways are behind egress proxies. */

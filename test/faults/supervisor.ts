@@ -4,7 +4,7 @@ import type { Fleet } from './fleet.ts';
 import { attack, hostileKinds } from './hostile-callers.ts';
 import type { Instance } from './instance.ts';
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly seed: number;
   /** Whether signals are sent besides the one that ends the run. */
   readonly signals: boolean;
@@ -25,7 +25,7 @@ const usualSignals = [
 ] as const;
 
 /** Number of its actions, by name. */
-export type Actions = Map<string, number>;
+type Actions = Map<string, number>;
 
 /** Sends signals at random moments, restarts ended processes, and runs hostile callers, until it is stopped. */
 export class Supervisor {

@@ -30,7 +30,7 @@ export interface KeyView {
 }
 
 /** How the gateway judged a payment. */
-export interface PaymentJudged {
+interface PaymentJudged {
   /** Keys that every node accepted. */
   readonly accepted: readonly string[];
   readonly agreed: boolean;

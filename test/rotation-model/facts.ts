@@ -7,7 +7,7 @@ export const never = Number.NEGATIVE_INFINITY;
 export const longestSignature = 20;
 
 /** What one instance knows about one key. */
-export interface KeyFacts {
+interface KeyFacts {
   /** 403s received since the last acceptance: by operation, whether one was about the key. */
   readonly rejected: Map<OperationName, boolean>;
   /** Those of them with a 403 that had not the cause `clock-skew`, which says nothing about a key. */

@@ -56,7 +56,7 @@ export interface Sent extends Upstream {
 }
 
 /** A request that ended. */
-export interface EndedRequest {
+interface EndedRequest {
   readonly id: number;
   readonly operation: OperationName;
   readonly end: End;

@@ -9,7 +9,7 @@ import { type Action, describe, isPayment, kindOf, loginNames, loginOf, type Sch
 import { epoch, VirtualTime } from './virtual-time.ts';
 import { apply, Gateway, type Judged, Vault } from './world.ts';
 
-export interface Ended {
+interface Ended {
   readonly login: string;
   readonly operation: string;
   readonly end: End;

@@ -1,7 +1,7 @@
 import type { KeyKind } from '../../src/oauth1/methods.ts';
 
 /** Names of keys, such as `c1` and `r2`. */
-export type KeyNames = readonly string[];
+type KeyNames = readonly string[];
 
 /** Which login an event is about; the first one unless given. */
 interface AboutLogin {

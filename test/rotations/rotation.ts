@@ -6,7 +6,7 @@ import { type Disturbance, every } from './options.ts';
 
 export type Order = 'Vault first' | 'gateway first' | 'both at once';
 /** Where the first rotation of a row is disturbed; later on this is left to the pauses. */
-export type Moment = 'before' | 'between' | 'after' | '-';
+type Moment = 'before' | 'between' | 'after' | '-';
 
 /** A row of the table: the rotations of one login. */
 export interface Row {

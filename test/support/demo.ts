@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { compileCache } from './compile-cache.ts';
 import { root } from './sources.ts';
 
-export interface Finished {
+interface Finished {
   readonly code: number | null;
   readonly out: string;
   readonly err: string;

@@ -36,7 +36,7 @@ export interface FaultyGateway {
   readonly close: () => Promise<void>;
 }
 
-export interface TcpServer extends Listening {
+interface TcpServer extends Listening {
   readonly url: string;
 }
 

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, posix, relative } from 'node:path';
 
-export interface Instruction {
+interface Instruction {
   readonly name: string;
   readonly text: string;
 }

@@ -7,7 +7,7 @@ const hierarchies = [
   { folder: '/sys/fs/cgroup', limit: 'memory.max' },
 ];
 
-export interface MemoryLimit {
+interface MemoryLimit {
   add(pid: number): void;
   /** When its processes have ended. */
   remove(): void;

@@ -5,7 +5,7 @@ import { type JWK, SignJWT } from 'jose';
 import { listen } from './listening.ts';
 
 /** A signing key of an issuer: `jwk` is what it publishes. */
-export interface IssuerKey {
+interface IssuerKey {
   readonly kid: string;
   readonly alg: string;
   readonly privateKey: KeyObject;
@@ -27,7 +27,7 @@ export function issuerKey(kid: string, alg: KeyAlgorithm = 'ES256', modulusLengt
   return { kid, alg, privateKey, jwk: { ...publicKey.export({ format: 'jwk' }), kid, alg, use: 'sig' } };
 }
 
-export interface OidcServerOptions {
+interface OidcServerOptions {
   /** PEM texts for https. */
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer };
   readonly keys?: readonly IssuerKey[];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 
 /** What `openssl s_client` says of a handshake: `TLSv1.2 AES128-SHA`, or `undefined` if it failed. */
-export interface ClientRun {
+interface ClientRun {
   readonly negotiated: string | undefined;
   /** Whether the session of an earlier connection was resumed. */
   readonly resumed: boolean;

@@ -86,8 +86,8 @@ export interface Saying {
   readonly uncached: readonly string[];
 }
 
-export const saysUp: Saying = { state: 'up', alerts: [], lines: undefined, uncached: ['200'] };
-export const saysDown: Saying = {
+const saysUp: Saying = { state: 'up', alerts: [], lines: undefined, uncached: ['200'] };
+const saysDown: Saying = {
   state: 'down',
   alerts: ['CountersignKeySourceDown'],
   lines: ['key source unavailable', 'key source available again'],

@@ -22,7 +22,7 @@ export interface PrometheusServer {
 }
 
 /** An entry of `static_configs`. */
-export interface StaticTargets {
+interface StaticTargets {
   readonly targets: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
 }

@@ -4,7 +4,7 @@ import { connect as connectTls } from 'node:tls';
 import { type RawResponse, ResponseReader } from './response-reader.ts';
 
 /** How a connection ended: FIN or an error code of the other side; `closed` by this one. */
-export type Ending = 'FIN' | 'closed' | (string & {});
+type Ending = 'FIN' | 'closed' | (string & {});
 
 /** The code of an error of a socket. Not by `instanceof`: in a test, Node's errors have another constructor. */
 export const codeOf = (error: unknown): string =>

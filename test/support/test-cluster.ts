@@ -43,7 +43,7 @@ export interface KeyServer {
 }
 
 /** Durations as in the configuration file. */
-export interface TestClusterOptions {
+interface TestClusterOptions {
   readonly logins?: readonly string[];
   readonly fresh: string;
   readonly vaultTimeout?: string;

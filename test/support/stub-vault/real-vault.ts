@@ -11,7 +11,7 @@ export interface RunningVault {
   close(): Promise<void>;
 }
 
-export interface VaultTarget {
+interface VaultTarget {
   readonly name: string;
   /** Undefined if environment variables name no such server. */
   readonly open: (() => Promise<RunningVault>) | undefined;
@@ -37,7 +37,7 @@ function realTarget(env: NodeJS.ProcessEnv): VaultTarget {
   };
 }
 
-export interface DevServer {
+interface DevServer {
   readonly name: string;
   /** The program, which is both server and command line; undefined if VAULT_BIN is not set. */
   readonly program: string | undefined;
