@@ -4,26 +4,10 @@ import type { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import type { BackoffOptions } from '../../util/backoff.ts';
+import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
-import type { LoginRef } from '../key-source.ts';
-import { assertLoginRef } from '../login-ref.ts';
-import { CircuitBreaker } from './circuit-breaker.ts';
-import { VaultError, type VaultErrorKind } from './errors.ts';
+import { isUnavailable, VaultError, type VaultErrorKind } from './errors.ts';
 import { Resender, type Transport, type TransportRequest, transport } from './http.ts';
-
-/** Path prefixes of a KV v2 mount. */
-type View = 'data' | 'metadata';
-
-export interface KvPaths {
-  /** Path of the secrets engine. */
-  readonly mount: string;
-  secret(view: View, login: LoginRef): string;
-  /** The path whose listing has the logins of an environment. */
-  folder(environment: string): string;
-  /** The login of a name in that listing; names of folders end in `/`. */
-  loginOf(environment: string, name: string): string | undefined;
-}
 
 /** While Vault is unavailable, it is probed once per second. */
 const outageRange = { initial: 1000, max: 1000, jitter: 0 };
@@ -112,6 +96,69 @@ export function vaultClient(
   };
 }
 
+/**
+ * Blocks requests for a while after Vault was unavailable: they fail at once with `backing-off`. Then one request
+ * passes as a probe, and the others still fail until it has ended.
+ */
+export class CircuitBreaker {
+  readonly #monotonic: () => number;
+  readonly #backoff: Backoff;
+  #probing = false;
+  #respondedAt = Number.NEGATIVE_INFINITY;
+  #trippedBy: VaultError | undefined;
+
+  constructor({ monotonic, random }: BackoffOptions, range: BackoffRange) {
+    this.#monotonic = monotonic;
+    this.#backoff = new Backoff(range, random);
+  }
+
+  /** @throws VaultError `backing-off`, whose message names the failure; and what the request throws */
+  async run<T>(request: () => Promise<T>): Promise<T> {
+    const isProbe = this.#backoff.failures() > 0;
+    if (this.#probing) throw backingOff(1000, this.#trippedBy);
+    assertDue(this.#backoff, this.#monotonic(), this.#trippedBy);
+    this.#probing = isProbe;
+    const beganAt = this.#monotonic();
+    try {
+      const response = await request();
+      this.close();
+      return response;
+    } catch (error) {
+      if (isUnavailable(error)) this.#trip(error, beganAt);
+      else this.close();
+      throw error;
+    } finally {
+      if (isProbe) this.#probing = false;
+    }
+  }
+
+  /** A request that hung does not count if Vault has responded since. The time that it hung is part of the wait. */
+  #trip(error: VaultError, beganAt: number): void {
+    if (beganAt < this.#respondedAt) return;
+    this.#trippedBy = error;
+    this.#backoff.recordFailure(this.#monotonic(), { beganAt, atLeast: error.retryAfter });
+  }
+
+  /** Vault has responded, or what it failed for was replaced. */
+  close(): void {
+    this.#respondedAt = this.#monotonic();
+    this.#backoff.reset();
+  }
+}
+
+/**
+ * @param key of the back-off
+ * @throws VaultError `backing-off` while the next attempt is not due
+ */
+export function assertDue(backoff: Backoff, now: number, last: VaultError | undefined, key?: string): void {
+  if (!backoff.isDue(now, key)) throw backingOff(backoff.remaining(now, key), last);
+}
+
+function backingOff(milliseconds: number, last: VaultError | undefined): VaultError {
+  const note = last === undefined ? {} : { note: `last: ${last.message}` };
+  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, ...note });
+}
+
 /** Passed with each call, so that node-vault keeps no token. */
 function withToken(token: Secret | undefined): { headers: Record<string, string> } {
   const headers = { 'X-Vault-Request': 'true' };
@@ -155,60 +202,17 @@ function mapFields(fields: object, change: (inner: unknown) => unknown): Record<
   return Object.fromEntries(Object.entries(fields).map(([name, inner]) => [name, change(inner)]));
 }
 
-/**
- * Builds Vault paths segment by segment, so that no name can break out of its segment. The configuration's
- * validation ensures that no two logins share a path.
- *
- * @throws TypeError for an invalid mount or template, or a template without {environment} or {login}
- */
-export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>): KvPaths {
-  const template = path.split('/');
-  const at = template.findIndex((segment) => segment.includes('{login}'));
-  const named = template[at];
-  if (named === undefined || !path.includes('{environment}')) {
-    throw new TypeError('the path in Vault must contain {environment} and {login}');
-  }
-  const base = mountPath(mount);
-  encodeSegments(template);
-
-  return {
-    mount: base,
-    secret(view, login) {
-      assertLoginRef(login);
-      return `${base}/${view}/${encodeSegments(filled(template, login))}`;
-    },
-    folder(environment) {
-      const anyLogin = { environment, login: '-' };
-      assertLoginRef(anyLogin);
-      const folder = filled(template.slice(0, at), anyLogin);
-      return [base, 'metadata', ...folder.map(encodeSegment)].join('/');
-    },
-    loginOf(environment, name) {
-      const [before = '', after = ''] = named.replaceAll('{environment}', environment).split('{login}');
-      const end = at < template.length - 1 ? `${after}/` : after;
-      const login = name.slice(before.length, name.length - end.length);
-      return login !== '' && !login.endsWith('/') && name === `${before}${login}${end}` ? login : undefined;
-    },
-  };
-}
-
-function filled(segments: readonly string[], { environment, login }: LoginRef): readonly string[] {
-  return segments.map((segment) =>
-    segment.replaceAll('{environment}', environment).replaceAll('{login}', login),
-  );
-}
-
 /** A mount may have several segments (`team/kv`). */
 export function mountPath(mount: string): string {
   return encodeSegments(mount.split('/'));
 }
 
-function encodeSegments(segments: readonly string[]): string {
+export function encodeSegments(segments: readonly string[]): string {
   return segments.map(encodeSegment).join('/');
 }
 
 /** @throws TypeError for a segment that URL normalization would remove */
-function encodeSegment(segment: string): string {
+export function encodeSegment(segment: string): string {
   if (segment === '' || segment === '.' || segment === '..') {
     throw new TypeError('a path in Vault has an empty segment, "." or ".."');
   }

@@ -1,7 +1,9 @@
 import { z } from 'zod';
+import type { VaultConfig } from '../../config/schema.ts';
 import type { Secret } from '../../secret.ts';
 import type { LoginRef } from '../key-source.ts';
-import { hideSecrets, type KvPaths, type VaultClient } from './client.ts';
+import { assertLoginRef } from '../login-ref.ts';
+import { encodeSegment, encodeSegments, hideSecrets, mountPath, type VaultClient } from './client.ts';
 import { isUnavailable, isVaultError, VaultError } from './errors.ts';
 
 const mountShape = z.object({
@@ -71,10 +73,10 @@ const writtenShape = z.object({ data: z.object({ version }) });
  */
 export class KvStore {
   readonly #client: VaultClient;
-  readonly #paths: KvPaths;
+  readonly #paths: ReturnType<typeof kvPaths>;
   readonly #checkMount: (token: Secret) => Promise<undefined>;
 
-  constructor(client: VaultClient, paths: KvPaths) {
+  constructor(client: VaultClient, paths: ReturnType<typeof kvPaths>) {
     this.#client = client;
     this.#paths = paths;
     this.#checkMount = createMountCheck(client, paths.mount);
@@ -148,6 +150,52 @@ export class KvStore {
       .map((name) => this.#paths.loginOf(environment, name))
       .filter((login) => login !== undefined);
   }
+}
+
+/**
+ * Builds Vault paths segment by segment, so that no name can break out of its segment. The configuration's
+ * validation ensures that no two logins share a path.
+ *
+ * @throws TypeError for an invalid mount or template, or a template without {environment} or {login}
+ */
+export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>) {
+  const template = path.split('/');
+  const at = template.findIndex((segment) => segment.includes('{login}'));
+  const named = template[at];
+  if (named === undefined || !path.includes('{environment}')) {
+    throw new TypeError('the path in Vault must contain {environment} and {login}');
+  }
+  const base = mountPath(mount);
+  encodeSegments(template);
+
+  return {
+    /** Path of the secrets engine. */
+    mount: base,
+    secret(view: 'data' | 'metadata', login: LoginRef): string {
+      assertLoginRef(login);
+      return `${base}/${view}/${encodeSegments(filled(template, login))}`;
+    },
+    /** The path whose listing has the logins of an environment. */
+    folder(environment: string): string {
+      const anyLogin = { environment, login: '-' };
+      assertLoginRef(anyLogin);
+      const folder = filled(template.slice(0, at), anyLogin);
+      return [base, 'metadata', ...folder.map(encodeSegment)].join('/');
+    },
+    /** The login of a name in that listing; names of folders end in `/`. */
+    loginOf(environment: string, name: string): string | undefined {
+      const [before = '', after = ''] = named.replaceAll('{environment}', environment).split('{login}');
+      const end = at < template.length - 1 ? `${after}/` : after;
+      const login = name.slice(before.length, name.length - end.length);
+      return login !== '' && !login.endsWith('/') && name === `${before}${login}${end}` ? login : undefined;
+    },
+  };
+}
+
+function filled(segments: readonly string[], { environment, login }: LoginRef): readonly string[] {
+  return segments.map((segment) =>
+    segment.replaceAll('{environment}', environment).replaceAll('{login}', login),
+  );
 }
 
 function checkVersion(version: number, expected: number): void {

@@ -1,13 +1,18 @@
-import type { Secret } from '../../secret.ts';
+import { type Secret, sameSecret } from '../../secret.ts';
 import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
 import type { SetTimer } from '../../util/clock.ts';
 import { endsWithin, SingleFlight } from '../../util/promises.ts';
 import type { KeySourceObserver } from '../key-source.ts';
-import { type AuthMethod, type Credentials, renewSelf, revokeSelf, type TokenLease } from './auth-methods.ts';
-import { assertDue } from './circuit-breaker.ts';
-import type { VaultClient } from './client.ts';
+import {
+  type AuthMethod,
+  type Credentials,
+  lookUpSelf,
+  renewSelf,
+  revokeSelf,
+  type TokenLease,
+} from './auth-methods.ts';
+import { assertDue, type VaultClient } from './client.ts';
 import { isUnavailable, isVaultError, VaultError } from './errors.ts';
-import { type HeldToken, holdLease, mayBeUsedUp, TokenCheck, workWith } from './held-token.ts';
 
 /**
  * Milliseconds. Long where a rejection may cost something: Vault locks an AppRole after five, and a secret ID has limited
@@ -36,6 +41,8 @@ interface TokenManagerOptions extends BackoffOptions {
  * circuit breaker and by the back-off of rejected credentials.
  */
 const retryRange = { initial: 1000, max: 2000 };
+/** Milliseconds between logins with the same credentials because of a suspected token. */
+const suspicionRange = { initial: 600_000, max: 600_000, jitter: 0 };
 /** Milliseconds between reports of the same problem. */
 const reportRange = { initial: 300_000, max: 300_000, jitter: 0 };
 /**
@@ -43,6 +50,17 @@ const reportRange = { initial: 300_000, max: 300_000, jitter: 0 };
  * was revoked meanwhile is noticed only after this time.
  */
 const recentlyVerified = 1000;
+
+interface HeldToken extends TokenLease {
+  /** When it expires; monotonic, milliseconds. */
+  readonly until: number;
+  /** Seconds of the first lease of this token. Much shorter renewals mean that it is near its maximum TTL. */
+  readonly firstSeconds: number;
+  /** When it was last known to be valid; monotonic, milliseconds. */
+  verifiedAt: number;
+  /** Whether something was done with it that needs a permission. */
+  worked: boolean;
+}
 
 /** A failed login, for the log. */
 export function loginProblem(message: string): string {
@@ -63,7 +81,10 @@ export class TokenManager {
   readonly #logIn: ReturnType<typeof createLogin>;
   readonly #retries: Backoff;
   readonly #reports = new Backoff(reportRange);
-  readonly #tokenCheck: TokenCheck;
+  /** By credentials: logins because of a suspected token. */
+  readonly #suspicions = new Backoff(suspicionRange);
+  /** Whether tokens may look themselves up, as the policy `default` permits. */
+  #mayLookUp = false;
   #held: HeldToken | undefined;
   /** Fingerprint of the credentials of the last login; absent before the first one. */
   #loggedInWith: string | undefined;
@@ -81,7 +102,6 @@ export class TokenManager {
     this.#options = options;
     this.#logIn = createLogin(method.name, options);
     this.#retries = new Backoff(retryRange, options.random);
-    this.#tokenCheck = new TokenCheck(client, options.monotonic);
   }
 
   /** Logs in and keeps the token valid in the background. */
@@ -126,14 +146,19 @@ export class TokenManager {
   }
 
   async #withToken<T>(work: (token: Secret) => Promise<T>): Promise<T> {
+    const workWith = async (held: HeldToken): Promise<T> => {
+      const result = await work(held.token);
+      held.worked = true;
+      return result;
+    };
     const held = this.#alive() ?? (await this.#login());
     try {
-      return await workWith(held, work);
+      return await workWith(held);
     } catch (error) {
       if (!isVaultError(error, 'denied')) throw error;
       const next = await this.#replacementFor(held);
       if (next === held) throw error;
-      return workWith(next, work);
+      return workWith(next);
     }
   }
 
@@ -159,24 +184,46 @@ export class TokenManager {
     return this.#checks.run(() => this.#checkToken(denied));
   }
 
-  /** A new token, or the denied one if that is valid. */
+  /**
+   * A new token, or the denied one if that is valid: Vault responds in the same way to a revoked token as to one that
+   * lacks a permission. If the token may look itself up, that shows it. Otherwise it is only suspected: a new login may
+   * help, but not too often, since it may use up a credential and leaves a token behind.
+   */
   async #checkToken(denied: HeldToken): Promise<HeldToken> {
     // With a configured token, a login is a lookup.
     if (!this.#method.givesNewTokens) return this.#login();
-    const fingerprint = async () => (await this.#method.credentials()).fingerprint;
-    const verdict = await this.#tokenCheck.check(denied, fingerprint);
-    if (verdict === 'valid') {
+    const isValid = await this.#canLookUp(denied.token);
+    const isRevoked = this.#mayLookUp;
+    if (isValid || !(isRevoked || mayBeUsedUp(denied) || (await this.#maySuspect()))) {
       denied.verifiedAt = this.#options.monotonic();
       return denied;
     }
-    if (verdict === 'revoked') this.#discard(denied);
+    if (isRevoked) this.#discard(denied);
     const next = await this.#login().catch((error: unknown) => {
-      if (isUnavailable(error)) this.#tokenCheck.forgetSuspicion();
+      if (isUnavailable(error)) this.#suspicions.reset();
       throw error;
     });
     // A suspected token may still be valid.
-    if (verdict === 'suspected') await revokeSelf(this.#client, denied.token);
+    if (!isRevoked) await revokeSelf(this.#client, denied.token);
     return next;
+  }
+
+  async #maySuspect(): Promise<boolean> {
+    const { fingerprint } = await this.#method.credentials();
+    const now = this.#options.monotonic();
+    const isDue = this.#suspicions.isDue(now, fingerprint);
+    if (isDue) this.#suspicions.recordFailure(now, {}, fingerprint);
+    return isDue;
+  }
+
+  async #canLookUp(token: Secret): Promise<boolean> {
+    try {
+      await lookUpSelf(this.#client, token);
+      return true;
+    } catch (error) {
+      if (isVaultError(error, 'denied')) return false;
+      throw error;
+    }
   }
 
   /** A revoked token is not used again: no key can be read until the next login succeeds. */
@@ -215,7 +262,9 @@ export class TokenManager {
       if (isHeldToken && isVaultError(error, 'bad-credentials')) this.#discard(this.#held);
       throw error;
     });
-    if (givesNewTokens) await this.#tokenCheck.learn(lease);
+    // It cannot be found out once the token is revoked. Of a token with limited uses, the lookup would be one.
+    if (givesNewTokens && lease.uses === undefined)
+      this.#mayLookUp = await this.#canLookUp(lease.token).catch(() => this.#mayLookUp);
     this.#loggedInWith = credentials.fingerprint;
     this.#reports.reset();
     this.#options.events.keySourceUp(true);
@@ -223,8 +272,10 @@ export class TokenManager {
   }
 
   #hold(lease: TokenLease, firstSeconds: number): HeldToken {
-    const previous = this.#method.givesNewTokens ? undefined : this.#held;
-    const held = holdLease(lease, firstSeconds, this.#options.monotonic(), previous);
+    const now = this.#options.monotonic();
+    const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : now + lease.seconds * 1000;
+    const wholeSeconds = this.#wholeSecondsOf(lease);
+    const held = { ...lease, wholeSeconds, until, firstSeconds, verifiedAt: now, worked: false };
     this.#held = held;
     this.#retries.reset();
     if (lease.seconds === 0) this.#options.events.tokenExpiryChanged(undefined);
@@ -234,6 +285,13 @@ export class TokenManager {
       this.#scheduleRenewal(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#options.random()));
     }
     return held;
+  }
+
+  /** Near the end of a configured token, lookups and renewals return ever shorter leases: not its full length. */
+  #wholeSecondsOf({ token, wholeSeconds }: TokenLease): number {
+    const previous = this.#method.givesNewTokens ? undefined : this.#held;
+    const isSame = previous !== undefined && sameSecret(previous.token, token);
+    return isSame ? Math.max(previous.wholeSeconds, wholeSeconds) : wholeSeconds;
   }
 
   /** Only a configured token needs a warning: others are replaced by a login. */
@@ -275,6 +333,11 @@ export class TokenManager {
       await this.#login();
     } else this.#hold({ ...held, ...lease, token: held.token }, held.firstSeconds).worked = held.worked;
   }
+}
+
+/** Whether a token that is denied a request may be used up: it has worked, so it lacks no permission. */
+function mayBeUsedUp({ uses, worked }: HeldToken): boolean {
+  return uses !== undefined && worked;
 }
 
 /**

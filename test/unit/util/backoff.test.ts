@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { CircuitBreaker } from '../../../src/keys/vault/circuit-breaker.ts';
+import { CircuitBreaker } from '../../../src/keys/vault/client.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { Backoff } from '../../../src/util/backoff.ts';
 import { setTimer } from '../../../src/util/clock.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { kvPaths, type VaultClient } from '../../../../src/keys/vault/client.ts';
+import type { VaultClient } from '../../../../src/keys/vault/client.ts';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
-import { KvStore } from '../../../../src/keys/vault/kv2.ts';
+import { KvStore, kvPaths } from '../../../../src/keys/vault/kv2.ts';
 import { Secret } from '../../../../src/secret.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { assert, property, stringMatching } from 'fast-check';
-import { kvPaths, mountPath } from '../../../../src/keys/vault/client.ts';
+import { mountPath } from '../../../../src/keys/vault/client.ts';
+import { kvPaths } from '../../../../src/keys/vault/kv2.ts';
 
 const path = 'gateway/{environment}/{login}';
 const acme = { environment: 'sandbox', login: 'acme' };
