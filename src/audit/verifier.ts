@@ -33,8 +33,8 @@ export interface Defect extends Partial<Place> {
 
 /** Lines after a record that are none. */
 interface Others {
+  /** Of the first line. */
   readonly place: Place;
-  /** The first line. */
   readonly first: Buffer;
   lines: number;
   /** Over all of them, without the last line feed. */
@@ -74,7 +74,7 @@ export class Verifier {
     }
     const defect = this.#checkOthers(record, place);
     if (defect !== undefined) return defect;
-    const message = this.#problemOf(record, line) ?? this.#compareHeads(record);
+    const message = this.#problemOf(record, line);
     if (message !== undefined) return { ...place, message };
     this.summary.add(record);
     return undefined;
@@ -109,7 +109,9 @@ export class Verifier {
     }
     const { last } = this.summary;
     const problem = last === undefined ? this.#problemOfFirst(record) : describeMisplaced(record, last);
-    return problem ?? describeKey(record, this.summary) ?? describeDamage(record);
+    return (
+      problem ?? describeKey(record, this.summary) ?? describeDamage(record) ?? this.#compareHeads(record)
+    );
   }
 
   #problemOfFirst({ sequence, prev }: AuditRecord): string | undefined {
@@ -155,17 +157,18 @@ export class Verifier {
 
   #addOther(line: Buffer, place: Place, isOpen: boolean): void {
     if (this.#skipOthers && !line.subarray(0, recordStart.length).equals(recordStart)) return;
-    const others = this.#others;
-    if (others === undefined) {
-      const hash = createHash('sha256').update(line);
-      this.#others = { place, first: Buffer.from(line), lines: 1, hash, isOpen };
-    } else {
-      if (!others.isOpen) others.hash.update('\n');
-      others.hash.update(line);
-      // A line that is too long for a record comes in parts.
-      if (!others.isOpen || place.line === 1) others.lines += 1;
-      others.isOpen = isOpen;
-    }
+    const others = (this.#others ??= {
+      place,
+      first: Buffer.from(line),
+      lines: 0,
+      hash: createHash('sha256'),
+      isOpen: true,
+    });
+    if (!others.isOpen) others.hash.update('\n');
+    others.hash.update(line);
+    // A line that is too long for a record comes in parts.
+    if (!others.isOpen || others.lines === 0 || place.line === 1) others.lines += 1;
+    others.isOpen = isOpen;
   }
 }
 
@@ -250,30 +253,30 @@ export class TrailSummary {
   /** Requests with an intent and without a result when the process ended. */
   unfinished = 0;
   readonly unfinishedIds: string[] = [];
-  #open = new Set<string>();
-  /** Those that began before these. */
-  #older = new Set<string>();
-  /** Those whose IDs are not kept. */
+  readonly #open = new Set<string>();
+  /** From the oldest on. It stays valid, so that finding the next one does not search those that have ended. */
+  readonly #oldest = this.#open.values();
+  /** Open ones whose IDs are not kept. */
   #dropped = 0;
 
   /** Requests with an intent and, so far, without a result: in flight when the file was copied, or when the process ended. */
   get open(): number {
-    return this.#open.size + this.#older.size + this.#dropped;
+    return this.#open.size + this.#dropped;
   }
 
   add(record: AuditRecord): void {
+    const { kind, fields } = record;
     this.records += 1;
     this.first ??= record;
+    this.last = record;
     this.instances.add(record.instance);
     this.keys.add(record.key);
-    const { kind, fields } = record;
     if (kind === 'start') this.#start(record);
     else if (kind === 'config') this.#configure(record);
     else if (kind === 'gap') this.lost += numberIn(fields['lost']);
     else if (kind === 'omitted') this.omitted += numberIn(fields['count']);
     else if (kind === 'intent') this.#begin(idOf(fields));
-    else if (kind === 'result' || kind === 'rejected') this.#end(idOf(fields));
-    this.last = record;
+    else if (kind === 'result' || kind === 'rejected') this.#open.delete(idOf(fields));
   }
 
   /** Another file or key of the same process keeps its requests; another process has none of them. */
@@ -283,11 +286,8 @@ export class TrailSummary {
     if (fields['continued'] === true) return;
     if (fields['config'] !== undefined) this.#configure(record);
     this.unfinished += this.open;
-    for (const id of [...this.#older, ...this.#open].slice(0, keptIds - this.unfinishedIds.length)) {
-      this.unfinishedIds.push(id);
-    }
+    this.unfinishedIds.push(...[...this.#open].slice(0, keptIds - this.unfinishedIds.length));
     this.#open.clear();
-    this.#older.clear();
     this.#dropped = 0;
   }
 
@@ -297,16 +297,10 @@ export class TrailSummary {
   }
 
   #begin(id: string): void {
-    if (!this.#older.has(id)) this.#open.add(id);
-    if (this.#open.size < maxOpen) return;
-    this.#dropped += this.#older.size;
-    this.#older = this.#open;
-    this.#open = new Set();
-  }
-
-  #end(id: string): void {
-    this.#open.delete(id);
-    this.#older.delete(id);
+    this.#open.add(id);
+    if (this.#open.size <= maxOpen) return;
+    this.#open.delete(String(this.#oldest.next().value));
+    this.#dropped += 1;
   }
 }
 
