@@ -1,8 +1,8 @@
 import { ProxyError } from '../errors.ts';
 import type { RequestContext, RequestOrigin, UpstreamRecord } from '../request-context.ts';
-import type { MonotonicClock, WallClock } from '../util/clock.ts';
+import type { MonotonicClock } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
-import { type AuditedAttempt, endFields, intentFields, members } from './record-fields.ts';
+import { type AuditedAttempt, endFields, intentFields } from './record-fields.ts';
 import type { AuditTrail } from './trail.ts';
 
 /** Records in a burst, and records per second after that: about 60 MB a day. */
@@ -15,7 +15,7 @@ interface Limited {
   omitted: number;
 }
 
-interface AuditLogOptions extends WallClock, MonotonicClock {
+interface AuditLogOptions extends MonotonicClock {
   readonly trail: Pick<AuditTrail, 'append' | 'confirm'>;
   /** Nothing is sent before its intent is written. */
   readonly required: boolean;
@@ -43,27 +43,24 @@ export class AuditLog {
    * @throws ProxyError `audit-unavailable`
    */
   intent(attempt: AuditedAttempt): Promise<void> | undefined {
-    const { trail, required, clock } = this.#options;
-    const fields = intentFields(attempt, clock());
-    if (required) return this.#confirm(fields);
+    const { trail, required } = this.#options;
+    const fields = intentFields(attempt);
+    if (required) return trail.confirm('intent', fields).then(throwUnlessRecorded);
     trail.append('intent', fields);
     return undefined;
   }
 
   /** A request that had an upstream attempt has a result; any other was rejected. */
   requestFinished(context: RequestContext): void {
-    const { trail, clock } = this.#options;
-    if (context.attempts > 0) {
-      trail.append('result', endFields(context, clock()));
-      return;
+    const { trail } = this.#options;
+    if (context.attempts > 0) trail.append('result', endFields(context));
+    else if (hasIntent(context) || this.#mayRecord(context.caller)) {
+      trail.append('rejected', endFields(context));
     }
-    if (!hasIntent(context) && !this.#mayRecord(context.caller)) return;
-    trail.append('rejected', endFields(context, clock()));
   }
 
   canaryFinished({ id }: RequestOrigin, { attempts, gatewayStatus }: UpstreamRecord): void {
-    const fields = { request: id, canary: true, gatewayStatus, attempts };
-    this.#options.trail.append('result', members(this.#options.clock(), fields));
+    this.#options.trail.append('result', { request: id, canary: true, gatewayStatus, attempts });
   }
 
   /** Records how many requests had no record since the last call, if any. */
@@ -82,12 +79,9 @@ export class AuditLog {
       omitted: 0,
     };
     this.#limits.set(caller, limited);
-    if (!limited.bucket.take()) {
-      limited.omitted += 1;
-      return false;
-    }
-    this.#recordOmitted(caller, limited);
-    return true;
+    if (limited.bucket.take()) this.#recordOmitted(caller, limited);
+    else limited.omitted += 1;
+    return limited.omitted === 0;
   }
 
   #recordOmitted(caller: string | undefined, limited: Limited): void {
@@ -95,17 +89,17 @@ export class AuditLog {
     if (count === 0) return;
     limited.omitted = 0;
     this.#options.recordsOmitted(count);
-    this.#options.trail.append('omitted', members(this.#options.clock(), { caller, count }));
+    this.#options.trail.append('omitted', { caller, count });
   }
+}
 
-  async #confirm(fields: string): Promise<void> {
-    if (await this.#options.trail.confirm('intent', fields)) return;
-    throw new ProxyError(
-      'audit-unavailable',
-      'The audit record of this request could not be written, so nothing was sent. Send the request again.',
-      { retryAfter: 1 },
-    );
-  }
+function throwUnlessRecorded(isRecorded: boolean): void {
+  if (isRecorded) return;
+  throw new ProxyError(
+    'audit-unavailable',
+    'The audit record of this request could not be written, so nothing was sent. Send the request again.',
+    { retryAfter: 1 },
+  );
 }
 
 /** Whether the trail may have an intent of this request: its end is recorded, whatever the limit. */

@@ -18,24 +18,23 @@ export interface AuditedAttempt {
 
 const clientOrderIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
 
-/** Members of an intent record, as JSON without braces. @param time milliseconds since 1970 */
-export function intentFields({ origin, form, ...signed }: AuditedAttempt, time: number): string {
-  return members(time, {
+export function intentFields({ origin, form, ...signed }: AuditedAttempt) {
+  return {
     ...originFields(origin),
     ...signed,
     login: origin.login,
     clientOrderId: clientOrderIdOf(form),
-  });
+  };
 }
 
-/** Members of the record of a request that ended, sent or not. */
-export function endFields(context: RequestContext, time: number): string {
-  const { rejected, attempts, login } = context;
-  return members(time, {
+/** Of the record of a request that ended, sent or not. */
+export function endFields(context: RequestContext) {
+  const { rejected, attempts } = context;
+  return {
     ...originFields(context),
     environment: context.environment ?? rejected?.environment,
     operation: context.operation ?? rejected?.operation,
-    login: login ?? rejected?.login,
+    login: context.login ?? rejected?.login,
     outcome: context.outcome,
     reason: context.reason,
     status: context.status,
@@ -49,27 +48,14 @@ export function endFields(context: RequestContext, time: number): string {
     jwtSubject: rejected?.jwtSubject,
     certificateSubject: rejected?.certificateSubject,
     certificateProblem: rejected?.certificateProblem,
-  });
+  };
 }
 
-/** Members of any other record. */
-export function members(time: number, fields: Readonly<Record<string, unknown>>): string {
-  return JSON.stringify({ time: new Date(time).toISOString(), ...fields }).slice(1, -1);
-}
-
-function originFields({
-  id,
-  caller,
-  credential,
-  decision,
-  isCanary,
-}: RequestOrigin): Readonly<Record<string, unknown>> {
+function originFields({ id, caller, credential, decision, isCanary }: RequestOrigin) {
   return { request: id, caller, credential, decision, canary: isCanary };
 }
 
-/**
- * The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number.
- */
+/** The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number. */
 function clientOrderIdOf(form: AuditedAttempt['form']): string | undefined {
   const [id, second] = form.filter(([name]) => name === 'client_orderid').map(([, value]) => value);
   if (id === undefined || second !== undefined || !clientOrderIdPattern.test(id)) return undefined;

@@ -1,18 +1,13 @@
-import type { SetTimer } from '../util/clock.ts';
+import type { SetTimer, WallClock } from '../util/clock.ts';
 import { errorCode } from '../util/error-code.ts';
-import { AuditChain, type Head, type RecordKind, type TornFields } from './chain.ts';
+import { AuditChain, type Head, type RecordKind } from './chain.ts';
 import { type AuditOutput, ChainWriter, type PendingRecord, PendingRecords } from './chain-writer.ts';
 import type { AuditKey } from './key.ts';
 import type { Tail } from './tail.ts';
 
-interface StartFacts extends Partial<TornFields> {
-  /** Bytes between the last record and this one, of lines that no crash leaves. */
-  readonly damaged?: number;
-  /** The same process begins another file or uses another key. */
-  readonly continued?: true;
-}
+type Fields = Readonly<Record<string, unknown>>;
 
-interface TrailOptions {
+interface TrailOptions extends WallClock {
   readonly key: AuditKey;
   readonly instance: string;
   readonly output: AuditOutput;
@@ -25,9 +20,8 @@ interface TrailOptions {
     /** Records cannot be written now; they wait as long as there is room. @param cause an error code */
     readonly writeFailed: (cause: string) => void;
   };
-  /** Members of a start record, as JSON without braces. */
-  readonly startFields: (start: StartFacts) => string;
-  readonly gapFields: (lost: number) => string;
+  /** What a start record says about the process. */
+  readonly process: () => Fields;
   readonly setTimer: SetTimer;
   /** Maximum bytes of waiting records. Default: 1 MiB. */
   readonly capacity?: number;
@@ -67,9 +61,12 @@ export class AuditTrail {
     this.#key = key;
     this.#chain = new AuditChain(key, instance, tail.last?.record);
     this.#writer = new ChainWriter(this.#chain, output, tail);
-    this.#pending = new PendingRecords(capacity, options.gapFields);
+    this.#pending = new PendingRecords(capacity, (lost) => this.#members({ lost }));
     const { damaged } = tail;
-    this.append('start', options.startFields(damaged === undefined ? { ...this.#writer.torn } : { damaged }));
+    this.append('start', {
+      ...options.process(),
+      ...(damaged === undefined ? this.#writer.torn : { damaged }),
+    });
   }
 
   /** The newest record that is at least partly written. */
@@ -83,16 +80,17 @@ export class AuditTrail {
   }
 
   /** Adds a record without waiting for the output. It is lost, and counted, if too many are waiting. */
-  append(kind: RecordKind, fields: string): void {
-    if (this.#state === 'closed' || !this.#pending.add({ kind, fields })) this.#lose(1);
+  append(kind: RecordKind, fields: Fields): void {
+    const record = { kind, fields: this.#members(fields) };
+    if (this.#state === 'closed' || !this.#pending.add(record)) this.#lose(1);
     this.#schedule(batchDelay);
   }
 
   /** Adds a record. Resolves to whether it was written; if not, it is left out or follows later. */
-  async confirm(kind: RecordKind, fields: string): Promise<boolean> {
+  async confirm(kind: RecordKind, fields: Fields): Promise<boolean> {
     if (this.failing || this.#state === 'closed') return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    if (!this.#pending.add({ kind, fields, settle: resolve })) return false;
+    if (!this.#pending.add({ kind, fields: this.#members(fields), settle: resolve })) return false;
     this.#schedule(0);
     return promise;
   }
@@ -104,14 +102,9 @@ export class AuditTrail {
     this.#schedule(0);
   }
 
-  /**
-   * Writes everything, and a stop record.
-   *
-   * @param fields of the stop record
-   * @returns the number of records that could not be written in the given number of milliseconds
-   */
-  async close(fields: string, milliseconds: number): Promise<number> {
-    this.append('stop', fields);
+  /** Writes everything, and a stop record. @returns the number of records that could not be written in these milliseconds */
+  async close(milliseconds: number): Promise<number> {
+    this.append('stop', {});
     this.#closing = Promise.withResolvers();
     // Unlike the other timers, this one keeps the process alive.
     const timer = setTimeout(this.#closing.resolve, milliseconds);
@@ -128,6 +121,12 @@ export class AuditTrail {
     // A file in use by a write that hangs cannot be closed.
     if (!isStuck) await this.#options.output.close();
     return unwritten;
+  }
+
+  /** As JSON without braces. */
+  #members(fields: Fields): string {
+    const time = new Date(this.#options.clock()).toISOString();
+    return JSON.stringify({ time, ...fields }).slice(1, -1);
   }
 
   #lose(count: number): void {
@@ -194,8 +193,9 @@ export class AuditTrail {
     if (!isNew && this.#key.id === this.#chain.key.id) return;
     this.#chain.key = this.#key;
     if (this.#pending.first?.kind === 'start') return;
-    const fields = this.#options.startFields({ continued: true, ...this.#writer.torn });
-    this.#pending.addFirst([{ kind: 'start', fields }]);
+    // The same process begins another file or uses another key.
+    const fields = { ...this.#options.process(), continued: true, ...this.#writer.torn };
+    this.#pending.addFirst([{ kind: 'start', fields: this.#members(fields) }]);
   }
 
   #stall(): void {

@@ -4,7 +4,6 @@ import { type Head, isGenuine } from '../audit/chain.ts';
 import type { AuditOutput } from '../audit/chain-writer.ts';
 import { openAuditFile } from '../audit/file.ts';
 import { type AuditKey, readAuditKey } from '../audit/key.ts';
-import { members } from '../audit/record-fields.ts';
 import type { Tail } from '../audit/tail.ts';
 import { AuditTrail } from '../audit/trail.ts';
 import { standardOutput } from '../config/schema/records.ts';
@@ -53,9 +52,8 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
     output,
     tail,
     observer: report,
-    startFields: (start) =>
-      members(clock(), { version: packageVersion(), pid: process.pid, config: digest, ...start }),
-    gapFields: (lost) => members(clock(), { lost }),
+    process: () => ({ version: packageVersion(), pid: process.pid, config: digest }),
+    clock,
     setTimer,
   });
   const auditLog = new AuditLog({
@@ -75,7 +73,7 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
     /** Records that a reload applied another configuration. @param applied as {@link AuditOptions.digest} */
     configApplied(applied: string): void {
       digest = applied;
-      trail.append('config', members(clock(), { config: digest }));
+      trail.append('config', { config: digest });
     },
     /** Follows a file that was renamed, and reads the key again. @throws Error for an unusable key; it stays the same */
     async reopen(): Promise<void> {
@@ -86,7 +84,7 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
     async close(milliseconds: number): Promise<void> {
       clearInterval(timer);
       auditLog.recordOmitted();
-      const unwritten = await trail.close(members(clock(), {}), milliseconds);
+      const unwritten = await trail.close(milliseconds);
       if (unwritten > 0) log.message('error', 'audit records lost', { records: unwritten });
       report.logHead();
     },

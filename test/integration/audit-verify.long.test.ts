@@ -17,19 +17,16 @@ function payment(chain: AuditChain, number: number): string {
   const [caller, login] = ['billing', 'acme'];
   const origin = { id: randomUUID(), caller, credential, decision: 'allowed', login } as const;
   const route = { environment: 'production', operation: 'transfer' };
-  const intent = intentFields(
-    {
-      origin,
-      ...route,
-      keyKind: 'private_key',
-      keyVersion: 3,
-      keyFingerprint: 'a'.repeat(64),
-      nonce: randomBytes(16).toString('hex'),
-      timestamp: noon / 1000,
-      form: [['client_orderid', `invoice-${number}`]],
-    },
-    noon + number,
-  );
+  const intent = intentFields({
+    origin,
+    ...route,
+    keyKind: 'private_key',
+    keyVersion: 3,
+    keyFingerprint: 'a'.repeat(64),
+    nonce: randomBytes(16).toString('hex'),
+    timestamp: noon / 1000,
+    form: [['client_orderid', `invoice-${number}`]],
+  });
   const result = { status: 200, gatewayStatus: 200, serialNumber: randomUUID(), attempts: 1 };
   const context = {
     ...origin,
@@ -39,7 +36,9 @@ function payment(chain: AuditChain, number: number): string {
     outcome: 'answered' as const,
     durations: {},
   };
-  return chain.seal('intent', intent) + chain.seal('result', endFields(context, noon + number));
+  const time = new Date(noon + number).toISOString();
+  const members = (fields: object): string => JSON.stringify({ time, ...fields }).slice(1, -1);
+  return chain.seal('intent', members(intent)) + chain.seal('result', members(endFields(context)));
 }
 
 /** CPU time, since other tests may run at the same time. In microseconds. */

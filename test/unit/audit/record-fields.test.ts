@@ -4,8 +4,7 @@ import type { ClientDetails } from '../../../src/request-context.ts';
 
 function recordOf(rejected: ClientDetails): unknown {
   const { outcome, durations } = { outcome: 'not-sent', durations: {} } as const;
-  const fields = endFields({ id: 'a', startedAt: 0, attempts: 0, outcome, durations, rejected }, 0);
-  return JSON.parse(`{${fields}}`);
+  return endFields({ id: 'a', startedAt: 0, attempts: 0, outcome, durations, rejected });
 }
 
 it('a rejected request is recorded with the names that it presented, and why they were not accepted', () => {

@@ -92,8 +92,8 @@ function open(capacity?: number, left = ''): void {
       recordsLost: (count) => (lost += count),
       writeFailed: (cause) => void failures.push(cause),
     },
-    startFields: (start) => JSON.stringify({ time: 'now', ...start }).slice(1, -1),
-    gapFields: (count) => `"lost":${count}`,
+    process: () => ({}),
+    clock: () => 0,
     setTimer: timers.set,
     ...(capacity === undefined ? {} : { capacity }),
     ...(left === '' ? {} : { tail: tailOf(left) }),
@@ -114,7 +114,7 @@ const afterDelay = (): Promise<void> => timers.fire(5);
 const retry = (): Promise<void> => timers.fire(200);
 
 const append = (...names: string[]): void => {
-  for (const name of names) trail.append('result', `"name":"${name}"`);
+  for (const name of names) trail.append('result', { name });
 };
 const names = (content = disk.content): unknown[] =>
   recordsIgnoringTorn(content).map(
@@ -134,7 +134,7 @@ describe('records', () => {
     append('b', 'c');
     append('d');
     gate.resolve();
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     expect([names(), disk.writes]).toEqual([['start', 'a', 'b', 'c', 'd', 'stop'], 3]);
     expect([defect(), disk.closed, heads.at(-1)?.sequence]).toEqual([undefined, true, 6]);
   });
@@ -143,7 +143,7 @@ describe('records', () => {
     const gate = Promise.withResolvers<void>();
     disk.hang = gate.promise;
     let isConfirmed = false;
-    const confirmed = trail.confirm('intent', '"name":"a"').then((result) => (isConfirmed = result));
+    const confirmed = trail.confirm('intent', { name: 'a' }).then((result) => (isConfirmed = result));
     await nextTurn();
     expect([isConfirmed, disk.writes]).toEqual([false, 1]);
     gate.resolve();
@@ -152,9 +152,9 @@ describe('records', () => {
   });
 
   it('are not accepted after the trail is closed', async () => {
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     append('late');
-    expect(await trail.confirm('intent', '"name":"later"')).toBe(false);
+    expect(await trail.confirm('intent', { name: 'later' })).toBe(false);
     await afterDelay();
     expect([names(), lost]).toEqual([['start', 'stop'], 1]);
   });
@@ -162,7 +162,7 @@ describe('records', () => {
 
 it('a trail that could not write in time writes nothing after it is closed', async () => {
   await nextTurn();
-  const closed = trail.close('"x":1', 0);
+  const closed = trail.close(0);
   // The timeout is over before the event loop comes to the write.
   const end = performance.now() + 5;
   while (performance.now() < end);
@@ -186,30 +186,30 @@ describe('a full disk', () => {
     disk.space = Number.POSITIVE_INFINITY;
     await retry();
     append('d');
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     expect(names()).toEqual(['start', 'a', 'b', 'c', 'd', 'stop']);
     expect([defect(), lost]).toEqual([undefined, 0]);
   });
 
   it('fails at once for requests that wait, and their records are left out', async () => {
-    expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
+    expect(await trail.confirm('intent', { name: 'a' })).toBe(false);
     const writes = disk.writes;
-    expect(await trail.confirm('intent', '"name":"b"')).toBe(false);
+    expect(await trail.confirm('intent', { name: 'b' })).toBe(false);
     expect(disk.writes).toBe(writes);
     disk.space = Number.POSITIVE_INFINITY;
     await retry();
-    expect(await trail.confirm('intent', '"name":"c"')).toBe(true);
+    expect(await trail.confirm('intent', { name: 'c' })).toBe(true);
     expect([names(), lost, defect()]).toEqual([['start', 'c'], 0, undefined]);
   });
 
   it('does not confirm a record that is written in part, though it is completed later', async () => {
     disk.space = 300;
-    const results = ['a', 'b'].map((name) => trail.confirm('intent', `"name":"${name}"`));
+    const results = ['a', 'b'].map((name) => trail.confirm('intent', { name }));
     expect(await Promise.all(results)).toEqual([false, false]);
     disk.space = Number.POSITIVE_INFINITY;
     await retry();
     append('c');
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     expect([names(), defect()]).toEqual([['start', 'a', 'c', 'stop'], undefined]);
   });
 
@@ -223,7 +223,7 @@ describe('a full disk', () => {
     disk.space = Number.POSITIVE_INFINITY;
     await retry();
     append('after');
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     const kept = names().filter((name) => typeof name === 'string' && name.startsWith('n')).length;
     expect(kept + lost).toBe(21);
     expect(names().slice(-3)).toEqual([`gap ${lost}`, 'after', 'stop']);
@@ -235,7 +235,7 @@ describe('a full disk', () => {
     await afterDelay();
     const began = performance.now();
     // The start record, a, and the stop record.
-    expect(await trail.close('"x":1', 5_000)).toBe(3);
+    expect(await trail.close(5_000)).toBe(3);
     expect([performance.now() - began < 1_000, lost, disk.closed]).toEqual([true, 3, true]);
     expect(timers.count).toBe(0);
   });
@@ -245,17 +245,17 @@ describe('a disk that hangs', () => {
   it('fails for requests that wait, and for others at once, until it continues', async () => {
     const gate = Promise.withResolvers<void>();
     disk.hang = gate.promise;
-    const confirmed = trail.confirm('intent', '"name":"a"');
+    const confirmed = trail.confirm('intent', { name: 'a' });
     await nextTurn();
     await timers.fire(1_000);
     expect(await confirmed).toBe(false);
     expect([trail.failing, failures]).toEqual([true, ['timeout']]);
-    expect(await trail.confirm('intent', '"name":"b"')).toBe(false);
+    expect(await trail.confirm('intent', { name: 'b' })).toBe(false);
     append('c');
     gate.resolve();
     await nextTurn();
     expect(trail.failing).toBe(false);
-    expect(await trail.confirm('intent', '"name":"d"')).toBe(true);
+    expect(await trail.confirm('intent', { name: 'd' })).toBe(true);
     expect([names(), defect()]).toEqual([['start', 'a', 'c', 'd'], undefined]);
   });
 
@@ -264,18 +264,18 @@ describe('a disk that hangs', () => {
     append('a');
     await afterDelay();
     append('b');
-    expect(await trail.close('"x":1', 100)).toBe(4);
+    expect(await trail.close(100)).toBe(4);
     expect([lost, disk.closed, timers.count]).toEqual([4, false, 0]);
   });
 });
 
 it('a record that is written but not synchronized with the disk is not confirmed, and not written again', async () => {
   disk.confirms = false;
-  expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
+  expect(await trail.confirm('intent', { name: 'a' })).toBe(false);
   disk.confirms = true;
   await nextTurn();
   await retry();
-  expect(await trail.confirm('intent', '"name":"b"')).toBe(true);
+  expect(await trail.confirm('intent', { name: 'b' })).toBe(true);
   expect([names(), defect()]).toEqual([['start', 'a', 'b'], undefined]);
 });
 
@@ -285,7 +285,7 @@ describe('another file', () => {
     await afterDelay();
     disk.isReplaced = true;
     append('b');
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     expect(disk.earlier.map((content) => names(content))).toEqual([['start', 'a']]);
     expect(names()).toEqual(['start', 'b', 'stop']);
     expect(recordsOf(disk.content)[0]).toMatchObject({ seq: 3, continued: true });
@@ -307,7 +307,7 @@ describe('another file', () => {
     await afterDelay();
     [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
     await retry();
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     expect(lost).toBe(1);
     expect(disk.earlier.map((content) => names(content))[0]).toEqual(['start', 'a']);
     expect(names()).toEqual(['start', 'c', 'gap 1', 'stop']);
@@ -333,7 +333,7 @@ describe('another file', () => {
     await retry();
     [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
     await retry();
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     expect(lost).toBe(dropped);
     expect(new Set(names())).toEqual(new Set([`gap ${dropped}`, 'start', 'stop']));
     expect(defect()).toBeUndefined();
@@ -349,14 +349,14 @@ describe('another file', () => {
     await afterDelay();
     [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
     await retry();
-    await trail.close('"x":1', 1_000);
+    await trail.close(1_000);
     expect([lost, defect()]).toEqual([0, undefined]);
     expect(names()).toEqual(['start', 'stop']);
   });
 
   it('that cannot be opened counts as a failed write', async () => {
     disk.refreshError = Object.assign(new Error('x'), { code: 'ENOENT' });
-    expect(await trail.confirm('intent', '"name":"a"')).toBe(false);
+    expect(await trail.confirm('intent', { name: 'a' })).toBe(false);
     expect(failures).toEqual(['ENOENT']);
     disk.refreshError = undefined;
     await retry();
@@ -371,7 +371,7 @@ it('another key is used from a start record on', async () => {
   // Another signal before the first one has had its effect.
   trail.refresh();
   append('b');
-  await trail.close('"x":1', 1_000);
+  await trail.close(1_000);
   expect(recordsOf(disk.content).map(({ audit, key }) => [audit, key])).toEqual([
     ['start', testAuditKey.id],
     ['result', testAuditKey.id],
@@ -407,7 +407,7 @@ it('whatever the disk does, the file is a correct trail, and each record is in i
           await afterDelay();
         }
         disk.space = Number.POSITIVE_INFINITY;
-        if (await trail.close('"x":1', 1_000)) throw new Error('not written');
+        if (await trail.close(1_000)) throw new Error('not written');
         const contents = [...disk.earlier, disk.content];
         expect(defect(contents)).toBeUndefined();
         const records = contents.flatMap((content) => recordsIgnoringTorn(content));
