@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { constants } from 'node:fs';
 import {
   type FileHandle,
@@ -28,10 +29,8 @@ const maxLockBytes = 103 - '.XXXXXX/XXXXXX'.length;
 /** Each further one is needed only if another process took or released the lock meanwhile. */
 const maxAttempts = 20;
 
-/** `changed`: released in this moment. */
-type State = 'held' | 'dead' | 'changed';
-
-const states: ReadonlyMap<string, State> = new Map([
+/** What a refused connection says about the process of a socket. `changed`: it released the lock in this moment. */
+const states: ReadonlyMap<string | undefined, 'held' | 'dead' | 'changed'> = new Map([
   // So many connections wait for a process that accepts none now that there is no room for another.
   ['EAGAIN', 'held'],
   ['ECONNREFUSED', 'dead'],
@@ -181,9 +180,11 @@ export async function lockFile(file: string): Promise<() => Promise<void>> {
   );
   const name = basename(directory).slice(-6);
   const server = createServer((socket) => socket.destroy()).unref();
+  // Later errors do no harm: the kernel accepts connections nevertheless.
+  server.on('error', () => {});
   try {
     await explained(
-      listen(server, join(directory, name)),
+      once(server.listen(join(directory, name)), 'listening'),
       (code) =>
         `Cannot create a Unix socket for the lock of ${file} (${code}): its volume may not support them. Name a file on another volume.`,
     );
@@ -209,13 +210,6 @@ async function explained<T>(work: Promise<T>, messageOf: (code: string) => strin
   } catch (error) {
     throw new Error(messageOf(errorCode(error) ?? 'no code'), { cause: error });
   }
-}
-
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    // Also later errors, which do no harm: the kernel accepts connections nevertheless.
-    server.on('error', reject).listen(path, resolve);
-  });
 }
 
 /** Gives the directory the name of the lock. @returns whether no other process holds it @throws Error of node:fs or node:net */
@@ -244,18 +238,18 @@ async function isHeld(lock: string): Promise<boolean> {
 }
 
 /** @throws Error of node:net */
-function probe(path: string): Promise<State> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path, () => {
-      socket.destroy();
-      resolve('held');
-    });
-    socket.once('error', (error) => {
-      const state = states.get(errorCode(error) ?? '');
-      if (state === undefined) reject(error);
-      else resolve(state);
-    });
-  });
+async function probe(path: string) {
+  const socket = connect(path);
+  try {
+    await once(socket, 'connect');
+    return 'held';
+  } catch (error) {
+    const state = states.get(errorCode(error));
+    if (state === undefined) throw error;
+    return state;
+  } finally {
+    socket.destroy();
+  }
 }
 
 /** What cannot be removed is what a crash leaves: the next process removes it. */
