@@ -1,7 +1,7 @@
 import type { CallerConfig, RevokedCertificateConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
-import { type CertificateNames, RevocationList, RevokedCertificate } from './client-certificate.ts';
+import { type CertificateNames, RevokedCertificate, revocationList } from './client-certificate.ts';
 import { JwtError } from './jwt/jwt-error.ts';
 import { looksLikeJwt } from './jwt/parse-token.ts';
 import type { VerifiedCredential } from './verified-credential.ts';
@@ -52,12 +52,11 @@ export interface AuthenticatorOptions {
  */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
   const { callers, revokedCertificates = [] } = options;
-  const revoked = new RevocationList(revokedCertificates);
+  const isRevoked = revocationList(revokedCertificates);
   const authenticators = [byBearerToken(options), byCertificate(callers), byAnonymous(callers)];
   return async (presented) => {
-    const { certificate } = presented;
-    const isListed = certificate !== undefined && revoked.hasAny(certificate.digests);
-    if (presented.revoked || isListed) throw revokedCertificate();
+    const { certificate, revoked } = presented;
+    if (revoked || (certificate && isRevoked(certificate.digests))) throw revokedCertificate();
     for (const authenticator of authenticators) {
       const authenticated = await authenticator(presented);
       if (authenticated !== undefined) return authenticated;
@@ -94,7 +93,7 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
   const byDnsName = new Map(
     credentialsOf(callers, 'certificateDns').map((one) => [one.certificateDns.toLowerCase(), one.caller]),
   );
-  const revoked = new Map(callers.map((caller) => [caller, new RevocationList(caller.revokedCertificates)]));
+  const revoked = new Map(callers.map((caller) => [caller, revocationList(caller.revokedCertificates)]));
   return ({ certificate }) => {
     if (certificate === undefined) return undefined;
     const { uris, dnsNames, fingerprint, digests } = certificate;
@@ -104,7 +103,7 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
     ];
     for (const { name, caller } of matches) {
       if (caller === undefined) continue;
-      if (revoked.get(caller)?.hasAny(digests)) throw revokedCertificate();
+      if (revoked.get(caller)?.(digests)) throw revokedCertificate();
       const names = { certificateName: name, certificateFingerprint: fingerprint };
       return { caller, credential: { kind: 'certificate', ...names } };
     }

@@ -78,26 +78,19 @@ export function parseSubjectAltName(subjectAltName = ''): CertificateNames {
 /** The client certificate is on a list of the configuration. */
 export class RevokedCertificate extends Error {
   override readonly name = 'RevokedCertificate';
-
-  constructor() {
-    super('the client certificate is revoked');
-  }
+  override readonly message = 'the client certificate is revoked';
 }
 
-/** A list of the configuration: certificates by their own SHA-256, or by that of their public key. */
-export class RevocationList {
-  readonly #digests: ReadonlySet<string>;
-
-  constructor(entries: readonly RevokedCertificateConfig[]) {
-    this.#digests = new Set(
-      entries.map((entry) =>
-        typeof entry === 'string' ? entry.replaceAll(':', '').toLowerCase() : entry.publicKeySha256,
-      ),
-    );
-  }
-
-  /** @param digests all that may name the certificate, in lowercase hex; computed only if there is anything to find */
-  hasAny(digests: () => readonly string[]): boolean {
-    return this.#digests.size > 0 && digests().some((digest) => this.#digests.has(digest));
-  }
+/**
+ * Whether a certificate is on a list of the configuration, by its own SHA-256 or by that of its public key. The returned
+ * function gets all that may name it, in lowercase hex; that is computed only if there is anything to find.
+ */
+export function revocationList(entries: readonly RevokedCertificateConfig[]) {
+  const listed = new Set(
+    entries.map((entry) =>
+      typeof entry === 'string' ? entry.replaceAll(':', '').toLowerCase() : entry.publicKeySha256,
+    ),
+  );
+  return (digests: () => readonly string[]): boolean =>
+    listed.size > 0 && digests().some((digest) => listed.has(digest));
 }
