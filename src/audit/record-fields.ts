@@ -3,25 +3,30 @@ import type { RequestContext, RequestOrigin } from '../request-context.ts';
 
 /** One signed attempt at the gateway. */
 export interface AuditedAttempt {
-  readonly origin: RequestOrigin;
-  readonly environment: string;
-  readonly operation: string;
-  readonly keyKind: string;
-  readonly keyVersion: number;
-  /** Of an RSA key. */
-  readonly keyFingerprint?: string | undefined;
-  readonly nonce: string;
-  /** Seconds since 1970. */
-  readonly timestamp: number;
-  readonly form: readonly (readonly [name: string, value: string])[];
+  readonly request: {
+    readonly origin: RequestOrigin;
+    readonly destination: { readonly environment: string; readonly operation: { readonly name: string } };
+    readonly form: readonly (readonly [name: string, value: string])[];
+  };
+  /** Only an RSA key has a fingerprint. */
+  readonly key: { readonly kind: string; readonly version: number; readonly fingerprint?: string };
+  /** The timestamp in seconds since 1970. */
+  readonly signature: { readonly nonce: string; readonly timestamp: number };
 }
 
 const clientOrderIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
 
-export function intentFields({ origin, form, ...signed }: AuditedAttempt) {
+export function intentFields({ request, key, signature: { nonce, timestamp } }: AuditedAttempt) {
+  const { origin, destination, form } = request;
   return {
     ...originFields(origin),
-    ...signed,
+    environment: destination.environment,
+    operation: destination.operation.name,
+    keyKind: key.kind,
+    keyVersion: key.version,
+    keyFingerprint: key.fingerprint,
+    nonce,
+    timestamp,
     login: origin.login,
     clientOrderId: clientOrderIdOf(form),
   };
@@ -56,7 +61,7 @@ function originFields({ id, caller, credential, decision, isCanary }: RequestOri
 }
 
 /** The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number. */
-function clientOrderIdOf(form: AuditedAttempt['form']): string | undefined {
+function clientOrderIdOf(form: AuditedAttempt['request']['form']): string | undefined {
   const [id, second] = form.filter(([name]) => name === 'client_orderid').map(([, value]) => value);
   if (id === undefined || second !== undefined || !clientOrderIdPattern.test(id)) return undefined;
   return holdsCardNumber(id) ? 'omitted' : id;

@@ -14,7 +14,7 @@ interface TrailOptions extends WallClock {
   /** The last record of an earlier process, and what it left after that. */
   readonly tail?: Tail;
   readonly observer: {
-    /** @param head the newest record that is written */
+    /** @param head the newest record that is at least partly written */
     readonly recordsWritten: (count: number, head: Head) => void;
     readonly recordsLost: (count: number) => void;
     /** Records cannot be written now; they wait as long as there is room. @param cause an error code */
@@ -67,11 +67,6 @@ export class AuditTrail {
       ...options.process(),
       ...(damaged === undefined ? this.#writer.torn : { damaged }),
     });
-  }
-
-  /** The newest record that is at least partly written. */
-  get head(): Head {
-    return this.#chain.head;
   }
 
   /** Whether records cannot be written now. */
@@ -181,7 +176,7 @@ export class AuditTrail {
     const { count, unwritten, error } = await this.#writer.write(this.#inFlight);
     this.#inFlight = [];
     this.#pending.addFirst(unwritten);
-    if (count > 0) this.#options.observer.recordsWritten(count, this.head);
+    if (count > 0) this.#options.observer.recordsWritten(count, this.#chain.head);
     return error;
   }
 

@@ -18,14 +18,13 @@ function payment(chain: AuditChain, number: number): string {
   const origin = { id: randomUUID(), caller, credential, decision: 'allowed', login } as const;
   const route = { environment: 'production', operation: 'transfer' };
   const intent = intentFields({
-    origin,
-    ...route,
-    keyKind: 'private_key',
-    keyVersion: 3,
-    keyFingerprint: 'a'.repeat(64),
-    nonce: randomBytes(16).toString('hex'),
-    timestamp: noon / 1000,
-    form: [['client_orderid', `invoice-${number}`]],
+    request: {
+      origin,
+      destination: { environment: route.environment, operation: { name: route.operation } },
+      form: [['client_orderid', `invoice-${number}`]],
+    },
+    key: { kind: 'private_key', version: 3, fingerprint: 'a'.repeat(64) },
+    signature: { nonce: randomBytes(16).toString('hex'), timestamp: noon / 1000 },
   });
   const result = { status: 200, gatewayStatus: 200, serialNumber: randomUUID(), attempts: 1 };
   const context = {

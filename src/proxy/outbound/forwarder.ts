@@ -1,6 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
-import type { AuditedAttempt } from '../../audit/record-fields.ts';
 import { ProxyError } from '../../errors.ts';
 import { skewOf } from '../../gateway/response.ts';
 import { sameKey } from '../../keys/key.ts';
@@ -16,12 +15,7 @@ import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-cont
 import type { Randomness } from '../../util/clock.ts';
 import { inSpan, type Span, type SpanAttributes, serverAttributes } from '../../util/trace.ts';
 import type { Canaries } from './canary.ts';
-import {
-  type SignedAttempt,
-  type SigningOptions,
-  signRequest,
-  type ValidatedRequest,
-} from './signed-request.ts';
+import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
 import {
   type GatewayResponse,
@@ -193,7 +187,7 @@ export class Forwarder {
         return signRequest(request, use.key, this.#options);
       });
       // Before the check below, since the key may be replaced while the record is written.
-      const recorded = audit?.intent(auditedAttempt(request, use.key, signature));
+      const recorded = audit?.intent({ request, key: use.key, signature });
       if (recorded !== undefined) await inSpan('audit record', () => recorded);
       recordKey(request.record, use.key);
       use.sentAt = monotonic();
@@ -314,26 +308,6 @@ function attemptAttributes(
     'http.request.resend_count': record.attempts === 0 ? undefined : record.attempts,
     ...serverAttributes(url),
     'countersign.connection': dedicatedConnection ? 'dedicated' : 'pooled',
-  };
-}
-
-/** What the audit trail records of a signed request. */
-function auditedAttempt(
-  { origin, destination, form }: ValidatedRequest,
-  { kind, version, fingerprint }: UsableKey,
-  { nonce, timestamp }: Omit<SignedAttempt, 'http'>,
-): AuditedAttempt {
-  const { environment, operation } = destination;
-  return {
-    origin,
-    environment,
-    operation: operation.name,
-    keyKind: kind,
-    keyVersion: version,
-    keyFingerprint: fingerprint,
-    nonce,
-    timestamp,
-    form,
   };
 }
 

@@ -20,7 +20,7 @@ export interface ValidatedRequest {
 }
 
 /** What is sent, and the parameters of its signature that differ from one attempt to the next. */
-export interface SignedAttempt {
+interface SignedAttempt {
   readonly http: SignedHttpRequest;
   readonly nonce: string;
   /** Seconds since 1970. */
