@@ -110,7 +110,7 @@ async function recordingOf(model: DashboardModel, prometheus: PrometheusServer, 
   const panels: Record<string, RecordedQuery[]> = {};
   for (const { title, queries } of model.sections.flatMap((section) => section.panels)) {
     panels[title] = await Promise.all(
-      queries.map(async ({ expr }) => ({ expr, series: await seriesOf(expr, prometheus, span) })),
+      Object.values(queries).map(async (expr) => ({ expr, series: await seriesOf(expr, prometheus, span) })),
     );
   }
   return { ...span, rateInterval, events: story.map(({ at, what }) => ({ at, what })), panels };

@@ -17,43 +17,35 @@ const traffic: Section = {
     {
       title: 'Requests by caller',
       description: 'Requests per second. caller=none means not authenticated.',
-      kind: 'timeseries',
       unit: 'reqps',
-      queries: [{ expr: perSecond('requests_total', onRoute, 'caller'), legend: '{{caller}}' }],
+      queries: { '{{caller}}': perSecond('requests_total', onRoute, 'caller') },
     },
     {
       title: 'Requests by caller and operation',
       description: 'Requests per second by caller and operation.',
-      kind: 'timeseries',
       unit: 'reqps',
-      queries: [
-        {
-          expr: perSecond('requests_total', onRoute, 'caller, operation'),
-          legend: '{{caller}} {{operation}}',
-        },
-      ],
+      queries: { '{{caller}} {{operation}}': perSecond('requests_total', onRoute, 'caller, operation') },
     },
     {
       title: 'Failures by caller',
       description: 'Ratio of 5xx responses by caller.',
-      kind: 'timeseries',
       unit: 'percentunit',
       redFrom: 0.01,
       runbook: 'CountersignErrorBudgetBurnFast',
-      queries: [{ expr: share('requests_total', 'status=~"5.."', onRoute, 'caller'), legend: '{{caller}}' }],
+      queries: { '{{caller}}': share('requests_total', 'status=~"5.."', onRoute, 'caller') },
     },
     {
       title: 'Client errors (4xx)',
       description:
         'Requests that Countersign rejected with a 4xx status. The reason says what the client has to change.',
-      kind: 'timeseries',
       unit: 'reqps',
-      queries: [
-        {
-          expr: perSecond('requests_total', `${anyRoute}, status=~"4..", reason!="none"`, 'caller, reason'),
-          legend: '{{caller}}: {{reason}}',
-        },
-      ],
+      queries: {
+        '{{caller}}: {{reason}}': perSecond(
+          'requests_total',
+          `${anyRoute}, status=~"4..", reason!="none"`,
+          'caller, reason',
+        ),
+      },
     },
   ],
 };
@@ -64,50 +56,38 @@ const authorization: Section = {
     {
       title: 'Decisions',
       description: 'Authorization decisions per second, for all environments.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignAuthorizationDenials',
-      queries: [
-        {
-          expr: perSecond('authorization_decisions_total', inRelease, 'caller, decision'),
-          legend: '{{caller}}: {{decision}}',
-        },
-      ],
+      queries: {
+        '{{caller}}: {{decision}}': perSecond('authorization_decisions_total', inRelease, 'caller, decision'),
+      },
     },
     {
       title: 'Would be denied',
       description:
         'Requests of callers in dry-run mode that enforce mode would deny. After a week at 0, switch to enforce.',
-      kind: 'timeseries',
       unit: 'short',
-      queries: [
-        {
-          expr: aggregate(
-            'sum',
-            'caller',
-            `increase(countersign_authorization_decisions_total{${inRelease}, decision="would-deny"}[$__rate_interval])`,
-          ),
-          legend: '{{caller}}',
-        },
-      ],
+      queries: {
+        '{{caller}}': aggregate(
+          'sum',
+          'caller',
+          `increase(countersign_authorization_decisions_total{${inRelease}, decision="would-deny"}[$__rate_interval])`,
+        ),
+      },
     },
     {
       title: 'Denied requests',
       description:
         'not-allowed: an authenticated caller without a grant. caller-unknown: unknown or invalid credentials.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignAuthorizationDenials',
-      queries: [
-        {
-          expr: perSecond(
-            'requests_total',
-            `${anyRoute}, reason=~"not-allowed|caller-unknown"`,
-            'caller, reason',
-          ),
-          legend: '{{caller}}: {{reason}}',
-        },
-      ],
+      queries: {
+        '{{caller}}: {{reason}}': perSecond(
+          'requests_total',
+          `${anyRoute}, reason=~"not-allowed|caller-unknown"`,
+          'caller, reason',
+        ),
+      },
     },
   ],
 };
@@ -119,35 +99,27 @@ const tokens: Section = {
       title: 'Tokens by result',
       description:
         'Tokens per second by issuer and result. issuer=none: no configured issuer made the token.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignAuthorizationDenials',
-      queries: [
-        {
-          // Most results never occur.
-          expr: `${perSecond('jwt_verifications_total', inRelease, 'issuer, result')} > 0`,
-          legend: '{{issuer}}: {{result}}',
-        },
-      ],
+      queries: {
+        // Most results never occur.
+        '{{issuer}}: {{result}}': `${perSecond('jwt_verifications_total', inRelease, 'issuer, result')} > 0`,
+      },
     },
     {
       title: "Age of the issuers' keys",
       description:
         'Time since the public keys of an issuer were last fetched, on the instance where it is longest.',
-      kind: 'timeseries',
       unit: 's',
       redFrom: 3600,
       runbook: 'CountersignJwtKeysStale',
-      queries: [
-        {
-          expr: aggregate(
-            'max',
-            'issuer',
-            `time() - countersign_jwt_keys_fetched_timestamp_seconds{${inRelease}}`,
-          ),
-          legend: '{{issuer}}',
-        },
-      ],
+      queries: {
+        '{{issuer}}': aggregate(
+          'max',
+          'issuer',
+          `time() - countersign_jwt_keys_fetched_timestamp_seconds{${inRelease}}`,
+        ),
+      },
     },
   ],
 };
@@ -161,32 +133,22 @@ const tls: Section = {
       title: 'TLS connections',
       description:
         'TLS connections since the start by our end (role), negotiated version and cipher suite, also those with servers. minVersion 1.3 would reject those with TLS 1.2: the log names their clients. Empty without TLS.',
-      kind: 'timeseries',
       unit: 'short',
-      queries: [
-        {
-          // A rate would not show the first connection of a combination, which may be the only one for days.
-          expr: aggregate(
-            'sum',
-            'role, environment, version, cipher',
-            `max_over_time(countersign_tls_connections_total{${inAnyEnvironment}}[$__range])`,
-          ),
-          legend: '{{role}} {{environment}} {{version}} {{cipher}}',
-        },
-      ],
+      queries: {
+        // A rate would not show the first connection of a combination, which may be the only one for days.
+        '{{role}} {{environment}} {{version}} {{cipher}}': aggregate(
+          'sum',
+          'role, environment, version, cipher',
+          `max_over_time(countersign_tls_connections_total{${inAnyEnvironment}}[$__range])`,
+        ),
+      },
     },
     {
       title: 'Failed TLS handshakes',
       description:
         'TLS handshakes per second that failed because of the version, the cipher suites, a certificate, or another mistake of the peer. The log names the peer and the cause.',
-      kind: 'timeseries',
       unit: 'ops',
-      queries: [
-        {
-          expr: perSecond('tls_handshake_failures_total', inAnyEnvironment, 'problem'),
-          legend: '{{problem}}',
-        },
-      ],
+      queries: { '{{problem}}': perSecond('tls_handshake_failures_total', inAnyEnvironment, 'problem') },
     },
   ],
 };

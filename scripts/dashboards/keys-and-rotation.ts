@@ -3,12 +3,16 @@ import {
   type DashboardModel,
   inEnvironment,
   inRelease,
+  max,
   medianAndP99,
+  min,
   onRoute,
   perSecond,
   type Section,
   share,
 } from './model.ts';
+
+const ofKey = 'environment, login, kind';
 
 const rejections: Section = {
   title: 'Gateway rejections',
@@ -17,57 +21,53 @@ const rejections: Section = {
       title: 'Gateway 403s by cause',
       description:
         'Requests rejected by the gateway with 403. other-key: accepted with another version, a rotation is in progress. clock-skew: clocks differ. current-key: neither; the key is not registered or a permission is missing.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignGatewayRejections',
-      queries: [{ expr: perSecond('gateway_rejections_total', onRoute, 'cause'), legend: '{{cause}}' }],
+      queries: { '{{cause}}': perSecond('gateway_rejections_total', onRoute, 'cause') },
     },
     {
       title: '403 ratio',
       description: 'Ratio of gateway responses with status 403.',
-      kind: 'timeseries',
       unit: 'percentunit',
       redFrom: 0.02,
       runbook: 'CountersignGatewayRejections',
-      queries: [
-        {
-          expr: share('gateway_responses_total', 'status="403"', onRoute, 'environment, operation'),
-          legend: '{{environment}} {{operation}}',
-        },
-      ],
+      queries: {
+        '{{environment}} {{operation}}': share(
+          'gateway_responses_total',
+          'status="403"',
+          onRoute,
+          'environment, operation',
+        ),
+      },
     },
     {
       title: 'Clock skew',
       description:
         'Gateway clock minus local clock, from the Date header, which has a resolution of one second.',
-      kind: 'timeseries',
       unit: 's',
       redBelow: -30,
       redFrom: 30,
       runbook: 'CountersignClockSkew',
-      queries: [
-        {
-          expr: aggregate(
-            'max',
-            'environment, instance',
-            `countersign_gateway_clock_skew_seconds{${inEnvironment}}`,
-          ),
-          legend: '{{environment}} {{instance}}',
-        },
-      ],
+      queries: {
+        '{{environment}} {{instance}}': max(
+          'gateway_clock_skew_seconds',
+          inEnvironment,
+          'environment, instance',
+        ),
+      },
     },
     {
       title: 'Fallbacks',
       description: 'Requests rejected with one key version and accepted with a newer or an older one.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignRotationStuck',
-      queries: [
-        {
-          expr: perSecond('key_fallbacks_total', inEnvironment, 'environment, login, kind, to'),
-          legend: '{{environment}} {{login}} {{kind}}: {{to}}',
-        },
-      ],
+      queries: {
+        '{{environment}} {{login}} {{kind}}: {{to}}': perSecond(
+          'key_fallbacks_total',
+          inEnvironment,
+          `${ofKey}, to`,
+        ),
+      },
     },
   ],
 };
@@ -79,70 +79,43 @@ const rotation: Section = {
       title: 'Latest vs. active version',
       description:
         'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the gateway rejects the latest one, or while an instance lags behind.',
-      kind: 'timeseries',
       unit: 'short',
       runbook: 'CountersignRotationStuck',
-      queries: [
-        {
-          expr: aggregate('max', 'environment, login, kind', `countersign_key_version{${inEnvironment}}`),
-          legend: '{{environment}} {{login}} {{kind}}: latest',
-        },
-        {
-          expr: aggregate(
-            'min',
-            'environment, login, kind',
-            `countersign_key_signing_version{${inEnvironment}}`,
-          ),
-          legend: '{{environment}} {{login}} {{kind}}: active',
-        },
-      ],
+      queries: {
+        '{{environment}} {{login}} {{kind}}: latest': max('key_version', inEnvironment, ofKey),
+        '{{environment}} {{login}} {{kind}}: active': min('key_signing_version', inEnvironment, ofKey),
+      },
     },
     {
       title: 'Canaries',
       description:
         'Read-only queries sent ahead of payments while a newer key is not yet accepted, by result. switched: the gateway rejected one key and accepted another. Only with keys.rotation.canary.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignRotationStuck',
-      queries: [
-        {
-          expr: perSecond('key_canaries_total', inEnvironment, 'environment, result'),
-          legend: '{{environment}}: {{result}}',
-        },
-      ],
+      queries: {
+        '{{environment}}: {{result}}': perSecond('key_canaries_total', inEnvironment, 'environment, result'),
+      },
     },
     {
       title: 'Key age',
       description: 'Time since the latest version was created.',
-      kind: 'timeseries',
       unit: 's',
       redFrom: 365 * 86_400,
       runbook: 'CountersignKeyRotationDue',
-      queries: [
-        {
-          expr: `time() - ${aggregate('max', 'environment, login, kind', `countersign_key_created_timestamp_seconds{${inEnvironment}}`)}`,
-          legend: '{{environment}} {{login}} {{kind}}',
-        },
-      ],
+      queries: {
+        '{{environment}} {{login}} {{kind}}': `time() - ${max('key_created_timestamp_seconds', inEnvironment, ofKey)}`,
+      },
     },
     {
       title: 'Unusable key versions',
       description:
         'Key versions that cannot be parsed, are too weak, or are missing in the newest version. The log says why.',
-      kind: 'timeseries',
       unit: 'short',
       redFrom: 1,
       runbook: 'CountersignKeyUnusable',
-      queries: [
-        {
-          expr: aggregate(
-            'max',
-            'environment, login, kind',
-            `countersign_key_unusable_versions{${inEnvironment}}`,
-          ),
-          legend: '{{environment}} {{login}} {{kind}}',
-        },
-      ],
+      queries: {
+        '{{environment}} {{login}} {{kind}}': max('key_unusable_versions', inEnvironment, ofKey),
+      },
     },
   ],
 };
@@ -153,109 +126,71 @@ const source: Section = {
     {
       title: 'Key source up',
       description: '1 if the key source responds to the instance, also if it denies reading keys.',
-      kind: 'timeseries',
       unit: 'short',
       redBelow: 1,
       runbook: 'CountersignKeySourceDown',
-      queries: [
-        {
-          expr: aggregate('min', 'instance', `countersign_key_source_up{${inRelease}}`),
-          legend: '{{instance}}',
-        },
-      ],
+      queries: { '{{instance}}': min('key_source_up', inRelease, 'instance') },
     },
     {
       title: 'Logins not found',
       description:
         'Logins whose cached keys are used although the key source does not know the login: it was moved, re-created or restored.',
-      kind: 'timeseries',
       unit: 'short',
       redFrom: 1,
       runbook: 'CountersignLoginsNotFound',
-      queries: [
-        {
-          expr: aggregate('max', 'instance', `countersign_key_logins_not_found{${inRelease}}`),
-          legend: '{{instance}}',
-        },
-      ],
+      queries: { '{{instance}}': max('key_logins_not_found', inRelease, 'instance') },
     },
     {
       title: 'Interval of looks',
       description:
         'Seconds between looks for a new key of one login whose key is rejected. It is longer than 1 when more logins take turns.',
-      kind: 'timeseries',
       unit: 's',
       runbook: 'CountersignRotationStuck',
-      queries: [
-        {
-          expr: aggregate('max', 'instance', `countersign_key_look_interval_seconds{${inRelease}}`),
-          legend: '{{instance}}',
-        },
-      ],
+      queries: { '{{instance}}': max('key_look_interval_seconds', inRelease, 'instance') },
     },
     {
       title: 'Denied logins',
       description: 'Logins in use whose keys the key source denies reading, as after a policy was lost.',
-      kind: 'timeseries',
       unit: 'short',
       redFrom: 1,
       runbook: 'CountersignKeysDenied',
-      queries: [
-        {
-          expr: aggregate('max', 'instance', `countersign_key_source_denied_logins{${inRelease}}`),
-          legend: '{{instance}}',
-        },
-      ],
+      queries: { '{{instance}}': max('key_source_denied_logins', inRelease, 'instance') },
     },
     {
       title: 'Time left for cached keys',
       description:
         'Time until the first cached keys that cannot be read again are no longer used. Empty while all can be read.',
-      kind: 'timeseries',
       unit: 's',
       redBelow: 21_600,
       runbook: 'CountersignCachedKeysExpiring',
-      queries: [
-        {
-          expr: aggregate('min', 'instance', `countersign_cached_keys_remaining_seconds{${inRelease}}`),
-          legend: '{{instance}}',
-        },
-      ],
+      queries: { '{{instance}}': min('cached_keys_remaining_seconds', inRelease, 'instance') },
     },
     {
       title: 'Vault token',
       description:
         'Remaining share of the Vault token lease. It falls to a third and rises again when the token is renewed. Empty for keys in a directory and for a token that does not expire.',
-      kind: 'timeseries',
       unit: 'percentunit',
       redBelow: 0.2,
       runbook: 'CountersignVaultTokenExpiring',
-      queries: [
-        {
-          expr: aggregate(
-            'min',
-            'instance',
-            `(countersign_vault_token_expiry_timestamp_seconds{${inRelease}} - time()) / countersign_vault_token_lease_seconds{${inRelease}}`,
-          ),
-          legend: '{{instance}}',
-        },
-      ],
+      queries: {
+        '{{instance}}': aggregate(
+          'min',
+          'instance',
+          `(countersign_vault_token_expiry_timestamp_seconds{${inRelease}} - time()) / countersign_vault_token_lease_seconds{${inRelease}}`,
+        ),
+      },
     },
     {
       title: 'Key lookups by result',
       description:
         'fresh: from the cache. stale: from the cache while it is refreshed or the source fails. fetched: read from the source. missing: no such key. failed: not available.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignKeySourceDown',
-      queries: [
-        { expr: perSecond('key_cache_lookups_total', inEnvironment, 'result'), legend: '{{result}}' },
-      ],
+      queries: { '{{result}}': perSecond('key_cache_lookups_total', inEnvironment, 'result') },
     },
     {
       title: 'Key fetch duration',
       description: 'Duration of a key source read, successful or not.',
-      kind: 'timeseries',
       unit: 's',
       redFrom: 5,
       runbook: 'CountersignKeySourceDown',
@@ -265,7 +200,6 @@ const source: Section = {
       title: 'Signatures in Vault',
       description:
         'Duration of a signature with a key that does not leave Vault (Transit). Empty if there are no such keys.',
-      kind: 'timeseries',
       unit: 's',
       redFrom: 1,
       runbook: 'CountersignSigningUnavailable',
@@ -279,37 +213,29 @@ const source: Section = {
       title: 'Failed signatures in Vault',
       description:
         'unavailable: Vault is away, and nothing was sent. denied: its policy. rejected, invalid: the key of one login.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignSigningUnavailable',
-      queries: [
-        {
-          expr: perSecond(
-            'transit_signature_duration_seconds_count',
-            `${inEnvironment}, result!="ok"`,
-            'environment, result',
-          ),
-          legend: '{{result}}',
-        },
-      ],
+      queries: {
+        '{{result}}': perSecond(
+          'transit_signature_duration_seconds_count',
+          `${inEnvironment}, result!="ok"`,
+          'environment, result',
+        ),
+      },
     },
     {
       title: 'Key problems',
       description:
         'Failed key reads, and failed logins to the key source (environment=none). The log says why.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignKeyProblem',
-      queries: [
-        {
-          expr: perSecond(
-            'key_problems_total',
-            `${inRelease}, environment=~"$environment|none"`,
-            'environment',
-          ),
-          legend: '{{environment}}',
-        },
-      ],
+      queries: {
+        '{{environment}}': perSecond(
+          'key_problems_total',
+          `${inRelease}, environment=~"$environment|none"`,
+          'environment',
+        ),
+      },
     },
   ],
 };

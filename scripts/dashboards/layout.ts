@@ -18,7 +18,7 @@ export function place(sections: readonly Section[]): readonly Placed[] {
     let x = 0;
     let rowHeight = 0;
     for (const panel of section.panels) {
-      const { w, h } = sizes[panel.kind];
+      const { w, h } = sizes[panel.kind ?? 'timeseries'];
       if (x + w > columns) {
         x = 0;
         y += rowHeight;

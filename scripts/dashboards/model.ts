@@ -15,10 +15,12 @@ export interface PanelModel {
   readonly title: string;
   /** What it shows and how to read it. */
   readonly description: string;
-  readonly kind: 'stat' | 'timeseries';
+  /** Time series by default. */
+  readonly kind?: 'stat';
   /** Grafana's unit id, such as `s`, `reqps`, `percentunit`. */
   readonly unit: string;
-  readonly queries: readonly Query[];
+  /** Expressions by Grafana's legend template. */
+  readonly queries: Queries;
   /** Drawn red at or above this value. */
   readonly redFrom?: number;
   /** Drawn red below this value. */
@@ -27,11 +29,7 @@ export interface PanelModel {
   readonly runbook?: string;
 }
 
-export interface Query {
-  readonly expr: string;
-  /** Grafana's legend template. */
-  readonly legend: string;
-}
+export type Queries = Readonly<Record<string, string>>;
 
 /** Label matchers for the variables of every dashboard. */
 export const inRelease = 'namespace=~"$namespace", release=~"$release"';
@@ -46,6 +44,16 @@ export function aggregate(operator: 'sum' | 'min' | 'max' | 'count', by: string,
   return `${operator} by (${perRelease}, ${by}) (${expr})`;
 }
 
+/** The largest value of a metric, by the given labels. */
+export function max(metric: string, matchers: string, by: string): string {
+  return aggregate('max', by, `countersign_${metric}{${matchers}}`);
+}
+
+/** The smallest value of a metric, by the given labels. */
+export function min(metric: string, matchers: string, by: string): string {
+  return aggregate('min', by, `countersign_${metric}{${matchers}}`);
+}
+
 /** Events per second, by the given labels. */
 export function perSecond(metric: string, matchers: string, by: string): string {
   return aggregate('sum', by, `rate(countersign_${metric}{${matchers}}[$__rate_interval])`);
@@ -58,11 +66,11 @@ export function quantile(q: number, metric: string, matchers: string, by: string
 }
 
 /** Median and 99th percentile, by one label. */
-export function medianAndP99(metric: string, matchers: string, by: string): readonly Query[] {
-  return [
-    { expr: quantile(0.5, metric, matchers, by), legend: `median {{${by}}}` },
-    { expr: quantile(0.99, metric, matchers, by), legend: `p99 {{${by}}}` },
-  ];
+export function medianAndP99(metric: string, matchers: string, by: string): Queries {
+  return {
+    [`median {{${by}}}`]: quantile(0.5, metric, matchers, by),
+    [`p99 {{${by}}}`]: quantile(0.99, metric, matchers, by),
+  };
 }
 
 /** The ratio of events matching `part` to those matching `whole`. */

@@ -18,9 +18,7 @@ const atAGlance: Section = {
       description: 'Requests per second.',
       kind: 'stat',
       unit: 'reqps',
-      queries: [
-        { expr: perSecond('request_outcomes_total', onRoute, 'environment'), legend: '{{environment}}' },
-      ],
+      queries: { '{{environment}}': perSecond('request_outcomes_total', onRoute, 'environment') },
     },
     {
       title: 'Failures',
@@ -30,17 +28,14 @@ const atAGlance: Section = {
       unit: 'percentunit',
       redFrom: 0.01,
       runbook: 'CountersignErrorBudgetBurnFast',
-      queries: [
-        {
-          expr: share(
-            'request_outcomes_total',
-            'fault=~"countersign|gateway"',
-            `${onRoute}, fault!="caller"`,
-            'environment',
-          ),
-          legend: '{{environment}}',
-        },
-      ],
+      queries: {
+        '{{environment}}': share(
+          'request_outcomes_total',
+          'fault=~"countersign|gateway"',
+          `${onRoute}, fault!="caller"`,
+          'environment',
+        ),
+      },
     },
     {
       title: 'p99 latency',
@@ -49,12 +44,7 @@ const atAGlance: Section = {
       unit: 's',
       redFrom: 2.5,
       runbook: 'CountersignLatencyBudgetBurnFast',
-      queries: [
-        {
-          expr: quantile(0.99, 'request_duration_seconds', onRoute, 'environment'),
-          legend: '{{environment}}',
-        },
-      ],
+      queries: { '{{environment}}': quantile(0.99, 'request_duration_seconds', onRoute, 'environment') },
     },
     {
       title: 'Unknown outcomes',
@@ -64,16 +54,13 @@ const atAGlance: Section = {
       unit: 'short',
       redFrom: 1,
       runbook: 'CountersignOutcomeUnknown',
-      queries: [
-        {
-          expr: aggregate(
-            'sum',
-            'environment',
-            `increase(countersign_request_outcomes_total{${onRoute}, outcome="unknown"}[$__range])`,
-          ),
-          legend: '{{environment}}',
-        },
-      ],
+      queries: {
+        '{{environment}}': aggregate(
+          'sum',
+          'environment',
+          `increase(countersign_request_outcomes_total{${onRoute}, outcome="unknown"}[$__range])`,
+        ),
+      },
     },
   ],
 };
@@ -84,39 +71,30 @@ const requests: Section = {
     {
       title: 'Requests by operation',
       description: 'Requests per second, with any outcome.',
-      kind: 'timeseries',
       unit: 'reqps',
-      queries: [{ expr: perSecond('request_outcomes_total', onRoute, 'operation'), legend: '{{operation}}' }],
+      queries: { '{{operation}}': perSecond('request_outcomes_total', onRoute, 'operation') },
     },
     {
       title: 'Outcomes',
       description:
         'Requests by outcome at the gateway, and by who has to act on failed ones: caller, countersign (its operators) or gateway.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignOutcomeUnknown',
-      queries: [
-        {
-          expr: perSecond('request_outcomes_total', onRoute, 'outcome, fault'),
-          legend: '{{outcome}}, fault {{fault}}',
-        },
-      ],
+      queries: {
+        '{{outcome}}, fault {{fault}}': perSecond('request_outcomes_total', onRoute, 'outcome, fault'),
+      },
     },
     {
       title: 'Failures by reason',
       description: 'Responses with a 5xx status. reason=none: a forwarded gateway response.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignErrorBudgetBurnFast',
-      queries: [
-        { expr: perSecond('requests_total', `${onRoute}, status=~"5.."`, 'reason'), legend: '{{reason}}' },
-      ],
+      queries: { '{{reason}}': perSecond('requests_total', `${onRoute}, status=~"5.."`, 'reason') },
     },
     {
       title: 'Request duration',
       description:
         'From headers received to response sent. Dots are traces, if callers send a trace ID and exemplars are stored.',
-      kind: 'timeseries',
       unit: 's',
       redFrom: 2.5,
       runbook: 'CountersignLatencyBudgetBurnFast',
@@ -131,16 +109,14 @@ const gateway: Section = {
     {
       title: 'Gateway responses',
       description: 'Gateway responses by status, including retries.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignGatewayRejections',
-      queries: [{ expr: perSecond('gateway_responses_total', onRoute, 'status'), legend: '{{status}}' }],
+      queries: { '{{status}}': perSecond('gateway_responses_total', onRoute, 'status') },
     },
     {
       title: 'Gateway duration',
       description:
         'Duration of a single gateway request. The difference to the request duration is Countersign itself.',
-      kind: 'timeseries',
       unit: 's',
       redFrom: 2.5,
       runbook: 'CountersignLatencyBudgetBurnFast',
@@ -150,41 +126,36 @@ const gateway: Section = {
       title: 'Connection failures',
       description:
         'Failed connections to the gateway: dns, refused, timeout, tls, other. Nothing was sent on them.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignErrorBudgetBurnFast',
-      queries: [
-        { expr: perSecond('gateway_connection_failures_total', onRoute, 'cause'), legend: '{{cause}}' },
-      ],
+      queries: { '{{cause}}': perSecond('gateway_connection_failures_total', onRoute, 'cause') },
     },
     {
       title: 'Server errors on payments',
       description:
         'Gateway 5xx responses to operations that are not read-only. The payment may have been processed: check the order before retrying.',
-      kind: 'timeseries',
       unit: 'reqps',
       runbook: 'CountersignPaymentServerError',
-      queries: [
-        {
-          expr: perSecond('payment_server_errors_total', onRoute, 'environment, operation'),
-          legend: '{{environment}} {{operation}}',
-        },
-      ],
+      queries: {
+        '{{environment}} {{operation}}': perSecond(
+          'payment_server_errors_total',
+          onRoute,
+          'environment, operation',
+        ),
+      },
     },
     {
       title: 'Results',
       description:
         'The status field of form-encoded gateway responses: approved, declined, error, filtered, other.',
-      kind: 'timeseries',
       unit: 'reqps',
-      queries: [{ expr: perSecond('gateway_results_total', onRoute, 'result'), legend: '{{result}}' }],
+      queries: { '{{result}}': perSecond('gateway_results_total', onRoute, 'result') },
     },
     {
       title: 'Error codes',
       description: 'The error-code field of form-encoded gateway responses. 124: ambiguous client_orderid.',
-      kind: 'timeseries',
       unit: 'reqps',
-      queries: [{ expr: perSecond('gateway_error_codes_total', onRoute, 'code'), legend: '{{code}}' }],
+      queries: { '{{code}}': perSecond('gateway_error_codes_total', onRoute, 'code') },
     },
   ],
 };

@@ -96,7 +96,7 @@ function panelBuilder(model: PanelModel): StatBuilder | TimeseriesBuilder {
     .datasource(datasource)
     .unit(model.unit)
     .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps(model)))
-    .targets(model.queries.map(target));
+    .targets(Object.entries(model.queries).map(target));
   if ((model.redBelow ?? 0) >= 0) builder.min(0);
   if (model.runbook !== undefined) builder.links([runbookLink(model.runbook)]);
   return builder;
@@ -115,7 +115,7 @@ function timeseries({ redFrom, redBelow }: PanelModel): TimeseriesBuilder {
     .thresholdsStyle(new GraphThresholdsStyleConfigBuilder().mode(GraphThresholdsStyleMode[limits]));
 }
 
-function target({ expr, legend }: PanelModel['queries'][number], at: number): DataqueryBuilder {
+function target([legend, expr]: [string, string], at: number): DataqueryBuilder {
   return new DataqueryBuilder()
     .refId(String.fromCharCode('A'.charCodeAt(0) + at))
     .datasource(datasource)

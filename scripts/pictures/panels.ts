@@ -14,8 +14,8 @@ const legend = { row: 20, mark: 14, gap: 8, text: 5, character: 6.6 };
 
 /** The series of a panel that have a value, named by its legend templates. */
 export function linesOf({ queries }: PanelModel, recorded: readonly RecordedQuery[]) {
-  return queries
-    .flatMap(({ legend: template }, at) =>
+  return Object.keys(queries)
+    .flatMap((template, at) =>
       (recorded[at]?.series ?? []).map(({ labels, values }) => ({
         name: template.replaceAll(/\{\{(\w+)\}\}/g, (_all, label: string) => labels[label] ?? ''),
         values,

@@ -58,8 +58,8 @@ const section = (title: string, box: Box): Placed[] => [
 function panel(model: PanelModel, recording: Recording, box: Box): Placed[] {
   const { padding, title } = sizes;
   const recorded = recording.panels[model.title] ?? [];
-  const queries = [model.queries, recorded].map((list) => list.map(({ expr }) => expr).join('\n'));
-  if (queries[0] !== queries[1])
+  const queries = Object.values(model.queries);
+  if (queries.join('\n') !== recorded.map(({ expr }) => expr).join('\n'))
     throw new Error(`"${model.title}": its queries differ from the recorded ones`);
   const lines = linesOf(model, recorded);
   const inside: Box = {

@@ -118,9 +118,9 @@ describeWith('prometheus')(
         const panels = Object.values(dashboards).flatMap(({ sections }) =>
           sections.flatMap((one) => one.panels),
         );
-        const queries = panels.find((panel) => panel.title === title)?.queries ?? [];
+        const queries = Object.values(panels.find((panel) => panel.title === title)?.queries ?? {});
         expect(queries).not.toEqual([]);
-        for (const { expr } of queries) expect(await releasesIn(expr)).toEqual(both);
+        for (const expr of queries) expect(await releasesIn(expr)).toEqual(both);
       },
     );
 

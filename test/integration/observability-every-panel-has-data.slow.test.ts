@@ -24,7 +24,7 @@ const tokens = { billing: 'token-of-billing', trial: 'token-of-trial' };
 const queries = Object.values(dashboards).flatMap(({ title, sections }) =>
   sections
     .flatMap(({ panels }) => panels)
-    .flatMap((panel) => panel.queries.map(({ expr }) => [title, panel.title, expr] as const)),
+    .flatMap((panel) => Object.values(panel.queries).map((expr) => [title, panel.title, expr] as const)),
 );
 
 /** Two releases in one Prometheus, the second one without requests. */

@@ -49,10 +49,9 @@ describe('a picture', () => {
   const panel: PanelModel = {
     title: 'Rate',
     description: 'Some rate.',
-    kind: 'timeseries',
     unit: 'reqps',
     redFrom: 3,
-    queries: [{ expr: 'up', legend: '{{name}} of <b>' }],
+    queries: { '{{name}} of <b>': 'up' },
   };
   const dashboard: DashboardModel = {
     uid: 'one',
@@ -79,7 +78,7 @@ describe('a picture', () => {
   });
 
   it('is rejected if the recording is of another query', () => {
-    const other = { ...dashboard, sections: [{ title: 'All', panels: [{ ...panel, queries: [] }] }] };
+    const other = { ...dashboard, sections: [{ title: 'All', panels: [{ ...panel, queries: {} }] }] };
     expect(() => picture(other, recording)).toThrow(/"Rate".*recorded/);
   });
 
