@@ -1,20 +1,16 @@
+import { didYouMean } from '../config/problem.ts';
 import type { Signals } from '../server/signals.ts';
 import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
-import { exitOf, unknownCommand, withheldMessage } from './shared/cli-error.ts';
+import type { Run } from './shared/command.ts';
 import { exitCode, type Io } from './shared/io.ts';
 
-type Command = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
-
 /** With a summary. The modules of a command are loaded when it runs: the proxy needs none of the others. */
-const commands = new Map<string, readonly [summary: string, load: () => Promise<Command>]>([
+const commands = new Map<string, readonly [summary: string, load: () => Promise<Run>]>([
   ['serve', ['Run the proxy', async () => (await import('./serve.ts')).serve]],
   [
     'demo',
-    [
-      'Run the proxy with a gateway simulator, for tests',
-      async () => (await import('./demo/demo.ts')).demoCommand,
-    ],
+    ['Run the proxy with a gateway simulator, for tests', async () => (await import('./demo/demo.ts')).demo],
   ],
   ['simulate', ['Run the gateway simulator alone', async () => (await import('./simulate.ts')).simulate]],
   [
@@ -24,7 +20,7 @@ const commands = new Map<string, readonly [summary: string, load: () => Promise<
   ['check', ['Validate a configuration file', async () => (await import('./check/check.ts')).check]],
   ['explain', ['Explain how a form is signed', async () => (await import('./explain/explain.ts')).explain]],
   ['keys', ['Manage keys in Vault', async () => (await import('./keys/keys.ts')).keys]],
-  ['audit', ['Verify an audit trail', async () => (await import('./audit/audit.ts')).audit]],
+  ['audit', ['Verify an audit trail', async () => (await import('./audit.ts')).audit]],
   ['callers', ['Create a bearer token for a caller', async () => (await import('./callers.ts')).callers]],
 ]);
 
@@ -50,19 +46,14 @@ export async function run(
   if (name === '--help') return printAndExit(usage, io);
   const command = commands.get(name);
   if (command === undefined) {
-    const known = [...commands.keys(), '--help', '--version'];
-    return usageError([`countersign: ${unknownCommand(name, known)}\n\n${usage}`], io);
+    const hint = didYouMean(name, [...commands.keys(), '--help', '--version']);
+    return usageError([`countersign: unknown command "${name}"${hint}\n\n${usage}`], io);
   }
   const unsafe = unsafeSettings();
   if (unsafe.length > 0) return usageError(unsafe, io);
-  try {
-    const [, load] = command;
-    const runCommand = await load();
-    return await runCommand(argv, io, signals);
-  } catch (error) {
-    io.err(`countersign ${name}: ${withheldMessage(error)}`);
-    return exitOf(error);
-  }
+  const [, load] = command;
+  const runCommand = await load();
+  return runCommand(argv, io, signals);
 }
 
 function usageError(problems: readonly string[], io: Io): number {

@@ -4,40 +4,27 @@ import { type Config, configJsonSchema } from '../../config/schema.ts';
 import type { EnvLookup } from '../../config/yaml.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
-import { formatProblems } from '../shared/cli-error.ts';
+import { CliError, formatProblems, withheldMessage } from '../shared/cli-error.ts';
+import { command, flag, type OptionValues, optionsHelp, text } from '../shared/command.ts';
+import { configFileOf, hasOwnToken, loginOptions, lookUpUsed, withLogin } from '../shared/config.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { configFileOf } from '../shared/settings.ts';
-import { hasOwnToken, type LoginValues, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
-  config: {
-    type: 'string',
-    value: 'FILE',
-    description:
-      'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG; default: the embedded one)',
-  },
-  'no-file-checks': {
-    type: 'boolean',
-    default: false,
-    description:
-      'For CI: skip the check that referenced files are readable, and values from environment variables that are not set',
-  },
-  online: {
-    type: 'boolean',
-    default: false,
-    description:
-      'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway; prints a table of the results',
-  },
-  json: { type: 'boolean', default: false, description: 'With --online: print JSON' },
+  config: text(
+    'FILE',
+    'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG; default: the embedded one)',
+  ),
+  'no-file-checks': flag(
+    'For CI: skip the check that referenced files are readable, and values from environment variables that are not set',
+  ),
+  online: flag(
+    'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway; prints a table of the results',
+  ),
+  json: flag('With --online: print JSON'),
   ...loginOptions,
-  schema: {
-    type: 'boolean',
-    default: false,
-    description: 'Print the JSON Schema of the configuration file, for editors',
-  },
-} as const;
+  schema: flag('Print the JSON Schema of the configuration file, for editors'),
+};
 
 const usage = `Usage: countersign check [FILE] [--no-file-checks]
        countersign check --online FILE [--json] [--token-file FILE]
@@ -50,33 +37,34 @@ ${optionsHelp(options)}
 
 Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage.`;
 
-/** Validates a configuration; uses the network only with `--online`. @returns the exit code */
-export async function check(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('check', argv, options, usage, io, 1);
-  if ('exit' in parsed) return parsed.exit;
-  const { online, json, schema, 'no-file-checks': skipFiles } = parsed.values;
-  const [argument] = parsed.positionals;
-  const config = configFileOf(argument ?? parsed.values.config);
-  const misuse =
-    argument !== undefined && parsed.values.config !== undefined
-      ? 'name one file, as an argument or with --config'
-      : misuseOf({ ...parsed.values, config });
-  if (misuse !== undefined) {
-    io.err(`countersign check: ${misuse}\nSee: countersign check --help`);
-    return exitCode.usage;
-  }
-  if (schema) {
+/** Validates a configuration; uses the network only with `--online`. */
+export const check = command(
+  { name: 'check', options, usage, maxPositionals: 1, describe: withheldMessage, withoutHint: true },
+  async ({ values, positionals: [argument] }, io) => {
+    const config = configFileOf(argument ?? values.config);
+    const misuse =
+      argument !== undefined && values.config !== undefined
+        ? 'name one file, as an argument or with --config'
+        : misuseOf({ ...values, config });
+    if (misuse !== undefined) throw new CliError(`${misuse}\nSee: countersign check --help`, exitCode.usage);
+    if (!values.schema) return checkFile(config, values, io);
     io.out(JSON.stringify(configJsonSchema(), null, 2));
     return exitCode.done;
-  }
+  },
+);
+
+type Values = OptionValues<typeof options>;
+
+async function checkFile(config: string | undefined, values: Values, io: Io): Promise<number> {
+  const { online, json, 'no-file-checks': skipFiles } = values;
   const file = config ?? demoConfigFile;
-  const isElsewhere = hasOwnToken(parsed.values);
+  const isElsewhere = hasOwnToken(values);
   const unset = new Set<string>();
   const loaded =
     config === undefined
       ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
       : await loadConfig(file, builtInOperations, {
-          lookUp: isElsewhere ? lookUpUsed(parsed.values) : skipFiles ? lookUpOrNote(unset) : fromEnvironment,
+          lookUp: isElsewhere ? lookUpUsed(values) : skipFiles ? lookUpOrNote(unset) : fromEnvironment,
           skipFiles: skipFiles || isElsewhere,
           certificatesAt: Date.now(),
         });
@@ -94,7 +82,7 @@ export async function check(argv: readonly string[], io: Io): Promise<number> {
   const notices = loaded.notices.length === 0 ? [] : formatProblems(file, loaded.notices, 'notice');
   if (online) {
     for (const line of notices) io.err(line);
-    return checkOnline(withLogin(loaded.config, parsed.values), operations, json, io);
+    return checkOnline(withLogin(loaded.config, values), operations, json, io);
   }
   for (const line of [...summary(file, loaded.config, operations), ...skipped, ...notices]) io.out(line);
   return exitCode.done;
@@ -110,9 +98,7 @@ function lookUpOrNote(unset: Set<string>): EnvLookup {
 }
 
 /** What is wrong with the combination of options. */
-function misuseOf(
-  values: LoginValues & { config: string | undefined; online: boolean; json: boolean },
-): string | undefined {
+function misuseOf(values: Values): string | undefined {
   if (values.online && values.config === undefined) return '--online requires a FILE';
   const needOnline = ['json', ...Object.keys(loginOptions)];
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);

@@ -9,7 +9,7 @@ import { loadScenario, ScenarioError } from '../../simulator/scenario.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { packageRoot } from '../../util/package-info.ts';
 import { formatProblems } from '../shared/cli-error.ts';
-import { type Overrides, withOverrides } from '../shared/settings.ts';
+import { type Overrides, withOverrides } from '../shared/config.ts';
 
 /** The configuration used without `--config`. */
 export const demoConfigFile = fileURLToPath(new URL('config/embedded.yaml', packageRoot));

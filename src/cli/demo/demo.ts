@@ -4,11 +4,21 @@ import type { Service } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/admin/listen.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
-import { CliError, describeListenError, exitOf, messageOf } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
-import { type OptionValues, optionsHelp, parseOptions, portFrom } from '../shared/parse-options.ts';
+import { CliError, describeListenError, messageOf } from '../shared/cli-error.ts';
+import {
+  command,
+  flag,
+  list,
+  type OptionValues,
+  optionsHelp,
+  parsed,
+  port,
+  type Run,
+  text,
+} from '../shared/command.ts';
+import { readOverrides, settingOptions } from '../shared/config.ts';
+import { exitCode } from '../shared/io.ts';
 import { runService } from '../shared/run-service.ts';
-import { readOverrides, settingOptions } from '../shared/settings.ts';
 import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
@@ -21,50 +31,41 @@ const rotationHint = [
   '(in a checkout: npm run -s countersign -- demo rotate)',
 ];
 
-const defaultPorts = { gateway: '8090', gatewayAdmin: '8091' };
+const defaultPorts = { gateway: 8090, gatewayAdmin: 8091 };
 
 const options = {
   ...settingOptions,
-  'gateway-port': {
-    type: 'string',
-    value: 'PORT',
-    description: `Port of the gateway simulator (default: ${defaultPorts.gateway}, or a free one with --port 0)`,
-  },
-  'gateway-admin-port': {
-    type: 'string',
-    value: 'PORT',
-    description: `Port of its admin API: journal, reset, faults, keys, see docs/simulator.md (default: ${defaultPorts.gatewayAdmin}, or a free one with --port 0)`,
-  },
-  host: {
-    type: 'string',
-    value: 'HOST',
-    default: '127.0.0.1',
-    description:
-      "Address of all ports but the gateway's. Anyone who can reach the admin API can change the simulator's keys",
-  },
-  'allow-anonymous': {
-    type: 'boolean',
-    default: false,
-    description: 'Required for a --host that others can reach, such as 0.0.0.0 in a container',
-  },
-  'admin-allowed-host': {
-    type: 'string',
-    value: 'NAME',
-    multiple: true,
-    description:
-      'Host name, besides IP addresses and localhost, that the proxy, metrics and the admin API accept, such as that of a container; may be repeated',
-  },
-  scenario: {
-    type: 'string',
-    value: 'FILE',
-    description: 'Logins, balances, orders and faults of the gateway (default: config/scenario.yaml)',
-  },
-  'ready-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'JSON with the URLs, written when the demo accepts requests and deleted when it ends',
-  },
-} as const;
+  'gateway-port': parsed(
+    'PORT',
+    `Port of the gateway simulator (default: ${defaultPorts.gateway}, or a free one with --port 0)`,
+    port,
+  ),
+  'gateway-admin-port': parsed(
+    'PORT',
+    `Port of its admin API: journal, reset, faults, keys, see docs/simulator.md (default: ${defaultPorts.gatewayAdmin}, or a free one with --port 0)`,
+    port,
+  ),
+  host: parsed(
+    'HOST',
+    "Address of all ports but the gateway's. Anyone who can reach the admin API can change the simulator's keys",
+    String,
+    '127.0.0.1',
+  ),
+  'allow-anonymous': flag('Required for a --host that others can reach, such as 0.0.0.0 in a container'),
+  'admin-allowed-host': list(
+    'NAME',
+    'Host name, besides IP addresses and localhost, that the proxy, metrics and the admin API accept, such as that of a container; may be repeated',
+    String,
+  ),
+  scenario: text(
+    'FILE',
+    'Logins, balances, orders and faults of the gateway (default: config/scenario.yaml)',
+  ),
+  'ready-file': text(
+    'FILE',
+    'JSON with the URLs, written when the demo accepts requests and deleted when it ends',
+  ),
+};
 
 const usage = `Usage: countersign demo [options]
        countersign demo rotate [options]
@@ -79,41 +80,25 @@ Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid sce
 
 type Settings = Awaited<ReturnType<typeof settingsFrom>>;
 
-/** `demo`, or `demo rotate`. @returns the exit code */
-export function demoCommand(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
-  const [name, ...rest] = argv;
-  return name === 'rotate' ? rotateDemoKey(rest, io, signals) : demo(argv, io, signals);
-}
-
-/**
- * Runs until a signal.
- *
- * @param command that was given: `demo`, or `serve` without a configuration
- * @returns the exit code
- */
-export async function demo(
-  argv: readonly string[],
-  io: Io,
-  signals: Signals,
-  command: 'demo' | 'serve' = 'demo',
-): Promise<number> {
-  const parsed = parseOptions(command, argv, options, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  let keys: DemoKeys | undefined;
-  try {
-    const settings = await settingsFrom(parsed.values);
+/** Runs until a signal. @param name of the command: `serve` without a configuration runs the demo */
+export function demoAs(name: 'demo' | 'serve'): Run {
+  return command({ name, options, usage, withoutHint: true }, async ({ values }, _io, signals: Signals) => {
+    const settings = await settingsFrom(values);
     if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
-    keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
-    return await serveDemo(settings, keys, io, signals);
-  } catch (error) {
-    io.err(`countersign ${command}: ${messageOf(error)}`);
-    return exitOf(error);
-  } finally {
-    keys?.remove();
-  }
+    const keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
+    try {
+      return await serveDemo(settings, keys, signals);
+    } finally {
+      keys.remove();
+    }
+  });
 }
 
-async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
+/** `demo`, or `demo rotate`. */
+export const demo: Run = (argv, io, signals) =>
+  argv[0] === 'rotate' ? rotateDemoKey(argv.slice(1), io, signals) : demoAs('demo')(argv, io, signals);
+
+async function serveDemo(settings: Settings, keys: DemoKeys, signals: Signals): Promise<number> {
   const gateway = await startGateway(settings, keys);
   const { logins, caller } = settings.scenario;
   for (const [login, { keys: state }] of Object.entries(logins)) {
@@ -139,7 +124,7 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
       acceptUnknownTokens: caller.tokens === undefined,
       onStarted,
     };
-    return await runService(source, io, signals);
+    return await runService(source, signals);
   } finally {
     await gateway.close();
     withdraw();
@@ -177,15 +162,13 @@ async function settingsFrom(values: OptionValues<typeof options>) {
   if ('problems' in read) throw new CliError(read.problems.join('\n'), exitCode.usage);
   const { overrides } = read;
   const isFree = overrides.port === 0;
-  const portOf = (name: 'gateway-port' | 'gateway-admin-port', fallback: string): number =>
-    portFrom(`--${name}`, values[name] ?? (isFree ? '0' : fallback));
   try {
     return {
       host,
-      allowedHosts: values['admin-allowed-host'] ?? [],
+      allowedHosts: values['admin-allowed-host'],
       overrides: isFree ? { ...overrides, adminPort: overrides.adminPort ?? 0 } : overrides,
-      gatewayPort: portOf('gateway-port', defaultPorts.gateway),
-      gatewayAdminPort: portOf('gateway-admin-port', defaultPorts.gatewayAdmin),
+      gatewayPort: values['gateway-port'] ?? (isFree ? 0 : defaultPorts.gateway),
+      gatewayAdminPort: values['gateway-admin-port'] ?? (isFree ? 0 : defaultPorts.gatewayAdmin),
       ...(await readDemoScenario(scenario)),
       readyFile: values['ready-file'],
     };

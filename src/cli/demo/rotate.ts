@@ -9,9 +9,17 @@ import type { Signals } from '../../server/signals.ts';
 import { createAgent } from '../../util/agent.ts';
 import { sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
-import { CliError, failCommand } from '../shared/cli-error.ts';
+import { CliError } from '../shared/cli-error.ts';
+import {
+  command,
+  type OptionValues,
+  oneOf,
+  optionsHelp,
+  parsed,
+  text,
+  wholeNumber,
+} from '../shared/command.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { numberFrom, type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { readStatus } from '../status/client.ts';
 import { demoEnvironment, loadDemoConfig } from './config.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
@@ -23,25 +31,21 @@ const responseTimeout = 5000;
 const maxResponseBytes = 1_048_576;
 
 const options = {
-  login: { type: 'string', value: 'LOGIN', description: 'Login of the scenario (default: its first one)' },
-  kind: {
-    type: 'string',
-    value: 'KIND',
-    default: 'private_key',
-    description: 'Which key of the login: private_key or control_key',
-  },
-  after: {
-    type: 'string',
-    value: 'SECONDS',
-    default: '20',
-    description: 'How long the new key waits until the gateway accepts it, 0 to 3600',
-  },
-  'ready-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'Ready file of the demo (default: the demo that was started last)',
-  },
-} as const;
+  login: text('LOGIN', 'Login of the scenario (default: its first one)'),
+  kind: parsed(
+    'KIND',
+    'Which key of the login: private_key or control_key',
+    oneOf(['private_key', 'control_key']),
+    'private_key',
+  ),
+  after: parsed(
+    'SECONDS',
+    'How long the new key waits until the gateway accepts it, 0 to 3600',
+    wholeNumber(0, 3600, 'must be a whole number of seconds from 0 to 3600'),
+    '20',
+  ),
+  'ready-file': text('FILE', 'Ready file of the demo (default: the demo that was started last)'),
+};
 
 const usage = `Usage: countersign demo rotate [--login LOGIN] [--kind KIND] [--after SECONDS] [--ready-file FILE]
 
@@ -60,19 +64,15 @@ const pause = 1000;
 type Settings = ReturnType<typeof settingsFrom>;
 type Rotation = ReturnType<typeof rotationOf>;
 
-/** @returns the exit code */
-export async function rotateDemoKey(argv: readonly string[], io: Io, signals: Signals): Promise<number> {
-  const parsed = parseOptions('demo rotate', argv, options, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  try {
-    const settings = settingsFrom(parsed.values);
+export const rotateDemoKey = command(
+  { name: 'demo rotate', options, usage },
+  async ({ values }, io, signals: Signals) => {
+    const settings = settingsFrom(values);
     const stop = new AbortController();
     void signals.stop.then(() => stop.abort());
-    return await rotate(await prepareRotation(settings), settings, io, stop.signal);
-  } catch (error) {
-    return failCommand('demo rotate', error, io);
-  }
-}
+    return rotate(await prepareRotation(settings), settings, io, stop.signal);
+  },
+);
 
 async function rotate(
   rotation: Rotation,
@@ -144,17 +144,11 @@ class Timeline {
   }
 }
 
-/** @throws CliError for invalid options, or without a running demo */
-function settingsFrom(values: OptionValues<typeof options>) {
-  const { kind, after, login, 'ready-file': readyFile } = values;
-  if (kind !== 'private_key' && kind !== 'control_key') {
-    throw new CliError('--kind must be private_key or control_key', exitCode.usage);
-  }
-  const rule = 'must be a whole number of seconds from 0 to 3600';
-  const seconds = numberFrom('--after', after, 0, 3600, rule);
+/** @throws CliError without a running demo */
+function settingsFrom({ kind, after, login, 'ready-file': readyFile }: OptionValues<typeof options>) {
   const demo = findDemo(readyFile);
   if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
-  return { demo, kind, login, after: seconds * 1000 } as const;
+  return { demo, kind, login, after: after * 1000 };
 }
 
 /** @throws CliError for a login that the scenario does not have, or without a query that needs the key */

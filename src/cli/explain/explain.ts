@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { text } from 'node:stream/consumers';
-import { loadConfig } from '../../config/load.ts';
+import { text as readText } from 'node:stream/consumers';
 import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
-import { builtInOperations } from '../../gateway/operations.ts';
 import { validateParameters } from '../../gateway/parameters.ts';
 import { createRoutes, type Destination } from '../../gateway/router.ts';
 import type { KeySource, LoginRef, UsableKey } from '../../keys/key-source.ts';
@@ -18,50 +16,33 @@ import { wholeNumberIn } from '../../util/text.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
 import { findDemo, settingsOf } from '../demo/running.ts';
-import { messageOf } from '../shared/cli-error.ts';
+import { CliError, messageOf } from '../shared/cli-error.ts';
+import { command, flag, type OptionValues, optionsHelp, text } from '../shared/command.ts';
+import { configFileOf, loadWithLogin, loginOptions, validConfig, withLogin } from '../shared/config.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { type OptionValues, optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { configFileOf } from '../shared/settings.ts';
-import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
-import { withConfig } from '../shared/with-config.ts';
 import { compareBaseStrings, renderExplanation } from './render.ts';
 
 const options = {
-  target: {
-    type: 'string',
-    value: 'PATH',
-    description: 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
-  },
-  form: { type: 'string', value: 'FILE', description: 'Form as sent to the proxy (default: standard input)' },
-  config: {
-    type: 'string',
-    value: 'FILE',
-    description:
-      'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo, or else throwaway keys)',
-  },
-  demo: {
-    type: 'string',
-    value: 'FILE',
-    description: 'Ready file of the demo to use (default: the demo that was started last)',
-  },
-  login: { type: 'string', value: 'LOGIN', description: 'Value for the Countersign-Login header' },
+  target: text('PATH', 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234'),
+  form: text('FILE', 'Form as sent to the proxy (default: standard input)'),
+  config: text(
+    'FILE',
+    'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo, or else throwaway keys)',
+  ),
+  demo: text('FILE', 'Ready file of the demo to use (default: the demo that was started last)'),
+  login: text('LOGIN', 'Value for the Countersign-Login header'),
   ...loginOptions,
-  compare: {
-    type: 'string',
-    value: 'FILE',
-    description:
-      'A base string to compare with; exits with 1 and shows the first difference. Its nonce and timestamp are the default',
-  },
-  nonce: { type: 'string', value: 'TEXT', description: 'Nonce (default: random)' },
-  timestamp: { type: 'string', value: 'SECONDS', description: 'Unix timestamp (default: now)' },
-  curl: {
-    type: 'boolean',
-    default: false,
-    description:
-      'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback',
-  },
-  'show-values': { type: 'boolean', default: false, description: 'Do not redact card data' },
-} as const;
+  compare: text(
+    'FILE',
+    'A base string to compare with; exits with 1 and shows the first difference. Its nonce and timestamp are the default',
+  ),
+  nonce: text('TEXT', 'Nonce (default: random)'),
+  timestamp: text('SECONDS', 'Unix timestamp (default: now)'),
+  curl: flag(
+    'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback',
+  ),
+  'show-values': flag('Do not redact card data'),
+};
 
 const usage = `Usage: countersign explain --target PATH [--form FILE] [options]
 
@@ -76,42 +57,31 @@ or usage.`;
 /** Seconds since 1970, of twelve digits. */
 const maxTimestamp = 999_999_999_999;
 
-/** @returns the exit code: 1 if the base string differs, or the proxy would reject the request */
-export async function explain(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('explain', argv, options, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  const { values } = parsed;
+/** The exit code is 1 if the base string differs, or the proxy would reject the request. */
+export const explain = command({ name: 'explain', options, usage }, async ({ values }, io) => {
   const { target, timestamp } = values;
-  if (
-    target === undefined ||
-    (timestamp !== undefined && wholeNumberIn(timestamp, 1, maxTimestamp) === undefined)
-  ) {
-    io.err(
-      'countersign explain: --target PATH is required, and --timestamp must be Unix seconds\nSee: countersign explain --help',
-    );
-    return exitCode.usage;
-  }
+  const isTimestamp = timestamp === undefined || wholeNumberIn(timestamp, 1, maxTimestamp) !== undefined;
+  if (target === undefined || !isTimestamp)
+    throw new CliError('--target PATH is required, and --timestamp must be Unix seconds', exitCode.usage);
   try {
     const request = await requestFrom(target, values);
-    const work = (config: Config): Promise<number> => explainWith(withLogin(config, values), request, io);
     const file = configFileOf(values.config);
-    if (file === undefined) return await withDemo(values.demo, io, work);
-    const loaded = await loadConfig(file, builtInOperations, { skipFiles: true, lookUp: lookUpUsed(values) });
-    return await withConfig(file, loaded, io, work);
+    if (file !== undefined) return await explainWith(await loadWithLogin(file, values), request, io);
+    return await withDemo(values.demo, io, (config) => explainWith(withLogin(config, values), request, io));
   } catch (error) {
-    io.err(
+    if (error instanceof CliError && error.isPlain) throw error;
+    const message =
       error instanceof ProxyError
         ? `The proxy would reject this request (${error.reason}): ${error.detail}`
-        : messageOf(error),
-    );
-    return exitCode.failed;
+        : messageOf(error);
+    throw new CliError(message, exitCode.failed, true);
   }
-}
+});
 
 /** @throws an error of node:fs for a file that cannot be read */
 async function requestFrom(target: string, values: OptionValues<typeof options>) {
   const body =
-    values.form === undefined ? Buffer.from(await text(process.stdin)) : await readFile(values.form);
+    values.form === undefined ? Buffer.from(await readText(process.stdin)) : await readFile(values.form);
   const expected = values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
   const timestamp = values.timestamp ?? signedParameter(expected, 'oauth_timestamp');
   return {
@@ -188,8 +158,7 @@ function withoutLastLineFeed(body: Buffer): Buffer {
 }
 
 /**
- * As {@link withConfig}, with the configuration of the demo: of the running one, or else with throwaway keys, which are
- * deleted afterwards.
+ * Works with the configuration of the running demo, or else with one that has throwaway keys, which are deleted afterwards.
  *
  * @param readyFile that of the demo to use; default: the one started last
  */
@@ -201,12 +170,13 @@ async function withDemo(
   const running = findDemo(readyFile);
   if (running !== undefined) {
     io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
-    return withConfig(demoConfigFile, await loadDemoConfig(running, await settingsOf(running)), io, work);
+    const loaded = await loadDemoConfig(running, await settingsOf(running));
+    return work(validConfig(demoConfigFile, loaded).config);
   }
   const keys = await generateDemoKeys(Object.keys((await readDemoScenario()).scenario.logins));
   try {
     const variables = { keyDirectory: keys.directory, gatewayUrl: defaultGatewayUrl };
-    return await withConfig(demoConfigFile, await loadDemoConfig(variables), io, work);
+    return await work(validConfig(demoConfigFile, await loadDemoConfig(variables)).config);
   } finally {
     keys.remove();
   }

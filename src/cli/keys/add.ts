@@ -6,28 +6,21 @@ import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { hideFields } from '../../keys/vault/client.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
+import { flag, type OptionValues, text } from '../shared/command.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { loginRefOf, withKeysContext, withVaultAdmin } from './options.ts';
-import { checkAndSet, expectedVersion, type WriteValues, writeOptions } from './write.ts';
+import { type CommonValues, withVaultAdmin } from './options.ts';
+import { checkAndSet, expectedVersion, writeOptions } from './write.ts';
 
 export const addOptions = {
   ...writeOptions,
-  create: {
-    type: 'boolean',
-    default: false,
-    description: 'Create the secret of a new login; without it, the login must already have one',
-  },
-  'public-key': {
-    type: 'string',
-    value: 'FILE',
-    description: 'Also save the public key to FILE (must not exist)',
-  },
-} as const;
+  create: flag('Create the secret of a new login; without it, the login must already have one'),
+  'public-key': text('FILE', 'Also save the public key to FILE (must not exist)'),
+};
 
 /** The fields of the new key; `undefined` for those to remove. */
 export type NewKey = (admin: VaultAdmin, login: LoginRef) => Promise<KeyFields>;
 
-type AddValues = WriteValues & { readonly 'public-key'?: string | undefined };
+type AddValues = CommonValues & OptionValues<typeof addOptions>;
 
 /**
  * Writes a new version of a login's secret with another key, and prints it.
@@ -36,19 +29,16 @@ type AddValues = WriteValues & { readonly 'public-key'?: string | undefined };
  * @returns the exit code
  */
 export function addKey(values: AddValues, io: Io, newKey: NewKey): Promise<number> {
-  return withKeysContext(values, io, (context) =>
-    withVaultAdmin(context, async (admin) => {
-      const login = loginRefOf(context, values);
-      await checkNewFile(values['public-key']);
-      const previousVersion = await versionToExtend(admin, login, values);
-      const fields = await newKey(admin, login);
-      const description = await validateNewKey(fields, admin, login);
-      const version = await checkAndSet(login, previousVersion, () =>
-        admin.write(login, hideFields(fields), previousVersion),
-      );
-      return reportWritten({ ...description, login, version, previousVersion }, values, io);
-    }),
-  );
+  return withVaultAdmin(values, async (admin, login) => {
+    await checkNewFile(values['public-key']);
+    const previousVersion = await versionToExtend(admin, login, values);
+    const fields = await newKey(admin, login);
+    const description = await validateNewKey(fields, admin, login);
+    const version = await checkAndSet(login, previousVersion, () =>
+      admin.write(login, hideFields(fields), previousVersion),
+    );
+    return reportWritten({ ...description, login, version, previousVersion }, values, io);
+  });
 }
 
 /**
@@ -57,7 +47,7 @@ export function addKey(values: AddValues, io: Io, newKey: NewKey): Promise<numbe
  *
  * @throws CliError if the current version is deleted or destroyed and an earlier one may be restored
  */
-async function versionToExtend(admin: VaultAdmin, login: LoginRef, values: WriteValues): Promise<number> {
+async function versionToExtend(admin: VaultAdmin, login: LoginRef, values: AddValues): Promise<number> {
   const { current, history } = await expectedVersion(admin, login, values);
   const states = (history?.versions ?? []).map((info) => ({ version: info.version, state: stateOf(info) }));
   const newest = states.find(({ version }) => version === current);

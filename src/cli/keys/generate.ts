@@ -5,32 +5,26 @@ import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { revealFields } from '../../keys/vault/client.ts';
 import { isTransitName, transitNameIn, transitNameOf } from '../../keys/vault/transit.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
-import { numberFrom, optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { command, flag, optionsHelp, parsed, text, wholeNumber } from '../shared/command.ts';
+import { exitCode } from '../shared/io.ts';
 import { addKey, addOptions, type NewKey } from './add.ts';
 import { commonOptions } from './options.ts';
 
 const options = {
   ...commonOptions,
-  transit: {
-    type: 'boolean',
-    default: false,
-    description: "Make the key in Vault's Transit engine, which it never leaves (keys.vault.transit)",
-  },
-  'transit-name': {
-    type: 'string',
-    value: 'NAME',
-    description:
-      'Name of the Transit key (default: as before, or else derived from the login); with --transit',
-  },
-  bits: {
-    type: 'string',
-    value: 'N',
-    default: '4096',
-    description: 'Key length, 2048 to 8192; with --transit 2048, 3072 or 4096',
-  },
+  transit: flag("Make the key in Vault's Transit engine, which it never leaves (keys.vault.transit)"),
+  'transit-name': text(
+    'NAME',
+    'Name of the Transit key (default: as before, or else derived from the login); with --transit',
+  ),
+  bits: parsed(
+    'N',
+    'Key length, 2048 to 8192; with --transit 2048, 3072 or 4096',
+    wholeNumber(2048, 8192, 'must be between 2048 and 8192'),
+    '4096',
+  ),
   ...addOptions,
-} as const;
+};
 
 const usage = `Usage: countersign keys generate --config FILE --environment NAME --login LOGIN [options]
 
@@ -41,20 +35,16 @@ private key never leaves Vault. Without --transit, a login goes back to a key in
 
 ${optionsHelp(options)}`;
 
-export async function generateKey(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('keys generate', argv, options, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  const { values } = parsed;
-  const bits = numberFrom('--bits', values.bits, 2048, 8192, 'must be between 2048 and 8192');
-  const name = values['transit-name'];
-  if (values.transit) return addKey(values, io, newTransitKey(bits, name));
+export const generateKey = command({ name: 'keys generate', options, usage }, ({ values }, io) => {
+  const { bits, transit, 'transit-name': name } = values;
+  if (transit) return addKey(values, io, newTransitKey(bits, name));
   if (name !== undefined) throw new CliError('--transit-name requires --transit', exitCode.usage);
   return addKey(values, io, async () => ({
     private_key: await newPrivateKey(bits),
     passphrase: undefined,
     transit_key: undefined,
   }));
-}
+});
 
 /** @throws CliError for a length or a name that the Transit engine does not support */
 function newTransitKey(bits: number, chosen: string | undefined): NewKey {

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
-import { text } from 'node:stream/consumers';
+import { text as readText } from 'node:stream/consumers';
 import { type KeyFields, withoutLineBreak } from '../../keys/key.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import { command, oneOf, optionsHelp, text } from '../shared/command.ts';
+import type { Io } from '../shared/io.ts';
 import { addKey, addOptions } from './add.ts';
 import { commonOptions } from './options.ts';
 
@@ -22,19 +22,14 @@ const backspaces = ['\u007f', '\b'];
 
 const options = {
   ...commonOptions,
-  kind: {
-    type: 'string',
-    value: 'KIND',
-    description: 'control_key, or private_key (RSA, PEM: PKCS#1 or PKCS#8)',
-  },
-  from: { type: 'string', value: 'FILE', description: 'File that holds the key (default: standard input)' },
-  'passphrase-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'File that holds the passphrase of an encrypted private key; stored in Vault with the key',
-  },
+  kind: text('KIND', 'control_key, or private_key (RSA, PEM: PKCS#1 or PKCS#8)'),
+  from: text('FILE', 'File that holds the key (default: standard input)'),
+  'passphrase-file': text(
+    'FILE',
+    'File that holds the passphrase of an encrypted private key; stored in Vault with the key',
+  ),
   ...addOptions,
-} as const;
+};
 
 const usage = `Usage: countersign keys import --config FILE --environment NAME --login LOGIN --kind KIND [options]
 
@@ -44,23 +39,17 @@ nothing is written.
 
 ${optionsHelp(options)}`;
 
-export async function importKey(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('keys import', argv, options, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  const { values } = parsed;
-  const { kind } = values;
-  if (kind !== 'control_key' && kind !== 'private_key') {
-    throw new CliError('--kind must be control_key or private_key', exitCode.usage);
-  }
+export const importKey = command({ name: 'keys import', options, usage }, ({ values }, io) => {
+  const kind = oneOf(['control_key', 'private_key'])(values.kind ?? '', '--kind');
   return addKey(values, io, async () => {
     const key = withoutLineBreak(await readKey(kind, values.from, io));
     return fieldsOf(kind, key, await readPassphrase(values['passphrase-file']));
   });
-}
+});
 
 function readKey(kind: KeyKind, file: string | undefined, io: Io): Promise<string> {
   if (file !== undefined) return readFile(file, 'utf8');
-  if (!process.stdin.isTTY) return text(process.stdin);
+  if (!process.stdin.isTTY) return readText(process.stdin);
   const isControlKey = kind === 'control_key';
   const prompt = isControlKey
     ? 'Control key, then Enter (input hidden):'

@@ -1,5 +1,4 @@
-import type { Io } from '../shared/io.ts';
-import { runSubcommand } from '../shared/subcommands.ts';
+import { group } from '../shared/command.ts';
 import { generateKey } from './generate.ts';
 import { importKey } from './import.ts';
 import { listKeys } from './list.ts';
@@ -57,7 +56,5 @@ Options:
 
 Exit codes: 0 ok, 1 failure (the message states what was written), 2 invalid configuration or usage.`;
 
-/** Manages keys, for the platform team. @returns the exit code */
-export function keys(argv: readonly string[], io: Io): Promise<number> {
-  return runSubcommand('keys', subcommands, usage, argv, io);
-}
+/** Manages keys, for the platform team. */
+export const keys = group('keys', usage, subcommands);

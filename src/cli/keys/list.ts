@@ -4,10 +4,10 @@ import { loginRefString } from '../../keys/login-ref.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
 import { printable } from '../../util/text.ts';
 import { CliError, operatorMessage } from '../shared/cli-error.ts';
-import { type KeyInventory, type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
+import { command, optionsHelp } from '../shared/command.ts';
+import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import { type CommonValues, commonOptions, loginRefOf, withKeysContext } from './options.ts';
+import { type CommonValues, commonOptions, loginRefOf, withInventory } from './options.ts';
 
 const usage = `Usage: countersign keys list --config FILE --environment NAME [--login LOGIN] [options]
 
@@ -29,22 +29,15 @@ interface Listing {
   readonly others: readonly string[];
 }
 
-export async function listKeys(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('keys list', argv, commonOptions, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  return withKeysContext(parsed.values, io, async (context) => {
-    const inventory = openInventory(context.keys);
-    try {
-      const listing = await (parsed.values.login === undefined
-        ? currentVersions(context.environment, inventory)
-        : allVersions(loginRefOf(context, parsed.values), inventory));
-      print(listing, context.environment, parsed.values, io);
-      return listing.logins.some(({ problem }) => problem !== undefined) ? exitCode.failed : exitCode.done;
-    } finally {
-      await inventory.close();
-    }
-  });
-}
+export const listKeys = command({ name: 'keys list', options: commonOptions, usage }, ({ values }, io) =>
+  withInventory(values, async (inventory, context) => {
+    const listing = await (values.login === undefined
+      ? currentVersions(context.environment, inventory)
+      : allVersions(loginRefOf(context, values), inventory));
+    print(listing, context.environment, values, io);
+    return listing.logins.some(({ problem }) => problem !== undefined) ? exitCode.failed : exitCode.done;
+  }),
+);
 
 async function allVersions(login: LoginRef, inventory: KeyInventory): Promise<Listing> {
   const versions = await inventory.versions(login);

@@ -1,29 +1,23 @@
-import { loadConfig } from '../../config/load.ts';
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
-import { builtInOperations } from '../../gateway/operations.ts';
 import { isIdentifier } from '../../identifiers.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { createAdmin } from '../shared/inventory.ts';
-import { exitCode, type Io } from '../shared/io.ts';
-import type { OptionValues } from '../shared/parse-options.ts';
-import { configFileOf } from '../shared/settings.ts';
-import { loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
-import { withConfig } from '../shared/with-config.ts';
+import { flag, type OptionValues, text } from '../shared/command.ts';
+import { configFileOf, loadWithLogin, loginOptions } from '../shared/config.ts';
+import { createAdmin, type KeyInventory, openInventory } from '../shared/inventory.ts';
+import { exitCode } from '../shared/io.ts';
 
 export const commonOptions = {
-  config: {
-    type: 'string',
-    value: 'FILE',
-    description:
-      "The proxy's configuration file (COUNTERSIGN_CONFIG); referenced files need not exist locally",
-  },
-  environment: { type: 'string', value: 'NAME', description: 'Environment of the configuration' },
-  login: { type: 'string', value: 'LOGIN', description: 'Login to operate on' },
+  config: text(
+    'FILE',
+    "The proxy's configuration file (COUNTERSIGN_CONFIG); referenced files need not exist locally",
+  ),
+  environment: text('NAME', 'Environment of the configuration'),
+  login: text('LOGIN', 'Login to operate on'),
   ...loginOptions,
-  json: { type: 'boolean', default: false, description: 'Print JSON' },
-} as const;
+  json: flag('Print JSON'),
+};
 
 export type CommonValues = OptionValues<typeof commonOptions>;
 
@@ -35,28 +29,20 @@ export interface KeysContext {
   readonly settings: EnvironmentConfig;
 }
 
-/** Runs a subcommand with the configuration that the options name. @throws CliError for invalid options */
-export async function withKeysContext(
-  values: CommonValues,
-  io: Io,
-  work: (context: KeysContext) => Promise<number>,
-): Promise<number> {
+/** The configuration that the options name. @throws CliError for invalid options */
+async function contextOf(values: CommonValues): Promise<KeysContext> {
   const { environment } = values;
   const file = configFileOf(values.config);
   if (file === undefined || environment === undefined) {
     throw new CliError('--config FILE and --environment NAME are required', exitCode.usage);
   }
-  const withSettings = (config: Config): Promise<number> => {
-    const settings = config.environments[environment];
-    if (settings === undefined) {
-      const names = Object.keys(config.environments).join(', ');
-      throw new CliError(`unknown environment "${environment}"; configured: ${names}`, exitCode.usage);
-    }
-    const { keys } = withLogin(config, values);
-    return work({ config, keys, environment, settings });
-  };
-  const loaded = await loadConfig(file, builtInOperations, { skipFiles: true, lookUp: lookUpUsed(values) });
-  return withConfig(file, loaded, io, withSettings);
+  const config = await loadWithLogin(file, values);
+  const settings = config.environments[environment];
+  if (settings === undefined) {
+    const names = Object.keys(config.environments).join(', ');
+    throw new CliError(`unknown environment "${environment}"; configured: ${names}`, exitCode.usage);
+  }
+  return { config, keys: config.keys, environment, settings };
 }
 
 /** @throws CliError for a missing or invalid login */
@@ -68,20 +54,36 @@ export function loginRefOf({ environment }: KeysContext, { login }: CommonValues
   return { environment, login };
 }
 
-/** Runs a subcommand that writes to Vault. @throws CliError if the keys are in a directory */
-export async function withVaultAdmin(
-  context: KeysContext,
-  work: (admin: VaultAdmin) => Promise<number>,
+/** Runs a subcommand that reads keys. @throws CliError for invalid options */
+export async function withInventory(
+  values: CommonValues,
+  work: (inventory: KeyInventory, context: KeysContext) => Promise<number>,
 ): Promise<number> {
+  const context = await contextOf(values);
+  const inventory = openInventory(context.keys);
+  try {
+    return await work(inventory, context);
+  } finally {
+    await inventory.close();
+  }
+}
+
+/** Runs a subcommand that writes to Vault. @throws CliError for invalid options, or if the keys are in a directory */
+export async function withVaultAdmin(
+  values: CommonValues,
+  work: (admin: VaultAdmin, login: LoginRef) => Promise<number>,
+): Promise<number> {
+  const context = await contextOf(values);
   if (context.keys.source === 'directory') {
     throw new CliError(
       `the keys of this configuration are files in ${context.keys.directory}, which Countersign does not manage: change them at their source`,
       exitCode.usage,
     );
   }
+  const login = loginRefOf(context, values);
   const admin = createAdmin(context.keys.vault);
   try {
-    return await work(admin);
+    return await work(admin, login);
   } finally {
     await admin.close();
   }

@@ -16,16 +16,10 @@ import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstre
 import { readTlsMaterial } from '../../tls/files.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { type KeyInventory, type KeyVersionEntry, openInventory } from '../shared/inventory.ts';
+import { command, optionsHelp, parsed, text, wholeNumber } from '../shared/command.ts';
+import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
-import { numberFrom, optionsHelp, parseOptions } from '../shared/parse-options.ts';
-import {
-  type CommonValues,
-  commonOptions,
-  type KeysContext,
-  loginRefOf,
-  withKeysContext,
-} from './options.ts';
+import { type CommonValues, commonOptions, type KeysContext, loginRefOf, withInventory } from './options.ts';
 
 /** What the gateway responded to a query signed with one key. */
 interface ProbeResult {
@@ -47,23 +41,15 @@ const notableSkew = 30;
 
 const options = {
   ...commonOptions,
-  endpoint: {
-    type: 'string',
-    value: 'ID',
-    description: 'Endpoint of the status query (default: an endpoint mapped to the login)',
-  },
-  'client-orderid': {
-    type: 'string',
-    value: 'ID',
-    description: 'Order of the status query (default: random, nonexistent)',
-  },
-  interval: {
-    type: 'string',
-    value: 'SECONDS',
-    default: '1',
-    description: 'Delay between queries, 0 to 60',
-  },
-} as const;
+  endpoint: text('ID', 'Endpoint of the status query (default: an endpoint mapped to the login)'),
+  'client-orderid': text('ID', 'Order of the status query (default: random, nonexistent)'),
+  interval: parsed(
+    'SECONDS',
+    'Delay between queries, 0 to 60',
+    wholeNumber(0, 60, 'must be between 0 and 60'),
+    '1',
+  ),
+};
 
 const usage = `Usage: countersign keys verify --config FILE --environment NAME --login LOGIN [options]
 
@@ -81,12 +67,8 @@ interface VerifiedKey extends ProbeResult {
   readonly key: UsableKey | UnusableKey;
 }
 
-export async function verifyKeys(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('keys verify', argv, options, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  const { values } = parsed;
-  const interval = numberFrom('--interval', values.interval, 0, 60, 'must be between 0 and 60') * 1000;
-  return withKeysContext(values, io, async (context) => {
+export const verifyKeys = command({ name: 'keys verify', options, usage }, ({ values }, io) =>
+  withInventory(values, async (inventory, context) => {
     const { environment, login } = loginRefOf(context, values);
     const query: QueryAbout = {
       environment,
@@ -94,26 +76,17 @@ export async function verifyKeys(argv: readonly string[], io: Io): Promise<numbe
       endpoint: values.endpoint ?? endpointOf(context.config, { environment, login }),
       clientOrderId: values['client-orderid'] ?? `countersign-verify-${randomBytes(8).toString('hex')}`,
     };
-    const verified = await verifyAll(context, query, interval);
+    const versions = await inventory.versions({ environment, login });
+    if (versions.every(({ keys }) => keys.length === 0))
+      throw new CliError(`${environment}/${login} has no keys; check the spelling`);
+    const options = { interval: values.interval * 1000, inventory };
+    const verified = await verifyEach(versions, context, query, options);
     print(verified, query, values, io);
     const current = verified.filter(({ entry }) => entry.state === 'current');
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
     return accepted ? exitCode.done : exitCode.failed;
-  });
-}
-
-async function verifyAll(context: KeysContext, query: QueryAbout, interval: number): Promise<VerifiedKey[]> {
-  const inventory = openInventory(context.keys);
-  try {
-    const { environment, login } = query;
-    const versions = await inventory.versions({ environment, login });
-    if (versions.every(({ keys }) => keys.length === 0))
-      throw new CliError(`${environment}/${login} has no keys; check the spelling`);
-    return await verifyEach(versions, context, query, { interval, inventory });
-  } finally {
-    await inventory.close();
-  }
-}
+  }),
+);
 
 async function verifyEach(
   versions: readonly KeyVersionEntry[],

@@ -4,18 +4,16 @@ import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History } from '../../keys/vault/kv2.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
-import { numberFrom } from '../shared/parse-options.ts';
+import { type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
 import type { CommonValues } from './options.ts';
 
-export const writeOptions = {
-  cas: {
-    type: 'string',
-    value: 'N',
-    description: 'Check-and-set: expected current version (default: the current one)',
-  },
-} as const;
+export const versionNumber = wholeNumber(1, 999_999_999, 'must be a whole number');
 
-export type WriteValues = CommonValues & { readonly cas?: string | undefined; readonly create?: boolean };
+export const writeOptions = {
+  cas: parsed('N', 'Check-and-set: expected current version (default: the current one)', versionNumber),
+};
+
+export type WriteValues = CommonValues & OptionValues<typeof writeOptions> & { readonly create?: boolean };
 
 /**
  * The current version, which the next write must still find; 0 for a login that is to be created.
@@ -27,7 +25,7 @@ export async function expectedVersion(
   login: LoginRef,
   values: WriteValues,
 ): Promise<{ readonly current: number; readonly history: History | undefined }> {
-  const expected = values.cas === undefined ? undefined : versionFrom('--cas', values.cas);
+  const { cas: expected } = values;
   const history = await admin.versions(login);
   const current = history?.current ?? 0;
   const name = loginRefString(login);
@@ -42,11 +40,6 @@ export async function expectedVersion(
   }
   if (expected !== undefined && expected !== current) throw casConflict(name, expected);
   return { current, history };
-}
-
-/** The number of a version. @throws CliError unless the text is a whole number above zero */
-export function versionFrom(option: string, text: string): number {
-  return numberFrom(option, text, 1, 999_999_999, 'must be a whole number');
 }
 
 /** Runs the write of a command. @throws CliError that states whether something was written */

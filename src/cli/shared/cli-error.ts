@@ -1,8 +1,8 @@
-import { didYouMean, type Problem } from '../../config/problem.ts';
+import type { Problem } from '../../config/problem.ts';
 import { ProxyError } from '../../errors.ts';
 import { safeStackFrames } from '../../observability/logger.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { exitCode, type Io } from './io.ts';
+import { exitCode } from './io.ts';
 
 /** A failed system call, as Node reports it. */
 interface SystemError {
@@ -41,23 +41,14 @@ const listenSentences: Readonly<Record<string, string>> = {
 export class CliError extends Error {
   override readonly name = 'CliError';
   readonly exit: number;
+  /** Printed without the name of the command. */
+  readonly isPlain: boolean;
 
-  constructor(message: string, exit: number = exitCode.failed) {
+  constructor(message: string, exit: number = exitCode.failed, isPlain = false) {
     super(message);
     this.exit = exit;
+    this.isPlain = isPlain;
   }
-}
-
-export function exitOf(error: unknown): number {
-  return error instanceof CliError ? error.exit : exitCode.failed;
-}
-
-/** Prints why a command failed; for invalid usage, with where its help is. @returns the exit code */
-export function failCommand(command: string, error: unknown, io: Io, message = messageOf(error)): number {
-  const exit = exitOf(error);
-  const hint = exit === exitCode.usage ? `\nSee: countersign ${command} --help` : '';
-  io.err(`countersign ${command}: ${message}${hint}`);
-  return exit;
 }
 
 /** The message of an error for an operator, who sees the cause, unlike a caller. */
@@ -114,11 +105,6 @@ export function unexpectedErrorMessage(error: unknown): string {
 function isSystemError(error: unknown): error is SystemError {
   if (typeof error !== 'object' || error === null) return false;
   return 'syscall' in error && 'code' in error && typeof error.code === 'string';
-}
-
-/** `unknown command "serv"; did you mean "serve"?` */
-export function unknownCommand(name: string, known: Iterable<string>, what = 'command'): string {
-  return `unknown ${what} "${name}"${didYouMean(name, known)}`;
 }
 
 /** The problems of a configuration file as lines to print: file and line, path, message; then their number. */

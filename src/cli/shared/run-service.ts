@@ -11,8 +11,9 @@ import { type Service, startService } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { unusedProxyVariables } from '../../server/unsafe-settings.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { describeListenError, formatProblems, messageOf } from './cli-error.ts';
-import { exitCode, type Io } from './io.ts';
+import { CliError, describeListenError, formatProblems, messageOf } from './cli-error.ts';
+import { validConfig } from './config.ts';
+import { exitCode } from './io.ts';
 
 interface ServiceSource {
   /** Name of the configuration in messages. */
@@ -27,17 +28,12 @@ interface ServiceSource {
 }
 
 /** Runs the proxy until a signal. @returns the exit code */
-export async function runService(source: ServiceSource, io: Io, signals: Signals): Promise<number> {
-  const loaded = await source.load();
-  if ('problems' in loaded) {
-    for (const line of formatProblems(source.file, loaded.problems)) io.err(line);
-    return exitCode.usage;
-  }
+export async function runService(source: ServiceSource, signals: Signals): Promise<number> {
+  const loaded = validConfig(source.file, await source.load());
   const opened = openLog(loaded.config.log.level);
   const { log, destination } = opened;
   try {
-    const service = await start(loaded, source, opened, io);
-    if (service === undefined) return exitCode.failed;
+    const service = await start(loaded, source, opened);
     logStart(loaded.config, service, log);
     if (!source.isDemo) warnOfUnusedProxy(log);
     destination.write(await greetingOf(source, service));
@@ -52,8 +48,7 @@ async function start(
   loaded: ValidConfig,
   { acceptUnknownTokens = false, isDemo = false }: ServiceSource,
   { log, destination, flush }: OpenLog,
-  io: Io,
-): Promise<Service | undefined> {
+): Promise<Service> {
   const guard = installCrashHandlers(log, flush);
   warnOfNodeVersion(log, isDemo);
   try {
@@ -62,8 +57,8 @@ async function start(
     guard.beforeExit(() => service.abort());
     return service;
   } catch (error) {
-    io.err(`Countersign cannot start: ${describeStartError(error, loaded.config)}`);
-    return undefined;
+    const reason = describeStartError(error, loaded.config);
+    throw new CliError(`Countersign cannot start: ${reason}`, exitCode.failed, true);
   }
 }
 

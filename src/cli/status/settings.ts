@@ -1,101 +1,69 @@
 import { hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
-import { text } from 'node:stream/consumers';
+import { text as readText } from 'node:stream/consumers';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
 import { findDemo } from '../demo/running.ts';
 import { CliError } from '../shared/cli-error.ts';
+import { flag, list, type OptionValues, oneOf, parsed, text, wholeNumber } from '../shared/command.ts';
 import { exitCode } from '../shared/io.ts';
-import { numberFrom, type OptionValues } from '../shared/parse-options.ts';
+
 import type { StatusServer } from './client.ts';
 import type { AllSettings } from './read-all.ts';
 
 const defaultUrl = 'http://127.0.0.1:9090';
 
 export const options = {
-  url: {
-    type: 'string',
-    value: 'URL',
-    description: `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`,
-  },
-  all: {
-    type: 'string',
-    value: 'URL',
-    multiple: true,
-    description:
-      'All instances in one table, in place of --url: a name with an address for each, such as a headless Service; or one URL for each, separated by commas',
-  },
-  'server-name': {
-    type: 'string',
-    value: 'NAME',
-    description: 'With --all: the name in the certificates of the instances (default: that of the URL)',
-  },
-  'allow-plaintext': {
-    type: 'boolean',
-    default: false,
-    description:
-      'With --all: send the token without TLS beyond loopback too, to whatever addresses DNS gives',
-  },
-  timeout: {
-    type: 'string',
-    value: 'SECONDS',
-    default: '5',
-    description: 'Seconds for the status of an instance, 1 to 60',
-  },
-  'token-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'File with the token of the page (admin.tokenSha256 is its hash); - reads standard input',
-  },
-  'token-env': {
-    type: 'string',
-    value: 'NAME',
-    description: 'Environment variable with the token, in place of a file',
-  },
-  'ca-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'Verify the certificate of an https URL with this CA',
-  },
-  config: {
-    type: 'string',
-    value: 'FILE',
-    description:
-      'Configuration of an instance on this host: the address of its admin port and its certificate',
-  },
-  'cert-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'Client certificate, where admin.tls.clientCaFile requires one',
-  },
-  'key-file': { type: 'string', value: 'FILE', description: 'Private key of that certificate' },
-  'ready-file': {
-    type: 'string',
-    value: 'FILE',
-    description: 'Ready file of the demo to show (default: the demo that was started last)',
-  },
-  watch: { type: 'boolean', default: false, description: 'Keep updating the status until Ctrl-C' },
-  interval: {
-    type: 'string',
-    value: 'SECONDS',
-    default: '2',
-    description: 'With --watch: seconds between two readings, 1 to 3600',
-  },
-  'fail-on': {
-    type: 'string',
-    value: 'SEVERITY',
-    description: 'Exit with 1 also for a finding of this severity or worse: warn or bad',
-  },
-  failures: {
-    type: 'string',
-    value: 'N',
-    default: '10',
-    description: 'How many lines of failed requests to show, 0 to 100; equal ones share a line',
-  },
-  json: { type: 'boolean', default: false, description: 'Print JSON; with --watch, each status in one line' },
-} as const;
+  url: text('URL', `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`),
+  all: list(
+    'URL',
+    'All instances in one table, in place of --url: a name with an address for each, such as a headless Service; or one URL for each, separated by commas',
+    String,
+  ),
+  'server-name': text(
+    'NAME',
+    'With --all: the name in the certificates of the instances (default: that of the URL)',
+  ),
+  'allow-plaintext': flag(
+    'With --all: send the token without TLS beyond loopback too, to whatever addresses DNS gives',
+  ),
+  timeout: parsed('SECONDS', 'Seconds for the status of an instance, 1 to 60', wholeNumber(1, 60), '5'),
+  'token-file': text(
+    'FILE',
+    'File with the token of the page (admin.tokenSha256 is its hash); - reads standard input',
+  ),
+  'token-env': text('NAME', 'Environment variable with the token, in place of a file'),
+  'ca-file': text('FILE', 'Verify the certificate of an https URL with this CA'),
+  config: text(
+    'FILE',
+    'Configuration of an instance on this host: the address of its admin port and its certificate',
+  ),
+  'cert-file': text('FILE', 'Client certificate, where admin.tls.clientCaFile requires one'),
+  'key-file': text('FILE', 'Private key of that certificate'),
+  'ready-file': text('FILE', 'Ready file of the demo to show (default: the demo that was started last)'),
+  watch: flag('Keep updating the status until Ctrl-C'),
+  interval: parsed(
+    'SECONDS',
+    'With --watch: seconds between two readings, 1 to 3600',
+    wholeNumber(1, 3600),
+    '2',
+  ),
+  'fail-on': parsed(
+    'SEVERITY',
+    'Exit with 1 also for a finding of this severity or worse: warn or bad',
+    // What is only for information is no reason to fail.
+    oneOf(['warn', 'bad']),
+  ),
+  failures: parsed(
+    'N',
+    'How many lines of failed requests to show, 0 to 100; equal ones share a line',
+    wholeNumber(0, 100),
+    '10',
+  ),
+  json: flag('Print JSON; with --watch, each status in one line'),
+};
 
 export interface StatusSettings {
   /** One instance, or all. */
@@ -111,28 +79,28 @@ export interface StatusSettings {
   readonly failOn: readonly Severity[];
 }
 
+type Values = OptionValues<typeof options>;
+
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
-export async function settingsFrom(values: OptionValues<typeof options>): Promise<StatusSettings> {
-  const { all, url, 'ready-file': readyFile, config } = values;
-  assertOneOf({ all: all?.join(), url, 'ready-file': readyFile, config });
+export async function settingsFrom(values: Values): Promise<StatusSettings> {
+  const { url, 'ready-file': readyFile, config, 'fail-on': failOn } = values;
+  const all = values.all.length === 0 ? undefined : values.all.join();
+  assertOneOf({ all, url, 'ready-file': readyFile, config });
   assertOneOf({ 'ca-file': values['ca-file'], config });
   if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
   const isOnlyForAll = values['server-name'] !== undefined || values['allow-plaintext'];
   if (all === undefined && isOnlyForAll)
     throw new CliError('--server-name and --allow-plaintext are only valid with --all', exitCode.usage);
-  const interval = numberFrom('--interval', values.interval, 1, 3600) * 1000;
   return {
     of: all === undefined ? await serverFrom(values) : await allFrom(all, values),
-    timeout: numberFrom('--timeout', values.timeout, 1, 60) * 1000,
-    interval: values.watch ? interval : undefined,
-    failures: numberFrom('--failures', values.failures, 0, 100),
+    timeout: values.timeout * 1000,
+    interval: values.watch ? values.interval * 1000 : undefined,
+    failures: values.failures,
     json: values.json,
-    failOn: severitiesFrom(values['fail-on']),
+    failOn: failOn === undefined ? [] : severities.slice(0, severities.indexOf(failOn) + 1),
   };
 }
-
-type Values = OptionValues<typeof options>;
 
 async function serverFrom(values: Values): Promise<StatusServer> {
   const { url, 'ready-file': readyFile, config } = values;
@@ -145,8 +113,8 @@ async function serverFrom(values: Values): Promise<StatusServer> {
   };
 }
 
-async function allFrom(all: readonly string[], values: Values): Promise<AllSettings> {
-  const urls = all.flatMap((list) => list.split(',')).map((one) => statusUrl(one.trim(), '--all'));
+async function allFrom(all: string, values: Values): Promise<AllSettings> {
+  const urls = all.split(',').map((one) => statusUrl(one.trim(), '--all'));
   const access = await accessFrom(values);
   return {
     urls,
@@ -209,25 +177,15 @@ function statusUrl(text: string, option: '--url' | '--all'): URL {
   return new URL('/status.json', url);
 }
 
-/** The severity and those that are worse. */
-function severitiesFrom(text: string | undefined): readonly Severity[] {
-  if (text === undefined) return [];
-  // What is only for information is no reason to fail.
-  const known = severities.filter((severity) => severity !== 'info');
-  const index = known.findIndex((severity) => severity === text);
-  if (index !== -1) return known.slice(0, index + 1);
-  throw new CliError('--fail-on must be warn or bad', exitCode.usage);
-}
-
 /**
  * The token for the status page. Never part of a message.
  *
  * @throws CliError for options that exclude each other, a variable that is not set, or what is no token
  */
-async function readToken(values: OptionValues<typeof options>): Promise<string | undefined> {
+async function readToken(values: Values): Promise<string | undefined> {
   const { 'token-file': file, 'token-env': name } = values;
   assertOneOf({ 'token-file': file, 'token-env': name });
-  if (file === '-') return checked(await text(process.stdin), 'standard input');
+  if (file === '-') return checked(await readText(process.stdin), 'standard input');
   if (file !== undefined) return checked(await readFile(file, 'utf8'), file);
   // The name is not repeated: it may be the token, given by mistake.
   return name === undefined ? undefined : checked(fromEnvironment(name) ?? '', 'the variable of --token-env');

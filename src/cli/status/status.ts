@@ -2,9 +2,9 @@ import { lookup } from 'node:dns/promises';
 import { fromEnvironment } from '../../config/load.ts';
 import type { Severity } from '../../observability/status/finding-codes.ts';
 import type { Status } from '../../observability/status/schema.ts';
-import { CliError, failCommand } from '../shared/cli-error.ts';
+import { CliError } from '../shared/cli-error.ts';
+import { command, optionsHelp } from '../shared/command.ts';
 import { exitCode, type Io, lineLength } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
 import { readStatus } from './client.ts';
 import type { AllInstances } from './instances.ts';
 import { readAll } from './read-all.ts';
@@ -24,20 +24,13 @@ ${optionsHelp(options)}
 Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on (with --watch: at the last reading; with
 --all: for one of them); 2 invalid usage.`;
 
-/** @returns the exit code */
-export async function status(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('status', argv, options, usage, io);
-  if ('exit' in parsed) return parsed.exit;
-  try {
-    const settings = await settingsFrom(parsed.values);
-    if (settings.interval !== undefined) return await watchStatus(settings, settings.interval, io);
-    const { lines, exit } = await read(settings);
-    for (const line of lines) io.out(line);
-    return exit;
-  } catch (error) {
-    return failCommand('status', error, io);
-  }
-}
+export const status = command({ name: 'status', options, usage }, async ({ values }, io) => {
+  const settings = await settingsFrom(values);
+  if (settings.interval !== undefined) return watchStatus(settings, settings.interval, io);
+  const { lines, exit } = await read(settings);
+  for (const line of lines) io.out(line);
+  return exit;
+});
 
 async function watchStatus(settings: StatusSettings, interval: number, io: Io): Promise<number> {
   const { json } = settings;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { configFileOf, readOverrides, withOverrides } from '../../../../src/cli/shared/settings.ts';
+import { configFileOf, readOverrides, withOverrides } from '../../../../src/cli/shared/config.ts';
 import { configSchema } from '../../../../src/config/schema.ts';
 
 const config = configSchema.parse({

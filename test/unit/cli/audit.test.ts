@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { AuditChain } from '../../../../src/audit/chain.ts';
-import { audit } from '../../../../src/cli/audit/audit.ts';
-import { auditIn, headOf, testAuditKey, trailLines } from '../../../support/audit.ts';
-import { runCommandHere } from '../../../support/cli.ts';
-import { Folder } from '../../../support/folder.ts';
+import { AuditChain } from '../../../src/audit/chain.ts';
+import { audit } from '../../../src/cli/audit.ts';
+import { auditIn, headOf, testAuditKey, trailLines } from '../../support/audit.ts';
+import { runCommandHere } from '../../support/cli.ts';
+import { Folder } from '../../support/folder.ts';
 
 let folder: Folder;
 let keyFile: string;

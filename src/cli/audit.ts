@@ -1,12 +1,12 @@
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
-import type { AuditRecord, Head } from '../../audit/chain.ts';
-import { readAuditKey } from '../../audit/key.ts';
-import { type Defect, headText, type TrailSummary, Verifier } from '../../audit/verifier.ts';
-import { printable } from '../../util/text.ts';
-import { CliError } from '../shared/cli-error.ts';
-import { exitCode, type Io } from '../shared/io.ts';
-import { optionsHelp, parseOptions } from '../shared/parse-options.ts';
+import type { AuditRecord, Head } from '../audit/chain.ts';
+import { readAuditKey } from '../audit/key.ts';
+import { type Defect, headText, type TrailSummary, Verifier } from '../audit/verifier.ts';
+import { printable } from '../util/text.ts';
+import { CliError } from './shared/cli-error.ts';
+import { command, flag, group, list, optionsHelp, parsed } from './shared/command.ts';
+import { exitCode } from './shared/io.ts';
 
 interface Line {
   /** Without its line feed. */
@@ -19,35 +19,40 @@ interface Line {
 
 const newline = 0x0a;
 
+/** Digits of a MAC that a metric shows. */
+const minDigits = 12;
+
 /** Many times the length of a record. What is longer is cut: it cannot be a record. */
 const maxLineBytes = 65_536;
 
-const options = {
-  'key-file': {
-    type: 'string',
-    multiple: true,
-    value: 'FILE',
-    description: 'Key of the trail (audit.keyFile); repeat it for earlier keys',
-  },
-  head: {
-    type: 'string',
-    multiple: true,
-    value: 'SEQUENCE:MAC',
-    description:
-      'A head that was logged or scraped: shows whether records are missing at the end. The MAC may be its first 12 or more digits. Repeat it for several heads',
-  },
-  after: {
-    type: 'string',
-    value: 'SEQUENCE:MAC',
-    description: 'Where the files before these end: the head that their verification printed',
-  },
-  'skip-log': {
-    type: 'boolean',
-    description: 'Skip the log lines in the output of a process whose trail goes to standard output',
-  },
-} as const;
+const usage = `Usage: countersign audit SUBCOMMAND [options]
 
-const usage = `Usage: countersign audit verify FILE... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]
+Subcommands:
+  verify    Verify that an audit trail is complete and unchanged
+
+Run "countersign audit SUBCOMMAND --help" for details.
+
+Options:
+  --help  Show this help
+
+Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
+
+const options = {
+  'key-file': list('FILE', 'Key of the trail (audit.keyFile); repeat it for earlier keys', String),
+  head: list(
+    'SEQUENCE:MAC',
+    'A head that was logged or scraped: shows whether records are missing at the end. The MAC may be its first 12 or more digits. Repeat it for several heads',
+    parseHead,
+  ),
+  after: parsed(
+    'SEQUENCE:MAC',
+    'Where the files before these end: the head that their verification printed',
+    parseHead,
+  ),
+  'skip-log': flag('Skip the log lines in the output of a process whose trail goes to standard output'),
+};
+
+const verifyUsage = `Usage: countersign audit verify FILE... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]
 
 Verifies an audit trail: each record is unchanged, follows the one before it, and none is missing. Give all files of one
 instance in the order in which they were written; - reads standard input. Reports the first defect with its file and line.
@@ -56,32 +61,26 @@ ${optionsHelp(options)}
 
 Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
 
-/** Digits of a MAC that a metric shows. */
-const minDigits = 12;
+const verify = command(
+  { name: 'audit verify', options, usage: verifyUsage, maxPositionals: Number.POSITIVE_INFINITY },
+  async ({ values, positionals: files }, io) => {
+    if (files.length === 0) throw new CliError('name at least one file', exitCode.usage);
+    const { 'key-file': keyFiles, head: heads, after, 'skip-log': skipOthers } = values;
+    if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
+    const keys = await Promise.all(keyFiles.map(readAuditKey));
+    const verifier = new Verifier({ keys, heads, after, skipOthers });
+    const defect = (await firstDefect(files, verifier)) ?? verifier.end();
+    for (const line of summaryLines(verifier.summary, files.length, heads.length > 0)) io.out(line);
+    if (defect === undefined) return exitCode.done;
+    const { file, line } = defect;
+    const message = printable(defect.message);
+    io.err(file === undefined ? `defect: ${message}` : `defect: ${file}:${line}: ${message}`);
+    return exitCode.failed;
+  },
+);
 
-/** @returns the exit code */
-export async function verifyAudit(argv: readonly string[], io: Io): Promise<number> {
-  const parsed = parseOptions('audit verify', argv, options, usage, io, Number.POSITIVE_INFINITY);
-  if ('exit' in parsed) return parsed.exit;
-  const { values, positionals: files } = parsed;
-  if (files.length === 0) throw new CliError('name at least one file', exitCode.usage);
-  const keyFiles = values['key-file'] ?? [];
-  if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
-  const heads = (values.head ?? []).map((text) => parseHead('--head', text));
-  const verifier = new Verifier({
-    keys: await Promise.all(keyFiles.map(readAuditKey)),
-    heads,
-    after: values.after === undefined ? undefined : parseHead('--after', values.after),
-    skipOthers: values['skip-log'] ?? false,
-  });
-  const defect = (await firstDefect(files, verifier)) ?? verifier.end();
-  for (const line of summaryLines(verifier.summary, files.length, heads.length > 0)) io.out(line);
-  if (defect === undefined) return exitCode.done;
-  const { file, line } = defect;
-  const message = printable(defect.message);
-  io.err(file === undefined ? `defect: ${message}` : `defect: ${file}:${line}: ${message}`);
-  return exitCode.failed;
-}
+/** Checks audit trails, for auditors. */
+export const audit = group('audit', usage, new Map([['verify', verify]]));
 
 async function firstDefect(files: readonly string[], verifier: Verifier): Promise<Defect | undefined> {
   for (const file of files) {
@@ -96,7 +95,7 @@ async function firstDefect(files: readonly string[], verifier: Verifier): Promis
   return undefined;
 }
 
-function parseHead(option: string, text: string): Head {
+function parseHead(text: string, option: string): Head {
   const [, sequence = '', mac = ''] = /^(\d{1,15}):([0-9a-f]+)$/i.exec(text) ?? [];
   if (mac.length >= minDigits && mac.length <= 64) {
     return { sequence: Number(sequence), mac: mac.toLowerCase() };

@@ -1,0 +1,220 @@
+import { parseArgs } from 'node:util';
+import { didYouMean } from '../../config/problem.ts';
+import type { Signals } from '../../server/signals.ts';
+import { errorCode } from '../../util/error-code.ts';
+import { wholeNumberIn } from '../../util/text.ts';
+import { CliError, messageOf, operatorMessage } from './cli-error.ts';
+import { exitCode, type Io, wrapWords } from './io.ts';
+
+/** Runs a command line, without its first word. @returns the exit code */
+export type Run = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;
+
+/** What the text of an option means. @throws CliError that names the option */
+type Parser<T> = (text: string, option: string) => T;
+
+interface Option<T, Fallback = string | undefined> {
+  /** Placeholder of the text in the help, such as `FILE`. Absent: a flag, which has none. */
+  readonly value?: string;
+  readonly description: string;
+  /** The text of an option that is not given; the help shows it. */
+  readonly fallback?: Fallback;
+  readonly isList?: boolean;
+  readonly parse: Parser<T>;
+}
+
+type OptionTable = Readonly<Record<string, Option<unknown>>>;
+
+type ValueOf<O> = O extends { readonly isList: true; readonly parse: Parser<infer T> }
+  ? readonly T[]
+  : O extends Option<infer T, infer Fallback>
+    ? T | Extract<Fallback, undefined>
+    : never;
+
+export type OptionValues<T> = { readonly [Name in keyof T]: ValueOf<T[Name]> };
+
+export function flag(description: string): Option<boolean, string> {
+  return { description, fallback: 'false', parse: (text) => text === 'true' };
+}
+
+/** `undefined` if the option is not given. */
+export function text(value: string, description: string): Option<string, undefined> {
+  return { value, description, parse: String };
+}
+
+/** Without a fallback, `undefined` if the option is not given. */
+export function parsed<T, Fallback extends string | undefined>(
+  value: string,
+  description: string,
+  parse: Parser<T>,
+  fallback?: Fallback,
+): Option<T, Fallback> {
+  return { value, description, parse, ...(fallback === undefined ? {} : { fallback }) };
+}
+
+/** An option that may be repeated. */
+export function list<T>(value: string, description: string, parse: Parser<T>) {
+  return { value, description, isList: true, parse } as const;
+}
+
+/** @param rule completes a sentence that begins with the name of the option */
+export function wholeNumber(
+  min: number,
+  max: number,
+  rule = `must be a whole number from ${min} to ${max}`,
+): Parser<number> {
+  return (text, option) => {
+    const number = wholeNumberIn(text, min, max);
+    if (number === undefined) throw new CliError(`${option} ${rule}`, exitCode.usage);
+    return number;
+  };
+}
+
+export const port = wholeNumber(0, 65_535, 'must be a port from 0 to 65535; 0 picks a free one');
+
+export function oneOf<const T extends string>(
+  known: readonly T[],
+  rule = `must be ${known.join(' or ')}`,
+): Parser<T> {
+  return (text, option) => {
+    const found = known.find((one) => one === text);
+    if (found === undefined) throw new CliError(`${option} ${rule}`, exitCode.usage);
+    return found;
+  };
+}
+
+/** Every command has `--help`. */
+const help = flag('Show this help');
+
+interface Spec<T> {
+  /** As in the usage, such as `keys list`. */
+  readonly name: string;
+  readonly options: T;
+  readonly usage: string;
+  /** Number of arguments without an option name that the command accepts. */
+  readonly maxPositionals?: number;
+  /** What is printed of an error. */
+  readonly describe?: (error: unknown) => string;
+  /** An error about a value does not say where the help is; one about the name of an option always does. */
+  readonly withoutHint?: true;
+}
+
+/**
+ * A command: parses its options, and prints the usage for `--help`. The one place that turns an error into an exit code.
+ *
+ * @param run returns the exit code
+ */
+export function command<T extends OptionTable, Rest extends readonly unknown[]>(
+  spec: Spec<T>,
+  run: (
+    given: { readonly values: OptionValues<T>; readonly positionals: readonly string[] },
+    io: Io,
+    ...rest: Rest
+  ) => Promise<number> | number,
+): (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number> {
+  const { name, options, usage, maxPositionals = 0, describe = operatorMessage, withoutHint = false } = spec;
+  return async (argv, io, ...rest) => {
+    let parsed: ReturnType<typeof parse>;
+    try {
+      parsed = parse(argv, options, maxPositionals);
+    } catch (error) {
+      io.err(`countersign ${name}: ${describeParseError(error, options)}${seeHelp(name)}`);
+      return exitCode.usage;
+    }
+    try {
+      if (parsed !== undefined) {
+        const { values, positionals } = parsed;
+        return await run({ values: valuesOf(options, values), positionals }, io, ...rest);
+      }
+      io.out(usage);
+      return exitCode.done;
+    } catch (error) {
+      const exit = error instanceof CliError ? error.exit : exitCode.failed;
+      const hint = exit === exitCode.usage && !withoutHint ? seeHelp(name) : '';
+      const isPlain = error instanceof CliError && error.isPlain;
+      io.err(isPlain ? error.message : `countersign ${name}: ${describe(error)}${hint}`);
+      return exit;
+    }
+  };
+}
+
+/** `undefined` for `--help`. */
+function parse(argv: readonly string[], options: OptionTable, maxPositionals: number) {
+  const { values, positionals } = parseArgs({
+    args: [...argv],
+    options: Object.fromEntries(
+      Object.entries({ ...options, help }).map(([name, { value, isList: multiple = false }]) => [
+        name,
+        { type: value === undefined ? 'boolean' : 'string', multiple } as const,
+      ]),
+    ),
+    allowPositionals: true,
+  });
+  if (values['help'] === true) return undefined;
+  // Not repeated: it may be a key.
+  if (positionals.length > maxPositionals) throw new Error('unexpected positional argument');
+  return { values, positionals };
+}
+
+function valuesOf<T extends OptionTable>(
+  options: T,
+  given: Readonly<Record<string, unknown>>,
+): OptionValues<T>;
+function valuesOf(options: OptionTable, given: Readonly<Record<string, unknown>>): object {
+  const valueOf = (name: string, { parse, fallback, isList }: OptionTable[string]): unknown => {
+    const value = given[name];
+    const texts = value === undefined ? [] : [value].flat().map(String);
+    if (isList) return texts.map((text) => parse(text, `--${name}`));
+    const text = texts[0] ?? fallback;
+    return text === undefined ? undefined : parse(text, `--${name}`);
+  };
+  return Object.fromEntries(Object.entries(options).map(([name, option]) => [name, valueOf(name, option)]));
+}
+
+/** Characters in a line of the help. */
+const lineLength = 110;
+
+/** The `Options:` block of a usage text, with one column for all options. */
+export function optionsHelp(options: OptionTable): string {
+  const rows = Object.entries<OptionTable[string]>({ ...options, help }).map(
+    ([name, { value, description, fallback }]) => ({
+      flag: `  --${name}${value === undefined ? '' : ` ${value}`}  `,
+      text: `${description}${value === undefined || fallback === undefined ? '' : ` (default: ${fallback})`}`,
+    }),
+  );
+  const width = Math.max(...rows.map(({ flag }) => flag.length));
+  const lines = rows.flatMap(({ flag, text }) => {
+    const [first = '', ...more] = wrapWords(text, lineLength - width);
+    return [`${flag.padEnd(width)}${first}`, ...more.map((line) => `${' '.repeat(width)}${line}`)];
+  });
+  return ['Options:', ...lines].join('\n');
+}
+
+function describeParseError(error: unknown, options: OptionTable): string {
+  const unknown = /Unknown option '(-[\w-]*)/.exec(messageOf(error))?.[1];
+  if (errorCode(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION' || unknown === undefined) return messageOf(error);
+  const known = Object.keys(options).map((name) => `--${name}`);
+  return `unknown option ${unknown}${didYouMean(unknown, known)}`;
+}
+
+/** A command that its first argument names. Without arguments prints `usage`. */
+export function group<Rest extends readonly unknown[]>(
+  name: string,
+  usage: string,
+  subcommands: ReadonlyMap<string, (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number>>,
+): (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number> {
+  return async ([first = '--help', ...argv], io, ...rest) => {
+    const subcommand = subcommands.get(first);
+    if (subcommand !== undefined) return subcommand(argv, io, ...rest);
+    if (first === '--help') {
+      io.out(usage);
+      return exitCode.done;
+    }
+    const hint = didYouMean(first, subcommands.keys());
+    io.err(`countersign ${name}: unknown subcommand "${first}"${hint}${seeHelp(name)}`);
+    return exitCode.usage;
+  };
+}
+
+function seeHelp(name: string): string {
+  return `\nSee: countersign ${name} --help`;
+}

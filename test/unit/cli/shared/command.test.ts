@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  command,
+  flag,
+  list,
+  oneOf,
+  optionsHelp,
+  parsed,
+  text,
+  wholeNumber,
+} from '../../../../src/cli/shared/command.ts';
+import { runCommandHere } from '../../../support/cli.ts';
+
+const options = {
+  file: text('FILE', 'File to read'),
+  'retry-after': parsed('SECONDS', 'Delay', wholeNumber(0, 60), '5'),
+  color: parsed('COLOR', 'Paint', oneOf(['red', 'blue'])),
+  name: list('NAME', 'May be repeated', String),
+  json: flag('Print JSON'),
+};
+
+describe('the options block of a help', () => {
+  it('aligns the descriptions, shows defaults, and ends with --help', () => {
+    expect(optionsHelp(options).split('\n')).toEqual([
+      'Options:',
+      '  --file FILE            File to read',
+      '  --retry-after SECONDS  Delay (default: 5)',
+      '  --color COLOR          Paint',
+      '  --name NAME            May be repeated',
+      '  --json                 Print JSON',
+      '  --help                 Show this help',
+    ]);
+  });
+
+  it('wraps a long description in its column', () => {
+    const [, first = '', second = ''] = optionsHelp({ x: flag('word '.repeat(60).trim()) }).split('\n');
+    expect(first.length).toBeLessThanOrEqual(110);
+    expect(second.indexOf('word')).toBe(first.indexOf('word'));
+  });
+});
+
+/** Prints what it was given. */
+const print = command({ name: 'x', options, usage: 'Usage: x', maxPositionals: 1 }, (given, io) => {
+  io.out(JSON.stringify(given));
+  return 0;
+});
+
+describe('a command gets', () => {
+  it.each([
+    [['--file', 'a'], { file: 'a', 'retry-after': 5, name: [], json: false }, []],
+    [['--json', 'b', '--retry-after=60'], { 'retry-after': 60, name: [], json: true }, ['b']],
+    [
+      ['--name', 'a', '--name', 'b', '--color', 'red'],
+      { 'retry-after': 5, color: 'red', name: ['a', 'b'], json: false },
+      [],
+    ],
+  ])('the values of %j, or else their defaults', async (argv, values, positionals) => {
+    const { code, out, err } = await runCommandHere(print, ...argv);
+    expect([code, err, JSON.parse(out)]).toEqual([0, '', { values, positionals }]);
+  });
+
+  it('nothing where the usage is asked for, whatever else is wrong', async () => {
+    const asked = await runCommandHere(print, '--help', '--retry-after', 'soon', 'a', 'b');
+    expect(asked).toEqual({ code: 0, out: 'Usage: x', err: '' });
+  });
+});
+
+describe('what a command rejects', () => {
+  const rejected = async (...argv: readonly string[]): Promise<string> => {
+    const { code, out, err } = await runCommandHere(print, ...argv);
+    expect([code, out]).toEqual([2, '']);
+    return err;
+  };
+
+  it.each([
+    [['--fiel', 'a'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+    [['--fiel=a-secret'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+    [['-q'], 'countersign x: unknown option -q\n'],
+    [['--retry-after', '61'], 'countersign x: --retry-after must be a whole number from 0 to 60\nSee: '],
+    [['--color', 'a-secret'], 'countersign x: --color must be red or blue\nSee: countersign x --help'],
+  ])('%j has a hint without its value', async (argv, text) => {
+    expect(await rejected(...argv)).toContain(text);
+    expect(await rejected(...argv)).not.toContain('a-secret');
+  });
+
+  it('more arguments than the command has are not repeated', async () => {
+    const err = await rejected('a', 'a-secret');
+    expect(err).toMatch(/^countersign x: unexpected positional argument\n/);
+    expect(err).not.toContain('a-secret');
+  });
+});
