@@ -34,7 +34,7 @@ interface StatusClientOptions {
   /** Milliseconds for the request and its whole response. */
   readonly timeout: number;
   /** Ends the request. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** More than 10,000 keys or callers. */

@@ -1,6 +1,6 @@
 import type { Severity } from '../../observability/status/finding-codes.ts';
 import { counted, secondsBetween, skew, span } from '../../observability/status/format.ts';
-import type { Finding, KeyStatus, Status } from '../../observability/status/schema.ts';
+import type { KeyStatus, Status } from '../../observability/status/schema.ts';
 
 /** What came of reading the status of one instance. */
 export type InstanceReading = { readonly address: string } & (
@@ -13,71 +13,19 @@ export type InstanceReading = { readonly address: string } & (
   | { readonly problem: string }
 );
 
-/** An instance. All but the address is null if there is no status, and `problem` says why. */
-export interface Instance {
-  readonly address: string;
-  readonly problem: string | null;
-  readonly version: string | null;
-  readonly ready: boolean | null;
-  readonly well: boolean | null;
-  /** Over the last minute, all environments. */
-  readonly requestsPerSecond: number | null;
-  /** Of these, the share that failed because of the gateway or Countersign. */
-  readonly failedShare: number | null;
-  /** Seconds that its clock is ahead of that of this command. */
-  readonly clockAhead: number | null;
-  readonly configDigest: string | null;
-  /** Keys in use that its status does not list: it lists those used last. */
-  readonly keysNotListed: number | null;
-  /** As in its status, the most serious first. */
-  readonly findings: readonly Finding[];
-}
-
-/** What the instances know of one version of a key. Lists hold addresses. */
-interface VersionOnInstances {
-  readonly version: number;
-  readonly createdAt: string | null;
-  readonly readBy: readonly string[];
-  readonly signsOn: readonly string[];
-  readonly acceptedOn: readonly string[];
-  readonly rejectedOn: readonly string[];
-}
-
-export interface KeyOnInstances extends Pick<KeyStatus, 'environment' | 'login' | 'kind'> {
-  /** Instances that have the key in their cache. */
-  readonly usedOn: readonly string[];
-  /** Newest first. */
-  readonly versions: readonly VersionOnInstances[];
-}
+export type Instance = ReturnType<typeof instanceOf>;
+export type KeyOnInstances = ReturnType<typeof keyOf>;
+/** All instances at one moment. */
+export type AllInstances = ReturnType<typeof compareInstances>;
 
 /** What a look at all instances shows that none of them can know. */
 interface SharedFinding {
   readonly severity: Severity;
-  readonly code: SharedFindingCode;
+  /** As in docs/status.md. */
+  readonly code: string;
   readonly summary: string;
   readonly advice: string;
   readonly instances: readonly string[];
-}
-
-type SharedFindingCode =
-  | 'instance-without-status'
-  | 'instance-not-ready'
-  | 'instance-not-well'
-  | 'clocks-differ'
-  | 'key-not-read'
-  | 'mixed-versions'
-  | 'configurations-differ'
-  | 'signing-differs'
-  | 'keys-not-listed';
-
-/** All instances at one moment. */
-export interface AllInstances {
-  readonly at: string;
-  /** No instance is without a status or not ready, and no finding is `bad`. */
-  readonly well: boolean;
-  readonly findings: readonly SharedFinding[];
-  readonly instances: readonly Instance[];
-  readonly keys: readonly KeyOnInstances[];
 }
 
 /** Seconds by which clocks may differ: the network and a busy machine. */
@@ -86,7 +34,7 @@ const maxClockDifference = 5;
 const readWithin = 300;
 
 /** Puts the readings of all instances together. @param at ISO 8601 */
-export function compareInstances(readings: readonly InstanceReading[], at: string): AllInstances {
+export function compareInstances(readings: readonly InstanceReading[], at: string) {
   const instances = readings.map(instanceOf);
   const keys = keysOf(readings);
   const findings = [
@@ -99,53 +47,48 @@ export function compareInstances(readings: readonly InstanceReading[], at: strin
     ...keys.flatMap(signingDiffers),
     ...notListed(instances),
   ];
+  /** No instance is without a status or not ready, and no finding is `bad`. */
   const well = findings.every(({ severity }) => severity !== 'bad');
   return { at, well, findings, instances, keys };
 }
 
-function instanceOf(reading: InstanceReading): Instance {
-  const { address } = reading;
-  if ('problem' in reading) {
-    return {
-      address,
-      problem: reading.problem,
-      version: null,
-      ready: null,
-      well: null,
-      requestsPerSecond: null,
-      failedShare: null,
-      clockAhead: null,
-      configDigest: null,
-      keysNotListed: null,
-      findings: [],
-    };
-  }
-  const { status, clockAhead } = reading;
-  const { environments } = status;
+/** All but the address is null if there is no status, and `problem` says why. */
+function instanceOf(reading: InstanceReading) {
+  const status = 'status' in reading ? reading.status : null;
+  const environments = status?.environments ?? [];
   const requests = sum(environments.map(({ requestsPerSecond }) => requestsPerSecond));
   const failed = sum(environments.map((one) => one.requestsPerSecond * (one.failedShare ?? 0)));
   return {
-    address,
-    problem: null,
-    version: status.process.version,
-    ready: status.health.ready,
-    well: status.well,
-    requestsPerSecond: requests,
+    address: reading.address,
+    problem: 'problem' in reading ? reading.problem : null,
+    version: status && status.process.version,
+    ready: status && status.health.ready,
+    well: status && status.well,
+    /** Over the last minute, all environments. */
+    requestsPerSecond: status && requests,
+    /** Of these, the share that failed because of the gateway or Countersign. */
     failedShare: requests === 0 ? null : failed / requests,
-    clockAhead,
-    configDigest: status.config.digest,
-    keysNotListed: status.keys.total - status.keys.list.length,
-    findings: status.findings,
+    /** Seconds that its clock is ahead of that of this command. */
+    clockAhead: 'clockAhead' in reading ? reading.clockAhead : null,
+    configDigest: status && status.config.digest,
+    /** Keys in use that its status does not list: it lists those used last. */
+    keysNotListed: status && status.keys.total - status.keys.list.length,
+    /** As in its status, the most serious first. */
+    findings: status?.findings ?? [],
   };
+}
+
+function withStatus(readings: readonly InstanceReading[]) {
+  return readings.filter((one) => 'status' in one);
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
 /** Keys that are not the same on all instances first. */
 function keysOf(readings: readonly InstanceReading[]): KeyOnInstances[] {
-  const rows = readings
-    .filter((one) => 'status' in one)
-    .flatMap(({ address, status }) => status.keys.list.map((key) => ({ address, key })));
+  const rows = withStatus(readings).flatMap(({ address, status }) =>
+    status.keys.list.map((key) => ({ address, key })),
+  );
   const byKey = Map.groupBy(rows, ({ key }) => `${key.environment}/${key.login} ${key.kind}`);
   const keys = Array.from(byKey.values(), keyOf);
   return [...keys.filter(isDifferent), ...keys.filter((key) => !isDifferent(key))];
@@ -156,38 +99,38 @@ interface KeyRow {
   readonly key: KeyStatus;
 }
 
-function keyOf(rows: readonly KeyRow[]): KeyOnInstances {
+function keyOf(rows: readonly KeyRow[]) {
   const [first] = rows;
   if (first === undefined) throw new TypeError('a key without a row');
   const { environment, login, kind } = first.key;
   const numbers = new Set(rows.flatMap(({ key }) => key.versions.map(({ version }) => version)));
+  /** Newest first. */
   const versions = [...numbers].toSorted((a, b) => b - a).map((version) => versionOf(version, rows));
-  return { environment, login, kind, usedOn: rows.map(({ address }) => address), versions };
+  /** Instances that have the key in their cache. */
+  const usedOn = addressesOf(rows);
+  return { environment, login, kind, usedOn, versions };
 }
 
-function versionOf(version: number, rows: readonly KeyRow[]): VersionOnInstances {
+/** What the instances know of one version of a key. Lists hold addresses. */
+function versionOf(version: number, rows: readonly KeyRow[]) {
   const known = rows.flatMap(({ address, key }) => {
     const found = key.versions.find((one) => one.version === version);
     return found === undefined ? [] : [{ address, ...found }];
   });
-  const addressesOf = (verdict: string): string[] =>
-    known.filter((one) => one.verdict === verdict).map(({ address }) => address);
   return {
     version,
     createdAt: known.find(({ createdAt }) => createdAt !== null)?.createdAt ?? null,
-    readBy: known.map(({ address }) => address),
-    signsOn: rows.filter(({ key }) => key.signingVersion === version).map(({ address }) => address),
-    acceptedOn: addressesOf('accepted'),
-    rejectedOn: addressesOf('rejected'),
+    readBy: addressesOf(known),
+    signsOn: addressesOf(rows.filter(({ key }) => key.signingVersion === version)),
+    acceptedOn: addressesOf(known.filter(({ verdict }) => verdict === 'accepted')),
+    rejectedOn: addressesOf(known.filter(({ verdict }) => verdict === 'rejected')),
   };
 }
 
 function isDifferent({ usedOn, versions }: KeyOnInstances): boolean {
-  return !versions.some(({ signsOn }) => signsOn.length === usedOn.length) || hasLag(usedOn, versions);
-}
-
-function hasLag(usedOn: readonly string[], [newest]: readonly VersionOnInstances[]): boolean {
-  return newest !== undefined && newest.readBy.length < usedOn.length;
+  const [newest] = versions;
+  const lags = newest !== undefined && newest.readBy.length < usedOn.length;
+  return lags || !versions.some(({ signsOn }) => signsOn.length === usedOn.length);
 }
 
 /** A finding about those in the list, if there are any. */
@@ -234,7 +177,7 @@ function notWell(instances: readonly Instance[]): SharedFinding[] {
 
 /** Clocks that differ from most. One clock that is wrong makes the gateway reject what this instance signs. */
 function clocks(readings: readonly InstanceReading[]): SharedFinding[] {
-  const known = readings.filter((one) => 'status' in one);
+  const known = withStatus(readings);
   const sorted = known.map(({ clockAhead }) => clockAhead).toSorted((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
   const wrong = known.filter(
@@ -257,8 +200,7 @@ function notRead(
 ): SharedFinding[] {
   if (newest === undefined || newest.createdAt === null) return [];
   const { createdAt, readBy } = newest;
-  const late = readings
-    .filter((one) => 'status' in one)
+  const late = withStatus(readings)
     .map(({ address, status }) => ({ address, age: secondsBetween(createdAt, status.at) }))
     .filter(({ address, age }) => age > readWithin && usedOn.includes(address) && !readBy.includes(address));
   return findingOf(late, {

@@ -25,7 +25,7 @@ interface ReadAllOptions {
   readonly timeout: number;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 const maxInstances = 200;
@@ -113,7 +113,7 @@ async function read(
   const address = server.url.host;
   const sentAt = clock();
   try {
-    const status = await readStatus(server, { timeout, ...(signal === undefined ? {} : { signal }) });
+    const status = await readStatus(server, { timeout, signal });
     const received = clock();
     const uncertainty = Math.max(0, received - sentAt) / 2_000;
     const clockAhead = (Date.parse(status.at) - received) / 1000 + uncertainty;

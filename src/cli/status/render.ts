@@ -1,3 +1,4 @@
+import type { Severity } from '../../observability/status/finding-codes.ts';
 import {
   counted,
   latency,
@@ -11,12 +12,29 @@ import {
 } from '../../observability/status/format.ts';
 import { nextRead } from '../../observability/status/key-progress.ts';
 import { keyStates } from '../../observability/status/key-states.ts';
-import type { FailedRequest, KeyStatus, Status } from '../../observability/status/schema.ts';
+import type { FailedRequest, Finding, KeyStatus, Status } from '../../observability/status/schema.ts';
 import { printable } from '../../util/text.ts';
 import { table } from '../shared/io.ts';
+import type { AllInstances, Instance, KeyOnInstances } from './instances.ts';
 
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;
+/** Of a finding. */
+const maxRequestIds = 10;
+/** Of a list of addresses. */
+const maxAddresses = 5;
+/** Keys of all instances that are shown; those that differ come first. */
+const maxKeys = 50;
+
+type Rows = readonly (readonly string[])[];
+
+interface Section {
+  readonly title: string;
+  readonly head: readonly string[];
+  readonly rows: Rows;
+  /** In place of a table without rows. */
+  readonly empty: string;
+}
 
 interface RenderOptions {
   /** Address of the instance. */
@@ -27,20 +45,9 @@ interface RenderOptions {
   readonly width: number;
 }
 
-/** Of a finding. */
-const maxRequestIds = 10;
-
-interface Section {
-  readonly title: string;
-  readonly head: readonly string[];
-  readonly rows: readonly (readonly string[])[];
-  /** In place of a table without rows. */
-  readonly empty: string;
-}
-
 /** The sections of the status page as lines of plain ASCII. Ages are measured on the clock of the instance. */
 export function statusLines(status: Status, { origin, failures, width }: RenderOptions): string[] {
-  const now = status.at;
+  const { at: now, health, well } = status;
   const sections = [
     environments(status),
     keys(status, now),
@@ -49,7 +56,8 @@ export function statusLines(status: Status, { origin, failures, width }: RenderO
     certificates(status, now),
   ];
   const lines = [
-    ...healthLines(status, origin, width),
+    `${health.ready ? `Ready${well ? '' : ', NOT WELL'}` : 'NOT READY'}: ${origin} at ${now}`,
+    ...findingLines(status.findings.flatMap(findingRows), width),
     ...sections.flatMap((section) => ['', ...sectionLines(section, width)]),
     '',
     ...processLines(status, now),
@@ -57,27 +65,53 @@ export function statusLines(status: Status, { origin, failures, width }: RenderO
   return lines.map(printable);
 }
 
-function sectionLines({ title, head, rows, empty }: Section, width: number): string[] {
-  if (rows.length === 0) return [`${title}: ${empty}`];
-  return [title, ...table(head, rows, width - 2).map((line) => `  ${line}`)];
+/** All instances and their keys as lines of plain ASCII. */
+export function allLines({ instances, findings, keys, at, well }: AllInstances, width: number): string[] {
+  const ready = instances.filter((one) => one.ready === true).length;
+  const rows = findings.map(({ severity, summary, advice, instances }) => [
+    severityText(severity),
+    `${summary}. ${advice} (${listed(instances)})`,
+  ]);
+  return [
+    `${well ? 'Well' : 'NOT WELL'}: ${ready} of ${counted(instances.length, 'instance')} ready at ${at}`,
+    ...findingLines(rows, width),
+    ...[instancesSection(instances), sharedKeys(keys, instances, at)].flatMap((section) => [
+      '',
+      ...sectionLines(section, width),
+    ]),
+  ].map(printable);
 }
 
-function healthLines(
-  { health: { ready }, well, findings, at }: Status,
-  origin: string,
-  width: number,
-): string[] {
-  const state = ready ? `Ready${well ? '' : ', NOT WELL'}` : 'NOT READY';
-  const rows = findings.flatMap(({ severity, summary, advice, runbookSection, requestIds }) => [
-    [severity === 'bad' ? 'BAD' : severity, `${summary}. ${advice} (runbook ${runbookSection})`],
+function sectionLines({ title, head, rows, empty }: Section, width: number): string[] {
+  if (rows.length === 0) return [`${title}: ${empty}`];
+  return [title, ...indentedTable(head, rows, width)];
+}
+
+function indentedTable(head: Section['head'], rows: Rows, width: number): string[] {
+  return table(head, rows, width - 2).map((line) => `  ${line}`);
+}
+
+/** Without the line of the headings. */
+function findingLines(rows: Rows, width: number): string[] {
+  return indentedTable(['', ''], rows, width).slice(1);
+}
+
+function findingRows({ severity, summary, advice, runbookSection, requestIds }: Finding): string[][] {
+  const more = requestIds.length - maxRequestIds;
+  return [
+    [severityText(severity), `${summary}. ${advice} (runbook ${runbookSection})`],
     ...requestIds.slice(0, maxRequestIds).map((id) => ['', `request ${id}`]),
-    ...(requestIds.length > maxRequestIds
-      ? [['', `and ${requestIds.length - maxRequestIds} more requests: see --json`]]
-      : []),
-  ]);
-  // Without the line of the headings.
-  const lines = table(['', ''], rows, width - 2).slice(1);
-  return [`${state}: ${origin} at ${at}`, ...lines.map((line) => `  ${line}`)];
+    ...(more > 0 ? [['', `and ${more} more requests: see --json`]] : []),
+  ];
+}
+
+function severityText(severity: Severity): string {
+  return severity === 'bad' ? 'BAD' : severity;
+}
+
+/** A dash for what is not known. */
+function known<T>(value: T | null, text: (value: T) => string): string {
+  return value === null ? '-' : text(value);
 }
 
 function environments({ environments: list }: Status): Section {
@@ -89,11 +123,11 @@ function environments({ environments: list }: Status): Section {
       gatewayHost,
       `${inFlight} of ${maxInFlight}`,
       rate(environment.requestsPerSecond),
-      environment.failedShare === null ? '-' : percent(environment.failedShare),
-      environment.rejectedShare === null ? '-' : percent(environment.rejectedShare),
-      environment.latency === null ? '-' : latency(environment.latency.p50),
-      environment.latency === null ? '-' : latency(environment.latency.p99),
-      environment.clockSkew === null ? '-' : skew(environment.clockSkew).replace('\u2212', '-'),
+      known(environment.failedShare, percent),
+      known(environment.rejectedShare, percent),
+      known(environment.latency, ({ p50 }) => latency(p50)),
+      known(environment.latency, ({ p99 }) => latency(p99)),
+      known(environment.clockSkew, (seconds) => skew(seconds).replace('\u2212', '-')),
     ]),
     empty: 'none',
   };
@@ -211,7 +245,7 @@ function keyRows(key: KeyStatus, now: string): string[][] {
       isFirst ? key.kind : '',
       String(version),
       keyStates[state].tone === 'warn' ? keyStates[state].text.toUpperCase() : keyStates[state].text,
-      createdAt === null ? '-' : since(now, createdAt),
+      known(createdAt, (at) => since(now, at)),
       fingerprint?.slice(0, fingerprintLength) ?? '-',
       notes.join('; '),
     ];
@@ -228,6 +262,77 @@ function keyNotes(key: KeyStatus, now: string): string[] {
     ...(readProblem === null ? [] : [readProblem]),
     `read ${relative(now, readAt)}, ${nextRead(now, nextRefreshAt)}`,
   ];
+}
+
+function instancesSection(instances: readonly Instance[]): Section {
+  return {
+    title: 'Instances (last minute)',
+    head: ['ADDRESS', 'VERSION', 'STATE', 'REQUESTS/S', 'FAILED', 'WORST FINDING'],
+    rows: instances.map(instanceRow),
+    empty: 'none',
+  };
+}
+
+function instanceRow(instance: Instance): string[] {
+  const { address, problem, version, ready, well, requestsPerSecond, failedShare, findings } = instance;
+  if (problem !== null) return [address, '-', 'NO STATUS', '-', '-', problem];
+  // What is only for information, such as a rotation, is in the table of keys.
+  const worst = findings.find(({ severity }) => severity !== 'info');
+  return [
+    address,
+    version ?? '-',
+    ready ? (well ? 'ready' : 'ready, NOT WELL') : 'NOT READY',
+    rate(requestsPerSecond ?? 0),
+    known(failedShare, percent),
+    worst === undefined ? 'none' : `${worst.severity}: ${worst.summary}`,
+  ];
+}
+
+function sharedKeys(keys: readonly KeyOnInstances[], instances: readonly Instance[], now: string): Section {
+  return {
+    title: keys.length > maxKeys ? `Keys (${maxKeys} of ${keys.length}; --json has all)` : 'Keys',
+    head: ['LOGIN', 'KIND', 'VERSION', 'AGE', 'READ BY', 'SIGNS ON', 'ACCEPTED ON', 'REJECTED ON', 'NOTES'],
+    rows: keys.slice(0, maxKeys).flatMap((key) => sharedKeyRows(key, instances, now)),
+    empty: 'none in use',
+  };
+}
+
+function sharedKeyRows(
+  { environment, login, kind, usedOn, versions }: KeyOnInstances,
+  instances: readonly Instance[],
+  now: string,
+): string[][] {
+  const unused = instances.filter(
+    ({ problem, address, keysNotListed }) =>
+      problem === null && keysNotListed === 0 && !usedOn.includes(address),
+  );
+  if (versions.length === 0) {
+    const none = `0 of ${instances.length}`;
+    return [[`${environment}/${login}`, kind, '-', '-', none, '0', '0', '0', 'MISSING in the key source']];
+  }
+  return versions.map((version, index) => {
+    const without = usedOn.filter((address) => !version.readBy.includes(address));
+    const isNewest = index === 0;
+    return [
+      isNewest ? `${environment}/${login}` : '',
+      isNewest ? kind : '',
+      String(version.version),
+      known(version.createdAt, (at) => since(now, at)),
+      `${version.readBy.length} of ${instances.length}`,
+      String(version.signsOn.length),
+      String(version.acceptedOn.length),
+      String(version.rejectedOn.length),
+      [
+        ...(isNewest && without.length > 0 ? [`not read by ${listed(without)}`] : []),
+        ...(isNewest && unused.length > 0 ? [`not in use on ${unused.length}`] : []),
+      ].join('; '),
+    ];
+  });
+}
+
+function listed(addresses: readonly string[]): string {
+  const more = addresses.length - maxAddresses;
+  return [...addresses.slice(0, maxAddresses), ...(more > 0 ? [`${more} more`] : [])].join(', ');
 }
 
 /** JSON in plain ASCII: everything else is escaped, as JSON can. */

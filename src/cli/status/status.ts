@@ -8,10 +8,9 @@ import { exitCode, type Io, lineLength } from '../shared/io.ts';
 import { readStatus } from './client.ts';
 import type { AllInstances } from './instances.ts';
 import { readAll } from './read-all.ts';
-import { asciiJson, statusLines } from './render.ts';
-import { allLines } from './render-all.ts';
+import { allLines, asciiJson, statusLines } from './render.ts';
 import { options, type StatusSettings, settingsFrom } from './settings.ts';
-import { type Reading, Screen, sizeOf, untilStopped, watch } from './watch.ts';
+import { openScreen, type Reading, sizeOf, untilStopped, watch } from './watch.ts';
 
 const usage = `Usage: countersign status [--url URL | --all URL] [--token-file FILE] [--watch] [--json] [options]
 
@@ -44,7 +43,7 @@ async function watchStatus(settings: StatusSettings, interval: number, io: Io): 
     }
   };
   const stop = untilStopped();
-  const screen = hasScreen() && !json ? new Screen(process.stdout) : undefined;
+  const screen = hasScreen() && !json ? openScreen(process.stdout) : undefined;
   const show = ({ lines, failed }: Reading): void => {
     if (screen !== undefined) screen.draw(lines);
     // A JSON reader gets nothing else on standard output. A block of text ends with an empty line.
@@ -72,28 +71,22 @@ function hasScreen(): boolean {
 async function read(settings: StatusSettings, signal?: AbortSignal): Promise<Reading> {
   const { of, timeout, failures } = settings;
   const width = lineWidth();
-  const ending = signal === undefined ? {} : { signal };
   if ('urls' in of) {
     const resolve = (host: string) => lookup(host, { all: true });
-    const all = await readAll(of, { resolve, timeout, clock: Date.now, ...ending });
+    const all = await readAll(of, { resolve, timeout, clock: Date.now, signal });
     const findings = [...all.findings, ...all.instances.flatMap((one) => one.findings)];
     const ready = all.instances.every((one) => one.ready);
     return readingOf(all, allLines(all, width), { ready, findings }, settings);
   }
-  const status = await readStatus(of, { timeout, ...ending });
+  const status = await readStatus(of, { timeout, signal });
   const lines = statusLines(status, { origin: of.url.origin, failures, width });
   return readingOf(status, lines, { ...status.health, ...status }, settings);
-}
-
-interface Verdict {
-  readonly ready: boolean;
-  readonly findings: readonly { readonly severity: Severity }[];
 }
 
 function readingOf(
   value: Status | AllInstances,
   lines: readonly string[],
-  { ready, findings }: Verdict,
+  { ready, findings }: { ready: boolean; findings: readonly { readonly severity: Severity }[] },
   { json, interval, failOn }: StatusSettings,
 ): Reading {
   const fails = !ready || findings.some(({ severity }) => failOn.includes(severity));

@@ -73,38 +73,29 @@ export function untilStopped(): { readonly signal: AbortSignal; readonly release
 }
 
 /** Draws on the alternate screen of a terminal, so that what was there before comes back at the end. */
-export class Screen {
-  readonly #terminal: TerminalOutput;
-
-  constructor(terminal: TerminalOutput) {
-    this.#terminal = terminal;
-    terminal.write(enter);
-  }
-
-  /**
-   * Replaces what is shown, without flicker. Cuts what does not fit: a line that wraps would scroll the screen.
-   *
-   * @param lines plain ASCII
-   */
-  draw(lines: readonly string[]): void {
-    const { columns, rows } = sizeOf(this.#terminal);
-    const hidden = lines.length - rows;
-    const shown =
-      hidden <= 0
-        ? lines
-        : [...lines.slice(0, rows - 1), `${hidden + 1} more lines: enlarge the window, or omit --watch`];
-    // Cleared before the text: after a full line the cursor is still on its last character.
-    const text = shown.map((line, index) => {
-      const clear = index === shown.length - 1 ? clearBelow : clearLine;
-      return `${clear}${line.slice(0, columns)}`;
-    });
-    this.#terminal.write(`${home}${text.join('\r\n')}`);
-  }
-
-  /** Shows the cursor and what was there before. */
-  close(): void {
-    this.#terminal.write(leave);
-  }
+export function openScreen(terminal: TerminalOutput) {
+  terminal.write(enter);
+  return {
+    /**
+     * Replaces what is shown, without flicker. Cuts what does not fit: a line that wraps would scroll the screen.
+     *
+     * @param lines plain ASCII
+     */
+    draw(lines: readonly string[]): void {
+      const { columns, rows } = sizeOf(terminal);
+      const hidden = lines.length - rows;
+      const more = `${hidden + 1} more lines: enlarge the window, or omit --watch`;
+      const shown = hidden <= 0 ? lines : [...lines.slice(0, rows - 1), more];
+      // Cleared before the text: after a full line the cursor is still on its last character.
+      const text = shown.map((line, index) => {
+        const clear = index === shown.length - 1 ? clearBelow : clearLine;
+        return `${clear}${line.slice(0, columns)}`;
+      });
+      terminal.write(`${home}${text.join('\r\n')}`);
+    },
+    /** Shows the cursor and what was there before. */
+    close: (): unknown => terminal.write(leave),
+  };
 }
 
 /** A terminal without a window, such as a serial console or that of another program, has the size 0 or none. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { compareInstances, type InstanceReading } from '../../../../src/cli/status/instances.ts';
-import { allLines } from '../../../../src/cli/status/render-all.ts';
+import { allLines } from '../../../../src/cli/status/render.ts';
 import { withFindings } from '../../../../src/observability/status/findings.ts';
 import type { StatusFacts } from '../../../../src/observability/status/schema.ts';
 import { emptyStatus, environmentStatus, keyStatus, keyVersion } from '../../../support/status.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Reading, Screen, watch } from '../../../../src/cli/status/watch.ts';
+import { openScreen, type Reading, watch } from '../../../../src/cli/status/watch.ts';
 
 describe('watching', () => {
   it('continues after a failed reading, and returns the exit code of the last one', async () => {
@@ -49,7 +49,7 @@ describe('the screen', () => {
 
   it('draws over what it showed, and gives back what was there before', () => {
     const given = terminal(80, 24);
-    const screen = new Screen(given);
+    const screen = openScreen(given);
     screen.draw(['one', 'two']);
     screen.close();
     expect(given.written).toEqual([
@@ -61,7 +61,7 @@ describe('the screen', () => {
 
   it('cuts what would wrap or scroll, and says how many lines are hidden', () => {
     const given = terminal(60, 3);
-    new Screen(given).draw(['x'.repeat(61), 'b', 'c', 'd']);
+    openScreen(given).draw(['x'.repeat(61), 'b', 'c', 'd']);
     expect(given.written.at(-1)).toBe(
       `\u001b[H\u001b[K${'x'.repeat(60)}\r\n\u001b[Kb\r\n\u001b[J2 more lines: enlarge the window, or omit --watch`,
     );
@@ -69,7 +69,7 @@ describe('the screen', () => {
 
   it.each([0, Number.NaN])('shows 24 lines of 80 characters where the terminal has no size (%p)', (size) => {
     const given = terminal(size, size);
-    new Screen(given).draw(Array.from({ length: 30 }, () => 'x'.repeat(90)));
+    openScreen(given).draw(Array.from({ length: 30 }, () => 'x'.repeat(90)));
     const [first, ...others] = given.written.at(-1)?.split('\r\n') ?? [];
     expect(first).toBe(`\u001b[H\u001b[K${'x'.repeat(80)}`);
     expect(others).toHaveLength(23);
@@ -77,7 +77,7 @@ describe('the screen', () => {
 
   it('fits exactly', () => {
     const given = terminal(60, 2);
-    new Screen(given).draw(['a', 'b']);
+    openScreen(given).draw(['a', 'b']);
     expect(given.written.at(-1)).toBe('\u001b[H\u001b[Ka\r\n\u001b[Jb');
   });
 });
