@@ -20,18 +20,13 @@ export const readinessWarnings = ['jwt-keys-unavailable', 'log-lines-dropped', '
 
 export type ReadinessCode = (typeof readinessReasons)[number] | (typeof readinessWarnings)[number];
 
-export interface Readiness {
-  readonly ready: boolean;
-  /** Why not; empty when ready. */
-  readonly reasons: readonly (typeof readinessReasons)[number][];
-  readonly warnings: readonly (typeof readinessWarnings)[number][];
-}
+export type Readiness = ReturnType<typeof computeReadiness>;
 
 /**
  * Whether this instance should receive requests. An outage of the key source alone does not make it unready, nor does
  * a log that cannot be written: one full volume would take out every instance.
  */
-export function computeReadiness(inputs: ReadinessInputs): Readiness {
+export function computeReadiness(inputs: ReadinessInputs) {
   const holds: Readonly<Record<ReadinessCode, boolean>> = {
     draining: inputs.draining,
     'key-source-never-reached': !inputs.keySourceReady && !inputs.keysCached,

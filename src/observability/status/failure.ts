@@ -1,13 +1,11 @@
 import type { Reason } from '../../errors.ts';
 import { isPaymentServerError, type Rejection, type RequestContext } from '../../request-context.ts';
+import { isoTime } from '../../util/clock.ts';
 import { responsibleParty } from '../labels.ts';
 import type { FailedRequest } from './schema.ts';
 
 /** `reason` of our own errors, the cause of a 403 of the gateway, or another status of the gateway. */
 export type FailureCause = Reason | Rejection | 'gateway-status';
-
-/** A failed request as it is kept. `at`: milliseconds since 1970. */
-export type RecordedFailure = Omit<FailedRequest, 'at'> & { readonly at: number };
 
 /** Sections of deploy/runbook.md. `null`: there is none, since the caller has to act on it. */
 export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
@@ -58,12 +56,13 @@ export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean
 }
 
 /** Copies what is shown, so that the rest of the request is not kept. @param at milliseconds since 1970 */
-export function failureOf(context: RequestContext, at: number): RecordedFailure {
+export function failureOf(context: RequestContext, at: number): FailedRequest {
   const { id: requestId, caller = null, environment = null, operation = null } = context;
   const { login = null, status = null, outcome } = context;
   const cause = causeOf(context);
   const runbookSection = isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause];
-  return { at, requestId, caller, environment, operation, login, status, outcome, cause, runbookSection };
+  const route = { caller, environment, operation, login };
+  return { at: isoTime(at), requestId, ...route, status, outcome, cause, runbookSection };
 }
 
 /** A request that failed although the caller did nothing wrong, other than by a 403 of the gateway. */

@@ -1,56 +1,57 @@
-import type { WallClock } from '../../util/clock.ts';
+import { isoTime, type WallClock } from '../../util/clock.ts';
 
 /** `denied`: it responds, and denies reading some keys. */
 export const keySourceStates = ['up', 'denied', 'down'] as const;
 
 interface Known {
-  readonly up: boolean | undefined;
-  readonly outage: string | undefined;
-  readonly denied: number;
-  readonly denial: string | undefined;
+  readonly up?: boolean;
+  readonly outage: string | null;
+  readonly deniedLogins: number;
+  readonly denial: string | null;
+  readonly since: string | null;
+  readonly tokenExpiresAt: string | null;
+  readonly loginsNotFound: number;
 }
 
-const unknown: Known = { up: undefined, outage: undefined, denied: 0, denial: undefined };
+const nothing: Known = {
+  outage: null,
+  deniedLogins: 0,
+  denial: null,
+  since: null,
+  tokenExpiresAt: null,
+  loginsNotFound: 0,
+};
 
 /** Remembers whether the key source works, and since when. */
 export function createKeySourceRecorder({ clock }: WallClock) {
-  let known = unknown;
-  let since: number | undefined;
-  let tokenExpiresAt: number | undefined;
-  let loginsNotFound = 0;
+  let known = nothing;
   const change = (changed: Partial<Known>): void => {
     const before = stateOf(known);
     known = { ...known, ...changed };
-    if (stateOf(known) !== before) since = clock();
+    if (stateOf(known) !== before) known = { ...known, since: isoTime(clock()) };
   };
   return {
-    /** Times in milliseconds since 1970. */
     keySource() {
+      const { up: _, outage, denial, ...others } = known;
       const state = stateOf(known);
-      const problem = state === 'down' ? known.outage : state === 'denied' ? known.denial : undefined;
-      return { state, since, deniedLogins: known.denied, problem, tokenExpiresAt, loginsNotFound };
+      return { ...others, state, problem: { up: null, denied: denial, down: outage }[state ?? 'up'] };
     },
-    loginsNotFound(count: number): void {
-      loginsNotFound = count;
-    },
+    loginsNotFound: (loginsNotFound: number) => change({ loginsNotFound }),
     keySourceReplaced(): void {
-      known = unknown;
-      since = undefined;
-      tokenExpiresAt = undefined;
-      loginsNotFound = 0;
+      known = nothing;
     },
-    keySourceUp: (up: boolean, outage?: string) => change({ up, outage }),
+    keySourceUp: (up: boolean, outage: string | null = null) => change({ up, outage }),
     loginFailed: (outage: string) => change({ up: false, outage }),
-    loginsDenied: (denied: number, denial: string) => change({ denied, denial }),
-    tokenExpiryChanged(at: number | undefined): void {
-      tokenExpiresAt = at === undefined ? undefined : at * 1000;
-    },
+    loginsDenied: (deniedLogins: number, denial: string) => change({ deniedLogins, denial }),
+    /** @param at seconds since 1970 */
+    tokenExpiryChanged: (at: number | undefined) =>
+      change({ tokenExpiresAt: at === undefined ? null : isoTime(at * 1000) }),
   };
 }
 
 /** While nothing can be read, nothing is known of denials. */
-function stateOf({ up, denied }: Known): (typeof keySourceStates)[number] | undefined {
-  if (up === undefined) return undefined;
+function stateOf({ up, deniedLogins }: Known): (typeof keySourceStates)[number] | null {
+  if (up === undefined) return null;
   if (!up) return 'down';
-  return denied > 0 ? 'denied' : 'up';
+  return deniedLogins > 0 ? 'denied' : 'up';
 }

@@ -1,9 +1,9 @@
 import type { KeyRing, LoginRef, LostKey, RingRemoval } from '../../keys/key-source.ts';
-import type { MonotonicClock, WallClock } from '../../util/clock.ts';
+import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 
-/** A key in use that the key source no longer has. `since`: milliseconds since 1970. */
+/** A key in use that the key source no longer has. */
 export interface MissingKey extends LoginRef, LostKey {
-  readonly since: number;
+  readonly since: string;
 }
 
 /** As the default of `keys.cache.staleIfError`: milliseconds after its last request in which a login is in use. */
@@ -48,12 +48,7 @@ export function createMissingKeyRecorder({ clock, monotonic }: WallClock & Monot
       );
       const keys = [
         ...before.filter(({ kind }) => !back.has(kind)),
-        ...lost.map((key) => ({
-          ...key,
-          environment: login.environment,
-          login: login.login,
-          since: clock(),
-        })),
+        ...lost.map((key) => ({ ...login, ...key, since: isoTime(clock()) })),
       ];
       if (!isGone && keys.length > 0) setBounded(missing, name, { keys, wantedAt: monotonic() });
     },

@@ -1,46 +1,21 @@
 import { acceptsKey, type RequestContext } from '../../request-context.ts';
 import type { TlsUser } from '../../tls/files.ts';
 import { datedParts, type Validity } from '../../tls/material.ts';
-import type { MonotonicClock, WallClock } from '../../util/clock.ts';
+import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { LabelDomain } from '../labels.ts';
 import type { CertificateInUse, GatewayResponseEvent, MetricsObserver } from '../metrics-observer.ts';
 import { certificateName } from '../metrics-recorder.ts';
-import {
-  causeOf,
-  failureOf,
-  isFailed,
-  isOurFailure,
-  isUncertainPayment,
-  type RecordedFailure,
-} from './failure.ts';
+import { causeOf, failureOf, isFailed, isOurFailure, isUncertainPayment } from './failure.ts';
 import { createKeySourceRecorder } from './key-source-state.ts';
 import { createMissingKeyRecorder, setBounded } from './missing-keys.ts';
 import { RequestWindow } from './request-window.ts';
+import type { FailedRequest, Status } from './schema.ts';
 
 /** Milliseconds. */
 const recent = 60_000;
 
 /** The last used logins. */
 const maxLogins = 1_000;
-
-/** The configured names; see labels.ts. */
-export type StatusNames = Readonly<Record<'environments', object>> & Pick<LabelDomain, 'callers'>;
-
-interface Caller {
-  readonly name: string;
-  requests: number;
-  denied: number;
-  /** Milliseconds since 1970. */
-  lastSeenAt: number | undefined;
-}
-
-export type StatusRecorder = ReturnType<typeof createStatusRecorder>;
-
-interface StatusRecorderOptions extends WallClock, MonotonicClock {
-  readonly names: StatusNames;
-  /** Of the configuration file. */
-  readonly digest: string;
-}
 
 /** Failed requests that a status has at most. */
 export const maxFailures = 100;
@@ -51,7 +26,20 @@ export const maxUncertainPayments = 1_000;
 /** How long they are kept, in milliseconds. */
 const uncertainAge = 3_600_000;
 
-/** Remembers what the status shows. Its memory is bounded, and an event costs much less than a request. */
+/** The configured names; see labels.ts. */
+export type StatusNames = Readonly<Record<'environments', object>> & Pick<LabelDomain, 'callers'>;
+
+interface StatusRecorderOptions extends WallClock, MonotonicClock {
+  readonly names: StatusNames;
+  /** Of the configuration file. */
+  readonly digest: string;
+}
+
+export type StatusRecorder = ReturnType<typeof createStatusRecorder>;
+
+/**
+ * Remembers what the status shows, as it shows it. Its memory is bounded, and an event costs much less than a request.
+ */
 export function createStatusRecorder(options: StatusRecorderOptions) {
   const { clock, names, digest } = options;
   const keySource = createKeySourceRecorder(options);
@@ -66,15 +54,12 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
     if (reason === 'signing-unavailable') return signingProblems.get(environment);
     if (reason === 'key-missing') keyWanted({ environment, login });
     if (reason !== 'key-source-unavailable') return undefined;
-    return keys.readProblem({ environment, login }) ?? keySource.keySource().problem;
+    return keys.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
   };
   const requests = createRequestRecorder(options, detailOf);
   requests.reconfigure(names);
-  let audit: { readonly up: boolean; readonly problem: string | undefined } | undefined;
-  let config = { digest, loadedAt: clock(), reloadFailed: false };
-  const configLoaded: MetricsObserver['configLoaded'] = (successful) => {
-    config = { ...config, reloadFailed: !successful };
-  };
+  let audit: Status['audit'] = null;
+  let config = { digest, loadedAt: isoTime(clock()), reloadFailed: false };
   return {
     ...requests,
     ...keySource,
@@ -87,19 +72,20 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
     transitSigned: ((environment, _result, _seconds, problem) => {
       if (problem !== undefined) signingProblems.set(environment, problem);
     }) satisfies MetricsObserver['transitSigned'],
-    /** Whether audit records can be written; `undefined` if that is not known. */
     audit: () => audit,
     auditUp(up: boolean, cause?: string): void {
-      if (audit?.up !== up || audit.problem !== cause) audit = { up, problem: up ? undefined : cause };
+      audit = { up, problem: up ? null : (cause ?? null) };
     },
     ...createCertificateRecorder(),
-    /** The configuration in effect. `loadedAt`: milliseconds since 1970. */
+    /** The configuration in effect. */
     config: () => config,
     /** @param applied digest of the file */
     configApplied(applied: string): void {
-      config = { ...config, digest: applied, loadedAt: clock() };
+      config = { ...config, digest: applied, loadedAt: isoTime(clock()) };
     },
-    configLoaded,
+    configLoaded(successful: boolean): void {
+      config = { ...config, reloadFailed: !successful };
+    },
   };
 }
 
@@ -107,7 +93,15 @@ interface Environment {
   readonly window: RequestWindow;
   /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
   readonly logins: Map<string, { readonly at: number; readonly rejected: boolean }>;
-  clockSkew: number | undefined;
+  clockSkew: number | null;
+}
+
+interface Caller {
+  readonly name: string;
+  requests: number;
+  denied: number;
+  /** Milliseconds since 1970. */
+  lastSeenAt: number | undefined;
 }
 
 function createRequestRecorder(
@@ -117,12 +111,15 @@ function createRequestRecorder(
   let environments = new Map<string, Environment>();
   let callers = new Map<string, Caller>();
   const { recordFailure, ...failures } = createFailureRecorder(monotonic);
+  const newEnvironment = (): Environment => {
+    return { window: new RequestWindow(monotonic()), logins: new Map(), clockSkew: null };
+  };
   const recordIn = ({ window, logins }: Environment, context: RequestContext): void => {
     const { startedAt, durations, login, gatewayStatus } = context;
     const { total = 0 } = durations;
     const endedAt = startedAt + total * 1000;
     window.recordRequest(endedAt, total);
-    if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context));
+    if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
     if (login === undefined || gatewayStatus === undefined) return;
     const rejected = gatewayStatus === 403;
     if (rejected || acceptsKey(gatewayStatus))
@@ -151,68 +148,27 @@ function createRequestRecorder(
     },
     /** Drops names that a reloaded configuration no longer has. */
     reconfigure(names: StatusNames): void {
-      const create = (): Environment => {
-        const window = new RequestWindow(monotonic());
-        return { window, logins: new Map(), clockSkew: undefined };
-      };
-      environments = mapOf(Object.keys(names.environments), environments, create);
+      environments = mapOf(Object.keys(names.environments), environments, newEnvironment);
       callers = mapOf(names.callers, callers, newCaller);
     },
-    /** `clockSkew`: seconds that the clock of the gateway is ahead. */
+    /** One that is not known had no requests. */
     environment(name: string) {
-      const known = environments.get(name);
-      if (known === undefined) return undefined;
+      const { window, logins, clockSkew } = environments.get(name) ?? newEnvironment();
       const now = monotonic();
-      const { window, logins, clockSkew } = known;
-      return { ...window.summary(now), logins: countVerdicts(logins, now), clockSkew };
+      const { failures: failed, ...summary } = window.summary(now);
+      const toWall = clock() - now;
+      return {
+        ...summary,
+        failures: failed.map((one) => ({ ...one, lastAt: isoTime(one.lastAt + toWall) })),
+        logins: countVerdicts(logins, now),
+        clockSkew,
+      };
     },
-    callers: (): Readonly<Caller>[] => [...callers.values()],
-  };
-}
-
-/** Of the last minute. */
-function countVerdicts(logins: Environment['logins'], now: number) {
-  const verdicts = [...logins.values()].filter(({ at }) => now - at < recent);
-  const rejected = verdicts.filter((verdict) => verdict.rejected).length;
-  return { accepted: verdicts.length - rejected, rejected };
-}
-
-/** @param monotonic milliseconds */
-function createFailureRecorder(monotonic: () => number) {
-  // Numbered, since the wall clock may be set back.
-  let failed = 0;
-  const known = new LastEntries<readonly [number: number, RecordedFailure]>(maxFailures);
-  const unknown = new LastEntries<readonly [number: number, RecordedFailure]>(maxUnknownCallers);
-  /** By environment, so that none hides the payments of another. */
-  const uncertain = new Map<string, LastEntries<readonly [number: number, at: number, RecordedFailure]>>();
-  const recordUncertain = (failure: RecordedFailure): void => {
-    const environment = failure.environment ?? '';
-    const entries = uncertain.get(environment) ?? new LastEntries(maxUncertainPayments);
-    uncertain.set(environment, entries);
-    entries.add([failed, monotonic(), failure]);
-  };
-  return {
-    /** @param now milliseconds since 1970 */
-    recordFailure: (context: RequestContext, now: number): void => {
-      const failure = failureOf(context, now);
-      failed += 1;
-      if (isUncertainPayment(context)) recordUncertain(failure);
-      (context.caller === undefined ? unknown : known).add([failed, failure]);
-    },
-    /** Newest first. */
-    failures: () =>
-      [...known.newestFirst(), ...unknown.newestFirst()]
-        .toSorted(([a], [b]) => b - a)
-        .slice(0, maxFailures)
-        .map(([, failure]) => failure),
-    /** Payments of the last hour whose outcome is not known, newest first. */
-    uncertainPayments() {
-      const oldest = monotonic() - uncertainAge;
-      return [...uncertain.values()]
-        .flatMap((entries) => entries.newestFirst().filter(([, at]) => at >= oldest))
-        .toSorted(([a], [b]) => b - a)
-        .map(([, , failure]) => failure);
-    },
+    callers: () =>
+      Array.from(callers.values(), ({ lastSeenAt, ...caller }) => ({
+        ...caller,
+        lastSeenAt: lastSeenAt === undefined ? null : isoTime(lastSeenAt),
+      })),
   };
 }
 
@@ -229,42 +185,80 @@ function mapOf<T>(
   return new Map(names.map((name) => [name, known.get(name) ?? create(name)]));
 }
 
+/** Of the last minute. */
+function countVerdicts(logins: Environment['logins'], now: number) {
+  const verdicts = [...logins.values()].filter(({ at }) => now - at < recent);
+  const rejected = verdicts.filter((verdict) => verdict.rejected).length;
+  return { accepted: verdicts.length - rejected, rejected };
+}
+
+interface Failure {
+  /** In the order of all of them, since the wall clock may be set back. */
+  readonly number: number;
+  /** Monotonic, milliseconds. */
+  readonly at: number;
+  readonly failure: FailedRequest;
+}
+
+/** @param monotonic milliseconds */
+function createFailureRecorder(monotonic: () => number) {
+  let failed = 0;
+  const known: Failure[] = [];
+  const unknown: Failure[] = [];
+  /** By environment, so that none hides the payments of another. */
+  const uncertain = new Map<string, Failure[]>();
+  return {
+    /** @param now milliseconds since 1970 */
+    recordFailure: (context: RequestContext, now: number): void => {
+      const { caller, environment = '' } = context;
+      failed += 1;
+      const entry = { number: failed, at: monotonic(), failure: failureOf(context, now) };
+      if (isUncertainPayment(context)) {
+        const payments = uncertain.get(environment) ?? [];
+        uncertain.set(environment, payments);
+        addBounded(payments, entry, maxUncertainPayments);
+      }
+      if (caller === undefined) addBounded(unknown, entry, maxUnknownCallers);
+      else addBounded(known, entry, maxFailures);
+    },
+    /** Newest first. */
+    failures: () => newestFirst([...known, ...unknown]).slice(0, maxFailures),
+    /** Payments of the last hour whose outcome is not known, newest first. */
+    uncertainPayments() {
+      const oldest = monotonic() - uncertainAge;
+      const payments = newestFirst([...uncertain.values()].flat().filter(({ at }) => at >= oldest));
+      return payments.map(({ at, requestId, environment, outcome }) => ({
+        at,
+        requestId,
+        environment,
+        outcome,
+      }));
+    },
+  };
+}
+
+function addBounded<T>(entries: T[], entry: T, max: number): void {
+  entries.push(entry);
+  if (entries.length > max) entries.shift();
+}
+
+function newestFirst(entries: readonly Failure[]): FailedRequest[] {
+  return entries.toSorted((one, other) => other.number - one.number).map(({ failure }) => failure);
+}
+
 function createCertificateRecorder() {
-  const certificates = new Map<
-    string,
-    Validity & { readonly name: string; readonly environment: string | undefined }
-  >();
+  const certificates = new Map<string, Status['certificates'][number]>();
   const idOf = ({ part, role, environment = '' }: CertificateInUse): string =>
     `${role} ${part} ${environment}`;
   return {
     certificates: () => [...certificates.values()],
     certificateLoaded(certificate: CertificateInUse, { from, until }: Validity): void {
-      const { environment } = certificate;
-      certificates.set(idOf(certificate), { name: certificateName(certificate), environment, from, until });
+      const { environment = null } = certificate;
+      const validity = { from: isoTime(from), until: isoTime(until) };
+      certificates.set(idOf(certificate), { name: certificateName(certificate), environment, ...validity });
     },
     certificateRemoved(user: TlsUser): void {
       for (const part of datedParts) certificates.delete(idOf({ ...user, part }));
     },
   };
-}
-
-/** The last entries of a stream, at most `limit`. */
-export class LastEntries<T> {
-  readonly #limit: number;
-  readonly #entries: T[] = [];
-  /** Where the next entry goes; the oldest is there once all places are used. */
-  #next = 0;
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  add(entry: T): void {
-    this.#entries[this.#next] = entry;
-    this.#next = (this.#next + 1) % this.#limit;
-  }
-
-  newestFirst(): T[] {
-    return [...this.#entries.slice(this.#next), ...this.#entries.slice(0, this.#next)].toReversed();
-  }
 }

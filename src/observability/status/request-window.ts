@@ -12,43 +12,30 @@ export const bucketCount = 24 * perDoubling + 1;
 /** The window in seconds; one slot each. */
 const size = 60;
 
-/** What happened in the last minute. */
-interface WindowSummary {
-  readonly requestsPerSecond: number;
-  /** Share of 403 among the gateway responses; `undefined` without responses. */
-  readonly rejectedShare: number | undefined;
-  /** Share of failed requests; `undefined` without requests. */
-  readonly failedShare: number | undefined;
-  readonly failures: readonly RecentFailures[];
-  /** Seconds; `undefined` without requests. */
-  readonly latency: { readonly p50: number; readonly p99: number } | undefined;
-}
-
-/** Failed requests of the last minute with the same cause. `lastAt`: monotonic, in milliseconds. */
-interface RecentFailures {
-  readonly cause: FailureCause;
-  /** Of the last one: what else is known. */
-  readonly detail: string | undefined;
-  readonly count: number;
-  /** Of all requests. */
-  readonly share: number;
-  readonly lastAt: number;
+/** What happened in one second. */
+interface Slot {
+  readonly second: number;
+  requests: number;
+  responses: number;
+  /** 403s among the responses. */
+  rejections: number;
+  /** Requests by the bucket of their duration. */
+  readonly durations: Uint32Array;
+  readonly failures: Map<FailureCause, number>;
 }
 
 /**
- * Counts of the last minute, in a ring of one-second slots of fixed size. Recording costs the same whatever the load;
- * sums are made only by {@link summary}. All times are monotonic, in milliseconds.
+ * Counts of the last minute, in a ring of one-second slots. Recording costs the same whatever the load; sums are made only
+ * by {@link summary}. All times are monotonic, in milliseconds.
  */
 export class RequestWindow {
   readonly #startedAt: number;
-  /** The second that each slot holds. */
-  readonly #seconds = new Float64Array(size).fill(-1);
-  readonly #requests = new Uint32Array(size);
-  readonly #responses = new Uint32Array(size);
-  readonly #rejections = new Uint32Array(size);
-  readonly #durations = new Uint32Array(size * bucketCount);
-  /** By cause, of which there are a few dozen. */
-  readonly #failures = new Map<FailureCause, Failures>();
+  readonly #slots: Slot[] = [];
+  /** The last failure of each cause, of which there are a few dozen. */
+  readonly #lastFailures = new Map<
+    FailureCause,
+    { readonly lastAt: number; readonly detail: string | null }
+  >();
 
   constructor(startedAt: number) {
     this.#startedAt = startedAt;
@@ -57,88 +44,61 @@ export class RequestWindow {
   /** @param seconds from request to response */
   recordRequest(now: number, seconds: number): void {
     const slot = this.#slotOf(now);
-    increment(this.#requests, slot);
-    increment(this.#durations, slot * bucketCount + bucketOf(seconds));
+    const bucket = bucketOf(seconds);
+    slot.requests += 1;
+    slot.durations[bucket] = (slot.durations[bucket] ?? 0) + 1;
   }
 
   recordResponse(now: number, isRejection: boolean): void {
     const slot = this.#slotOf(now);
-    increment(this.#responses, slot);
-    if (isRejection) increment(this.#rejections, slot);
+    slot.responses += 1;
+    if (isRejection) slot.rejections += 1;
   }
 
   /** In addition to {@link recordRequest}. */
-  recordFailure(now: number, cause: FailureCause, detail: string | undefined): void {
-    const slot = this.#slotOf(now);
-    const known = this.#failures.get(cause);
-    const failures = known ?? { counts: new Uint32Array(size), lastAt: now, detail };
-    if (known === undefined) this.#failures.set(cause, failures);
-    increment(failures.counts, slot);
-    Object.assign(failures, { lastAt: now, detail });
+  recordFailure(now: number, cause: FailureCause, detail: string | null): void {
+    const { failures } = this.#slotOf(now);
+    failures.set(cause, (failures.get(cause) ?? 0) + 1);
+    this.#lastFailures.set(cause, { lastAt: now, detail });
   }
 
-  summary(now: number): WindowSummary {
-    const newest = Math.floor(now / 1000);
-    const slots = this.#slotsSince(newest - size + 1);
-    const sum = (counts: Uint32Array): number =>
-      slots.reduce((total, slot) => total + (counts[slot] ?? 0), 0);
-    const [requests, responses] = [sum(this.#requests), sum(this.#responses)];
-    const durations = new Uint32Array(bucketCount);
-    for (const slot of slots) {
-      for (let bucket = 0; bucket < bucketCount; bucket += 1) {
-        durations[bucket] = (durations[bucket] ?? 0) + (this.#durations[slot * bucketCount + bucket] ?? 0);
-      }
-    }
+  /** As the status has it, but with monotonic times; null: there were no requests, or no responses. */
+  summary(now: number) {
+    const oldest = Math.floor(now / 1000) - size + 1;
+    const slots = this.#slots.filter(({ second }) => second >= oldest);
+    const sum = (countOf: (slot: Slot) => number): number =>
+      slots.reduce((total, slot) => total + countOf(slot), 0);
+    const [requests, responses] = [sum((slot) => slot.requests), sum((slot) => slot.responses)];
     const shareOf = (failed: number): number => Math.min(1, failed / Math.max(1, requests));
-    const failures = [...this.#failures].flatMap(([cause, { counts, ...last }]) => {
-      const count = sum(counts);
+    const failures = [...this.#lastFailures].flatMap(([cause, last]) => {
+      const count = sum((slot) => slot.failures.get(cause) ?? 0);
       return count === 0 ? [] : [{ cause, ...last, count, share: shareOf(count) }];
     });
     const failed = failures.reduce((total, { count }) => total + count, 0);
+    const durations = new Uint32Array(bucketCount).map((_, bucket) =>
+      sum((slot) => slot.durations[bucket] ?? 0),
+    );
     const [p50, p99] = [percentile(durations, 0.5), percentile(durations, 0.99)];
+    // The window begins with a whole second, or with the start.
+    const covered = Math.max(1, Math.min(now / 1000 - oldest, (now - this.#startedAt) / 1000));
     return {
-      requestsPerSecond: requests / this.#secondsCovered(now, newest),
-      rejectedShare: responses === 0 ? undefined : sum(this.#rejections) / responses,
-      failedShare: requests === 0 ? undefined : shareOf(failed),
+      requestsPerSecond: requests / covered,
+      rejectedShare: responses === 0 ? null : sum((slot) => slot.rejections) / responses,
+      failedShare: requests === 0 ? null : shareOf(failed),
       failures,
-      latency: p50 === undefined || p99 === undefined ? undefined : { p50, p99 },
+      latency: p50 === undefined || p99 === undefined ? null : { p50, p99 },
     };
   }
 
-  #slotsSince(oldest: number): number[] {
-    return [...this.#seconds.keys()].filter((slot) => (this.#seconds[slot] ?? -1) >= Math.max(0, oldest));
-  }
-
-  /** The window begins with a whole second, or with the start. */
-  #secondsCovered(now: number, newest: number): number {
-    return Math.max(1, Math.min(now / 1000 - (newest - size + 1), (now - this.#startedAt) / 1000));
-  }
-
-  #slotOf(now: number): number {
+  #slotOf(now: number): Slot {
     const second = Math.floor(now / 1000);
-    const slot = second % size;
-    if (this.#seconds[slot] !== second) this.#reuse(slot, second);
+    const known = this.#slots[second % size];
+    if (known?.second === second) return known;
+    const counts = { requests: 0, responses: 0, rejections: 0 };
+    const slot = { second, ...counts, durations: new Uint32Array(bucketCount), failures: new Map() };
+    this.#slots[second % size] = slot;
     return slot;
   }
-
-  #reuse(slot: number, second: number): void {
-    this.#seconds[slot] = second;
-    this.#requests[slot] = 0;
-    this.#responses[slot] = 0;
-    this.#rejections[slot] = 0;
-    for (const { counts } of this.#failures.values()) counts[slot] = 0;
-    this.#durations.fill(0, slot * bucketCount, (slot + 1) * bucketCount);
-  }
-}
-
-interface Failures {
-  readonly counts: Uint32Array;
-  lastAt: number;
-  detail: string | undefined;
-}
-
-function increment(counts: Uint32Array, index: number): void {
-  counts[index] = (counts[index] ?? 0) + 1;
 }
 
 /** The bucket of a duration in seconds. */

@@ -10,6 +10,11 @@ const time = z.iso.datetime();
 const count = z.int().nonnegative();
 const seconds = z.number();
 const share = z.number().min(0).max(1);
+const text = z.string();
+/** `null`: there is none, or it is not known. */
+const maybeText = text.nullable();
+const maybeTime = time.nullable();
+const maybeShare = share.nullable();
 
 const health = z.strictObject({
   ready: z.boolean().describe('Whether this instance should receive requests, as `/readyz` says.'),
@@ -17,39 +22,32 @@ const health = z.strictObject({
   warnings: z.array(z.enum(readinessWarnings)).describe('Problems that do not make it unready.'),
 });
 
-const cause = z
-  .string()
-  .describe(
-    "`reason` of Countersign's own errors; of the gateway's 403 `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
-  );
+const cause = text.describe(
+  "`reason` of Countersign's own errors; of the gateway's 403 `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
+);
 
 const recentFailures = z.strictObject({
   cause,
-  detail: z
-    .string()
-    .nullable()
-    .describe(
-      'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, or the problem of the key source.',
-    ),
+  detail: maybeText.describe(
+    'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, or the problem of the key source.',
+  ),
   count,
   share: share.describe('Of all requests of the last minute.'),
   lastAt: time,
 });
 
 const environment = z.strictObject({
-  name: z.string(),
-  gatewayHost: z.string().describe('Host, and port unless it is the default, of the base URL.'),
+  name: text,
+  gatewayHost: text.describe('Host, and port unless it is the default, of the base URL.'),
   inFlight: count.describe('Requests to the gateway in flight.'),
   maxInFlight: count,
   requestsPerSecond: z.number().nonnegative().describe('Over the last minute.'),
-  rejectedShare: share
-    .nullable()
-    .describe('Share of 403 among the gateway responses of the last minute; null without responses.'),
-  failedShare: share
-    .nullable()
-    .describe(
-      'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 403s are apart. null without requests.',
-    ),
+  rejectedShare: maybeShare.describe(
+    'Share of 403 among the gateway responses of the last minute; null without responses.',
+  ),
+  failedShare: maybeShare.describe(
+    'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 403s are apart. null without requests.',
+  ),
   failures: z.array(recentFailures).describe('These requests by cause.'),
   logins: z
     .strictObject({ accepted: count, rejected: count })
@@ -78,61 +76,56 @@ const keyVersion = z.strictObject({
     .describe(
       'What the gateway said last to this instance about this version: `accepted` for the last one that it accepted, `rejected` after a 403; null: neither.',
     ),
-  createdAt: time.nullable(),
-  fingerprint: z.string().nullable().describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),
-  transitKey: z
-    .string()
-    .nullable()
-    .describe(
-      "Name and version in Vault's Transit engine of a key that does not leave it, as `NAME:VERSION`.",
-    ),
-  problem: z.string().nullable().describe('Why an unusable version cannot be used.'),
+  createdAt: maybeTime,
+  fingerprint: maybeText.describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),
+  transitKey: maybeText.describe(
+    "Name and version in Vault's Transit engine of a key that does not leave it, as `NAME:VERSION`.",
+  ),
+  problem: maybeText.describe('Why an unusable version cannot be used.'),
 });
 
 const key = z.strictObject({
-  environment: z.string(),
-  login: z.string(),
+  environment: text,
+  login: text,
   kind: z.enum(['control_key', 'private_key']),
   newestVersion: z.int(),
   signingVersion: z.int().nullable().describe('Version that signs payments; null if none is usable.'),
   versions: z.array(keyVersion).describe('Newest first.'),
   readAt: time.describe('When the key source was last read successfully.'),
-  staleSince: time
-    .nullable()
-    .describe('Since when the cached keys are outdated because they could not be read again; else null.'),
-  readProblem: z.string().nullable().describe('Why they could not be read again, if that is known.'),
-  missingSince: time
-    .nullable()
-    .describe('Since when the newest version of the secret lacks this key; else null.'),
-  nextRefreshAt: time
-    .nullable()
-    .describe('When a request reads the key source again; null: with the next request.'),
+  staleSince: maybeTime.describe(
+    'Since when the cached keys are outdated because they could not be read again; else null.',
+  ),
+  readProblem: maybeText.describe('Why they could not be read again, if that is known.'),
+  missingSince: maybeTime.describe('Since when the newest version of the secret lacks this key; else null.'),
+  nextRefreshAt: maybeTime.describe(
+    'When a request reads the key source again; null: with the next request.',
+  ),
 });
 
 const caller = z.strictObject({
-  name: z.string(),
+  name: text,
   mode: z.enum(['enforce', 'dry-run']).describe('`dry-run`: its grants are not enforced.'),
   requests: count.describe('Since the start.'),
   denied: count.describe('Requests since the start that were rejected because no grant allowed them.'),
-  lastSeenAt: time.nullable(),
+  lastSeenAt: maybeTime,
 });
 
 const failure = z.strictObject({
   at: time,
-  requestId: z.string(),
-  caller: z.string().nullable(),
-  environment: z.string().nullable(),
-  operation: z.string().nullable(),
-  login: z.string().nullable().describe('Only one that the caller may use.'),
+  requestId: text,
+  caller: maybeText,
+  environment: maybeText,
+  operation: maybeText,
+  login: maybeText.describe('Only one that the caller may use.'),
   status: z.int().nullable().describe('HTTP status of the response; null if none was sent.'),
   outcome: z.enum(['answered', 'not-sent', 'unknown']),
   cause,
-  runbookSection: z.string().nullable().describe('Section of the runbook, such as `#countersign403`.'),
+  runbookSection: maybeText.describe('Section of the runbook, such as `#countersign403`.'),
 });
 
 const certificate = z.strictObject({
-  name: z.string().describe('As the label `certificate` of the metrics.'),
-  environment: z.string().nullable(),
+  name: text.describe('As the label `certificate` of the metrics.'),
+  environment: maybeText,
   from: time,
   until: time,
 });
@@ -145,13 +138,13 @@ const finding = z.strictObject({
     .enum(severities)
     .describe('`bad` has to be dealt with now, `warn` soon; `info` is normal, such as a rotation.'),
   code: z.enum(codes).describe('Stable; see the table of findings.'),
-  environment: z.string().nullable().describe('null: it concerns all of them, or none.'),
-  login: z.string().nullable(),
-  caller: z.string().nullable(),
-  summary: z.string().describe('What happened.'),
-  advice: z.string().describe('What to do, or what it means.'),
-  runbookSection: z.string().describe('Section of the runbook, such as `#countersignclockskew`.'),
-  requestIds: z.array(z.string()).describe('Each request to look at.'),
+  environment: maybeText.describe('null: it concerns all of them, or none.'),
+  login: maybeText,
+  caller: maybeText,
+  summary: text.describe('What happened.'),
+  advice: text.describe('What to do, or what it means.'),
+  runbookSection: text.describe('Section of the runbook, such as `#countersignclockskew`.'),
+  requestIds: z.array(text).describe('Each request to look at.'),
 });
 
 /** What `/status.json` returns. Times are ISO 8601 in UTC. */
@@ -161,10 +154,9 @@ export const statusSchema = z.strictObject({
     .boolean()
     .describe('Whether this instance does its work: no finding is `bad`. One that is ready may not be well.'),
   findings: z.array(finding).describe('What needs attention or should be known, the most serious first.'),
-  runbookUrl: z
-    .string()
-    .nullable()
-    .describe('`admin.runbookUrl`, to which a `runbookSection` is appended; null: not configured.'),
+  runbookUrl: maybeText.describe(
+    '`admin.runbookUrl`, to which a `runbookSection` is appended; null: not configured.',
+  ),
   health,
   environments: z.array(environment),
   keys: z.strictObject({
@@ -183,15 +175,15 @@ export const statusSchema = z.strictObject({
   certificates: z.array(certificate),
   jwtIssuers: z.array(
     z.strictObject({
-      name: z.string(),
+      name: text,
       available: z.boolean().describe('Whether there are keys that may be used.'),
-      problem: z.string().nullable().describe('Why the last attempt to fetch its keys failed; else null.'),
+      problem: maybeText.describe('Why the last attempt to fetch its keys failed; else null.'),
     }),
   ),
   audit: z
     .strictObject({
       up: z.boolean().describe('Whether the last record could be written.'),
-      problem: z.string().nullable(),
+      problem: maybeText,
     })
     .nullable()
     .describe('null: no audit trail, or no record yet.'),
@@ -203,26 +195,24 @@ export const statusSchema = z.strictObject({
       .describe(
         '`up`, `denied` (it responds, and denies reading the keys of some logins in use) or `down`; null before the first read.',
       ),
-    since: time.nullable().describe('Since when it has been in this state.'),
+    since: maybeTime.describe('Since when it has been in this state.'),
     deniedLogins: count.describe('Logins in use whose keys it denied reading when it last responded.'),
-    problem: z.string().nullable().describe('Why it is denied or down; else null.'),
-    tokenExpiresAt: time.nullable().describe('When the Vault token expires; null: never, unknown or none.'),
+    problem: maybeText.describe('Why it is denied or down; else null.'),
+    tokenExpiresAt: maybeTime.describe('When the Vault token expires; null: never, unknown or none.'),
     loginsNotFound: count.describe(
       'Number of logins whose cached keys are used although the source does not know the login.',
     ),
   }),
   process: z.strictObject({
-    version: z.string(),
-    node: z.string(),
+    version: text,
+    node: text,
     startedAt: time,
     uptime: seconds,
   }),
   config: z.strictObject({
-    digest: z
-      .string()
-      .describe(
-        'SHA-256 of the configuration file in effect, hex, as `sha256sum` prints it: of the text before variables are substituted.',
-      ),
+    digest: text.describe(
+      'SHA-256 of the configuration file in effect, hex, as `sha256sum` prints it: of the text before variables are substituted.',
+    ),
     loadedAt: time.describe('When that file was loaded.'),
     reloadFailed: z.boolean().describe('Whether the last reload failed or requires a restart.'),
   }),

@@ -47,7 +47,7 @@ describe('a request has failed', () => {
 describe('a failed request', () => {
   it('without caller, route and response has null for each of them', () => {
     expect(failureOf(completed({ reason: 'bad-request', outcome: 'not-sent' }), 7)).toEqual({
-      at: 7,
+      at: '1970-01-01T00:00:00.007Z',
       requestId: 'id-1',
       caller: null,
       environment: null,

@@ -12,6 +12,8 @@ const names = (environments: string[], callers: string[]): StatusNames => ({
   callers,
 });
 const noon = Date.UTC(2026, 0, 1, 12);
+/** @param milliseconds since noon */
+const time = (milliseconds: number): string => new Date(noon + milliseconds).toISOString();
 
 /** Monotonic, milliseconds. */
 let now: number;
@@ -56,7 +58,7 @@ describe('an environment', () => {
     recorder.gatewayResponded(response);
     recorder.gatewayResponded({ ...response, status: 403, clockSkew: -2 });
     recorder.gatewayResponded({ ...response, status: 500 });
-    const { latency, ...others } = recorder.environment('sandbox') ?? {};
+    const { latency, ...others } = recorder.environment('sandbox');
     expect(others).toEqual({
       requestsPerSecond: 0.2,
       rejectedShare: 1 / 3,
@@ -66,13 +68,13 @@ describe('an environment', () => {
       clockSkew: -2,
     });
     expect(latency?.p50).toBeCloseTo(0.02, 2);
-    expect(recorder.environment('production')?.clockSkew).toBeUndefined();
+    expect(recorder.environment('production').clockSkew).toBeNull();
   });
 
   it('that the configuration does not have is not recorded', () => {
     finish({ environment: 'elsewhere' });
     recorder.gatewayResponded({ ...response, environment: 'elsewhere' });
-    expect(recorder.environment('elsewhere')).toBeUndefined();
+    expect(recorder.environment('elsewhere')).toMatchObject({ requestsPerSecond: 0, rejectedShare: null });
   });
 });
 
@@ -83,8 +85,8 @@ describe('a caller', () => {
     finish({ status: 403, reason: 'not-allowed', outcome: 'not-sent' });
     finish({ status: 503, reason: 'overloaded', outcome: 'not-sent' });
     expect(recorder.callers()).toEqual([
-      { name: 'billing', requests: 3, denied: 1, lastSeenAt: noon + 5_000 },
-      { name: 'shop', requests: 0, denied: 0, lastSeenAt: undefined },
+      { name: 'billing', requests: 3, denied: 1, lastSeenAt: time(5_000) },
+      { name: 'shop', requests: 0, denied: 0, lastSeenAt: null },
     ]);
   });
 
@@ -110,9 +112,9 @@ describe('a reload', () => {
     finish();
     finish({ environment: 'production', caller: 'shop' });
     recorder.reconfigure(names(['sandbox', 'staging'], ['billing', 'new']));
-    expect(recorder.environment('sandbox')?.requestsPerSecond).toBe(1);
-    expect(recorder.environment('staging')?.requestsPerSecond).toBe(0);
-    expect(recorder.environment('production')).toBeUndefined();
+    expect(recorder.environment('sandbox').requestsPerSecond).toBe(1);
+    expect(recorder.environment('staging').requestsPerSecond).toBe(0);
+    expect(recorder.environment('production').requestsPerSecond).toBe(0);
     expect(recorder.callers().map(({ name, requests }) => [name, requests])).toEqual([
       ['billing', 1],
       ['new', 0],
@@ -121,70 +123,77 @@ describe('a reload', () => {
 
   it('has the digest and the time of the file in effect, also after another one failed', () => {
     now = 3_000;
-    recorder.configLoaded(false, 0);
-    expect(recorder.config()).toEqual({ digest: 'first', loadedAt: noon, reloadFailed: true });
+    recorder.configLoaded(false);
+    expect(recorder.config()).toEqual({ digest: 'first', loadedAt: time(0), reloadFailed: true });
     recorder.configApplied('second');
-    recorder.configLoaded(true, 0);
-    expect(recorder.config()).toEqual({ digest: 'second', loadedAt: noon + 3_000, reloadFailed: false });
+    recorder.configLoaded(true);
+    expect(recorder.config()).toEqual({ digest: 'second', loadedAt: time(3_000), reloadFailed: false });
   });
 });
 
 describe('the key source', () => {
   it('has the time of its last change, and the problem while it is down', () => {
-    expect(recorder.keySource().state).toBeUndefined();
+    expect(recorder.keySource().state).toBeNull();
     recorder.keySourceUp(true);
     now = 1_000;
     recorder.keySourceUp(true);
-    expect(recorder.keySource()).toMatchObject({ state: 'up', since: noon, problem: undefined });
+    expect(recorder.keySource()).toMatchObject({ state: 'up', since: time(0), problem: null });
     recorder.keySourceUp(false, 'timeout');
     now = 2_000;
     recorder.loginFailed('denied');
-    expect(recorder.keySource()).toMatchObject({ state: 'down', since: noon + 1_000, problem: 'denied' });
+    expect(recorder.keySource()).toMatchObject({ state: 'down', since: time(1_000), problem: 'denied' });
     recorder.keySourceUp(true, 'ignored');
-    expect(recorder.keySource()).toMatchObject({ state: 'up', since: noon + 2_000, problem: undefined });
+    expect(recorder.keySource()).toMatchObject({ state: 'up', since: time(2_000), problem: null });
   });
 
   it('is denied only while it responds, with the cause and the time of the first denial', () => {
     recorder.loginsDenied(0, '');
-    expect(recorder.keySource().state).toBeUndefined();
+    expect(recorder.keySource().state).toBeNull();
     recorder.keySourceUp(true);
     now = 1_000;
     recorder.loginsDenied(1, 'no permission');
     now = 2_000;
     recorder.loginsDenied(2, 'no permission');
-    const denied = { state: 'denied', since: noon + 1_000, deniedLogins: 2, problem: 'no permission' };
+    const denied = { state: 'denied', since: time(1_000), deniedLogins: 2, problem: 'no permission' };
     expect(recorder.keySource()).toMatchObject(denied);
     recorder.keySourceUp(false, 'timeout');
-    expect(recorder.keySource()).toMatchObject({ state: 'down', since: noon + 2_000, problem: 'timeout' });
+    expect(recorder.keySource()).toMatchObject({ state: 'down', since: time(2_000), problem: 'timeout' });
     now = 3_000;
     recorder.keySourceUp(true);
-    expect(recorder.keySource()).toMatchObject({ ...denied, since: noon + 3_000 });
+    expect(recorder.keySource()).toMatchObject({ ...denied, since: time(3_000) });
     recorder.loginsDenied(0, 'no permission');
-    expect(recorder.keySource()).toMatchObject({ state: 'up', deniedLogins: 0, problem: undefined });
+    expect(recorder.keySource()).toMatchObject({ state: 'up', deniedLogins: 0, problem: null });
   });
 
   it('has the expiry of the token, and nothing of a source before it', () => {
     recorder.tokenExpiryChanged(1.5);
-    expect(recorder.keySource().tokenExpiresAt).toBe(1_500);
+    expect(recorder.keySource().tokenExpiresAt).toBe('1970-01-01T00:00:01.500Z');
     recorder.keySourceUp(false, 'timeout');
     recorder.keySourceReplaced();
-    expect(recorder.keySource()).toEqual({ deniedLogins: 0, loginsNotFound: 0 });
+    expect(recorder.keySource()).toEqual({
+      state: null,
+      since: null,
+      deniedLogins: 0,
+      problem: null,
+      tokenExpiresAt: null,
+      loginsNotFound: 0,
+    });
     recorder.tokenExpiryChanged(2);
     recorder.tokenExpiryChanged(undefined);
-    expect(recorder.keySource().tokenExpiresAt).toBeUndefined();
+    expect(recorder.keySource().tokenExpiresAt).toBeNull();
   });
 });
 
 it('a certificate is listed by the name that its metric has, until it is removed', () => {
-  const validity = { from: 1, until: 2 };
+  const validity = { from: noon + 1, until: noon + 2 };
   recorder.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1 });
   recorder.certificateLoaded({ role: 'listener', part: 'cert' }, validity);
   recorder.certificateLoaded({ role: 'gateway', part: 'ca', environment: 'sandbox' }, validity);
   recorder.certificateLoaded({ role: 'gateway', part: 'ca', environment: 'production' }, validity);
   recorder.certificateRemoved({ role: 'gateway', environment: 'production' });
   expect(recorder.certificates()).toEqual([
-    { name: 'listener', environment: undefined, ...validity },
-    { name: 'gateway-ca', environment: 'sandbox', ...validity },
+    { name: 'listener', environment: null, from: time(1), until: time(2) },
+    { name: 'gateway-ca', environment: 'sandbox', from: time(1), until: time(2) },
   ]);
 });
 
@@ -229,11 +238,11 @@ it('a hundred thousand failed requests of every kind take as much memory as the 
     Array.from({ length: 100 }, (_, index) => `id-${99_999 - index}`),
   );
   expect(recorder.callers()).toHaveLength(2);
-  expect(recorder.environment('e-99999')).toBeUndefined();
+  expect(recorder.environment('e-99999').requestsPerSecond).toBe(0);
 });
 
 describe('failures of an environment', () => {
-  const failures = () => recorder.environment('sandbox')?.failures;
+  const failures = () => recorder.environment('sandbox').failures;
 
   it('are those of the gateway and of Countersign in the last minute, by cause', () => {
     now = 10_000;
@@ -244,8 +253,8 @@ describe('failures of an environment', () => {
     finish({ status: 403, gatewayStatus: 403, rejection: 'current-key' });
     finish({ status: 404, gatewayStatus: 404 });
     expect(failures()).toEqual([
-      { cause: 'gateway-unreachable', detail: 'refused', count: 2, share: 0.25, lastAt: 10_000 },
-      { cause: 'gateway-status', detail: '503', count: 1, share: 0.125, lastAt: 10_000 },
+      { cause: 'gateway-unreachable', detail: 'refused', count: 2, share: 0.25, lastAt: time(10_000) },
+      { cause: 'gateway-status', detail: '503', count: 1, share: 0.125, lastAt: time(10_000) },
     ]);
     now = 69_999;
     expect(failures()).toHaveLength(2);
@@ -267,7 +276,7 @@ describe('failures of an environment', () => {
 
 describe('what the gateway said to a login', () => {
   it('is what it said to its last request of the last minute', () => {
-    const logins = () => recorder.environment('sandbox')?.logins;
+    const logins = () => recorder.environment('sandbox').logins;
     finish({ login: 'acme', gatewayStatus: 403 });
     finish({ login: 'beta', gatewayStatus: 403 });
     finish({ login: 'beta', gatewayStatus: 500 });
@@ -282,7 +291,7 @@ describe('what the gateway said to a login', () => {
 
   it('is kept for the last thousand logins', () => {
     for (let login = 0; login < 1_500; login += 1) finish({ login: `login-${login}`, gatewayStatus: 403 });
-    expect(recorder.environment('sandbox')?.logins).toEqual({ accepted: 0, rejected: 1_000 });
+    expect(recorder.environment('sandbox').logins).toEqual({ accepted: 0, rejected: 1_000 });
   });
 });
 
@@ -321,20 +330,20 @@ describe('a key that vanished', () => {
   const acme = { environment: 'sandbox', login: 'acme' };
   const rsa = { kind: 'private_key', version: 7 } as const;
   const entry = { ...rsa, problem: 'unusable' };
-  const missing = () => recorder.missingKeys().map(({ login, kind, since }) => [login, kind, since - noon]);
+  const missing = () => recorder.missingKeys().map(({ login, kind, since }) => [login, kind, since]);
 
   it('is missing until it is back, whatever else changes', () => {
     recorder.keyRingUpdated(acme, [{ ...entry, supersededAt: new Date() }], undefined, [rsa]);
     now = 5_000;
     recorder.keyRingUpdated(acme, [{ ...entry, kind: 'control_key' }], undefined, []);
-    expect(missing()).toEqual([['acme', 'private_key', 0]]);
+    expect(missing()).toEqual([['acme', 'private_key', time(0)]]);
     recorder.keyRingUpdated(acme, undefined, 'deleted', [{ kind: 'control_key', version: 8 }]);
     expect(missing()).toEqual([
-      ['acme', 'private_key', 0],
-      ['acme', 'control_key', 5_000],
+      ['acme', 'private_key', time(0)],
+      ['acme', 'control_key', time(5_000)],
     ]);
     recorder.keyRingUpdated(acme, [entry], undefined, []);
-    expect(missing()).toEqual([['acme', 'control_key', 5_000]]);
+    expect(missing()).toEqual([['acme', 'control_key', time(5_000)]]);
   });
 
   it.each(['unused', 'expired', 'evicted', 'replaced'] as const)('is forgotten if its ring is %s', (why) => {
@@ -365,9 +374,9 @@ describe('a key that vanished', () => {
 });
 
 it('the audit trail has its problem while it is down', () => {
-  expect(recorder.audit()).toBeUndefined();
+  expect(recorder.audit()).toBeNull();
   recorder.auditUp(false, 'ENOSPC');
   expect(recorder.audit()).toEqual({ up: false, problem: 'ENOSPC' });
   recorder.auditUp(true);
-  expect(recorder.audit()).toEqual({ up: true, problem: undefined });
+  expect(recorder.audit()).toEqual({ up: true, problem: null });
 });

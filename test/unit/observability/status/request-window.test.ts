@@ -52,15 +52,12 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
   });
   const failedCount = failures.reduce((sum, { count }) => sum + count, 0);
   return {
-    failedShare: requests === 0 ? undefined : failedCount / requests,
+    failedShare: requests === 0 ? null : failedCount / requests,
     failures,
     requestsPerSecond: requests / covered,
     rejectedShare:
-      responses.length === 0
-        ? undefined
-        : responses.filter(({ rejected }) => rejected).length / responses.length,
-    latency:
-      durations.length === 0 ? undefined : { p50: percentile(counts, 0.5), p99: percentile(counts, 0.99) },
+      responses.length === 0 ? null : responses.filter(({ rejected }) => rejected).length / responses.length,
+    latency: durations.length === 0 ? null : { p50: percentile(counts, 0.5), p99: percentile(counts, 0.99) },
   };
 }
 
@@ -89,14 +86,14 @@ describe('the window', () => {
     const window = new RequestWindow(0);
     window.recordRequest(500, 0.1);
     window.recordResponse(500, true);
-    window.recordFailure(500, 'internal', undefined);
+    window.recordFailure(500, 'internal', null);
     expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1, failedShare: 1 });
     expect(window.summary(60_000)).toEqual({
       requestsPerSecond: 0,
-      rejectedShare: undefined,
-      failedShare: undefined,
+      rejectedShare: null,
+      failedShare: null,
       failures: [],
-      latency: undefined,
+      latency: null,
     });
   });
 
