@@ -11,23 +11,6 @@ import { createPageSharing, type Page, type SharingOptions } from './shared-page
 import { pagePolicy, renderStatusPage } from './status/page.ts';
 import type { Status } from './status/schema.ts';
 
-/** Milliseconds. */
-export interface AdminTimeouts {
-  /** A probe or a scrape sends a short head at once. */
-  readonly head: number;
-  /** A scrape comes every 15 to 60 seconds. */
-  readonly keepAlive: number;
-  /** For a connection on which nothing is sent or received while a request is in flight. */
-  readonly idle: number;
-}
-
-const defaults: AdminTimeouts = { head: 5_000, keepAlive: 65_000, idle: 30_000 };
-
-interface MediaRange {
-  readonly type: string;
-  readonly quality: number;
-}
-
 const textFormat = 'text/plain';
 
 const openMetricsFormat = 'application/openmetrics-text';
@@ -170,34 +153,28 @@ function plain(response: Response, status: number, text: string): void {
  * adds `escaping`.
  */
 export function prefersOpenMetrics(accept = '*/*'): boolean {
-  const ranges = mediaRanges(accept);
-  const isNamed = ranges.some(({ type }) => type === openMetricsFormat);
-  const difference = qualityOf(openMetricsFormat, ranges) - qualityOf(textFormat, ranges);
-  return difference > 0 || (difference === 0 && isNamed && qualityOf(openMetricsFormat, ranges) > 0);
+  const weights = weightsIn(accept);
+  // The most specific range decides.
+  const weightOf = (type: string): number =>
+    weights.get(type) ?? weights.get(type.replace(/\/.*/, '/*')) ?? weights.get('*/*') ?? 0;
+  const [openMetrics, text] = [weightOf(openMetricsFormat), weightOf(textFormat)];
+  return openMetrics > text || (openMetrics === text && openMetrics > 0 && weights.has(openMetricsFormat));
 }
 
-/** The most specific range decides; of ranges that differ only in parameters, the best one. */
-function qualityOf(type: string, ranges: readonly MediaRange[]): number {
-  const wildcard = `${type.slice(0, type.indexOf('/'))}/*`;
-  for (const candidate of [type, wildcard, '*/*']) {
-    const matching = ranges.filter((range) => range.type === candidate);
-    if (matching.length > 0) return Math.max(...matching.map(({ quality }) => quality));
+/** By media range; of those that differ only in parameters, the best one. */
+function weightsIn(accept: string): ReadonlyMap<string, number> {
+  const weights = new Map<string, number>();
+  for (const range of elementsOf(accept, ',')) {
+    const [name = '', ...parameters] = elementsOf(range.toLowerCase(), ';');
+    weights.set(name, Math.max(weightIn(parameters), weights.get(name) ?? 0));
   }
-  return 0;
-}
-
-function mediaRanges(accept: string): MediaRange[] {
-  return elementsOf(accept, ',').map((range) => {
-    const [type = '', ...parameters] = elementsOf(range, ';');
-    return { type: type.toLowerCase(), quality: weightOf(parameters) };
-  });
+  return weights;
 }
 
 /** A weight that is not one of RFC 9110 section 12.4.2 does not make a format acceptable. */
-function weightOf(parameters: readonly string[]): number {
-  const weight = parameters.find((parameter) => /^q=/i.test(parameter));
-  if (weight === undefined) return 1;
-  return /^q=(0(\.\d{0,3})?|1(\.0{0,3})?)$/i.test(weight) ? Number(weight.slice(2)) : 0;
+function weightIn(parameters: readonly string[]): number {
+  const weight = parameters.find((parameter) => parameter.startsWith('q=')) ?? 'q=1';
+  return /^q=(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(weight) ? Number(weight.slice(2)) : 0;
 }
 
 /** Quoted strings may contain separators. A string that is not closed extends to the end. */
@@ -216,23 +193,26 @@ function elementsOf(list: string, separator: ',' | ';'): string[] {
  */
 export function createAdminServer(
   maxConnections: number,
-  given: Partial<AdminTimeouts> = {},
   create: (options: ServerOptions) => Server = createServer,
 ): Server {
-  const timeouts = { ...defaults, ...given };
   const server = create({
-    headersTimeout: timeouts.head,
-    requestTimeout: timeouts.head,
+    // A probe or a scrape sends a short head at once, and a scrape comes every 15 to 60 seconds.
+    headersTimeout: 5_000,
+    requestTimeout: 5_000,
     connectionsCheckingInterval: 1_000,
-    keepAliveTimeout: timeouts.keepAlive,
+    keepAliveTimeout: 65_000,
     maxHeaderSize: 8_192,
   });
-  // Also ends a connection whose client does not read the response.
-  server.timeout = timeouts.idle;
+  // Ends a connection on which nothing is sent or received during a request, as by a client that does not read.
+  server.timeout = 30_000;
+  // A set keeps insertion order: the first is the oldest.
   const connections = new Set<Socket>();
   const inFlight = new Set<string>();
   server.on('connection', (socket: Socket) => {
-    if (connections.size >= maxConnections) evict(connections, inFlight, socket);
+    if (connections.size >= maxConnections) {
+      const oldest = Array.from(connections).find((one) => !inFlight.has(peerOf(one))) ?? socket;
+      connections.delete(oldest.destroy());
+    }
     if (socket.destroyed) return;
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
@@ -248,11 +228,4 @@ export function createAdminServer(
 /** With TLS, a request has another socket than the TCP connection below it. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
-}
-
-/** A set keeps insertion order: the first is the oldest. If all are busy, the new connection is closed. */
-function evict(connections: Set<Socket>, inFlight: Set<string>, newcomer: Socket): void {
-  const oldest = Array.from(connections).find((socket) => !inFlight.has(peerOf(socket)));
-  if (oldest !== undefined) connections.delete(oldest);
-  (oldest ?? newcomer).destroy();
 }

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { Server, ServerOptions } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { presentsToken } from '../auth/bearer-token.ts';
 import type { Config } from '../config/schema.ts';
@@ -77,18 +77,17 @@ function createServer(
   { tlsPeers }: AdminOptions,
   verificationChanged: () => void,
 ) {
-  if (tls === undefined)
-    return { server: createAdminServer(maxConnections), tlsInUse: () => undefined, reloadTls: () => {} };
   let inUse = tls;
   let accept: Admin['reloadTls'] = () => {};
-  const server = createAdminServer(maxConnections, {}, (settings) => {
+  const createWithTls = (settings: ServerOptions): Server => {
     const created = createHttpsServer(settings);
     const observer = tlsPeers.clients('admin');
-    accept = acceptTls(created, { tls, timeout: handshakeTimeout, observer, verificationChanged });
+    if (tls) accept = acceptTls(created, { tls, timeout: handshakeTimeout, observer, verificationChanged });
     return created;
-  });
+  };
+  const server = createAdminServer(maxConnections, tls && createWithTls);
   const reloadTls: Admin['reloadTls'] = (next) => {
-    inUse = next ?? inUse;
+    inUse &&= next ?? inUse;
     accept(next);
   };
   return { server, tlsInUse: () => inUse, reloadTls };

@@ -114,23 +114,12 @@ function createRequestRecorder(
   const newEnvironment = (): Environment => {
     return { window: new RequestWindow(monotonic()), logins: new Map(), clockSkew: null };
   };
-  const recordIn = ({ window, logins }: Environment, context: RequestContext): void => {
-    const { startedAt, durations, login, gatewayStatus } = context;
-    const { total = 0 } = durations;
-    const endedAt = startedAt + total * 1000;
-    window.recordRequest(endedAt, total);
-    if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
-    if (login === undefined || gatewayStatus === undefined) return;
-    const rejected = gatewayStatus === 403;
-    if (rejected || acceptsKey(gatewayStatus))
-      setBounded(logins, login, { at: endedAt, rejected }, maxLogins);
-  };
   return {
     ...failures,
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason } = context;
       const target = environments.get(environment);
-      if (target !== undefined) recordIn(target, context);
+      if (target !== undefined) recordIn(target, context, detailOf);
       const now = clock();
       const known = callers.get(caller);
       if (known !== undefined) {
@@ -170,6 +159,21 @@ function createRequestRecorder(
         lastSeenAt: lastSeenAt === undefined ? null : isoTime(lastSeenAt),
       })),
   };
+}
+
+function recordIn(
+  { window, logins }: Environment,
+  context: RequestContext,
+  detailOf: (context: RequestContext) => string | undefined,
+): void {
+  const { startedAt, durations, login, gatewayStatus } = context;
+  const { total = 0 } = durations;
+  const endedAt = startedAt + total * 1000;
+  window.recordRequest(endedAt, total);
+  if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
+  if (login === undefined || gatewayStatus === undefined) return;
+  const rejected = gatewayStatus === 403;
+  if (rejected || acceptsKey(gatewayStatus)) setBounded(logins, login, { at: endedAt, rejected }, maxLogins);
 }
 
 function newCaller(name: string): Caller {

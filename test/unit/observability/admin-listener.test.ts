@@ -4,7 +4,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { type AdminTimeouts, createAdminServer } from '../../../src/observability/admin-app.ts';
+import { createAdminServer } from '../../../src/observability/admin-app.ts';
 import { acceptTls } from '../../../src/proxy/inbound/tls-handshakes.ts';
 import { Folder } from '../../support/folder.ts';
 import { portOf } from '../../support/listening.ts';
@@ -31,7 +31,7 @@ describeWith('openssl').each([false, true])('with TLS, and client certificates: 
     folder.remove();
     const ignore = (): void => {};
     const observer = { connected: ignore, failed: ignore };
-    server = createAdminServer(2, {}, (settings) => {
+    server = createAdminServer(2, (settings) => {
       const created = createHttpsServer(settings);
       acceptTls(created, { tls, timeout: 5_000, observer, verificationChanged: ignore });
       return created;
@@ -58,8 +58,8 @@ describeWith('openssl').each([false, true])('with TLS, and client certificates: 
 });
 
 /** @returns a function that opens one more connection */
-async function serve(limit: number, handle: RequestListener, timeouts: Partial<AdminTimeouts> = {}) {
-  server = createAdminServer(limit, timeouts);
+async function serve(limit: number, handle: RequestListener) {
+  server = createAdminServer(limit);
   server.on('request', handle);
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const address = server.address();
@@ -110,7 +110,8 @@ describe('a connection above the limit', () => {
 });
 
 it('a connection whose client does not read its response is closed after the idle timeout', async () => {
-  const open = await serve(1, (_request, response) => response.end(Buffer.alloc(32_000_000)), { idle: 100 });
+  const open = await serve(1, (_request, response) => response.end(Buffer.alloc(32_000_000)));
+  server.timeout = 100;
   const connection = await open();
   const requested = once(server, 'request');
   connection.pause().send(get);
