@@ -1,22 +1,11 @@
-import type { MonotonicClock } from '../util/clock.ts';
+import { type MonotonicClock, setTimer } from '../util/clock.ts';
+import { errorCode } from '../util/error-code.ts';
 
-/** A write whose caller waits for its result, as a range of all bytes that were not dropped. */
-interface AwaitedWrite {
-  start: number;
-  end: number;
-  readonly done: (written: number) => void;
-}
-
-/** Passes bytes to the operating system without waiting; reports how many were written, or the error. */
-type Write = (bytes: Buffer, done: (error: WriteError | undefined, written: number) => void) => void;
-
-export interface WriteError extends Error {
-  readonly code?: string | undefined;
-}
-
+/** Where lines are written. Both resolve to, or return, the number of bytes written. */
 export interface Output {
-  readonly write: Write;
-  /** The same, synchronously, for a process that exits. @throws WriteError */
+  /** Does not wait for a stalled reader. */
+  readonly write: (bytes: Buffer) => Promise<number>;
+  /** The same, synchronously, for a process that exits. */
   readonly writeSync: (bytes: Buffer) => number;
 }
 
@@ -41,10 +30,17 @@ interface DeliveryListener {
   readonly recovered?: (lines: number) => void;
 }
 
+/** The bytes of one write whose caller waits for its result, or of all between two such. */
+interface Accepted {
+  size: number;
+  /** Bytes that are not written yet. */
+  left: number;
+  readonly done: ((written: number) => void) | undefined;
+}
+
 const newline = 0x0a;
-const nothing = Buffer.alloc(0);
 /** Errors after which the same write may succeed a moment later. */
-const temporary: ReadonlySet<string> = new Set(['EAGAIN', 'EINTR', 'EWOULDBLOCK']);
+const temporary: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EINTR', 'EWOULDBLOCK']);
 /** Milliseconds. */
 const retryDelay = { initial: 5, max: 100 };
 /** Routine lines are written together: a write costs as much CPU as the rest of a line. */
@@ -63,22 +59,24 @@ export class LogDestination {
   readonly #monotonic: () => number;
   readonly #capacity: number;
   readonly #listeners: DeliveryListener[] = [];
-  /** Lines without a write attempt, and the size of everything that waits. */
-  #lines: string[] = [];
+  /** Size of everything that waits. */
   #bytes = 0;
+  /** Lines without a write attempt. */
+  #lines = '';
+  #accepted: Accepted[] = [];
   /** Bytes of the write in progress, or the rest of a partial write. */
-  #current: Buffer = nothing;
+  #current = Buffer.alloc(0);
+  #attempted: Accepted[] = [];
   /** The first byte of `#current` continues a line that is partly written. */
   #withinLine = false;
-  #state: 'idle' | 'gathering' | 'scheduled' | 'writing' = 'idle';
-  #gatherTimer: NodeJS.Timeout | undefined;
-  #retryDelay = retryDelay.initial;
+  #isWriting = false;
+  /** Until there is nothing to write. */
+  #written: Promise<void> | undefined;
+  #endGathering: (() => void) | undefined;
   #stalledSince: number | undefined;
   #dropped = 0;
   #droppedAt: number | undefined;
   #unreported = 0;
-  #waiting: (() => void)[] = [];
-  readonly #awaited = new AwaitedWrites();
 
   constructor({ output, monotonic, capacity = 1_048_576 }: LogDestinationOptions) {
     this.#output = output;
@@ -97,18 +95,19 @@ export class LogDestination {
       done?.(0);
       return;
     }
-    this.#awaited.accept(size, done);
-    this.#lines.push(line);
     this.#bytes += size;
-    if (this.#state === 'idle') this.#gather();
+    this.#lines += line;
+    const last = this.#accepted.at(-1);
+    if (last === undefined || last.done !== undefined || done !== undefined)
+      this.#accepted.push({ size, left: size, done });
+    else Object.assign(last, { size: last.size + size, left: last.left + size });
+    this.#written ??= this.#writeAll();
     if (done !== undefined || this.#bytes > gathering.bytes) this.hurry();
   }
 
   /** Lines written so far are urgent: they wait for the end of this turn of the event loop only. */
   hurry(): void {
-    if (this.#state !== 'gathering') return;
-    clearTimeout(this.#gatherTimer);
-    this.#schedule();
+    this.#endGathering?.();
   }
 
   /** Notifies the listener of later events, and of the number of lines dropped before. */
@@ -127,12 +126,10 @@ export class LogDestination {
 
   /** Resolves when nothing waits to be written, or after this number of milliseconds. */
   async flush(milliseconds: number): Promise<void> {
-    if (this.#state === 'idle') return;
     this.hurry();
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, milliseconds);
-    this.#waiting.push(resolve);
-    await promise;
+    await Promise.race([this.#written, late]);
     clearTimeout(timer);
   }
 
@@ -141,82 +138,106 @@ export class LogDestination {
    * in progress continues.
    */
   flushSync(): void {
-    const unfinished = this.#state === 'writing' ? nothing : this.#current;
-    const remaining = Buffer.concat([unfinished, ...this.#takeLines()]);
+    if (this.#isWriting) this.#current = Buffer.alloc(0);
+    this.#takeLines();
     try {
-      for (let at = 0; at < remaining.length; ) at += this.#output.writeSync(remaining.subarray(at));
+      while (this.#current.length > 0)
+        this.#current = this.#current.subarray(this.#output.writeSync(this.#current));
     } catch {
       // The process exits; there is nowhere else to report this.
     }
   }
 
-  #gather(): void {
-    this.#state = 'gathering';
-    this.#gatherTimer = setTimeout(() => this.#next(), gathering.milliseconds);
-  }
-
-  #schedule(): void {
-    this.#state = 'scheduled';
-    setImmediate(() => this.#next());
-  }
-
-  #next(): void {
-    const lines = this.#takeLines();
-    if (lines.length > 0) this.#current = Buffer.concat([this.#current, ...lines]);
-    if (this.#current.length === 0) {
-      this.#becomeIdle();
-      return;
+  async #writeAll(): Promise<void> {
+    await this.#gather();
+    let delay = retryDelay.initial;
+    for (this.#takeLines(); this.#current.length > 0; this.#takeLines()) {
+      const written = await this.#attempt();
+      if (written === undefined) {
+        this.#failed();
+        if (this.#lines === '') break;
+        await new Promise((resolve) => setImmediate(resolve));
+      } else if (written > 0) {
+        this.#wrote(written);
+        delay = retryDelay.initial;
+      } else {
+        this.#stalledSince ??= this.#monotonic();
+        // A stalled reader does not keep an otherwise finished process alive.
+        await new Promise<void>((resolve) => setTimer(resolve, delay));
+        delay = Math.min(delay * 2, retryDelay.max);
+      }
     }
-    this.#state = 'writing';
-    this.#output.write(this.#current, (error, written) => {
-      if (error === undefined && written > 0) this.#wrote(written);
-      else if (error === undefined || temporary.has(error.code ?? '')) this.#retryLater();
-      else this.#failed();
-    });
+    this.#written = undefined;
+  }
+
+  async #gather(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, gathering.milliseconds);
+    this.#endGathering = () => {
+      this.#endGathering = undefined;
+      clearTimeout(timer);
+      setImmediate(resolve);
+    };
+    await promise;
+    this.#endGathering = undefined;
+  }
+
+  #takeLines(): void {
+    if (this.#lines === '') return;
+    this.#current = Buffer.concat([this.#current, Buffer.from(this.#lines)]);
+    this.#lines = '';
+    this.#attempted.push(...this.#accepted.splice(0));
+  }
+
+  /** @returns the number of bytes written: 0 if the reader has stalled, `undefined` if they cannot be written */
+  async #attempt(): Promise<number | undefined> {
+    this.#isWriting = true;
+    try {
+      return await this.#output.write(this.#current);
+    } catch (error) {
+      return temporary.has(errorCode(error)) ? 0 : undefined;
+    } finally {
+      this.#isWriting = false;
+    }
   }
 
   #wrote(count: number): void {
     this.#withinLine = this.#current[count - 1] !== newline;
     this.#current = this.#current.subarray(count);
     this.#bytes -= count;
-    this.#awaited.written(count);
-    this.#retryDelay = retryDelay.initial;
     this.#stalledSince = undefined;
-    this.#reportRecovery();
-    this.#next();
+    this.#report(count);
+    const lines = this.#unreported;
+    this.#unreported = 0;
+    if (lines > 0) for (const listener of this.#listeners) listener.recovered?.(lines);
   }
 
-  #retryLater(): void {
-    this.#state = 'scheduled';
-    this.#stalledSince ??= this.#monotonic();
-    // A stalled reader does not keep an otherwise finished process alive.
-    setTimeout(() => this.#next(), this.#retryDelay).unref();
-    this.#retryDelay = Math.min(this.#retryDelay * 2, retryDelay.max);
+  /** Tells those whose bytes are written. */
+  #report(count: number): void {
+    const [first] = this.#attempted;
+    if (first === undefined) return;
+    first.left -= count;
+    if (first.left > 0) return;
+    this.#attempted.shift();
+    first.done?.(first.size);
+    this.#report(-first.left);
   }
 
   /** Keeps the rest of a partly written line for the next write. */
   #failed(): void {
-    const end = this.#withinLine ? this.#current.indexOf(newline) + 1 : 0;
-    const lost = this.#current.subarray(end);
-    this.#current = this.#current.subarray(0, end);
+    const kept = this.#withinLine ? this.#current.indexOf(newline) + 1 : 0;
+    const lost = this.#current.subarray(kept);
+    this.#current = this.#current.subarray(0, kept);
     this.#bytes -= lost.length;
-    this.#awaited.lost(end, lost.length);
     this.#stalledSince = undefined;
+    const [first] = this.#attempted;
+    if (kept > 0 && first !== undefined && kept < first.left) {
+      // Its line that is partly written counts, though the rest is written next.
+      first.left -= kept;
+      this.#attempted.unshift({ size: kept, left: kept, done: undefined });
+    }
+    for (const { size, left, done } of this.#attempted.splice(kept > 0 ? 1 : 0)) done?.(size - left);
     this.#drop(countLines(lost));
-    if (this.#lines.length > 0) this.#schedule();
-    else this.#becomeIdle();
-  }
-
-  #becomeIdle(): void {
-    this.#state = 'idle';
-    for (const resolve of this.#waiting.splice(0)) resolve();
-  }
-
-  #takeLines(): Buffer[] {
-    if (this.#lines.length === 0) return [];
-    const bytes = Buffer.from(this.#lines.join(''));
-    this.#lines = [];
-    return [bytes];
   }
 
   #drop(lines: number): void {
@@ -226,57 +247,10 @@ export class LogDestination {
     this.#droppedAt = this.#monotonic();
     for (const listener of this.#listeners) listener.dropped?.(lines);
   }
-
-  #reportRecovery(): void {
-    if (this.#unreported === 0) return;
-    const lines = this.#unreported;
-    this.#unreported = 0;
-    for (const listener of this.#listeners) listener.recovered?.(lines);
-  }
 }
 
 function countLines(text: Buffer | string): number {
   let lines = 0;
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) lines += 1;
   return lines;
-}
-
-/** Finds out which of the lines that were joined for one write are written, and which were dropped. */
-class AwaitedWrites {
-  #writes: AwaitedWrite[] = [];
-  /** Positions of the first byte that is not written, and after the last accepted one. */
-  #position = 0;
-  #end = 0;
-
-  /** @param done called with the number of bytes that are written; 0 or the end of a line, if the rest was dropped */
-  accept(size: number, done: ((written: number) => void) | undefined): void {
-    if (done !== undefined) this.#writes.push({ start: this.#end, end: this.#end + size, done });
-    this.#end += size;
-  }
-
-  written(count: number): void {
-    this.#position += count;
-    if (this.#writes.length === 0) return;
-    const written = this.#writes.filter(({ end }) => end <= this.#position);
-    this.#writes = this.#writes.filter(({ end }) => end > this.#position);
-    for (const { start, end, done } of written) done(end - start);
-  }
-
-  /**
-   * Lines behind the lost bytes take their positions. A line that is partly written counts: its rest is written next.
-   *
-   * @param offset of the first lost byte behind what is written
-   */
-  lost(offset: number, count: number): void {
-    const from = this.#position + offset;
-    this.#end -= count;
-    const isAffected = ({ start, end }: AwaitedWrite): boolean => end > from && start < from + count;
-    const affected = this.#writes.filter(isAffected);
-    this.#writes = this.#writes.filter((write) => !isAffected(write));
-    for (const write of this.#writes.filter(({ start }) => start >= from + count)) {
-      write.start -= count;
-      write.end -= count;
-    }
-    for (const { start, done } of affected) done(Math.max(0, from - start));
-  }
 }

@@ -1,9 +1,12 @@
 import { constants, fstatSync, openSync, write, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
-import { LogDestination, type Output, type WriteError } from '../observability/log-destination.ts';
+import { promisify } from 'node:util';
+import { LogDestination, type Output } from '../observability/log-destination.ts';
 import { createLogger, type Logger } from '../observability/logger.ts';
 import type { LogLevel } from '../util/log-level.ts';
 import { system } from './system.ts';
+
+const writeLater = promisify(write);
 
 /** Milliseconds to write the last lines at exit. */
 const flushTimeout = 300;
@@ -40,7 +43,7 @@ function standardOutput(): Output {
 /** A full or failing disk returns an error; a slow one keeps one thread busy. */
 function file(descriptor: number): Output {
   return {
-    write: (bytes, done) => write(descriptor, bytes, (error, written) => done(error ?? undefined, written)),
+    write: async (bytes) => (await writeLater(descriptor, bytes)).bytesWritten,
     writeSync: (bytes) => writeSync(descriptor, bytes),
   };
 }
@@ -48,19 +51,7 @@ function file(descriptor: number): Output {
 /** Fails with EAGAIN if the reader has stalled. */
 function nonBlocking(descriptor: number): Output {
   const writeNow = (bytes: Buffer): number => writeSync(descriptor, bytes);
-  return {
-    write: (bytes, done) => {
-      let written = 0;
-      let failure: WriteError | undefined;
-      try {
-        written = writeNow(bytes);
-      } catch (error) {
-        failure = error instanceof Error ? error : new Error('thrown');
-      }
-      done(failure, written);
-    },
-    writeSync: writeNow,
-  };
+  return { write: async (bytes) => writeNow(bytes), writeSync: writeNow };
 }
 
 /** Reopened, so that it is non-blocking for this process only: Ctrl-S may pause the output. */

@@ -1,7 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it, jest } from '@jest/globals';
 import * as fc from 'fast-check';
-import { LogDestination, type WriteError } from '../../../src/observability/log-destination.ts';
+import { LogDestination } from '../../../src/observability/log-destination.ts';
 
 /** What one write does: write a number of bytes, or fail. */
 type Step = number | 'ENOSPC' | 'EIO' | 'EPIPE' | 'EAGAIN';
@@ -23,25 +23,17 @@ class ScriptedOutput {
     return this.writes.join('');
   }
 
-  write(bytes: Buffer, done: (error: WriteError | undefined, written: number) => void): void {
-    const step = this.steps.shift() ?? everything;
-    const report = (): void => {
-      if (typeof step === 'string') return done(Object.assign(new Error(step), { code: step }), 0);
-      const written = Math.min(step, bytes.length);
-      this.writes.push(bytes.toString('utf8', 0, written));
-      done(undefined, written);
-    };
-    if (this.#later) setImmediate(report);
-    else report();
+  async write(bytes: Buffer): Promise<number> {
+    if (this.#later) await nextTurn();
+    return this.writeSync(bytes);
   }
 
   writeSync(bytes: Buffer): number {
-    let result = 0;
-    this.write(bytes, (error, written) => {
-      if (error !== undefined) throw error;
-      result = written;
-    });
-    return result;
+    const step = this.steps.shift() ?? everything;
+    if (typeof step === 'string') throw Object.assign(new Error(step), { code: step });
+    const written = Math.min(step, bytes.length);
+    this.writes.push(bytes.toString('utf8', 0, written));
+    return written;
   }
 }
 
@@ -61,22 +53,22 @@ function open(steps: readonly Step[] = [], options: { capacity?: number; later?:
 }
 
 describe('log lines', () => {
-  it('are gathered for 20 ms and written together', () => {
+  it('are gathered for 20 ms and written together', async () => {
     jest.useFakeTimers();
     try {
       const { output, destination } = open();
       destination.write('a\n');
-      jest.advanceTimersByTime(19);
+      await jest.advanceTimersByTimeAsync(19);
       destination.write('b\n');
       expect(output.writes).toEqual([]);
-      jest.advanceTimersByTime(1);
+      await jest.advanceTimersByTimeAsync(1);
       expect(output.writes).toEqual(['a\nb\n']);
     } finally {
       jest.useRealTimers();
     }
   });
 
-  it('that are urgent are written at the end of the turn of the event loop, together with those before', () => {
+  it('that are urgent are written at the end of the turn of the event loop, together with those before', async () => {
     jest.useFakeTimers();
     try {
       const { output, destination } = open();
@@ -84,19 +76,19 @@ describe('log lines', () => {
       destination.hurry();
       destination.write('c\n');
       expect(output.writes).toEqual([]);
-      jest.advanceTimersByTime(1);
+      await jest.advanceTimersByTimeAsync(1);
       expect(output.writes).toEqual(['a\nb\nc\n']);
     } finally {
       jest.useRealTimers();
     }
   });
 
-  it('of more than 16 KiB do not wait for others', () => {
+  it('of more than 16 KiB do not wait for others', async () => {
     jest.useFakeTimers();
     try {
       const { output, destination } = open();
       for (let lines = 0; lines < 17; lines += 1) destination.write(`${'x'.repeat(1_023)}\n`);
-      jest.advanceTimersByTime(1);
+      await jest.advanceTimersByTimeAsync(1);
       expect(output.text).toHaveLength(17 * 1_024);
     } finally {
       jest.useRealTimers();
@@ -124,17 +116,17 @@ describe('log lines', () => {
     expect(reported.dropped).toBe(0);
   });
 
-  it('are retried with a short delay after a long stall', () => {
+  it('are retried with a short delay after a long stall', async () => {
     jest.useFakeTimers();
     try {
       const { output, destination } = open(['EAGAIN', 'EAGAIN', 'EAGAIN', 2, 'EAGAIN']);
       destination.write('a\n');
       destination.hurry();
-      jest.advanceTimersByTime(1 + 5 + 10 + 20);
+      await jest.advanceTimersByTimeAsync(1 + 5 + 10 + 20);
       expect(output.text).toBe('a\n');
       destination.write('b\n');
       destination.hurry();
-      jest.advanceTimersByTime(1 + 5);
+      await jest.advanceTimersByTimeAsync(1 + 5);
       expect(output.text).toBe('a\nb\n');
     } finally {
       jest.useRealTimers();
