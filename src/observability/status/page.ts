@@ -5,12 +5,11 @@ import { banner, pageTone, stateOf } from './page/banner.ts';
 import { keys } from './page/keys.ts';
 import {
   bar,
-  type Content,
   clockTime,
   facts,
   type Html,
   html,
-  type Listing,
+  known,
   listingSection,
   markup,
   none,
@@ -24,7 +23,7 @@ import {
   worst,
 } from './page/parts.ts';
 import { script, scriptSource } from './page/script.ts';
-import { style, styleSource } from './page/style.ts';
+import { marks, style, styleSource } from './page/style.ts';
 import { tiles } from './page/tiles.ts';
 import type { FailedRequest, Status } from './schema.ts';
 
@@ -33,17 +32,6 @@ const sourceStates = {
   denied: [pill('bad', 'Denies keys'), 'Denied since'],
   down: [pill('bad', 'Unavailable'), 'Down since'],
 } as const;
-
-type Environment = Status['environments'][number];
-
-type Certificate = Status['certificates'][number];
-
-type Caller = Status['callers'][number];
-
-interface PageOptions {
-  /** Whether the page updates itself every 5 seconds; it does unless given. */
-  readonly refresh?: boolean;
-}
 
 /** Value of `Content-Security-Policy` for the page: its own style sheet, script and icon, and the page itself again. */
 export const pagePolicy = [
@@ -60,8 +48,12 @@ export const pagePolicy = [
 /** Seconds. */
 const refreshInterval = 5;
 
-/** The status page. It needs no other request, and is complete without its script, which keeps it up to date in place. */
-export function renderStatusPage(status: Status, { refresh = true }: PageOptions = {}): string {
+/**
+ * The status page. It needs no other request, and is complete without its script, which keeps it up to date in place.
+ *
+ * @param options `refresh`: whether the page updates itself every 5 seconds
+ */
+export function renderStatusPage(status: Status, { refresh = true } = {}): string {
   const page = html`<!doctype html>
 <html lang="en">
 <head>
@@ -95,22 +87,59 @@ function header({ at }: Status, refresh: boolean): Html {
 </header>`;
 }
 
-const iconColors: Readonly<Record<Tone, string>> = {
-  ok: '2aa167',
-  info: '3b82e0',
-  warn: 'd18b12',
-  bad: 'd93a34',
-  idle: '98a2b1',
-};
-
 /** A dot for the tab of the browser. */
 function icon(tone: Tone): Html {
-  const image = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle cx='4' cy='4' r='4' fill='%23${iconColors[tone]}'/></svg>`;
+  const image = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle cx='4' cy='4' r='4' fill='%23${marks[tone]}'/></svg>`;
   return html`<link rel="icon" href="data:image/svg+xml,${image}">`;
 }
 
+function environments(status: Status): Html {
+  const { findings } = status;
+  return listingSection(status.environments, {
+    id: 'environments',
+    title: 'Environments',
+    hint: 'Rates, shares and latencies of the last minute',
+    noun: 'environment',
+    key: ({ name }) => name,
+    columns: [
+      ['Environment', ({ name, gatewayHost }) => withDetail(name, gatewayHost)],
+      ['In flight', inFlight],
+      ['Requests/s', ({ requestsPerSecond }) => rate(requestsPerSecond), 'number'],
+      [
+        'Failed',
+        ({ failedShare }) =>
+          known(failedShare, 'no requests', (share) =>
+            toned(share === 0 ? 'ok' : failing(share), percent(share)),
+          ),
+        'number',
+      ],
+      [
+        '403 share',
+        (one) =>
+          known(one.rejectedShare, 'no responses', (share) => toned(rejections(one, status), percent(share))),
+        'number',
+      ],
+      ['p50', (one) => known(one.latency, 'no requests', ({ p50 }) => latency(p50)), 'number'],
+      ['p99', (one) => known(one.latency, 'no requests', ({ p99 }) => latency(p99)), 'number'],
+      [
+        'Clock skew',
+        (one) => known(one.clockSkew, 'unknown', (seconds) => toned(clockDifference(one), skew(seconds))),
+        'number',
+      ],
+    ],
+    tone: ({ name }) =>
+      severityOf(findings.filter(({ environment, login }) => environment === name && login === null)),
+  });
+}
+
+function inFlight(one: Status['environments'][number]): Html {
+  const tone = saturation(one);
+  const limit = html` <span class="detail">of ${whole(one.maxInFlight)}</span>`;
+  return html`${toned(tone, whole(one.inFlight))}${limit} ${bar(one.inFlight / one.maxInFlight, tone)}`;
+}
+
 function callers({ at, callers: list, findings }: Status): Html {
-  const listing: Listing<Caller> = {
+  return listingSection(list, {
     id: 'callers',
     title: 'Callers',
     hint: 'Since the start',
@@ -123,18 +152,17 @@ function callers({ at, callers: list, findings }: Status): Html {
       ['Denied', ({ denied }) => toned(denied > 0 ? 'warn' : 'ok', whole(denied)), 'number'],
       [
         'Last seen',
-        ({ lastSeenAt }) => (lastSeenAt === null ? none('never') : relativeTime(at, lastSeenAt)),
+        ({ lastSeenAt }) => known(lastSeenAt, 'never', (time) => relativeTime(at, time)),
         'number',
       ],
     ],
     tone: ({ name, denied }) =>
       worst([denied > 0 ? 'warn' : 'ok', severityOf(findings.filter(({ caller }) => caller === name))]),
-  };
-  return listingSection(listing, list);
+  });
 }
 
 function certificates({ at, certificates: list }: Status): Html {
-  const listing: Listing<Certificate> = {
+  return listingSection(list, {
     id: 'certificates',
     title: 'Certificates',
     noun: 'certificate',
@@ -149,66 +177,18 @@ function certificates({ at, certificates: list }: Status): Html {
       ['Time left', (one) => timeLeft(at, one)],
     ],
     tone: (one) => lifetime(at, one).severity,
-  };
-  return listingSection(listing, list);
+  });
 }
 
-function timeLeft(now: string, one: Certificate): Html {
+function timeLeft(now: string, one: Status['certificates'][number]): Html {
   const { left, severity } = lifetime(now, one);
   const seconds = secondsBetween(now, one.until);
   const state = seconds <= 0 ? pill('bad', 'Expired') : toned(severity, span(seconds));
   return html`${state}${severity === 'warn' ? html` ${pill('warn', 'Renew now')}` : undefined} ${bar(left, severity)}`;
 }
 
-function environments(status: Status): Html {
-  const listing: Listing<Environment> = {
-    id: 'environments',
-    title: 'Environments',
-    hint: 'Rates, shares and latencies of the last minute',
-    noun: 'environment',
-    key: ({ name }) => name,
-    columns: [
-      ['Environment', ({ name, gatewayHost }) => withDetail(name, gatewayHost)],
-      ['In flight', inFlight],
-      ['Requests/s', ({ requestsPerSecond }) => rate(requestsPerSecond), 'number'],
-      ['Failed', ({ failedShare }) => failed(failedShare), 'number'],
-      ['403 share', (one) => rejected(one, status), 'number'],
-      ['p50', (one) => quantile(one, 'p50'), 'number'],
-      ['p99', (one) => quantile(one, 'p99'), 'number'],
-      ['Clock skew', clock, 'number'],
-    ],
-    tone: ({ name }) =>
-      severityOf(status.findings.filter(({ environment, login }) => environment === name && login === null)),
-  };
-  return listingSection(listing, status.environments);
-}
-
-function failed(share: number | null): Content {
-  return share === null ? none('no requests') : toned(share === 0 ? 'ok' : failing(share), percent(share));
-}
-
-function rejected(one: Environment, status: Status): Content {
-  const { rejectedShare: share } = one;
-  return share === null ? none('no responses') : toned(rejections(one, status), percent(share));
-}
-
-function clock(one: Environment): Content {
-  const { clockSkew } = one;
-  return clockSkew === null ? none('unknown') : toned(clockDifference(one), skew(clockSkew));
-}
-
-function inFlight(one: Environment): Html {
-  const tone = saturation(one);
-  const limit = html` <span class="detail">of ${whole(one.maxInFlight)}</span>`;
-  return html`${toned(tone, whole(one.inFlight))}${limit} ${bar(one.inFlight / one.maxInFlight, tone)}`;
-}
-
-function quantile({ latency: both }: Environment, which: 'p50' | 'p99'): string | Html {
-  return both === null ? none('no requests') : latency(both[which]);
-}
-
 function failures({ at, failures: list, runbookUrl }: Status): Html {
-  const listing: Listing<FailedRequest> = {
+  return listingSection(list, {
     id: 'failures',
     title: 'Failed requests',
     hint: 'The last 100; search the log for the request ID',
@@ -218,7 +198,7 @@ function failures({ at, failures: list, runbookUrl }: Status): Html {
     columns: [
       ['Time (UTC)', (one) => clockTime(at, one.at)],
       ['Cause', (one) => cause(one, runbookUrl)],
-      ['Status', ({ status }) => status?.toString() ?? none('no response')],
+      ['Status', ({ status }) => status ?? none('no response')],
       ['Outcome', ({ outcome }) => pill(outcome === 'unknown' ? 'bad' : 'idle', outcome)],
       ['Caller', ({ caller }) => caller ?? none('unknown')],
       ['Environment', ({ environment }) => environment ?? none('unknown')],
@@ -226,8 +206,7 @@ function failures({ at, failures: list, runbookUrl }: Status): Html {
       ['Login', ({ login }) => login ?? none('none')],
       ['Request ID', ({ requestId }) => html`<code>${requestId}</code>`],
     ],
-  };
-  return listingSection(listing, list);
+  });
 }
 
 function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: string | null): Html {
@@ -239,34 +218,31 @@ function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: strin
 function keySource({ at, keySource: source }: Status): Html {
   const { type, state, since, deniedLogins, problem, tokenExpiresAt } = source;
   const [label, beginning] = state === null ? [pill('idle', 'Not read yet')] : sourceStates[state];
-  const pairs: [string, Content][] = [
-    ['Type', sourceName(type)],
-    ['State', label],
-  ];
-  if (since !== null && beginning !== undefined) pairs.push([beginning, moment(at, since)]);
-  pairs.push(['Denied logins', deniedLogins === 0 ? none('none') : whole(deniedLogins)]);
-  if (type === 'vault') {
-    const expiry = tokenExpiresAt === null ? none('never, or unknown') : moment(at, tokenExpiresAt);
-    pairs.push(['Token expires', expiry]);
-  }
-  if (problem !== null) pairs.push(['Problem', html`<span class="long">${problem}</span>`]);
+  const pairs = {
+    Type: sourceName(type),
+    State: label,
+    ...(since !== null && beginning !== undefined && { [beginning]: moment(at, since) }),
+    'Denied logins': deniedLogins === 0 ? none('none') : whole(deniedLogins),
+    ...(type === 'vault' && {
+      'Token expires': known(tokenExpiresAt, 'never, or unknown', (time) => moment(at, time)),
+    }),
+    ...(problem !== null && { Problem: html`<span class="long">${problem}</span>` }),
+  };
   return section({ id: 'key-source', title: 'Key source' }, facts(pairs));
 }
 
 function instance({ at, process, config }: Status): Html {
   const { digest, loadedAt, reloadFailed } = config;
-  return section(
-    { id: 'instance', title: 'Instance' },
-    facts([
-      ['Version', process.version],
-      ['Node.js', process.node],
-      ['Uptime', span(process.uptime)],
-      ['Started', moment(at, process.startedAt)],
-      ['Configuration loaded', moment(at, loadedAt)],
-      ['Configuration', reloadFailed ? pill('warn', 'Not reloaded') : pill('ok', 'In effect')],
-      ['Configuration digest', html`<code>${digest}</code>`],
-    ]),
-  );
+  const pairs = {
+    Version: process.version,
+    'Node.js': process.node,
+    Uptime: span(process.uptime),
+    Started: moment(at, process.startedAt),
+    'Configuration loaded': moment(at, loadedAt),
+    Configuration: reloadFailed ? pill('warn', 'Not reloaded') : pill('ok', 'In effect'),
+    'Configuration digest': html`<code>${digest}</code>`,
+  };
+  return section({ id: 'instance', title: 'Instance' }, facts(pairs));
 }
 
 function moment(now: string, time: string): Html {

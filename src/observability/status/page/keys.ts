@@ -16,9 +16,8 @@ import {
   type Html,
   html,
   inline,
-  type Listing,
+  known,
   listingSection,
-  none,
   pill,
   relativeTime,
   withDetail,
@@ -31,43 +30,38 @@ interface Row {
   readonly progress: readonly KeyProgress[];
 }
 
-type KeyVersion = KeyStatus['versions'][number];
-
-const listing: Listing<Row> = {
-  id: 'keys',
-  title: 'Keys in use',
-  noun: 'key',
-  empty: 'No key was needed yet. Keys are read from the key source with the first request of a login.',
-  key: ({ key }) => nameOf(key),
-  columns: [
-    ['Login', ({ key }) => withDetail(key.login, key.environment)],
-    ['Kind', ({ key }) => kindName(key.kind)],
-    ['Signs', signs],
-    ['Versions, newest first', versions],
-    ['Key source read', read],
-  ],
-  tone: ({ key, progress }) =>
-    worst([key.staleSince === null ? 'ok' : 'warn', ...progress.map(({ severity }) => severity)]),
-};
+/** By name: the order of their last use would change with each update. */
+export function keys(status: Status): Html {
+  const { total, list } = status.keys;
+  const origin = originOf(status);
+  const rows: Row[] = list
+    .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
+    .map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
+  return listingSection(rows, {
+    id: 'keys',
+    title: 'Keys in use',
+    hint: total > list.length ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined,
+    noun: 'key',
+    empty: 'No key was needed yet. Keys are read from the key source with the first request of a login.',
+    key: ({ key }) => nameOf(key),
+    columns: [
+      ['Login', ({ key }) => withDetail(key.login, key.environment)],
+      ['Kind', ({ key }) => kindName(key.kind)],
+      ['Signs', signs],
+      ['Versions, newest first', versions],
+      ['Key source read', read],
+    ],
+    tone: ({ key, progress }) =>
+      worst([key.staleSince === null ? 'ok' : 'warn', ...progress.map(({ severity }) => severity)]),
+  });
+}
 
 function nameOf({ environment, login, kind }: KeyStatus): string {
   return [environment, login, kind].join(' ');
 }
 
-/** By name: the order of their last use would change with each update. */
-export function keys(status: Status): Html {
-  const { total, list } = status.keys;
-  const origin = originOf(status);
-  const rows = list
-    .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
-    .map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
-  const hint = total > list.length ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined;
-  return listingSection({ ...listing, hint }, rows);
-}
-
 function signs({ key: { signingVersion, newestVersion }, origin }: Row): Html {
-  const signing =
-    signingVersion === null ? none('none') : html`<b>${versionLabel(origin, signingVersion)}</b>`;
+  const signing = known(signingVersion, 'none', (version) => html`<b>${versionLabel(origin, version)}</b>`);
   const newest = `newest is ${versionLabel(origin, newestVersion)}`;
   return withDetail(signing, signingVersion === newestVersion ? undefined : newest);
 }
@@ -84,20 +78,19 @@ function versions(row: Row): Content {
 
 function versionItem(
   { key: { signingVersion: signing }, origin }: Row,
-  { version, state, verdict, createdAt, fingerprint, transitKey, problem }: KeyVersion,
+  { version, state, verdict, createdAt, fingerprint, transitKey, problem }: KeyStatus['versions'][number],
 ): Html {
-  const age =
-    createdAt === null
-      ? none('age unknown')
-      : html`<time datetime="${createdAt}" title="Created ${createdAt}">${since(origin.now, createdAt)} old</time>`;
+  const age = known(
+    createdAt,
+    'age unknown',
+    (time) => html`<time datetime="${time}" title="Created ${time}">${since(origin.now, time)} old</time>`,
+  );
   const facts =
     problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
   const inVault =
-    transitKey === null
-      ? ''
-      : html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
+    transitKey && html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
   const title = `Version ${version}${verdict === null ? '' : `, last ${verdict} by the gateway`}`;
-  return html`<li class="${state}"><b title="${title}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
+  return html`<li class="${state}"><b title="${title}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault ?? ''}</li>\n`;
 }
 
 /** Enough digits to compare by eye. */
@@ -116,8 +109,6 @@ function statePill(version: number, state: KeyState, signing: number | null): Ht
 function read({ key: { readAt, nextRefreshAt, staleSince, readProblem }, origin: { now } }: Row): Html {
   const next = nextRead(now, nextRefreshAt);
   const stale =
-    staleSince === null
-      ? undefined
-      : html` ${pill('warn', `Stale for ${since(now, staleSince)}`)} ${readProblem ?? undefined}`;
-  return html`${withDetail(html`${relativeTime(now, readAt)};`, next)}${stale}`;
+    staleSince && html` ${pill('warn', `Stale for ${since(now, staleSince)}`)} ${readProblem ?? undefined}`;
+  return html`${withDetail(html`${relativeTime(now, readAt)};`, next)}${stale ?? undefined}`;
 }

@@ -16,9 +16,6 @@ const entities: ReadonlyMap<string, string> = new Map([
 /** How serious something is. `ok` and `idle` are normal. */
 export type Tone = Severity | 'ok' | 'idle';
 
-/** `number`: aligned as one. */
-type Column<Row> = readonly [heading: string, cell: (row: Row) => Content, align?: 'number'];
-
 interface Section {
   /** Also the fragment of the URL that leads to it. */
   readonly id: string;
@@ -41,19 +38,20 @@ ${content}
 }
 
 /** A section with rows of one kind. */
-export interface Listing<Row> extends Section {
+interface Listing<Row> extends Section {
   /** What a row is. */
   readonly noun: string;
   /** What a row is known by from one update of the page to the next. */
   readonly key: (row: Row) => string;
-  readonly columns: readonly Column<Row>[];
+  /** `number`: aligned as one. */
+  readonly columns: readonly (readonly [heading: string, cell: (row: Row) => Content, align?: 'number'])[];
   /** How serious a row is. Absent: rows keep their order, and none is more serious than another. */
   readonly tone?: (row: Row) => Tone;
   /** Instead of a table without rows. */
   readonly empty?: string;
 }
 
-export function listingSection<Row>(listing: Listing<Row>, rows: readonly Row[]): Html {
+export function listingSection<Row>(rows: readonly Row[], listing: Listing<Row>): Html {
   const { empty } = listing;
   const isEmpty = rows.length === 0 && empty !== undefined;
   return section(listing, isEmpty ? html`<p class="empty">${empty}</p>` : table(listing, rows));
@@ -62,12 +60,17 @@ export function listingSection<Row>(listing: Listing<Row>, rows: readonly Row[])
 /** So many rows are in sight at most. */
 const maxRows = 10;
 
+/** The most serious first. */
+const order: readonly Tone[] = ['bad', 'warn', 'info', 'ok', 'idle'];
+/** Those that need attention, or are in progress, such as a rotation. */
+const attention = order.slice(0, 3);
+
 /** Of many rows only those that need attention, and not all of them if they are many too; the others are folded. */
 function table<Row>(listing: Listing<Row>, rows: readonly Row[]): Content {
-  const { id, tone } = listing;
-  const sorted = tone === undefined ? rows : bySeverity(rows, tone);
-  const attention = tone === undefined ? rows.length : rows.filter((row) => needsAttention(tone(row))).length;
-  const shown = rows.length <= maxRows ? maxRows : Math.min(maxRows, attention);
+  const { id, tone = () => 'bad' } = listing;
+  const urgent = attention.flatMap((severity) => rows.filter((row) => tone(row) === severity));
+  const sorted = [...urgent, ...rows.filter((row) => !attention.includes(tone(row)))];
+  const shown = rows.length <= maxRows ? maxRows : Math.min(maxRows, urgent.length);
   const folded = sorted.slice(shown);
   return [
     shown === 0 ? undefined : rowsOf(listing, `${id}-title`, sorted.slice(0, shown)),
@@ -77,23 +80,10 @@ function table<Row>(listing: Listing<Row>, rows: readonly Row[]): Content {
   ];
 }
 
-function bySeverity<Row>(rows: readonly Row[], tone: (row: Row) => Tone): Row[] {
-  const rank = (row: Row): number => {
-    const index = order.indexOf(tone(row));
-    return needsAttention(tone(row)) ? index : order.length;
-  };
-  return rows.toSorted((one, other) => rank(one) - rank(other));
-}
-
-/** Or is in progress, such as a rotation. */
-function needsAttention(tone: Tone): boolean {
-  return tone !== 'ok' && tone !== 'idle';
-}
-
-function summary<Row>({ noun, tone }: Listing<Row>, rows: readonly Row[]): Content {
+function summary<Row>({ noun, tone }: Listing<Row>, rows: readonly Row[]): string {
   if (tone === undefined) return `${whole(rows.length)} more ${noun}s`;
-  const inProgress = rows.filter((row) => tone(row) === 'info').length;
-  const problems = rows.filter((row) => needsAttention(tone(row))).length - inProgress;
+  const count = (tones: readonly Tone[]): number => rows.filter((row) => tones.includes(tone(row))).length;
+  const [problems, inProgress] = [count(['bad', 'warn']), count(['info'])];
   const details = [
     ...(problems > 0 ? [`${whole(problems)} with a problem`] : []),
     ...(inProgress > 0 ? [`${whole(inProgress)} in progress`] : []),
@@ -111,18 +101,18 @@ function rowsOf<Row>({ id, key, columns }: Listing<Row>, labels: string, rows: r
   const headings = columns.map(
     ([heading, , align]) => html`<th scope="col" role="columnheader" class="${align}">${heading}</th>`,
   );
+  const cellsOf = (row: Row): Html[] =>
+    columns.map(([heading, content, align], index) =>
+      index === 0
+        ? html`<th scope="row" role="rowheader">${content(row)}</th>`
+        : html`<td role="cell" class="${align}" data-heading="${heading}"><div>${content(row)}</div></td>`,
+    );
   return html`<div class="scroll" role="group" aria-labelledby="${labels}" tabindex="0">
 <table role="table" aria-labelledby="${labels}" class="${id}">
 <thead role="rowgroup"><tr role="row">${headings}</tr></thead>
 <tbody role="rowgroup">
-${rows.map((row) => html`<tr role="row" data-key="${key(row)}">${columns.map((column, index) => cell(column, row, index === 0))}</tr>\n`)}</tbody>
+${rows.map((row) => html`<tr role="row" data-key="${key(row)}">${cellsOf(row)}</tr>\n`)}</tbody>
 </table></div>`;
-}
-
-function cell<Row>([heading, content, align]: Column<Row>, row: Row, isFirst: boolean): Html {
-  return isFirst
-    ? html`<th scope="row" role="rowheader">${content(row)}</th>`
-    : html`<td role="cell" class="${align}" data-heading="${heading}"><div>${content(row)}</div></td>`;
 }
 
 /** What something is, and below it in small type what belongs to it. */
@@ -136,8 +126,8 @@ export function bar(share: number, tone: Tone): Html {
   return html`<svg class="bar ${tone}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect width="100" height="6"/><rect width="${width}" height="6"/></svg>`;
 }
 
-export function facts(pairs: readonly (readonly [name: string, value: Content])[]): Html {
-  return html`<dl>${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+export function facts(values: Readonly<Record<string, Content>>): Html {
+  return html`<dl>${Object.entries(values).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 /** A value whose seriousness is said elsewhere in words, here by weight and color. */
@@ -166,7 +156,10 @@ export function none(text: string): Html {
   return html`<span class="none">${text}</span>`;
 }
 
-const order: readonly Tone[] = ['bad', 'warn', 'info', 'ok', 'idle'];
+/** A value, or that there is none. */
+export function known<T>(value: T | null, absence: string, show: (value: T) => Content): Content {
+  return value === null ? none(absence) : show(value);
+}
 
 /** The most serious of them. */
 export function worst(tones: readonly Tone[]): Tone {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { marks } from './style.ts';
 
 /**
  * Runs in the browser: takes over what changed from the page as it is now, so that focus, scroll position, selection
@@ -115,7 +116,7 @@ function showAge() {
   notice.hidden = !isOld;
   if (isOld) {
     document.title = 'Not updated \u00b7 Countersign status';
-    one('link').href = one('link').href.replace(/%23[0-9a-f]{6}/, '%2398a2b1');
+    one('link').href = one('link').href.replace(/%23[0-9a-f]{6}/, '%23${marks.idle}');
   }
 }
 

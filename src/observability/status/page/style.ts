@@ -1,15 +1,18 @@
 import { createHash } from 'node:crypto';
 
+/** Of each tone: the color of its mark, as in the icon of the page. */
+export const marks = { ok: '2aa167', info: '3b82e0', warn: 'd18b12', bad: 'd93a34', idle: '98a2b1' };
+
 /** Text has a contrast of at least 4.5 to 1 on every ground that it is used on, in both schemes. */
 const colors = `
 :root {
   color-scheme: light dark;
   --page: #f3f5f8; --card: #fff; --line: #dbe0e8; --text: #1a2230; --soft: #566173; --link: #1a5bb8; --stripe: #f8f9fb;
-  --ok: #12633a; --ok-ground: #e2f4e9; --ok-mark: #2aa167;
-  --info: #1b4f97; --info-ground: #e5effd; --info-mark: #3b82e0;
-  --warn: #774700; --warn-ground: #fdf1d6; --warn-mark: #d18b12;
-  --bad: #a01818; --bad-ground: #fde8e7; --bad-mark: #d93a34;
-  --idle: #4d5768; --idle-ground: #edf0f4; --idle-mark: #98a2b1;
+  --ok: #12633a; --ok-ground: #e2f4e9; --ok-mark: #${marks.ok};
+  --info: #1b4f97; --info-ground: #e5effd; --info-mark: #${marks.info};
+  --warn: #774700; --warn-ground: #fdf1d6; --warn-mark: #${marks.warn};
+  --bad: #a01818; --bad-ground: #fde8e7; --bad-mark: #${marks.bad};
+  --idle: #4d5768; --idle-ground: #edf0f4; --idle-mark: #${marks.idle};
 }
 @media (prefers-color-scheme: dark) {
   :root {
@@ -68,11 +71,11 @@ body:has(#stale:not([hidden])) main { filter: grayscale(1); }
 .pill.warn::before { content: "\\25B2" / ""; font-size: 10px; }
 .pill.bad::before { content: "\\25A0" / ""; }
 .pill.info::before { content: "\\25D2" / ""; }
-.ok { --tone: var(--ok); --ground: var(--ok-ground); --mark: var(--ok-mark); }
-.info { --tone: var(--info); --ground: var(--info-ground); --mark: var(--info-mark); }
-.warn { --tone: var(--warn); --ground: var(--warn-ground); --mark: var(--warn-mark); }
-.bad { --tone: var(--bad); --ground: var(--bad-ground); --mark: var(--bad-mark); }
-.idle { --tone: var(--idle); --ground: var(--idle-ground); --mark: var(--idle-mark); }`;
+${Object.keys(marks).map(toneClass).join('\n')}`;
+
+function toneClass(tone: string): string {
+  return `.${tone} { --tone: var(--${tone}); --ground: var(--${tone}-ground); --mark: var(--${tone}-mark); }`;
+}
 
 const parts = `
 main { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 16px; }
