@@ -1,7 +1,7 @@
 import type { ReadinessCode } from '../readiness.ts';
 import { type FindingCode, findingCodes, type SeverityOf, severities } from './finding-codes.ts';
 import { counted, percent, secondsBetween, span } from './format.ts';
-import { type KeyProgress, keyProgress, originOf } from './key-progress.ts';
+import { keyProgress, originOf } from './key-progress.ts';
 import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './limits.ts';
 import { maxUncertainPayments } from './recorder.ts';
 import type { Finding, KeyStatus, Status, StatusFacts } from './schema.ts';
@@ -86,7 +86,8 @@ type Text = readonly [summary: string, advice: string];
 const fullOutput =
   'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.';
 
-const readiness: Readonly<Record<ReadinessCode, Text | undefined>> = {
+/** The other codes have their own rules, which know more. */
+const readiness: Readonly<Partial<Record<ReadinessCode, Text>>> = {
   draining: ['Shutting down', 'Requests in flight are finished; new ones belong to another instance.'],
   'key-source-never-reached': [
     'No keys yet: the key source has not responded since the start',
@@ -94,9 +95,6 @@ const readiness: Readonly<Record<ReadinessCode, Text | undefined>> = {
   ],
   'log-lines-dropped': ['Log lines were dropped, because standard output did not accept them', fullOutput],
   'log-stalled': ['The log cannot be written, because standard output accepts no lines', fullOutput],
-  // They have their own rules, which know more.
-  'audit-unavailable': undefined,
-  'jwt-keys-unavailable': undefined,
 };
 
 function audit({ health: { reasons }, audit: state }: StatusFacts): Finding[] {
@@ -130,18 +128,18 @@ function jwtIssuers({ jwtIssuers: list }: StatusFacts): Finding[] {
 function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts): Finding[] {
   const { type, state, since, deniedLogins, problem, tokenExpiresAt, loginsNotFound } = source;
   const found: Finding[] = [];
+  const name = sourceName(type);
   const lasts = since === null ? '' : ` for ${span(Math.max(0, secondsBetween(since, at)))}`;
   const cause = problem === null ? '' : `: ${problem.replace(/\.$/, '')}`;
-  const hasCachedKeys = total > list.filter(isGone).length;
+  const hasCachedKeys = total > list.filter(({ versions }) => versions.length === 0).length;
   if (state === 'down') {
-    const summary = `${sourceName(type)} unavailable${lasts}${cause}`;
     const advice = hasCachedKeys
       ? 'Cached keys are still used. Repair it, and do not restart: the cached keys would be lost.'
       : 'No key is cached, so requests that need one fail. Repair it; no restart is needed.';
-    found.push(finding('key-source-down', 'bad', summary, advice));
+    found.push(finding('key-source-down', 'bad', `${name} unavailable${lasts}${cause}`, advice));
   }
   if (state === 'denied') {
-    const summary = `${sourceName(type)} denies reading the keys of ${counted(deniedLogins, 'login')}${lasts}${cause}`;
+    const summary = `${name} denies reading the keys of ${counted(deniedLogins, 'login')}${lasts}${cause}`;
     const effect = hasCachedKeys
       ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
       : 'No key is cached, so requests of the logins that it denies fail.';
@@ -149,7 +147,7 @@ function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts
     found.push(finding('key-source-denied', 'bad', summary, advice));
   }
   if (loginsNotFound > 0) {
-    const summary = `${sourceName(type)} does not know ${counted(loginsNotFound, 'login')} whose cached keys are used`;
+    const summary = `${name} does not know ${counted(loginsNotFound, 'login')} whose cached keys are used`;
     const advice =
       'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions.';
     found.push(finding('logins-not-found', loginsNotFound > 1 ? 'bad' : 'warn', summary, advice));
@@ -159,11 +157,6 @@ function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts
     found.push(finding('vault-token-expired', 'warn', 'The Vault token has expired', advice));
   }
   return found;
-}
-
-/** It vanished, and none of its versions is cached. */
-function isGone({ versions }: KeyStatus): boolean {
-  return versions.length === 0;
 }
 
 export function sourceName(type: Status['keySource']['type']): string {
@@ -351,24 +344,22 @@ const maxNames = 5;
 
 /** One for each kind of progress, however many keys it concerns. */
 function keys(facts: StatusFacts): Finding[] {
-  const groups = new Map<string, { progress: KeyProgress; key: KeyStatus; others: string[] }>();
-  for (const key of facts.keys.list) {
-    for (const progress of keyProgress(key, originOf(facts))) {
-      const name = `${progress.code} ${progress.severity}`;
-      const group = groups.get(name);
-      if (group === undefined) groups.set(name, { progress, key, others: [] });
-      else group.others.push(keyName(key));
-    }
-  }
-  return Array.from(groups.values(), ({ progress, key, others }) => {
-    const { environment, login } = key;
-    const title = `${progress.title.charAt(0).toLowerCase()}${progress.title.slice(1)}`;
-    const some = others.slice(0, maxNames).join(', ');
+  const origin = originOf(facts);
+  const all = facts.keys.list.flatMap((key) =>
+    keyProgress(key, origin).map((progress) => ({ ...progress, key })),
+  );
+  const groups = Map.groupBy(all, ({ code, severity }) => `${code} ${severity}`);
+  return [...groups.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const { code, severity, title, advice, key } = first;
+    const some = others
+      .slice(0, maxNames)
+      .map((other) => keyName(other.key))
+      .join(', ');
     const names = others.length > maxNames ? `such as ${some}` : some;
     const same = others.length === 0 ? '' : `The same for ${counted(others.length, 'other key')}: ${names}. `;
-    const summary = `${keyName(key)}: ${title}`;
-    const about = { environment, login };
-    return finding(progress.code, progress.severity, summary, `${same}${progress.advice}`, about);
+    const summary = `${keyName(key)}: ${title.charAt(0).toLowerCase()}${title.slice(1)}`;
+    return [finding(code, severity, summary, `${same}${advice}`, key)];
   });
 }
 
