@@ -88,9 +88,11 @@ function versionItem(
   const facts =
     problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
   const inVault =
-    transitKey && html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
+    transitKey === null
+      ? undefined
+      : html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
   const title = `Version ${version}${verdict === null ? '' : `, last ${verdict} by the gateway`}`;
-  return html`<li class="${state}"><b title="${title}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault ?? ''}</li>\n`;
+  return html`<li class="${state}"><b title="${title}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
 }
 
 /** Enough digits to compare by eye. */
@@ -109,6 +111,8 @@ function statePill(version: number, state: KeyState, signing: number | null): Ht
 function read({ key: { readAt, nextRefreshAt, staleSince, readProblem }, origin: { now } }: Row): Html {
   const next = nextRead(now, nextRefreshAt);
   const stale =
-    staleSince && html` ${pill('warn', `Stale for ${since(now, staleSince)}`)} ${readProblem ?? undefined}`;
-  return html`${withDetail(html`${relativeTime(now, readAt)};`, next)}${stale ?? undefined}`;
+    staleSince === null
+      ? undefined
+      : html` ${pill('warn', `Stale for ${since(now, staleSince)}`)} ${readProblem ?? undefined}`;
+  return html`${withDetail(html`${relativeTime(now, readAt)};`, next)}${stale}`;
 }
