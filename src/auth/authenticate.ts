@@ -68,7 +68,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticate
 /** A token whose hash is configured is that credential, even if it has the form of a JWT. */
 function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: AuthenticatorOptions): Authenticator {
   const byDigest = new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller]));
-  return async ({ authorization }) => {
+  return ({ authorization }) => {
     const bearer = bearerToken(authorization);
     if (bearer === undefined || (acceptUnknownTokens && bearer.token === undefined)) return undefined;
     if (bearer.token === undefined) throw invalidCredentials();

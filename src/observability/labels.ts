@@ -52,6 +52,11 @@ export class Labels {
     for (const issuer of issuers) this.#issuers.add(issuer);
   }
 
+  /** All that were ever configured. */
+  environments(): Iterable<string> {
+    return this.#environments.keys();
+  }
+
   environment(name: string | undefined) {
     return this.#environments.get(name ?? '') ?? { environment: toKnownLabel(this.#environments, name) };
   }

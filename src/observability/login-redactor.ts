@@ -21,8 +21,6 @@ const withoutData: ReadonlySet<string> = new Set([
   'keyLookup',
   'requestFinished',
   'signed',
-  'upstreamFinished',
-  'upstreamStarted',
 ]);
 
 type Redact = (text: string) => string;

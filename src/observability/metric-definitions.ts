@@ -6,7 +6,6 @@ interface CounterOf<Name extends string> {
 }
 
 export interface GaugeOf<Name extends string> extends CounterOf<Name> {
-  dec(labels: Labels<Name>): void;
   set(labels: Labels<Name>, value: number): void;
 }
 

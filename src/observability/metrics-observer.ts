@@ -33,9 +33,6 @@ export interface MetricsObserver extends KeySourceObserver, SigningObserver, Key
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */
   logLineSuppressed(): void;
-  upstreamStarted(environment: string): void;
-  /** Balances {@link upstreamStarted}. */
-  upstreamFinished(environment: string): void;
   /** Once per request, whatever its result. */
   requestFinished(context: RequestContext): void;
   gatewayResponded(response: GatewayResponseEvent): void;

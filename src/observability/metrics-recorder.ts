@@ -13,6 +13,13 @@ const headDigits = 12;
 
 type KeyLabels = { environment: string; login: string; kind: KeyKind };
 
+/** What the series of one key ring show. */
+interface Series {
+  /** Usable versions, newest first, joined to one string. */
+  versions?: string;
+  signing?: number | undefined;
+}
+
 type KeyMetrics = ReturnType<typeof createKeyMetrics>;
 
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
@@ -42,8 +49,6 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): Metrics
   return {
     connectionRejected: () => metrics.dropped.inc({}),
     logLineSuppressed: () => metrics.logSuppressed.inc({}),
-    upstreamStarted: (environment) => metrics.inFlight.inc(labels.environment(environment)),
-    upstreamFinished: (environment) => metrics.inFlight.dec(labels.environment(environment)),
     requestFinished(context) {
       countRequest(metrics, labels, context);
       recordAcceptedKey(keys, context);
@@ -177,21 +182,26 @@ function recordAcceptedKey(keys: KeyMetrics, context: RequestContext): void {
 
 /** The metrics that name a login: only for key rings in use, and only for a limited number of them. */
 function createKeyMetrics(metrics: Metrics) {
-  /** Usable versions by {@link seriesId}, newest first, joined to one string. */
-  const shown = new Map<string, string>();
+  /** By {@link seriesId}. */
+  const shown = new Map<string, Series>();
   const { keyVersion, keySigningVersion, keyCreated, keyUnusable, fallbacks } = metrics;
 
   function setSeries(labels: KeyLabels, entries: KeyRing): void {
     const id = seriesId(labels);
     const keys = entries.filter(usable);
     const versions = keys.map(({ version }) => version).join();
+    const series = shown.get(id) ?? {};
     if (!shown.has(id)) for (const to of directions) fallbacks.inc({ ...labels, to }, 0);
     keyUnusable.set(labels, entries.filter(isUnusableNow).length);
     setOrRemove(keyVersion, labels, keys[0]?.version);
     setOrRemove(keyCreated, labels, seconds(keys[0]?.createdAt));
     // Refreshing a ring without a change keeps the signing version.
-    if (shown.get(id) !== versions) setOrRemove(keySigningVersion, labels, keys[0]?.version);
-    shown.set(id, versions);
+    if (series.versions !== versions) {
+      series.signing = keys[0]?.version;
+      setOrRemove(keySigningVersion, labels, series.signing);
+    }
+    series.versions = versions;
+    shown.set(id, series);
   }
 
   function removeSeries(labels: KeyLabels): void {
@@ -219,7 +229,10 @@ function createKeyMetrics(metrics: Metrics) {
     /** The gateway accepted a request signed with this version. */
     recordAccepted({ environment, login }: LoginRef, kind: KeyKind, version: number): void {
       const labels = { environment, login, kind };
-      if (shown.has(seriesId(labels))) keySigningVersion.set(labels, version);
+      const series = shown.get(seriesId(labels));
+      if (series === undefined || series.signing === version) return;
+      series.signing = version;
+      keySigningVersion.set(labels, version);
     },
   };
 }

@@ -72,6 +72,12 @@ export interface Prometheus extends MetricsObserver {
   reconfigure(names: LabelDomain): void;
 }
 
+interface PrometheusOptions extends LabelDomain {
+  readonly version: string;
+  /** Requests to an environment in flight. */
+  readonly inFlight: (environment: string) => number;
+}
+
 type SourceRegistry = Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>;
 
 /** prom-client's gauges that are named like counters; `promtool check metrics` rejects them. */
@@ -81,7 +87,7 @@ const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_acti
 const endOfMetrics = '# EOF\n';
 
 /** The metrics of one process, in a separate registry. */
-export function createPrometheus(options: LabelDomain & { readonly version: string }): Prometheus {
+export function createPrometheus(options: PrometheusOptions): Prometheus {
   // prom-client accepts exemplars only in a registry of this type; render() produces both formats from it.
   const registry: SourceRegistry = new Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
@@ -103,7 +109,11 @@ export function createPrometheus(options: LabelDomain & { readonly version: stri
   reconfigure(options);
   return {
     ...createMetricsRecorder(metrics, labels),
-    page: (openMetrics) => render(registry, openMetrics),
+    page(openMetrics) {
+      for (const environment of labels.environments())
+        metrics.inFlight.set({ environment }, options.inFlight(environment));
+      return render(registry, openMetrics);
+    },
     reconfigure,
   };
 }
@@ -161,7 +171,6 @@ export function initializeSeries(
     { operations, payments = [], maxInFlight, egressProxy, transit = false },
   ] of Object.entries(environments)) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
-    metrics.inFlight.inc({ environment }, 0);
     metrics.keyProblems.inc({ environment }, 0);
     initializeTls(metrics, 'gateway', environment);
     for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);

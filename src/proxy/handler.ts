@@ -30,7 +30,7 @@ import {
   rejectedTarget,
   type TargetLookup,
 } from './inbound/client-details.ts';
-import { abortIfUnread, afterClose } from './inbound/connection.ts';
+import { awaitReader } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { sendProblem, sendResponse } from './inbound/send-response.ts';
 import { Turns } from './inbound/turns.ts';
@@ -100,8 +100,7 @@ export function createHandler(
         work.rejected = options.redactor.names({ ...client, ...target });
       }
     } finally {
-      abortIfUnread(response, options.responseReadTimeout);
-      afterClose(response, () => work.memory?.release());
+      awaitReader(response, options.responseReadTimeout, () => work.memory?.release());
       const context = contextOf(work, result, options.monotonic());
       options.log.requestFinished(context);
       options.metrics.requestFinished(context);
@@ -270,15 +269,13 @@ function authorize(
 /** Holds a slot of the environment until the gateway has responded. */
 async function sendWithinLimit(
   request: ValidatedRequest,
-  { limiter, metrics, forwarder }: HandlerOptions,
+  { limiter, forwarder }: HandlerOptions,
 ): Promise<GatewayResponse> {
   const { environment, settings } = request.destination;
   const release = limiter.acquireForEnvironment(environment, settings.maxInFlight);
-  metrics.upstreamStarted(environment);
   try {
     return await forwarder.send(request);
   } finally {
-    metrics.upstreamFinished(environment);
     release();
   }
 }

@@ -41,13 +41,15 @@ export function createObservers({ config, digest }: ValidConfig, routes: Routes,
   const decisions = createDecisionLog(log);
   const names = labelDomainOf(routes);
   const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
-  const prometheus = createPrometheus({ version: packageVersion(), ...names });
+  const limiter = new ConcurrencyLimiter();
+  const inFlight = (environment: string): number => limiter.inFlight(environment);
+  const prometheus = createPrometheus({ version: packageVersion(), inFlight, ...names });
   const metrics = redactor.redacting<MetricsObserver>(prometheus, recorder, decisions?.observer ?? {});
   const reconfigure = (next: Routes, nextDigest: string): void => {
     for (const observer of [prometheus, recorder]) observer.reconfigure(labelDomainOf(next));
     recorder.configApplied(nextDigest);
   };
-  return { redactor, log, decisions, recorder, prometheus, metrics, reconfigure };
+  return { redactor, log, decisions, recorder, limiter, prometheus, metrics, reconfigure };
 }
 
 /** What a reload of the configuration does not replace. */
@@ -75,7 +77,6 @@ export function createShared(
     tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
     tlsFailed,
     tracing: new Tracing({ ...parts, log, metrics, version, instance: hostname() }),
-    limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },

@@ -9,7 +9,7 @@ import { RawConnection } from '../support/raw-http.ts';
 import { sampleStatus } from '../support/sample-status.ts';
 import { until } from '../support/until.ts';
 
-const metrics = createPrometheus({ version: '1', environments: {}, callers: [] });
+const metrics = createPrometheus({ version: '1', inFlight: () => 0, environments: {}, callers: [] });
 let state: Readiness;
 let server: Server;
 let origin: string;

@@ -274,8 +274,6 @@ const metricsObserver: MetricsObserver = {
   tlsFailed: none,
   loginFailed: none,
   connectionRejected: none,
-  upstreamStarted: none,
-  upstreamFinished: none,
   requestFinished: none,
   gatewayResponded: none,
   signed: none,

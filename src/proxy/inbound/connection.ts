@@ -247,18 +247,23 @@ export function abortResponse(response: ServerResponse): void {
 }
 
 /**
- * Destroys the connection if the client has not read the response by the timeout.
+ * Waits until the client has received what was written of the response, or destroys its connection at the timeout.
  *
  * @param timeout milliseconds
+ * @param done called when nothing of the response is in memory any more
  */
-export function abortIfUnread(response: ServerResponse, timeout: number): void {
-  if (!response.closed) onTimeoutUnlessClosed(response, timeout, () => abortResponse(response));
+export function awaitReader(response: ServerResponse, timeout: number, done: () => void): void {
+  if (response.closed || isHandedOver(response)) {
+    done();
+    return;
+  }
+  onTimeoutUnlessClosed(response, timeout, () => abortResponse(response));
+  response.once('close', done);
 }
 
-/** Calls back when the response is closed, or now if it is closed already. */
-export function afterClose(response: ServerResponse, callback: () => void): void {
-  if (response.closed) callback();
-  else response.once('close', callback);
+/** The operating system has all of it: most responses, as soon as they end. */
+function isHandedOver({ writableEnded, writableLength, socket }: ServerResponse): boolean {
+  return writableEnded && writableLength === 0 && socket?.writableLength === 0;
 }
 
 /** @param timeout milliseconds */

@@ -182,7 +182,7 @@ export class Forwarder {
     for (;;) {
       const startedAt = monotonic();
       decisions?.keySelected(login, use, keys.reasonFor(use.key));
-      const { http, ...signature } = await inSpan('signature', (span) => {
+      const signature = await inSpan('signature', (span) => {
         span?.add(signatureAttributes(request, use.key));
         return signRequest(request, use.key, this.#options);
       });
@@ -192,13 +192,13 @@ export class Forwarder {
       recordKey(request.record, use.key);
       use.sentAt = monotonic();
       addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
-      if (isRetryable(request) || !keys.isOutdated(use, paymentOf(request).place)) return http;
+      if (isRetryable(request) || !keys.isOutdated(use, paymentOf(request).place)) return signature.http;
       use.probe?.end();
       const { key, probe } = await choose({ ...way, keys: await this.#keysOf(request, patience) });
       use.sentAt = monotonic(); // the selection may have waited for a trial
       if (probe === undefined) delete use.probe;
       else use.probe = probe;
-      if (sameKey(key, use.key)) return http;
+      if (sameKey(key, use.key)) return signature.http;
       use.key = key;
     }
   }

@@ -27,7 +27,7 @@ let metrics: Prometheus;
 
 beforeEach(() => {
   const environments = { sandbox: { operations: ['order-status'], maxInFlight: 5 } };
-  metrics = createPrometheus({ version: '1', environments, callers: [] });
+  metrics = createPrometheus({ version: '1', inFlight: () => 0, environments, callers: [] });
 });
 
 async function value(name: string, labels: Readonly<Record<string, string>>): Promise<number | undefined> {

@@ -29,7 +29,7 @@ let metrics: ReturnType<typeof createPrometheus>;
 beforeEach(() => {
   [depths, signed] = [[], []];
   metrics = {
-    ...createPrometheus({ version: '0', environments: {}, callers: [] }),
+    ...createPrometheus({ version: '0', inFlight: () => 0, environments: {}, callers: [] }),
     signingQueueChanged: (depth) => void depths.push(depth),
     signed: (method) => void signed.push(method),
   };

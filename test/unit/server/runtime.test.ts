@@ -31,7 +31,7 @@ let url: string;
 
 beforeEach(async () => {
   [forward, logged] = [async () => ok, []];
-  const metrics = createPrometheus({ version: '0', environments: {}, callers: [] });
+  const metrics = createPrometheus({ version: '0', inFlight: () => 0, environments: {}, callers: [] });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
   const keys = {
