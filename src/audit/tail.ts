@@ -34,13 +34,8 @@ export async function readTail(file: FileHandle): Promise<Tail | undefined> {
   return { last: found.last, ...(isTorn ? { torn } : { damaged: size - from }), isOpen };
 }
 
-interface LastRecord extends Required<Pick<Tail, 'last'>> {
-  /** Where the next line begins. */
-  readonly end: number;
-}
-
 /** Each part overlaps the one before by its half, so that one of them has the whole record. */
-async function findLastRecord(file: FileHandle, size: number): Promise<LastRecord | undefined> {
+async function findLastRecord(file: FileHandle, size: number) {
   for (let end = size; ; end -= searched) {
     const start = Math.max(0, end - 2 * searched);
     const found = lastRecordIn(await read(file, start, end), start === 0);
@@ -49,8 +44,8 @@ async function findLastRecord(file: FileHandle, size: number): Promise<LastRecor
   }
 }
 
-/** @param isWhole the bytes begin with the beginning of a line */
-function lastRecordIn(bytes: Buffer, isWhole: boolean): LastRecord | undefined {
+/** @param isWhole the bytes begin with the beginning of a line @returns also where the next line begins */
+function lastRecordIn(bytes: Buffer, isWhole: boolean) {
   for (let lineEnd = bytes.length; lineEnd > 0; ) {
     const feed = bytes.lastIndexOf(newline, lineEnd - 1);
     if (feed === -1 && !isWhole) return undefined;

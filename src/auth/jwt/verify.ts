@@ -18,19 +18,17 @@ export interface JwtIssuer {
   readonly keys: Pick<KeySet, 'find'>;
 }
 
-export interface JwtObserver {
-  /** @param issuer name in the configuration; `undefined` if the token has none of those */
-  tokenVerified(issuer: string | undefined, result: JwtResult): void;
-  /** A mistake in the configuration: the token matches credentials of all these callers. */
-  tokenAmbiguous(issuer: string, callers: readonly string[]): void;
-}
-
 export type JwtResult = 'accepted' | JwtProblem;
 
 interface JwtVerifierOptions extends WallClock {
   readonly callers: readonly CallerConfig[];
   readonly issuers: readonly JwtIssuer[];
-  readonly observer: JwtObserver;
+  readonly observer: {
+    /** @param issuer name in the configuration; `undefined` if the token has none of those */
+    tokenVerified(issuer: string | undefined, result: JwtResult): void;
+    /** A mistake in the configuration: the token matches credentials of all these callers. */
+    tokenAmbiguous(issuer: string, callers: readonly string[]): void;
+  };
 }
 
 /** Characters of a claim in the log. */
@@ -118,7 +116,7 @@ function findCaller(
   credentials: readonly JwtCredential[],
   issuer: string,
   claims: CheckedClaims,
-  observer: JwtObserver,
+  observer: JwtVerifierOptions['observer'],
 ): CallerConfig {
   const matching = credentials.filter(({ jwt }) => jwt.issuer === issuer && matchesClaims(jwt, claims));
   const [caller, ...others] = new Set(matching.map((credential) => credential.caller));
