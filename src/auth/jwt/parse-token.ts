@@ -69,7 +69,7 @@ function parseObject(bytes: Buffer | undefined): Claims {
 export function parseStrictJson(text: string, maxDepth: number): unknown {
   const value = parseJson(text);
   // Not for invalid JSON, where it can take quadratic time.
-  const colons = () => text.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1;
+  const colons = () => text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1;
   return value !== undefined && countMembers(value, maxDepth) === colons() ? value : undefined;
 }
 
