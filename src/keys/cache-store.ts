@@ -1,8 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
-import type { KeyKind } from '../oauth1/methods.ts';
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
-import { sameContent } from './key.ts';
+import { findEqualKey, sameContent } from './key.ts';
 import type {
   KeyReading,
   KeyRing,
@@ -14,7 +13,7 @@ import type {
   UsableKey,
 } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
-import { newestOf, withAccepted } from './ring.ts';
+import { withAccepted } from './ring.ts';
 
 /** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
 const ttlJitter = 0.1;
@@ -163,16 +162,14 @@ export class CacheStore {
   }
 
   /**
-   * Makes the next read of the login a search, if its ring lacks this kind of key and no search has ended since the ring
-   * was cached.
+   * The ring lacks a kind of key: makes the next read of the login a search, unless one has ended since the ring was cached.
    *
    * @returns whether it is one now, or `later`, since the last read failed
    */
-  requestSearch(login: LoginRef, kind: KeyKind): 'no' | 'now' | 'later' {
+  requestSearch(login: LoginRef): 'no' | 'now' | 'later' {
     const name = loginRefString(login);
     const entry = this.#rings.peek(name);
-    if (entry === undefined || entry.search === 'done' || entry.ring.some((one) => one.kind === kind))
-      return 'no';
+    if (entry === undefined || entry.search === 'done') return 'no';
     entry.search = 'due';
     return this.#failed.isDue(this.#options.monotonic(), name) ? 'now' : 'later';
   }
@@ -307,7 +304,7 @@ export class CacheStore {
 
   /** With the newest version that has each: once the ring is cached no more, it is where the key is looked for. */
   #setAccepted(name: string, keys: readonly UsableKey[], ring: KeyRing): readonly UsableKey[] {
-    const accepted = keys.map((key) => newestOf(key, ring) ?? key);
+    const accepted = keys.map((key) => findEqualKey(key, ring) ?? key);
     if (accepted.length > 0) this.#accepted.set(name, accepted);
     return accepted;
   }

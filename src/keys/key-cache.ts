@@ -87,7 +87,8 @@ export class KeyCache {
     this.#options.events.keyLookup(login.environment, lookup.result);
     currentSpan()?.add({ 'countersign.key.lookup': lookup.result });
     if ('error' in lookup) throw lookup.error;
-    const search = kind === undefined ? 'no' : this.#store.requestSearch(login, kind);
+    if (kind === undefined || lookup.ring.some((one) => one.kind === kind)) return lookup.ring;
+    const search = this.#store.requestSearch(login);
     return search === 'no' ? lookup.ring : this.#search(login, search, deadline);
   }
 

@@ -50,9 +50,10 @@ interface Span {
   isSure: boolean;
 }
 
-/** A key and when the gateway's 403 for it was received; monotonic, milliseconds. */
+/** A 403 for a key. */
 export interface RejectedKey {
   readonly key: UsableKey;
+  /** When it was received; monotonic, milliseconds. */
   readonly rejectedAt: number;
 }
 
@@ -184,14 +185,10 @@ export class KeyHistory {
     if (since !== undefined) this.#paymentSteps.recordFailure(now, {}, name);
   }
 
-  /** Whether payments of the place are sent once per step only. */
-  isHeldBack(place: string): boolean {
-    return this.#paymentSteps.failures(this.#placeOf(place)) > 0;
-  }
-
-  /** Milliseconds until the next payment of the place may be sent. */
-  heldBackFor(place: string, now: number): number {
-    return this.#paymentSteps.remaining(now, this.#placeOf(place));
+  /** Milliseconds until the next payment of the place may be sent; `undefined` unless it is one per step only. */
+  heldBackFor(place: string, now: number): number | undefined {
+    const name = this.#placeOf(place);
+    return this.#paymentSteps.failures(name) > 0 ? this.#paymentSteps.remaining(now, name) : undefined;
   }
 
   /** Where the gateway rejects payments of very many places and accepts none, all further ones count as one place. */
@@ -214,12 +211,15 @@ export class KeyHistory {
 
   /** Why the key is the one to sign with now, for the log. */
   reasonFor(key: UsableKey): SelectionReason {
-    return selectionReason(key, this.#keys, this.#lastAccepted?.key, this.isRejected(key));
+    if (this.#keys.length < 2) return 'only-key';
+    if (this.isLastAccepted(key)) return 'last-accepted';
+    if (this.isRejected(key)) return 'none-accepted';
+    return isSame(key, this.#keys[0]) ? 'newest' : 'newer-rejected';
   }
 
   /** The key that the gateway accepted last, if it is one of these. */
   acceptedAmong(keys: readonly UsableKey[]): UsableKey | undefined {
-    return keys.find((key) => isSame(key, this.#lastAccepted?.key));
+    return keys.find((key) => this.isLastAccepted(key));
   }
 
   isLastAccepted(key: UsableKey): boolean {
@@ -227,13 +227,15 @@ export class KeyHistory {
   }
 
   /** Whether payments avoid their preferred key. A trial in flight may then find a better one. */
-  isInDoubt(keys: UsableKeys, place?: string): boolean {
-    return this.isRejected(this.acceptedAmong(keys) ?? keys[0], place);
+  isInDoubt(place?: string): boolean {
+    const preferred = this.acceptedAmong(this.#keys) ?? this.#keys[0];
+    return preferred !== undefined && this.isRejected(preferred, place);
   }
 
   /** Whether there is a newer key than the last accepted one, which the gateway may be about to drop. */
-  isAwaitingNewest([newest, ...others]: UsableKeys): boolean {
-    return others.length > 0 && !isSame(newest, this.#lastAccepted?.key);
+  isAwaitingNewest(): boolean {
+    const [newest, ...others] = this.#keys;
+    return newest !== undefined && others.length > 0 && !this.isLastAccepted(newest);
   }
 
   /** The fallback to use without a trial: the key that the gateway currently accepts. */
@@ -301,7 +303,7 @@ export class KeyHistory {
     const { key, operation } = use;
     const isDenied = this.#rejectedWithAnyKey.has(operation);
     const isSign = !isDenied && !this.#contradicted.has(operation);
-    if (isSign && this.#accepting && isSame(key, this.#lastAccepted?.key)) {
+    if (isSign && this.#accepting && this.isLastAccepted(key)) {
       this.#accepting = false;
       for (const { steps } of this.#rejections) steps.reset();
     }
@@ -418,17 +420,4 @@ function withLatest<Use extends { readonly key: UsableKey; readonly sentAt: numb
   const known = uses.find((one) => isSame(use.key, one.key));
   if (known !== undefined && known.sentAt > use.sentAt) return uses;
   return [...uses.filter((one) => one !== known), use];
-}
-
-/** @param keys newest first */
-function selectionReason(
-  key: UsableKey,
-  keys: readonly UsableKey[],
-  lastAccepted: UsableKey | undefined,
-  isRejected: boolean,
-): SelectionReason {
-  if (keys.length < 2) return 'only-key';
-  if (isSame(key, lastAccepted)) return 'last-accepted';
-  if (isRejected) return 'none-accepted';
-  return isSame(key, keys[0]) ? 'newest' : 'newer-rejected';
 }

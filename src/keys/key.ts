@@ -170,6 +170,7 @@ export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
   };
 }
 
+/** The key as the newest of these versions has it. @param ring newest first */
 export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): UsableKey | undefined {
   if ('problem' in entry) return undefined;
   return ring.find((other): other is UsableKey => 'key' in other && sameKey(entry, other));

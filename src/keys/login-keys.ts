@@ -100,14 +100,16 @@ interface LookReason {
   readonly startedAt: number;
 }
 
+interface Rejection extends RejectedKey {
+  /** `false`: it has another cause. */
+  readonly isAboutKey: boolean;
+}
+
 /** The trials of one rejected request. */
 interface Trials extends LookReason {
   readonly patience: Patience;
-  readonly tried: UsableKey[];
-  /** The tried keys that the gateway rejected; without those whose response is unclear. */
-  readonly rejected: UsableKey[];
-  /** Of each tried key, the 403 for whatever cause. */
-  readonly rejections: [RejectedKey, ...RejectedKey[]];
+  /** The 403 of each tried key. */
+  readonly rejections: [Rejection, ...Rejection[]];
 }
 
 /**
@@ -125,6 +127,8 @@ export class LoginKeys {
   readonly #context: LoginKeysContext;
   readonly #options: KeySelectorOptions;
   #keys: UsableKeys;
+  /** The last ring, if time does not change which of its keys may be used. */
+  #settled: KeyRing | undefined;
   /** The trial or look in flight. */
   #trial: Promise<void> | undefined;
   /** By caller and path: resolves when the payment that probes the rejected keys has its result. */
@@ -138,19 +142,20 @@ export class LoginKeys {
     this.#kind = kind;
     this.#context = context;
     this.#options = context.options;
-    this.#keys = this.#usable(ring);
-    this.history.observe(this.#keys);
+    this.#keys = this.#observed(ring);
   }
 
   /** @throws ProxyError `key-missing`, `key-unusable` */
   observe(ring: KeyRing): void {
-    this.#keys = this.#usable(ring);
-    this.history.observe(this.#keys);
+    if (ring !== this.#settled) this.#keys = this.#observed(ring);
   }
 
-  #usable(ring: KeyRing): UsableKeys {
+  #observed(ring: KeyRing): UsableKeys {
     const { clock, rotationGracePeriod } = this.#options;
-    return usableKeys(this.#login, ring, this.#kind, clock(), rotationGracePeriod);
+    const keys = usableKeys(this.#login, ring, this.#kind, clock(), rotationGracePeriod);
+    this.history.observe(keys);
+    this.#settled = ring.every(({ supersededAt }) => supersededAt === undefined) ? ring : undefined;
+    return keys;
   }
 
   /** The key for a request that may be sent again. */
@@ -160,7 +165,7 @@ export class LoginKeys {
 
   /** The key for a request that must not be sent again. Waits for a trial in flight if that may find a better one. */
   async selectOnce(patience: Patience = endless, place?: string): Promise<UsableKey> {
-    if (this.#trial !== undefined && this.history.isInDoubt(this.#keys, place)) {
+    if (this.#trial !== undefined && this.history.isInDoubt(place)) {
       const { waiting } = this.#context;
       await waiting.inCompany(this.#login, patience, this.#trial, waiting.soon(patience));
       await this.#refresh(patience);
@@ -203,7 +208,7 @@ export class LoginKeys {
 
   /** Whether the ring has a newer key than the one that the gateway accepted last. */
   isAwaitingNewest(): boolean {
-    return this.history.isAwaitingNewest(this.#keys);
+    return this.history.isAwaitingNewest();
   }
 
   /** Why the key is the one to sign with now, for the log. */
@@ -240,17 +245,11 @@ export class LoginKeys {
     const { waiting } = this.#context;
     const { key, operation } = use;
     const startedAt = monotonic();
-    const rejected = verdict === 'rejected' ? [key] : [];
-    const trials: Trials = {
-      operation,
-      startedAt,
-      patience,
-      tried: [key],
-      rejected,
-      rejections: [{ key, rejectedAt: startedAt }],
-    };
+    const isAboutKey = verdict === 'rejected';
+    const rejections: Trials['rejections'] = [{ key, rejectedAt: startedAt, isAboutKey }];
+    const trials: Trials = { operation, startedAt, patience, rejections };
     this.#observeCached();
-    this.history.recordRejected(use, startedAt, 'retryable', verdict === 'rejected');
+    this.history.recordRejected(use, startedAt, 'retryable', isAboutKey);
     const soon = waiting.soon(patience);
     for (;;) {
       if (monotonic() >= patience.deadline) return;
@@ -260,11 +259,11 @@ export class LoginKeys {
         if (keys.isFailing() && monotonic() >= soon) return;
         continue;
       }
-      const accepted = this.history.acceptedInstead(operation, trials.tried);
+      const accepted = this.history.acceptedInstead(operation, keysIn(rejections));
       if (accepted === undefined) break;
       if (yield* this.#try(accepted, trials)) return;
     }
-    const isDue = this.history.nextCandidate(operation, trials.tried, monotonic()) !== undefined;
+    const isDue = this.history.nextCandidate(operation, keysIn(rejections), monotonic()) !== undefined;
     if (!isDue && !this.#mayLook(trials)) return;
     const lookWait = keys.isFailing() ? { ...patience, deadline: soon } : patience;
     const end = this.#beginTrial();
@@ -272,7 +271,8 @@ export class LoginKeys {
       if (yield* this.#tryCandidates(trials)) return;
       await this.#look(trials, lookWait);
       if (yield* this.#tryCandidates(trials)) return;
-      this.history.recordNoKeyAccepted(operation, rejected, startedAt);
+      const aboutKey = rejections.filter((one) => one.isAboutKey);
+      this.history.recordNoKeyAccepted(operation, keysIn(aboutKey), startedAt);
     } finally {
       end();
     }
@@ -281,9 +281,10 @@ export class LoginKeys {
   /** Tries each key that is due. @returns whether that is over: a key was not rejected, or no time is left */
   async *#tryCandidates(trials: Trials): AsyncGenerator<KeyTrial, boolean, void> {
     const { monotonic } = this.#options;
+    const { operation, patience, rejections } = trials;
     for (;;) {
-      if (monotonic() >= trials.patience.deadline) return true;
-      const key = this.history.nextCandidate(trials.operation, trials.tried, monotonic());
+      if (monotonic() >= patience.deadline) return true;
+      const key = this.history.nextCandidate(operation, keysIn(rejections), monotonic());
       if (key === undefined) return false;
       if (yield* this.#try(key, trials)) return true;
     }
@@ -291,9 +292,8 @@ export class LoginKeys {
 
   /** @returns whether the trials are over: the response is not another 403 */
   async *#try(key: UsableKey, trials: Trials): AsyncGenerator<KeyTrial, boolean, void> {
-    const { operation, tried } = trials;
+    const { operation } = trials;
     const trial: KeyTrial = { key, operation, sentAt: this.#options.monotonic(), verdict: 'unclear' };
-    tried.push(key);
     try {
       yield trial;
     } finally {
@@ -312,13 +312,13 @@ export class LoginKeys {
     this.#options.metrics.keyFallback(this.#login, this.#kind, to);
   }
 
-  #recordFailedTrial(trial: KeyTrial, { rejected, rejections, patience }: Trials): void {
+  #recordFailedTrial(trial: KeyTrial, { rejections, patience }: Trials): void {
     const { key, verdict } = trial;
     const now = this.#options.monotonic();
-    if (verdict === 'rejected') rejected.push(key);
     if (verdict !== 'unclear') {
-      rejections.push({ key, rejectedAt: now });
-      this.history.recordRejected(trial, now, 'retryable', verdict === 'rejected');
+      const isAboutKey = verdict === 'rejected';
+      rejections.push({ key, rejectedAt: now, isAboutKey });
+      this.history.recordRejected(trial, now, 'retryable', isAboutKey);
     }
     // A request that ran out of time says nothing about the key, which other requests may need.
     if (verdict !== 'unclear' || now < patience.deadline) this.history.recordFailedFallback(trial, now);
@@ -369,11 +369,10 @@ export class LoginKeys {
   /** @throws ProxyError `key-rejected` if the place is held back, and the next step has not come or is used */
   #probe(key: UsableKey, place: string): PaymentKey {
     const isFirst = !this.#probes.has(place);
-    if (this.history.isHeldBack(place)) {
-      const remaining = this.history.heldBackFor(place, this.#options.monotonic());
-      // Not at the next step: otherwise it would be found out again and again by the one payment that is rejected.
-      if (remaining > 0 || !isFirst) throw keysRejected(this.#login, 1 + (remaining * 1.5) / 1_000);
-    }
+    const remaining = this.history.heldBackFor(place, this.#options.monotonic());
+    // Not at the next step: otherwise it would be found out again and again by the one payment that is rejected.
+    if (remaining !== undefined && (remaining > 0 || !isFirst))
+      throw keysRejected(this.#login, 1 + (remaining * 1.5) / 1_000);
     if (!isFirst) return { key, probe: { end() {} } };
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#probes.set(place, promise);
@@ -404,4 +403,8 @@ export class LoginKeys {
     if (!(error instanceof ProxyError)) throw error;
     this.#options.metrics.keyProblem(`key fallback after 403 failed: ${error.detail}`, this.#login);
   }
+}
+
+function keysIn(rejections: readonly RejectedKey[]): UsableKey[] {
+  return rejections.map(({ key }) => key);
 }

@@ -1,6 +1,6 @@
 import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
-import { sameKey } from './key.ts';
+import { findEqualKey, sameKey } from './key.ts';
 import type { UsableKeys } from './key-history.ts';
 import type { KeyReading, KeyRing, LoginRef, NoKeys, UsableKey } from './key-source.ts';
 
@@ -35,9 +35,13 @@ export function usableKeys(
   throw new ProxyError('key-missing', `No ${field} for ${name}. Ask the platform team to add it.`);
 }
 
+export function usableIn(entries: KeyRing): UsableKey[] {
+  return entries.filter((entry): entry is UsableKey => 'key' in entry);
+}
+
 /** The usable ones of these, equal keys once. @param entries of one kind, newest first */
 export function distinctKeys(entries: KeyRing): UsableKey[] {
-  const usable = entries.filter((entry): entry is UsableKey => 'key' in entry);
+  const usable = usableIn(entries);
   return usable.filter((entry, index) => !usable.slice(0, index).some((newer) => sameKey(newer, entry)));
 }
 
@@ -57,14 +61,9 @@ export function ringIn(reading: KeyReading | NoKeys): KeyRing | undefined {
 
 /** The ring with the keys marked that the gateway accepted last, each with its newest version. */
 export function withAccepted(ring: KeyRing, accepted: readonly UsableKey[]): KeyRing {
-  const marked: KeyRing = accepted.flatMap((key) => newestOf(key, ring) ?? []);
+  const marked: KeyRing = accepted.flatMap((key) => findEqualKey(key, ring) ?? []);
   return ring.map((entry) => {
     const { isAccepted: _isAccepted, ...unmarked } = entry;
     return marked.includes(entry) ? { ...unmarked, isAccepted: true } : unmarked;
   });
-}
-
-/** The key as the newest of these versions has it. @param ring newest first */
-export function newestOf(key: UsableKey, ring: KeyRing): UsableKey | undefined {
-  return ring.find((entry): entry is UsableKey => 'key' in entry && sameKey(entry, key));
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import nodeVault from 'node-vault';
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
@@ -157,6 +157,21 @@ export function assertDue(backoff: Backoff, now: number, last: VaultError | unde
 function backingOff(milliseconds: number, last: VaultError | undefined): VaultError {
   const note = last === undefined ? {} : { note: `last: ${last.message}` };
   return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, ...note });
+}
+
+/** By path. */
+const capabilitiesShape = z.object({ data: z.record(z.string(), z.array(z.string())) });
+
+/**
+ * What the token may do with paths (`sys/capabilities-self`). Policies name them as they are, and not encoded for a URL.
+ *
+ * @throws VaultError
+ */
+export async function permissionsOf(client: VaultClient, token: Secret, encoded: readonly string[]) {
+  const paths = encoded.map(decodeURIComponent);
+  const { data } = await client.write('sys/capabilities-self', { paths }, capabilitiesShape, token);
+  return (path: string, ...rights: readonly string[]): boolean =>
+    data[decodeURIComponent(path)]?.some((right) => [...rights, 'root'].includes(right)) === true;
 }
 
 /** Passed with each call, so that node-vault keeps no token. */

@@ -3,7 +3,14 @@ import type { VaultConfig } from '../../config/schema.ts';
 import type { Secret } from '../../secret.ts';
 import type { LoginRef } from '../key-source.ts';
 import { assertLoginRef } from '../login-ref.ts';
-import { encodeSegment, encodeSegments, hideSecrets, mountPath, type VaultClient } from './client.ts';
+import {
+  encodeSegment,
+  encodeSegments,
+  hideSecrets,
+  mountPath,
+  permissionsOf,
+  type VaultClient,
+} from './client.ts';
 import { isUnavailable, isVaultError, VaultError } from './errors.ts';
 
 const mountShape = z.object({
@@ -60,8 +67,6 @@ const historyShape = z.object({
     ),
   }),
 });
-/** By path. */
-const capabilitiesShape = z.object({ data: z.record(z.string(), z.array(z.string())) });
 const keysShape = z.object({ data: z.object({ keys: z.array(z.string()) }) });
 const writtenShape = z.object({ data: z.object({ version }) });
 
@@ -124,18 +129,11 @@ export class KvStore {
     return written.data.version;
   }
 
-  /** The path of the login's secret if the token may not read it (`sys/capabilities-self`); `undefined` if it may. */
+  /** The path of the login's secret if the token may not read it; `undefined` if it may. */
   async deniedPath(token: Secret, login: LoginRef): Promise<string | undefined> {
-    // Policies name paths as they are, and not encoded for a URL.
-    const path = decodeURIComponent(this.#paths.secret('data', login));
-    const response = await this.#client.write(
-      'sys/capabilities-self',
-      { paths: [path] },
-      capabilitiesShape,
-      token,
-    );
-    const permits = response.data[path]?.some((capability) => ['read', 'root'].includes(capability));
-    return permits === true ? undefined : path;
+    const path = this.#paths.secret('data', login);
+    const may = await permissionsOf(this.#client, token, [path]);
+    return may(path, 'read') ? undefined : decodeURIComponent(path);
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { type Parsed, parseKeys, sameKey } from '../key.ts';
 import type { KeyReading, KeyRing, NoKeys, UnusableKey, UsableKey } from '../key-source.ts';
+import { usableIn } from '../ring.ts';
 import { revealFields } from './client.ts';
 import type { Version as StoredVersion } from './kv2.ts';
 
@@ -136,10 +137,6 @@ function entriesOf(read: Version): KeyRing {
     (fields === undefined ? [] : parseKeys(revealFields(fields), { version, createdAt }, transit));
   parsed.set(read, entries);
   return entries;
-}
-
-function usableIn(ring: KeyRing): UsableKey[] {
-  return ring.filter((entry): entry is UsableKey => 'key' in entry);
 }
 
 function superseded<Entry extends KeyRing[number]>(entry: Entry, at: Date | undefined): Entry {

@@ -6,7 +6,7 @@ import type { VaultConfig } from '../../config/schema.ts';
 import type { Secret } from '../../secret.ts';
 import { type Parsed, usableRsa } from '../key.ts';
 import type { TransitKey } from '../key-source.ts';
-import { mountPath, type VaultClient } from './client.ts';
+import { mountPath, permissionsOf, type VaultClient } from './client.ts';
 import { isVaultError, VaultError, vaultErrors } from './errors.ts';
 
 /** A name as Vault permits it. */
@@ -31,7 +31,6 @@ const keyShape = z.object({
 });
 const signedShape = z.object({ data: z.object({ signature: z.string() }) });
 const nothingShape = z.unknown();
-const capabilitiesShape = z.object({ data: z.record(z.string(), z.array(z.string())) });
 
 /** A key as Vault describes it, without anything secret. */
 type TransitInfo = z.output<typeof keyShape>['data'];
@@ -137,15 +136,12 @@ export class TransitEngine {
   async objections(token: Secret, { mount, name }: TransitKey): Promise<string[]> {
     const info = await this.#read(token, mount, name);
     const path = `${mount}/keys/${name}`;
-    const [sign, ...others] = [
-      `${mount}/sign/${name}/sha2-256`,
+    const sign = `${mount}/sign/${name}/sha2-256`;
+    const others = [
       ...['config', 'rotate', 'trim', 'import'].map((part) => `${path}/${part}`),
       ...['export/signing-key', 'backup'].map((part) => `${mount}/${part}/${name}`),
     ];
-    const paths = [sign, path, ...others].map(decodeURIComponent);
-    const { data } = await this.#client.write('sys/capabilities-self', { paths }, capabilitiesShape, token);
-    const may = (at: string | undefined, ...rights: readonly string[]): boolean =>
-      data[decodeURIComponent(at ?? '')]?.some((right) => [...rights, 'root'].includes(right)) === true;
+    const may = await permissionsOf(this.#client, token, [sign, path, ...others]);
     if (!may(sign, 'update')) throw new VaultError('denied', { note: `update on ${sign}` });
     const excess = [
       ...(may(path, 'create', 'update', 'delete', 'sudo') ? [path] : []),
