@@ -1,6 +1,6 @@
 import { didYouMean } from '../config/problem.ts';
+import { unsafeSettings } from '../server/process-safety.ts';
 import type { Signals } from '../server/signals.ts';
-import { unsafeSettings } from '../server/unsafe-settings.ts';
 import { packageVersion } from '../util/package-info.ts';
 import type { Run } from './shared/command.ts';
 import { exitCode, type Io } from './shared/io.ts';

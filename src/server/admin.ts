@@ -9,7 +9,7 @@ import type { Prometheus } from '../observability/prometheus.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import { ConnectionTracker } from '../proxy/inbound/listener.ts';
 import { acceptTls, type ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
-import { closeServer } from '../util/listen.ts';
+import { closeServer } from '../util/http-server.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
 interface AdminOptions extends StatusSources {

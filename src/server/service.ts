@@ -7,7 +7,7 @@ import { createRoutes } from '../gateway/router.ts';
 import { createListener, type Listener, setLimits } from '../proxy/inbound/listener.ts';
 import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
 import type { TlsMaterial } from '../tls/material.ts';
-import { closeServer, listen } from '../util/listen.ts';
+import { closeServer, listen } from '../util/http-server.ts';
 import { type Admin, createAdmin } from './admin.ts';
 import { openAudit } from './audit.ts';
 import { CertificateFiles, type Certificates, materialOf, type OnRenewed } from './certificates.ts';

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:http';
-import { closeServer, listen } from '../util/listen.ts';
+import { closeServer, listen } from '../util/http-server.ts';
 import { createSimulator, type Simulator, type SimulatorOptions } from './simulator.ts';
 
 export interface Address {

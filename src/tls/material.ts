@@ -57,18 +57,25 @@ function faultyPart({ cert, crl, ...others }: TlsMaterial): TlsPart {
   return cert === undefined ? 'ca' : 'cert';
 }
 
+/** What each part has to contain, and what is wrong with one that does not. */
+const contents: readonly (readonly [TlsPart, parse: (pem: string) => unknown, message: string])[] = [
+  ['cert', certificatesIn, 'contains no valid PEM certificate'],
+  ['ca', certificatesIn, 'contains no valid PEM certificate'],
+  ['proxyCa', certificatesIn, 'contains no valid PEM certificate'],
+  ['crl', periodsOfLists, 'contains no valid PEM certificate revocation list with a nextUpdate'],
+  ['key', privateKeyIn, 'is not an unencrypted PEM private key'],
+];
+
 function partFaults(material: TlsMaterial): TlsFault[] {
-  const { cert, key, ca, crl, proxyCa } = material;
-  const chain = cert === undefined ? undefined : certificatesIn(cert);
-  const privateKey = key === undefined ? undefined : privateKeyIn(key);
-  return [
-    ...(cert !== undefined && chain === undefined ? [notCertificates('cert')] : []),
-    ...(ca !== undefined && certificatesIn(ca) === undefined ? [notCertificates('ca')] : []),
-    ...(proxyCa !== undefined && certificatesIn(proxyCa) === undefined ? [notCertificates('proxyCa')] : []),
-    ...(crl !== undefined && periodsOfLists(crl) === undefined ? [notLists] : []),
-    ...(key !== undefined && privateKey === undefined ? [notAKey] : []),
-    ...(privateKey !== undefined && chain?.[0]?.checkPrivateKey(privateKey) === false ? [otherKey] : []),
-  ];
+  const faults = contents.flatMap(([part, parse, message]): TlsFault[] => {
+    const text = material[part];
+    return text === undefined || parse(text) !== undefined ? [] : [{ part, message }];
+  });
+  const key = privateKeyIn(material.key ?? '');
+  const [certificate] = certificatesIn(material.cert ?? '') ?? [];
+  if (key !== undefined && certificate?.checkPrivateKey(key) === false)
+    faults.push({ part: 'key', message: 'does not match the certificate' });
+  return faults;
 }
 
 /**
@@ -99,24 +106,12 @@ export function untimelyParts(material: TlsMaterial, now: number): TlsFault[] {
   });
 }
 
-const notAKey: TlsFault = { part: 'key', message: 'is not an unencrypted PEM private key' };
-const notLists: TlsFault = {
-  part: 'crl',
-  message: 'contains no valid PEM certificate revocation list with a nextUpdate',
-};
-const otherKey: TlsFault = { part: 'key', message: 'does not match the certificate' };
-
-function notCertificates(part: TlsPart): TlsFault {
-  return { part, message: 'contains no valid PEM certificate' };
-}
-
 const certificateBlock =
   /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]+-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 
-function certificatesIn(pem: string): readonly [X509Certificate, ...X509Certificate[]] | undefined {
+function certificatesIn(pem: string): readonly X509Certificate[] | undefined {
   try {
-    const [first, ...rest] = (pem.match(certificateBlock) ?? []).map((block) => new X509Certificate(block));
-    return first === undefined ? undefined : [first, ...rest];
+    return pem.match(certificateBlock)?.map((block) => new X509Certificate(block));
   } catch {
     return undefined;
   }

@@ -4,10 +4,16 @@ import { type Agent, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
+import { callbackify } from 'node:util';
 import { reveal, type Secret } from '../secret.ts';
 import { readConsistent } from './consistent-read.ts';
 import { errorCode, isParserError } from './error-code.ts';
-import { ConnectionError, type EgressProxyFailure, networkFailureOf } from './network-failure.ts';
+import {
+  ConnectionError,
+  type EgressProxyFailure,
+  type NetworkFailure,
+  networkFailureOf,
+} from './network-failure.ts';
 
 /** `egressProxy` of the configuration, without the CA file. */
 export interface EgressProxySettings {
@@ -52,21 +58,9 @@ export class EgressProxy {
     const create = agent.createConnection.bind(agent);
     agent.createConnection = (options, callback) => {
       const secure = (socket: Socket) => create(Object.assign({}, options, { socket }));
-      void this.#handOver(this.#connect(options, secure, tls), callback);
+      callbackify(() => this.#connect(options, secure, tls))(callback ?? (() => {}));
       return undefined;
     };
-  }
-
-  async #handOver(
-    connecting: Promise<Duplex>,
-    callback: Parameters<Agent['createConnection']>[1],
-  ): Promise<void> {
-    const result = await connecting.then(
-      (socket) => [null, socket],
-      (error: unknown) => [error],
-    );
-    // Declared with a socket also for an error.
-    if (callback !== undefined) Reflect.apply(callback, undefined, result);
   }
 
   async #connect(
@@ -86,7 +80,7 @@ export class EgressProxy {
       if (signal.aborted) throw new ConnectionError('timeout', 'ETIMEDOUT');
       if (networkFailureOf(error) !== 'other') throw error;
       // As without a tunnel: the server ended the connection during the handshake.
-      throw new ConnectionError('tls', errorCode(error) ?? 'no code');
+      throw new ConnectionError('tls', codeIn(error));
     }
   }
 
@@ -95,8 +89,6 @@ export class EgressProxy {
     const { url } = this.#settings;
     const authorization = await this.#authorization();
     const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-    const fail = (failure: EgressProxyFailure, note: string): void =>
-      reject(new ConnectionError(failure, note));
     const request = (url.startsWith('https:') ? tlsRequest : plainRequest)(url, {
       method: 'CONNECT',
       path: authority,
@@ -111,19 +103,14 @@ export class EgressProxy {
       ...(this.#ca === undefined ? {} : { ca: this.#ca }),
     });
     request.once('connect', (response: IncomingMessage, socket: Socket, surplus: Buffer) => {
-      const failure = failureOf(response, surplus);
+      const problem = problemIn(response, surplus);
       // TLS above it reports its errors.
       socket.on('error', () => {});
-      if (failure === undefined) return resolve(socket);
+      if (problem === undefined) return resolve(socket);
       socket.destroy();
-      fail(
-        failure,
-        surplus.length > 0 && isSuccess(response)
-          ? 'bytes behind the response'
-          : `status ${response.statusCode}`,
-      );
+      reject(problem);
     });
-    request.on('error', (error) => fail(failureOfError(error, signal), noteOf(error, signal)));
+    request.on('error', (error) => reject(signal.aborted ? timedOut() : failureOf(error)));
     request.end();
     return promise;
   }
@@ -147,38 +134,43 @@ export class EgressProxy {
 /** @throws ConnectionError, which names no file: its text may reach a client */
 async function readText(file: string): Promise<string> {
   const { contents } = await readConsistent([file]).catch((error: unknown) => {
-    throw new ConnectionError(
-      'proxy-credentials',
-      `passwordFile cannot be read (${errorCode(error) ?? 'no code'})`,
-    );
+    throw new ConnectionError('proxy-credentials', `passwordFile cannot be read (${codeIn(error)})`);
   });
   if (contents[0] === undefined)
     throw new ConnectionError('proxy-credentials', 'passwordFile does not exist');
   return contents[0].toString('utf8').trimEnd();
 }
 
-function isSuccess({ statusCode: status = 0 }: IncomingMessage): boolean {
-  return status >= 200 && status < 300;
+/** Why there is no tunnel. Bytes behind the response would be read as the server's. */
+function problemIn(
+  { statusCode: status = 0 }: IncomingMessage,
+  surplus: Buffer,
+): ConnectionError | undefined {
+  const isSuccess = status >= 200 && status < 300;
+  if (!isSuccess) return new ConnectionError(failureWith(status), `status ${status}`);
+  return surplus.length === 0 ? undefined : new ConnectionError('proxy-invalid', 'bytes behind the response');
 }
 
-/** Why there is no tunnel. Bytes behind the response would be read as the server's. */
-function failureOf(response: IncomingMessage, surplus: Buffer): EgressProxyFailure | undefined {
-  const { statusCode: status = 0 } = response;
-  if (isSuccess(response)) return surplus.length === 0 ? undefined : 'proxy-invalid';
+function failureWith(status: number): EgressProxyFailure {
   // tinyproxy responds with 401 to a wrong password.
   if (status === 407 || status === 401) return 'proxy-credentials';
   if (status < 300 || status > 599) return 'proxy-invalid';
   return status < 500 ? 'proxy-denied' : 'proxy-failed';
 }
 
-function noteOf(error: Error, signal: AbortSignal): string {
-  return signal.aborted ? 'ETIMEDOUT' : (errorCode(error) ?? 'no code');
+function timedOut(): ConnectionError {
+  return new ConnectionError('proxy-timeout', 'ETIMEDOUT');
 }
 
-function failureOfError(error: Error, signal: AbortSignal): EgressProxyFailure {
-  if (signal.aborted) return 'proxy-timeout';
-  if (isParserError(error)) return 'proxy-invalid';
-  const failure = networkFailureOf(error);
-  if (failure === 'tls') return 'proxy-tls';
-  return failure === 'timeout' ? 'proxy-timeout' : 'proxy-unreachable';
+function failureOf(error: Error): ConnectionError {
+  const failures: Partial<Record<NetworkFailure, EgressProxyFailure>> = {
+    tls: 'proxy-tls',
+    timeout: 'proxy-timeout',
+  };
+  const failure = failures[networkFailureOf(error)] ?? 'proxy-unreachable';
+  return new ConnectionError(isParserError(error) ? 'proxy-invalid' : failure, codeIn(error));
+}
+
+function codeIn(error: unknown): string {
+  return errorCode(error) ?? 'no code';
 }

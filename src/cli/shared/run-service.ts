@@ -4,12 +4,12 @@ import type { Logger } from '../../observability/logger.ts';
 import { type OpenLog, openLog } from '../../server/open-log.ts';
 import {
   installCrashHandlers,
+  unusedProxyVariables,
   warnOfDescriptorLimit,
   warnOfNodeVersion,
 } from '../../server/process-safety.ts';
 import { type Service, startService } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
-import { unusedProxyVariables } from '../../server/unsafe-settings.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError, describeListenError, formatProblems, messageOf } from './cli-error.ts';
 import { validConfig } from './config.ts';

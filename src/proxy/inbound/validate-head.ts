@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { VerifiedCredential } from '../../auth/verified-credential.ts';
 import { ProxyError } from '../../errors.ts';
 import { holdsCardNumberAnywhere } from '../../redact-card-data.ts';
-import { isFromWebPage, isKnownHost } from '../../util/web-page.ts';
+import { isFromWebPage, isKnownHost } from '../../util/http-server.ts';
 
 const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
 

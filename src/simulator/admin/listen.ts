@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { Express, RequestHandler } from 'express';
 import express from 'express';
 import helmet from 'helmet';
-import { isFromWebPage, isKnownHost } from '../../util/web-page.ts';
+import { isFromWebPage, isKnownHost } from '../../util/http-server.ts';
 import {
   type Address,
   type ListeningSimulator,

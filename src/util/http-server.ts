@@ -1,5 +1,32 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, Server } from 'node:http';
 import { isIP } from 'node:net';
+
+export interface Address {
+  readonly host: string;
+  /** 0 picks a free port. */
+  readonly port: number;
+}
+
+/** @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE` */
+export async function listen(server: Server, { host, port }: Address, scheme = 'http'): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  const address = server.address();
+  const actualPort = typeof address === 'object' && address !== null ? address.port : port;
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;
+}
+
+/** Closes a server and every connection to it, even during a response. */
+export function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
 
 /**
  * Whether a browser sent this for a web page: it says so by `Origin` (Fetch section 3.2) or `Sec-Fetch-Site` (Fetch
