@@ -1,4 +1,4 @@
-import { type AuditChain, type Head, type RecordKind, TornBytes, type TornFields } from './chain.ts';
+import { type AuditChain, type Head, type RecordKind, TornBytes } from './chain.ts';
 import type { Tail } from './tail.ts';
 
 export interface WriteResult {
@@ -128,7 +128,7 @@ export class ChainWriter {
   }
 
   /** What is left after the last whole record: the next one has to be a start record that says so. */
-  get torn(): TornFields | undefined {
+  get torn() {
     return this.#torn?.fields;
   }
 

@@ -2,14 +2,6 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { parseJson } from '../util/text.ts';
 import type { AuditKey } from './key.ts';
 
-/** What a start record says of {@link TornBytes}. */
-export interface TornFields {
-  /** Bytes. */
-  readonly torn: number;
-  /** SHA-256 of these bytes, hex, which shows whether they were replaced or removed. */
-  readonly tornSha256: string;
-}
-
 /**
  * `start`: a process or a file begins. `config`: a reload applied a configuration. `intent`: a request was signed and is about to be sent. `result`: how a request
  * ended. `rejected`: a request that was not sent. `omitted`: rejected requests without a record, because their caller had too many.
@@ -126,7 +118,8 @@ export class TornBytes {
     this.#bytes += bytes.length;
   }
 
-  get fields(): TornFields {
+  /** What a start record says of them: their number, and their hash in hex, which shows whether they were replaced. */
+  get fields() {
     return { torn: this.#bytes, tornSha256: this.#hash.copy().digest('hex') };
   }
 }

@@ -48,17 +48,16 @@ const recordStart = Buffer.from('{"audit":"');
 /** Verifies a trail line by line, from its first record to its last. Its memory does not depend on the length of the trail. */
 export class Verifier {
   readonly summary = new TrailSummary();
+  readonly #options: VerifierOptions;
   readonly #keys: ReadonlyMap<string, AuditKey>;
-  readonly #after: Head | undefined;
-  readonly #skipOthers: boolean;
+  /** Those whose records are still to come. */
   #heads: readonly Head[];
   #others: Others | undefined;
 
-  constructor({ keys, heads = [], after, skipOthers = false }: VerifierOptions) {
-    this.#keys = new Map(keys.map((key) => [key.id, key]));
-    this.#heads = heads;
-    this.#after = after;
-    this.#skipOthers = skipOthers;
+  constructor(options: VerifierOptions) {
+    this.#options = options;
+    this.#keys = new Map(options.keys.map((key) => [key.id, key]));
+    this.#heads = options.heads ?? [];
   }
 
   /**
@@ -115,11 +114,12 @@ export class Verifier {
   }
 
   #problemOfFirst({ sequence, prev }: AuditRecord): string | undefined {
-    const before = this.#after ?? genesis;
+    const { after } = this.#options;
+    const before = after ?? genesis;
     if (sequence === before.sequence + 1 && prev.startsWith(before.mac)) return undefined;
-    return this.#after === undefined
+    return after === undefined
       ? `The trail begins with record ${sequence}: the records before it are missing. Give their files first, or their head with --after.`
-      : `Record ${sequence} does not follow the head of --after, ${headText(this.#after)}: records between them are missing, or earlier ones were rewritten.`;
+      : `Record ${sequence} does not follow the head of --after, ${headText(after)}: records between them are missing, or earlier ones were rewritten.`;
   }
 
   #compareHeads({ sequence, mac }: AuditRecord): string | undefined {
@@ -139,7 +139,7 @@ export class Verifier {
       return others.hash.digest('hex') === tornSha256 ? undefined : notARecord(others.place);
     }
     // Among the lines of a log it is not known which of them were left.
-    if (tornSha256 === undefined || this.#skipOthers) return undefined;
+    if (tornSha256 === undefined || this.#options.skipOthers) return undefined;
     return {
       ...place,
       message: `Record ${sequence} says that ${Number(torn)} bytes of an incomplete record were before it (torn), and they are not there now: they were removed.`,
@@ -156,7 +156,7 @@ export class Verifier {
   }
 
   #addOther(line: Buffer, place: Place, isOpen: boolean): void {
-    if (this.#skipOthers && !line.subarray(0, recordStart.length).equals(recordStart)) return;
+    if (this.#options.skipOthers && !line.subarray(0, recordStart.length).equals(recordStart)) return;
     const others = (this.#others ??= {
       place,
       first: Buffer.from(line),
