@@ -131,14 +131,11 @@ export class AuditTrail {
 
   /** @param delay milliseconds; 0 also ends a longer delay */
   #schedule(delay: number): void {
-    if (this.#state === 'idle' && delay > 0) {
-      this.#state = 'delayed';
-      this.#runIn(delay);
-    } else if (delay === 0 && (this.#state === 'idle' || this.#state === 'delayed')) {
-      this.#cancelTimer();
-      this.#state = 'scheduled';
-      setImmediate(() => void this.#run());
-    }
+    if (this.#state !== 'idle' && (this.#state !== 'delayed' || delay > 0)) return;
+    this.#cancelTimer();
+    this.#state = delay > 0 ? 'delayed' : 'scheduled';
+    if (delay > 0) this.#runIn(delay);
+    else setImmediate(() => void this.#run());
   }
 
   /** @param delay milliseconds */
