@@ -6,7 +6,7 @@ import type { AuditKey } from './key.ts';
 const keptIds = 10;
 
 /** More requests than one process has in flight: if so many begin after a request, its result was lost with a gap. */
-const maxOpen = 100_000;
+const maxInFlight = 100_000;
 
 /** Digits of a MAC that are shown. */
 const shownDigits = 16;
@@ -254,8 +254,6 @@ export class TrailSummary {
   unfinished = 0;
   readonly unfinishedIds: string[] = [];
   readonly #open = new Set<string>();
-  /** From the oldest on. It stays valid, so that finding the next one does not search those that have ended. */
-  readonly #oldest = this.#open.values();
   /** Open ones whose IDs are not kept. */
   #dropped = 0;
 
@@ -298,9 +296,10 @@ export class TrailSummary {
 
   #begin(id: string): void {
     this.#open.add(id);
-    if (this.#open.size <= maxOpen) return;
-    this.#open.delete(String(this.#oldest.next().value));
-    this.#dropped += 1;
+    if (this.#open.size < 2 * maxInFlight) return;
+    const oldest = [...this.#open].slice(0, maxInFlight);
+    for (const one of oldest) this.#open.delete(one);
+    this.#dropped += oldest.length;
   }
 }
 
