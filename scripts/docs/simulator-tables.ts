@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { endpoints } from '../../src/simulator/admin/endpoints.ts';
-import { faultRule } from '../../src/simulator/fault-rule.ts';
+import { faultRule } from '../../src/simulator/faults.ts';
 import { rejections } from '../../src/simulator/rejections.ts';
 import { code, table } from './markdown.ts';
 

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { listenSimulatorWithAdmin } from '../simulator/admin/listen.ts';
-import { type ListeningSimulator, listenSimulator } from '../simulator/listen.ts';
+import { type ListeningSimulator, listenSimulator, listenSimulatorWithAdmin } from '../simulator/listen.ts';
 import { readDemoScenario } from './demo/config.ts';
 import { CliError, describeListenError, messageOf } from './shared/cli-error.ts';
 import { command, list, type OptionValues, optionsHelp, parsed, port, text } from './shared/command.ts';
@@ -51,7 +50,7 @@ export const simulate = command(
   async ({ values }, io) => {
     const { admin, ...gateway } = await settingsFrom(values, io);
     try {
-      const { url, adminUrl, close }: ListeningSimulator =
+      const { url, adminUrl, close }: ListeningSimulator & { readonly adminUrl?: string } =
         admin === undefined
           ? await listenSimulator(gateway)
           : await listenSimulatorWithAdmin({ ...gateway, admin });

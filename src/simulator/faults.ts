@@ -1,72 +1,137 @@
-import type { ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { FaultName } from './fault-rule.ts';
-import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
+import { z } from 'zod';
+import { identifierPattern } from '../identifiers.ts';
+import { parameter, type VerifiedRequest } from './request.ts';
 
+const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'status-503'] as const;
+
+/** A fault of the gateway or the network, and the requests that it applies to: in a scenario, or added while running. */
+export const faultRule = z
+  .strictObject({
+    operation: z.string().optional().describe('Only requests of this operation.'),
+    login: z
+      .string()
+      .regex(identifierPattern, 'must be a login')
+      .optional()
+      .describe('Only requests of this login.'),
+    client_orderid: z.string().optional().describe('Only requests for this order.'),
+    times: z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .optional()
+      .describe('How many requests it applies to; all of them if absent.'),
+    delaySeconds: z
+      .number({ error: 'must be a number of seconds' })
+      .min(0)
+      .max(86_400)
+      .default(0)
+      .describe('Delay of the response, after the effect.'),
+    fault: z
+      .enum([...statuses, 'reset', 'garbage', 'drip', 'cut'])
+      .optional()
+      .describe(
+        '`status-403` (always before the effect), `status-429`, `status-500`, `status-502`, `status-503`, `reset` (no response), `garbage` (not HTTP), `drip` (one byte at a time) or `cut` (the connection ends in the body).',
+      ),
+    beforeEffect: z
+      .boolean()
+      .default(false)
+      .describe('The request takes no effect: no transfer is made. With a status, `reset` or `garbage`.'),
+    cutAfterBytes: z
+      .int()
+      .min(0)
+      .max(1_048_576)
+      .optional()
+      .describe('With `cut`: how many bytes of the body are sent.'),
+  })
+  .refine(({ fault, delaySeconds }) => fault !== undefined || delaySeconds > 0, {
+    error: 'has no effect: add fault or delaySeconds',
+  })
+  // Only faults whose response does not depend on the effect.
+  .refine(({ fault = 'cut', beforeEffect }) => !beforeEffect || (fault !== 'drip' && fault !== 'cut'), {
+    path: ['beforeEffect'],
+    error: 'requires fault to be a status, reset or garbage',
+  })
+  .refine(({ fault, cutAfterBytes }) => (fault === 'cut') === (cutAfterBytes !== undefined), {
+    path: ['cutAfterBytes'],
+    error: 'belongs to fault: cut, so set both or neither',
+  });
+
+export type FaultRule = z.output<typeof faultRule>;
 /** How a response fails to be what the gateway wanted to send. */
-export interface Fault {
-  /** Delay before the response. */
-  readonly delaySeconds?: number;
-  readonly fault?: FaultName | undefined;
-  /** With `cut`: how many bytes of the body are sent. */
-  readonly cutAfterBytes?: number | undefined;
+export type Fault = Partial<Pick<FaultRule, 'delaySeconds' | 'fault' | 'cutAfterBytes'>>;
+
+export interface ActiveFault {
+  /** From 1; a reset starts again. */
+  readonly id: number;
+  readonly rule: FaultRule;
+  /** How many more requests it applies to; `undefined` if it applies to all. */
+  readonly remaining: number | undefined;
 }
 
-const statusFaults: Readonly<Partial<Record<FaultName, SimulatorResponse>>> = {
-  'status-429': htmlResponse(429, 'Too many requests'),
-  'status-500': htmlResponse(500, 'Internal error'),
-  'status-502': htmlResponse(502, 'Bad gateway'),
-  'status-503': htmlResponse(503, 'Service unavailable'),
-};
+const maxFaults = 1000;
 
-const secondsPerByte = 0.1;
+/** The faults that apply now: those added while running, oldest first, then those of the scenario. */
+export class FaultRules {
+  readonly #scenario: readonly FaultRule[];
+  #active: readonly ActiveFault[] = [];
+  #lastId = 0;
 
-/** What is sent in place of the response, for a fault that is a status. */
-export function responseOf(fault: FaultName | undefined): SimulatorResponse | undefined {
-  return fault && statusFaults[fault];
-}
-
-/** Sends the response, or simulates the fault. */
-export async function deliver(
-  response: ServerResponse,
-  content: SimulatorResponse,
-  { delaySeconds = 0, fault, cutAfterBytes = 0 }: Fault,
-): Promise<void> {
-  await pause(delaySeconds);
-  if (response.destroyed) return;
-  if (fault === 'cut') cut(response, content, cutAfterBytes);
-  else if (fault === 'drip') await drip(response, content);
-  else if (fault === 'reset') response.socket?.resetAndDestroy();
-  else if (fault === 'garbage') response.socket?.end('this is not HTTP\r\n\r\n');
-  else writeResponse(response, content);
-}
-
-/** Whether the client receives a valid response. */
-export function hasResponse(fault: FaultName | undefined): boolean {
-  return fault !== 'reset' && fault !== 'garbage';
-}
-
-async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {
-  writeHead(response, content);
-  for (const byte of Buffer.from(content.body)) {
-    await pause(secondsPerByte);
-    if (response.destroyed) return;
-    response.write(Buffer.of(byte));
+  constructor(scenario: readonly FaultRule[]) {
+    this.#scenario = scenario;
+    this.reset();
   }
-  response.end();
+
+  list(): readonly ActiveFault[] {
+    return this.#active;
+  }
+
+  /** @returns `undefined` if there are too many faults already */
+  add(rule: FaultRule): ActiveFault | undefined {
+    if (this.#active.length >= maxFaults) return undefined;
+    const added = this.#activate(rule);
+    const isOfScenario = ({ id }: ActiveFault): boolean => id <= this.#scenario.length;
+    this.#active = [...this.#active, added].sort((a, b) => Number(isOfScenario(a)) - Number(isOfScenario(b)));
+    return added;
+  }
+
+  /** @returns whether there was one with this ID */
+  remove(id: number): boolean {
+    const before = this.#active.length;
+    this.#active = this.#active.filter((fault) => fault.id !== id);
+    return this.#active.length < before;
+  }
+
+  /** Removes all faults, also those of the scenario. */
+  clear(): void {
+    this.#active = [];
+  }
+
+  /** Returns to the faults of the scenario. */
+  reset(): void {
+    this.#lastId = 0;
+    this.#active = this.#scenario.map((rule) => this.#activate(rule));
+  }
+
+  /** The first fault that matches the request, which uses it once. */
+  take(operation: string, request: VerifiedRequest): ActiveFault | undefined {
+    const found = this.#active.find(({ rule }) => matches(rule, operation, request));
+    if (found?.remaining !== undefined) {
+      const left = { ...found, remaining: found.remaining - 1 };
+      this.#active = this.#active.flatMap((one) => (one !== found ? one : left.remaining > 0 ? left : []));
+    }
+    return found;
+  }
+
+  #activate(rule: FaultRule): ActiveFault {
+    this.#lastId += 1;
+    return { id: this.#lastId, rule, remaining: rule.times };
+  }
 }
 
-/** A body that is not longer than that is complete. */
-function cut(response: ServerResponse, content: SimulatorResponse, bytes: number): void {
-  const body = Buffer.from(content.body);
-  if (body.length <= bytes) return writeResponse(response, content);
-  writeHead(response, content);
-  response.flushHeaders();
-  response.write(body.subarray(0, bytes));
-  response.socket?.destroySoon();
-}
-
-/** Does not keep the process alive. */
-async function pause(seconds: number): Promise<void> {
-  if (seconds > 0) await sleep(seconds * 1000, undefined, { ref: false });
+function matches(rule: FaultRule, operation: string, request: VerifiedRequest): boolean {
+  const orderId = parameter(request, 'client_orderid') ?? parameter(request, 'client-order-id');
+  const actual = { operation, login: request.login, client_orderid: orderId };
+  return (['operation', 'login', 'client_orderid'] as const).every(
+    (field) => rule[field] === undefined || rule[field] === actual[field],
+  );
 }

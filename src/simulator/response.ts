@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Fault } from './faults.ts';
 import { type Pair, percentEncode } from './form.ts';
-import { parameter, type VerifiedRequest } from './verified-request.ts';
 
 /** A response of the simulated gateway. */
 export interface SimulatorResponse {
@@ -19,36 +20,9 @@ const html = 'text/html;charset=utf-8';
  * unreserved as `%XX` (docs/gateway-interface.md section 2.2).
  */
 export function formResponse(fields: readonly Pair[], undocumented = false): SimulatorResponse {
-  const body = fields.map(([name, value]) => `${formEncode(name)}=${formEncode(value)}\n`).join('&');
+  const encode = (text: string) => percentEncode(text).replaceAll('%20', '+');
+  const body = fields.map(([name, value]) => `${encode(name)}=${encode(value)}\n`).join('&');
   return { status: 200, type: html, body, undocumented };
-}
-
-/**
- * The fields of an error are documented (docs/gateway-interface.md section 7); message and code are not, except one.
- *
- * @param type of the response
- */
-export function errorResponse(
-  request: VerifiedRequest,
-  type: 'status-response' | 'transfer-response',
-  message: string,
-  code: string,
-  undocumented = true,
-): SimulatorResponse {
-  const fields: Pair[] = [
-    ['type', type],
-    ['serial-number', request.serialNumber],
-    ['merchant-order-id', parameter(request, 'client_orderid') ?? ''],
-    ['status', 'error'],
-    ['error-message', message],
-    ['error-code', code],
-  ];
-  return formResponse(fields, undocumented);
-}
-
-/** docs/gateway-interface.md section 4.1. The content type of a balance response is not shown; this is the type of JSON. */
-export function jsonResponse(body: string, undocumented = false): SimulatorResponse {
-  return { status: 200, type: 'application/json', body, undocumented };
 }
 
 /** The 403 is HTML that states that access is denied (docs/gateway-interface.md section 7); other statuses are undocumented. */
@@ -67,7 +41,7 @@ export function writeResponse(response: ServerResponse, content: SimulatorRespon
   response.end(content.body);
 }
 
-export function writeHead(
+function writeHead(
   response: ServerResponse,
   { status, type, body, undocumented, headers }: SimulatorResponse,
 ): void {
@@ -79,6 +53,54 @@ export function writeHead(
   });
 }
 
-function formEncode(text: string): string {
-  return percentEncode(text).replaceAll('%20', '+');
+/** What is sent in place of the response, for a fault that is a status. */
+export const statusFaults: ReadonlyMap<Fault['fault'], SimulatorResponse> = new Map([
+  ['status-429', htmlResponse(429, 'Too many requests')],
+  ['status-500', htmlResponse(500, 'Internal error')],
+  ['status-502', htmlResponse(502, 'Bad gateway')],
+  ['status-503', htmlResponse(503, 'Service unavailable')],
+]);
+
+const secondsPerByte = 0.1;
+
+/** Sends the response, or simulates the fault. */
+export async function deliver(
+  response: ServerResponse,
+  {
+    content,
+    fault: { delaySeconds = 0, fault, cutAfterBytes = 0 } = {},
+  }: { readonly content: SimulatorResponse; readonly fault?: Fault },
+): Promise<void> {
+  await pause(delaySeconds);
+  if (response.destroyed) return;
+  if (fault === 'cut') cut(response, content, cutAfterBytes);
+  else if (fault === 'drip') await drip(response, content);
+  else if (fault === 'reset') response.socket?.resetAndDestroy();
+  else if (fault === 'garbage') response.socket?.end('this is not HTTP\r\n\r\n');
+  else writeResponse(response, content);
+}
+
+async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {
+  writeHead(response, content);
+  for (const byte of Buffer.from(content.body)) {
+    await pause(secondsPerByte);
+    if (response.destroyed) return;
+    response.write(Buffer.of(byte));
+  }
+  response.end();
+}
+
+/** A body that is not longer than that is complete. */
+function cut(response: ServerResponse, content: SimulatorResponse, bytes: number): void {
+  const body = Buffer.from(content.body);
+  if (body.length <= bytes) return writeResponse(response, content);
+  writeHead(response, content);
+  response.flushHeaders();
+  response.write(body.subarray(0, bytes));
+  response.socket?.destroySoon();
+}
+
+/** Does not keep the process alive. */
+async function pause(seconds: number): Promise<void> {
+  if (seconds > 0) await sleep(seconds * 1000, undefined, { ref: false });
 }

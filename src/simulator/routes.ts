@@ -1,12 +1,11 @@
 import { mergeOperations, type Operation } from '../gateway/operations.ts';
 import type { Pair } from './form.ts';
+import { statusResponse, transferResponse } from './orders.ts';
 import { VerificationError } from './rejections.ts';
-import { formResponse, jsonResponse, type SimulatorResponse } from './response.ts';
+import { parameter, type VerifiedRequest } from './request.ts';
+import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Balance, Scenario } from './scenario-schema.ts';
 import type { SimulatorState } from './state.ts';
-import { statusResponse } from './status.ts';
-import { transferResponse } from './transfer.ts';
-import { parameter, type VerifiedRequest } from './verified-request.ts';
 import type { Expectation } from './verify.ts';
 
 /** An operation of the proxy, as the simulator serves it. */
@@ -74,7 +73,13 @@ function balanceResponse(
   const name = parameter(request, 'balance-name');
   const shown = balances.filter((balance) => name === undefined || balance.name === name);
   const records = shown.map((balance) => record(balance, request.login));
-  return jsonResponse(`[${records.join(',')}]`, shown.length === 0 && name !== undefined);
+  return {
+    status: 200,
+    // Not shown either; this is the type of JSON.
+    type: 'application/json',
+    body: `[${records.join(',')}]`,
+    undocumented: shown.length === 0 && name !== undefined,
+  };
 }
 
 /** docs/gateway-interface.md section 2.1. Not `JSON.stringify`, which cannot print three decimals. */

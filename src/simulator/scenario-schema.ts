@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { operationOverrides } from '../config/schema/operation.ts';
 import { operationName } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
-import { faultRule } from './fault-rule.ts';
+import { faultRule } from './faults.ts';
 
 const stringValue = z.string({ error: 'must be a string: put numbers in quotes' });
 const identifier = stringValue.regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -');
@@ -114,5 +114,4 @@ export const scenarioSchema = z.strictObject(
 /** The logins, balances and orders of the simulated gateway. Contains no keys. */
 export type Scenario = z.output<typeof scenarioSchema>;
 export type Balance = z.output<typeof balance>;
-export type ScenarioOrder = z.output<typeof order>;
 export type Stage = z.output<typeof stage>;

@@ -1,25 +1,23 @@
+import { randomUUID } from 'node:crypto';
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import express from 'express';
-import { redactBaseString, redactParameter, redactText } from '../redact-card-data.ts';
-import { deliver, hasResponse } from './faults.ts';
-import type { Pair } from './form.ts';
-import { createHandler, type Handled, type HandlerOptions } from './handler.ts';
-import type { JournalEntry } from './journal.ts';
-import { rejections } from './rejections.ts';
-import { htmlResponse, writeResponse } from './response.ts';
+import type { Fault } from './faults.ts';
+import { entryOf, type Handled, VerificationTrace } from './journal.ts';
+import { VerificationError, type VerificationFailure } from './rejections.ts';
+import { receivedFrom, type VerifiedRequest } from './request.ts';
+import { deliver, htmlResponse, statusFaults, writeResponse } from './response.ts';
 import { type Route, routesOf } from './routes.ts';
-import { baseUrlOf } from './signature.ts';
 import { SimulatorState, type StateOptions } from './state.ts';
-import { type Step, VerificationTrace } from './verification-trace.ts';
-import type { RawRequest } from './verify.ts';
+import { verifyRequest } from './verify.ts';
 
-const maxParameters = 100;
-
-const maxTextLength = 256;
-
-const maxBaseStringLength = 8192;
-
-export interface SimulatorOptions extends HandlerOptions, StateOptions {}
+export interface SimulatorOptions extends StateOptions {
+  /** Generates the UUID of each request. */
+  readonly serialNumber?: () => string;
+  /** Called for every 403. */
+  readonly onRejected?: (reason: VerificationFailure, operation: string) => void;
+  /** Called for every accepted request, after it took effect; takes precedence over the other faults. */
+  readonly fault?: (operation: string, request: VerifiedRequest) => Fault | undefined;
+}
 
 /** The simulated gateway of one environment. */
 export interface Simulator extends SimulatorState {
@@ -36,32 +34,25 @@ const maxBodyBytes = 1_048_576;
  */
 export function createSimulator(options: SimulatorOptions): Simulator {
   const state = new SimulatorState(options);
-  const operations = routesOf(options.scenario).map(({ operation }) => operation);
-  return Object.assign(state, { app: createApp(options, state), operations });
+  const routes = routesOf(options.scenario);
+  const operations = routes.map(({ operation }) => operation);
+  return Object.assign(state, { app: createApp(options, state, routes), operations });
 }
 
-function createApp(options: SimulatorOptions, state: SimulatorState): Express {
-  const handle = createHandler(options, state);
-  const record = (
-    { method, path }: Request,
-    entry: Omit<JournalEntry, 'id' | 'time' | 'method' | 'path'>,
-  ): void =>
-    state.journal.record({
-      time: new Date(options.clock()).toISOString(),
-      method,
-      path: shown(path),
-      ...entry,
-    });
-  const reject = (request: Request, response: Response, status: number, text: string) => {
-    const hint = status === 404 ? 'No operation of the scenario has this method and path.' : undefined;
-    record(request, { parameters: [], steps: [], hint, status });
-    writeResponse(response, htmlResponse(status, text));
+function createApp(options: SimulatorOptions, state: SimulatorState, routes: readonly Route[]): Express {
+  const record = (request: Request, trace: VerificationTrace, handled: Handled, operation?: string) => {
+    state.journal.record(entryOf(request, trace, handled, options.clock(), operation));
   };
   const serve = (route: Route) => async (request: Request, response: Response) => {
     const trace = new VerificationTrace();
-    const handled = handle(route, receivedFrom(request), trace);
-    record(request, operationEntry(route.operation, trace, handled));
-    await deliver(response, handled.content, handled.fault);
+    const handled = handle(route, request, trace, state, options);
+    record(request, trace, handled, route.operation);
+    await deliver(response, handled);
+  };
+  const reject = (request: Request, response: Response, status: number, text: string) => {
+    const content = htmlResponse(status, text);
+    record(request, new VerificationTrace(), { content });
+    writeResponse(response, content);
   };
   /** For a body that is too large, compressed or truncated, or a path that cannot be decoded. Undocumented. */
   const onUnreadable: ErrorRequestHandler = (error: { status?: unknown }, request, response, next) => {
@@ -75,70 +66,49 @@ function createApp(options: SimulatorOptions, state: SimulatorState): Express {
     next();
   });
   const readBody = express.raw({ type: () => true, inflate: false, limit: maxBodyBytes });
-  for (const route of routesOf(options.scenario)) app.post(route.path, readBody, serve(route));
+  for (const route of routes) app.post(route.path, readBody, serve(route));
   app.use((request, response) => reject(request, response, 404, 'Not found'));
   app.use(onUnreadable);
   return app;
 }
 
-/** What the journal shows of a request for an operation. */
-function operationEntry(
-  operation: string,
-  { form, login, steps }: VerificationTrace,
-  { content, fault: { fault, delaySeconds = 0 }, faultId, rejection }: Handled,
-) {
-  const omitted = form.length - maxParameters;
-  const isFaulty = faultId !== undefined || fault !== undefined || delaySeconds > 0;
-  return {
-    operation,
-    login: login && shown(login),
-    parameters: form.slice(0, maxParameters).map(shownParameter),
-    omittedParameters: omitted > 0 ? omitted : undefined,
-    steps: steps.map(shownStep),
-    rejection,
-    hint: rejection && rejections[rejection],
-    fault: isFaulty ? { id: faultId, fault, delaySeconds: delaySeconds || undefined } : undefined,
-    status: hasResponse(fault) ? content.status : null,
+/** What a request without an effect would get; `reset` and `garbage` do not send it. */
+const noEffect = htmlResponse(500, 'No effect');
+
+/** Verifies a request, and lets it take effect unless a fault comes before that. */
+function handle(
+  route: Route,
+  httpRequest: Request,
+  trace: VerificationTrace,
+  state: SimulatorState,
+  { serialNumber = randomUUID, onRejected, fault: faultOf }: SimulatorOptions,
+): Handled {
+  const { operation } = route;
+  const reject = (rejection: VerificationFailure): Handled => {
+    state.seen.add({ operation, rejection });
+    onRejected?.(rejection, operation);
+    const content = htmlResponse(403, 'Access is denied', { 'Simulator-Rejection': rejection });
+    return { content, rejection };
   };
-}
-
-function shownParameter([name, value]: Pair): JournalEntry['parameters'][number] {
-  const [shownName, shownValue] = redactParameter(name, value);
-  return { name: shortened(shownName), value: shortened(shownValue) };
-}
-
-/** The texts that come from the request. */
-function shownStep(step: Step): Step {
-  const { parameter, receivedMethod, baseString } = step;
-  return {
-    ...step,
-    parameter: parameter && shown(parameter),
-    receivedMethod: receivedMethod && shown(receivedMethod),
-    baseString: baseString && shortened(redactBaseString(baseString), maxBaseStringLength),
-  };
-}
-
-/** Redacted before it is cut, so that no part of a card number stays. */
-function shown(text: string): string {
-  return shortened(redactText(text));
-}
-
-/** A copy: a slice would keep the whole text in memory. */
-function shortened(text: string, length = maxTextLength): string {
-  if (text.length <= length) return text;
-  return `${Buffer.from(text.slice(0, length)).toString()}... (${text.length - length} more characters)`;
-}
-
-/** The request as received: raw target, raw body, every Authorization header. */
-function receivedFrom(request: Request): RawRequest {
-  const [path = '', ...query] = request.originalUrl.split('?');
-  const body: unknown = request.body;
-  return {
-    url: baseUrlOf(request.protocol, request.headers.host ?? '', path),
-    hasQuery: query.length > 0,
-    contentType: request.headers['content-type'],
-    authorization: request.headersDistinct['authorization'] ?? [],
-    body: Buffer.isBuffer(body) ? body : Buffer.alloc(0),
-    path: Object.fromEntries(Object.entries(request.params).map(([name, value]) => [name, String(value)])),
-  };
+  try {
+    const received = receivedFrom(httpRequest);
+    const { login, keyIndex, form } = verifyRequest(received, route, state, trace);
+    const request = { login, path: received.path, form, serialNumber: serialNumber() };
+    const { id: faultId, rule } = state.faults.take(operation, request) ?? {};
+    if (rule?.fault === 'status-403') return { ...reject('fault-injected'), faultId, fault: rule };
+    if (!rule?.beforeEffect) trace.begin('operation');
+    const content = rule?.beforeEffect ? noEffect : route.respond(request, state);
+    state.seen.add({ operation, login, keyIndex });
+    const injected = rule?.beforeEffect ? undefined : faultOf?.(operation, request);
+    const fault = injected ?? rule ?? {};
+    return {
+      content: statusFaults.get(fault.fault) ?? content,
+      fault,
+      faultId: injected ? undefined : faultId,
+    };
+  } catch (error) {
+    if (!(error instanceof VerificationError)) throw error;
+    trace.fail(error);
+    return reject(error.reason);
+  }
 }

@@ -1,9 +1,9 @@
 import { decodeForm, type Pair, percentDecode } from './form.ts';
+import type { VerificationTrace } from './journal.ts';
 import { VerificationError } from './rejections.ts';
+import type { ReceivedRequest } from './request.ts';
 import { acceptingKey, baseStringOf, type GatewayKeys, keyNames, type SignatureMethod } from './signature.ts';
 import type { SimulatorState } from './state.ts';
-import type { VerificationTrace } from './verification-trace.ts';
-import type { VerifiedRequest } from './verified-request.ts';
 
 const required = [
   'oauth_consumer_key',
@@ -20,19 +20,6 @@ type OAuthValue = (name: (typeof required)[number] | typeof inHeaderOnly) => str
 /** docs/gateway-interface.md section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
 const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
 
-/** A request as received. */
-export interface RawRequest {
-  /** Scheme, host and path, as RFC 5849 section 3.4.1.2 puts them into the base string. */
-  readonly url: string;
-  readonly hasQuery: boolean;
-  readonly contentType: string | undefined;
-  /** Every Authorization header. */
-  readonly authorization: readonly string[];
-  readonly body: Buffer;
-  /** The variable segments of the path, decoded. */
-  readonly path: VerifiedRequest['path'];
-}
-
 /** What the operation requires: its signature method, and where the request repeats the login. */
 export interface Expectation {
   readonly signature: SignatureMethod;
@@ -47,7 +34,7 @@ export interface Expectation {
  * @throws VerificationError of the first failed check
  */
 export function verifyRequest(
-  received: RawRequest,
+  received: ReceivedRequest,
   expected: Expectation,
   state: SimulatorState,
   trace: VerificationTrace,
@@ -87,7 +74,7 @@ export function verifyRequest(
 }
 
 /** docs/gateway-interface.md section 4: a form, and no query in the URL. */
-function readBody(received: RawRequest): Pair[] {
+function readBody(received: ReceivedRequest): Pair[] {
   if (received.hasQuery) throw new VerificationError('query-present');
   const mediaType = received.contentType?.split(';')[0]?.trim().toLowerCase();
   if (mediaType !== 'application/x-www-form-urlencoded') throw new VerificationError('content-type-wrong');
@@ -117,7 +104,7 @@ function secondsOf({ clock }: SimulatorState): number {
 }
 
 function keysOf(login: string, { accounts }: SimulatorState): GatewayKeys {
-  const keys = accounts.keysOf(login);
+  const keys = accounts.keys.get(login);
   if (keys === undefined) throw new VerificationError('login-unknown');
   if (accounts.isBlocked(login)) throw new VerificationError('login-blocked');
   return keys;
@@ -127,7 +114,7 @@ function keysOf(login: string, { accounts }: SimulatorState): GatewayKeys {
 function repeatsLogin(
   login: string,
   { loginFrom: from }: Expectation,
-  received: RawRequest,
+  received: ReceivedRequest,
   form: readonly Pair[],
 ): boolean {
   if (from === 'header') return true;

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
-import { listenSimulatorWithAdmin } from '../../src/simulator/admin/listen.ts';
+import { listenSimulatorWithAdmin } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
 import { harness } from '../support/harness.ts';
 import {

@@ -1,5 +1,5 @@
-import { listenSimulatorWithAdmin } from '../../src/simulator/admin/listen.ts';
 import type { JournalEntry } from '../../src/simulator/journal.ts';
+import { listenSimulatorWithAdmin } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
 import { type Draft, gatewayKeys, noon, post, shippedScenario } from './simulator.ts';
 

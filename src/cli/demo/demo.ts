@@ -2,7 +2,7 @@ import { isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
 import type { Service } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
-import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/admin/listen.ts';
+import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/listen.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { CliError, describeListenError, messageOf } from '../shared/cli-error.ts';
 import {

@@ -1,32 +1,78 @@
+import { createPublicKey } from 'node:crypto';
 import type { Request } from 'express';
 import { z } from 'zod';
 import { parseValue } from '../../config/parse-value.ts';
-import { findingsOf } from '../../config/problem.ts';
+import { type Finding, findingsOf } from '../../config/problem.ts';
+import { Secret } from '../../secret.ts';
 import { parseJson } from '../../util/text.ts';
-import { type FaultRule, faultRule } from '../fault-rule.ts';
-import type { ActiveFault } from '../fault-rules.ts';
-import { checkOperation } from '../scenario-rules.ts';
+import { type ActiveFault, faultRule } from '../faults.ts';
+import { checkOperation } from '../scenario.ts';
+import { fingerprintOf, type GatewayKeys } from '../signature.ts';
 import type { Simulator } from '../simulator.ts';
 import { stateParts } from '../state.ts';
-import { AdminError } from './admin-error.ts';
-import { changeKeys, keysBody, shownKeys } from './keys.ts';
-
-const invalidBody = 'The body is not valid. See docs/simulator.md';
 
 /** An endpoint of the admin API. */
 interface Endpoint {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With variable segments as `{name}`. */
   readonly path: string;
-  /** Of the request; anything that is not read is an error. */
-  readonly reads?: 'body' | 'query';
   readonly summary: string;
   /** Default: 200, or 204 without a body. */
   readonly status?: 201;
   /** @returns the body of the response, if it has one @throws AdminError for invalid input */
-  run(simulator: Simulator, request: Request): unknown;
+  readonly run: (simulator: Simulator, request: Request) => unknown;
 }
 
+/** An error of the admin API. Contains nothing of the request, which may hold a key. */
+export class AdminError extends Error {
+  override readonly name = 'AdminError';
+  readonly status: number;
+  readonly findings: readonly Finding[];
+
+  /** @param detail what happened, then what to do */
+  constructor(status: number, detail: string, findings: readonly Finding[] = []) {
+    super(detail);
+    this.status = status;
+    this.findings = findings;
+  }
+}
+
+/** Of one kind and login. Every request is verified with all of them. */
+const maxKeys = 20;
+const tooMany = `must have at most ${maxKeys} keys`;
+
+const controlKey = z
+  .string()
+  .min(1)
+  .refine((text) => text.isWellFormed(), 'must be valid Unicode')
+  .transform((text) => new Secret(text));
+
+const publicKey = z.string().transform((pem, context) => {
+  const fail = (message: string) => {
+    context.addIssue(message);
+    return z.NEVER;
+  };
+  if (/PRIVATE KEY-----/.test(pem))
+    return fail('must be a public key, not a private one: openssl pkey -in private_key.pem -pubout');
+  try {
+    const key = createPublicKey(pem);
+    return key.asymmetricKeyType === 'rsa' ? key : fail('must be an RSA public key');
+  } catch {
+    // Without the error of OpenSSL, which might quote the text.
+    return fail('must be the PEM text of an RSA public key: -----BEGIN PUBLIC KEY-----');
+  }
+});
+
+/** Keys of one login; a kind that is absent stays as it is. */
+const keysBody = z
+  .strictObject({
+    controlKeys: z.array(controlKey).max(maxKeys, tooMany).optional(),
+    publicKeys: z.array(publicKey).max(maxKeys, tooMany).optional(),
+  })
+  .refine(
+    ({ controlKeys, publicKeys }) => controlKeys !== undefined || publicKeys !== undefined,
+    'must have controlKeys or publicKeys',
+  );
 const journalQuery = z.strictObject({
   operation: z.string().optional(),
   login: z.string().optional(),
@@ -48,125 +94,129 @@ export const endpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/',
     summary: 'This list of endpoints.',
-    run: () => endpoints.map(({ method, path, summary }) => ({ method, path, summary })),
+    run: read('body', nothing, () =>
+      endpoints.map(({ method, path, summary }) => ({ method, path, summary })),
+    ),
   },
   {
     method: 'GET',
     path: '/journal',
-    reads: 'query',
     summary:
       'The last 1,000 requests, oldest first. Query: `operation`, `login`, `after` (only entries with a higher `id`).',
-    run: ({ journal }, request) => {
-      const { operation, login, after } = queryOf(journalQuery, request);
-      const entries = journal
+    run: read('query', journalQuery, ({ journal }, { operation, login, after }) => ({
+      total: journal.total,
+      entries: journal
         .entries()
         .filter((entry) => entry.id > after)
         .filter((entry) => operation === undefined || entry.operation === operation)
-        .filter((entry) => login === undefined || entry.login === login);
-      return { total: journal.total, entries };
-    },
+        .filter((entry) => login === undefined || entry.login === login),
+    })),
   },
   {
     method: 'POST',
     path: '/reset',
-    reads: 'body',
     summary: `Returns to the start. Body: \`parts\`, a list of ${stateParts.map((part) => `\`${part}\``).join(', ')}; all without it.`,
-    run: (simulator, request) => simulator.reset(bodyOf(resetBody, request).parts),
+    run: read('body', resetBody, (simulator, { parts }) => simulator.reset(parts)),
   },
   {
     method: 'GET',
     path: '/faults',
     summary: 'The faults that apply now, in the order in which they are tried.',
-    run: ({ faults }) => faults.list().map(shownFault),
+    run: read('body', nothing, ({ faults }) => faults.list().map(shownFault)),
   },
   {
     method: 'POST',
     path: '/faults',
-    reads: 'body',
     summary: 'Adds a fault, before those of the scenario. Body: the fields below.',
     status: 201,
-    run: (simulator, request) => {
-      const added = simulator.faults.add(knownNames(bodyOf(faultRule, request), simulator));
-      if (added === undefined) {
-        throw new AdminError(409, 'There are too many faults. Remove some with DELETE /faults');
-      }
-      return shownFault(added);
-    },
+    run: read('body', faultRule, ({ accounts, faults, operations }, rule) => {
+      // A misspelled name would never match.
+      const findings = findingsOf((report) => {
+        checkOperation(rule.operation, operations, ['operation'], report);
+        if (rule.login !== undefined && !accounts.keys.has(rule.login))
+          report(['login'], 'is not in the scenario: add it under logins, or correct it');
+      });
+      if (findings.length > 0) throw invalid('body', findings);
+      const added = faults.add(rule);
+      if (added !== undefined) return shownFault(added);
+      throw new AdminError(409, 'There are too many faults. Remove some with DELETE /faults');
+    }),
   },
   {
     method: 'DELETE',
     path: '/faults',
     summary: 'Removes all faults, also those of the scenario.',
-    run: ({ faults }) => faults.clear(),
+    run: read('body', nothing, ({ faults }) => faults.clear()),
   },
   {
     method: 'DELETE',
     path: '/faults/{id}',
     summary: 'Removes one fault.',
-    run: ({ faults }, { params: { id } }) => {
-      if (!/^\d{1,15}$/.test(String(id)) || !faults.remove(Number(id)))
+    run: read('body', nothing, ({ faults }, _, { id = '' }) => {
+      if (!/^\d{1,15}$/.test(id) || !faults.remove(Number(id)))
         throw new AdminError(404, 'Unknown fault. GET /faults lists them');
-    },
+    }),
   },
   {
     method: 'GET',
     path: '/clock',
     summary: 'The clock offset.',
-    run: ({ clock }) => shownClock(clock),
+    run: read('body', nothing, ({ clock }) => shownClock(clock)),
   },
   {
     method: 'PUT',
     path: '/clock',
-    reads: 'body',
     summary:
       'Sets the clock offset. Body: `offsetSeconds`, added to the clock that timestamps are compared with and to the `Date` header.',
-    run: ({ clock }, request) => {
-      clock.offsetSeconds = bodyOf(clockBody, request).offsetSeconds;
+    run: read('body', clockBody, ({ clock }, { offsetSeconds }) => {
+      clock.offsetSeconds = offsetSeconds;
       return shownClock(clock);
-    },
+    }),
   },
   {
     method: 'GET',
     path: '/keys',
     summary:
       'The keys that are accepted now, by login: the number of control keys, the fingerprints of public keys.',
-    run: ({ accounts }) =>
-      Object.fromEntries([...accounts.list()].map(([login, keys]) => [login, shownKeys(keys)])),
+    run: read('body', nothing, ({ accounts }) =>
+      Object.fromEntries([...accounts.keys].map(([login, keys]) => [login, shownKeys(keys)])),
+    ),
   },
   {
     method: 'POST',
     path: '/keys/{login}',
-    reads: 'body',
     summary: 'Accepts more keys of a login. Body: `controlKeys`, `publicKeys`.',
-    run: (simulator, request) => keysChanged(simulator, request, 'add'),
+    run: changeKeys((old, more = []) => {
+      if (old.length + more.length <= maxKeys) return [...old, ...more];
+      throw new AdminError(409, `A login has at most ${maxKeys} keys of a kind. Replace them with PUT`);
+    }),
   },
   {
     method: 'PUT',
     path: '/keys/{login}',
-    reads: 'body',
     summary:
       'Accepts only these keys of a login from now on. Body as above; a kind that is absent stays as it is.',
-    run: (simulator, request) => keysChanged(simulator, request, 'replace'),
+    run: changeKeys((old, others = old) => others),
   },
 ];
 
-/** @throws AdminError also for input that the endpoint does not read */
-export function runEndpoint(endpoint: Endpoint, simulator: Simulator, request: Request): unknown {
-  if (endpoint.reads !== 'query') queryOf(nothing, request);
-  if (endpoint.reads !== 'body') bodyOf(nothing, request);
-  return endpoint.run(simulator, request);
+/** @param change of the keys of one kind, with those that are given */
+function changeKeys(change: <T>(old: readonly T[], given: readonly T[] | undefined) => readonly T[]) {
+  return read('body', keysBody, ({ accounts }, given, { login = '' }) => {
+    const old = accounts.keys.get(login);
+    if (old === undefined) throw new AdminError(404, 'Unknown login. Add it to the scenario under logins');
+    const keys = {
+      controlKeys: change(old.controlKeys, given.controlKeys),
+      publicKeys: change(old.publicKeys, given.publicKeys),
+    };
+    accounts.setKeys(login, keys);
+    return shownKeys(keys);
+  });
 }
 
-/** A misspelled name would never match. */
-function knownNames(rule: FaultRule, { operations, accounts }: Simulator): FaultRule {
-  const { operation, login } = rule;
-  const findings = findingsOf((report) => {
-    checkOperation(operation, operations, ['operation'], report);
-    if (login !== undefined && accounts.keysOf(login) === undefined)
-      report(['login'], 'is not in the scenario: add it under logins, or correct it');
-  });
-  if (findings.length > 0) throw new AdminError(400, invalidBody, findings);
-  return rule;
+/** The number of control keys, and SHA-256 of the public keys (SPKI, DER) in hexadecimal. */
+function shownKeys({ controlKeys, publicKeys }: GatewayKeys) {
+  return { controlKeys: controlKeys.length, publicKeys: publicKeys.map(fingerprintOf) };
 }
 
 function shownFault({ id, rule, remaining }: ActiveFault) {
@@ -178,24 +228,31 @@ function shownClock({ offsetSeconds, now }: Simulator['clock']) {
   return { offsetSeconds, time: new Date(now()).toISOString() };
 }
 
-function keysChanged({ accounts }: Simulator, request: Request, how: 'add' | 'replace') {
-  return changeKeys(accounts, String(request.params['login']), bodyOf(keysBody, request), how);
+/** @param segments the variable ones of the path */
+type Run<T> = (simulator: Simulator, input: T, segments: Partial<Record<string, string>>) => unknown;
+
+/** Input that an endpoint does not read is an error. */
+function read<T extends z.ZodType>(
+  part: 'body' | 'query',
+  schema: T,
+  run: Run<z.output<T>>,
+): Endpoint['run'] {
+  return (simulator, request) => {
+    inputOf(part === 'body' ? 'query' : 'body', nothing, request);
+    const segments = Object.entries(request.params).map(([name, segment]) => [name, String(segment)]);
+    return run(simulator, inputOf(part, schema, request), Object.fromEntries(segments));
+  };
 }
 
-/** The JSON body of a request. @throws AdminError that lists every problem by its path */
-function bodyOf<T extends z.ZodType>(schema: T, request: Request): z.output<T> {
-  return parse(schema, jsonOf(request), invalidBody);
-}
-
-/** @throws AdminError as {@link bodyOf} */
-function queryOf<T extends z.ZodType>(schema: T, request: Request): z.output<T> {
-  return parse(schema, { ...request.query }, 'The query is not valid. See docs/simulator.md');
-}
-
-function parse<T extends z.ZodType>(schema: T, value: unknown, detail: string): z.output<T> {
-  const { data, findings } = parseValue(schema, value);
-  if (data === undefined) throw new AdminError(400, detail, findings);
+/** @throws AdminError that lists every problem by its path */
+function inputOf<T extends z.ZodType>(part: 'body' | 'query', schema: T, request: Request): z.output<T> {
+  const { data, findings } = parseValue(schema, part === 'body' ? jsonOf(request) : { ...request.query });
+  if (data === undefined) throw invalid(part, findings);
   return data;
+}
+
+function invalid(part: 'body' | 'query', findings: readonly Finding[]): AdminError {
+  return new AdminError(400, `The ${part} is not valid. See docs/simulator.md`, findings);
 }
 
 /** An absent body is an empty object. */

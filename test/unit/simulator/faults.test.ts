@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { faultRule } from '../../../src/simulator/fault-rule.ts';
-import { FaultRules } from '../../../src/simulator/fault-rules.ts';
+import { FaultRules, faultRule } from '../../../src/simulator/faults.ts';
 
 const rule = (fields: object) => faultRule.parse({ fault: 'reset', ...fields });
 const request = (login: string, orderId = 'a') => ({

@@ -1,53 +1,15 @@
-import { createServer } from 'node:http';
-import type { Express, RequestHandler } from 'express';
+import type { ErrorRequestHandler, Express, RequestHandler, Response } from 'express';
 import express from 'express';
 import helmet from 'helmet';
+import { pathText } from '../../config/problem.ts';
 import { isFromWebPage, isKnownHost } from '../../util/http-server.ts';
-import {
-  type Address,
-  type ListeningSimulator,
-  type ListenOptions,
-  listenOn,
-  listenSimulator,
-} from '../listen.ts';
 import type { Simulator } from '../simulator.ts';
-import { AdminError, onAdminError, sendJson } from './admin-error.ts';
-import { endpoints, runEndpoint } from './endpoints.ts';
+import { AdminError, endpoints } from './endpoints.ts';
 
 const maxBodyBytes = 65_536;
 
-/** Every client that reaches the address can change the keys that the simulator accepts. */
-interface AdminListenOptions extends Address {
-  /** Host names besides IP addresses and `localhost` that are accepted in the `Host` header. */
-  readonly allowedHosts?: readonly string[];
-}
-
-export type ListeningSimulatorWithAdmin = Required<ListeningSimulator>;
-
-/**
- * Starts the simulator and its admin API, or neither.
- *
- * @throws Error of `listen`, such as `EADDRINUSE`; `port` of the error is the one that is in use
- */
-export async function listenSimulatorWithAdmin({
-  admin: { allowedHosts = [], ...address },
-  ...options
-}: ListenOptions & { readonly admin: AdminListenOptions }): Promise<ListeningSimulatorWithAdmin> {
-  const gateway = await listenSimulator(options);
-  try {
-    const admin = await listenOn(createServer(createAdminApp(gateway.simulator, allowedHosts)), address);
-    const close = async (): Promise<void> => {
-      await Promise.all([gateway.close(), admin.close()]);
-    };
-    return { ...gateway, adminUrl: admin.url, close };
-  } catch (error) {
-    await gateway.close();
-    throw error;
-  }
-}
-
 /** The admin API of a simulator (docs/simulator.md). Does not listen. */
-function createAdminApp(simulator: Simulator, allowedHosts: readonly string[]): Express {
+export function createAdminApp(simulator: Simulator, allowedHosts: readonly string[]): Express {
   const app = express().enable('case sensitive routing').enable('strict routing').disable('etag');
   app.use(helmet(), rejectOthers(allowedHosts));
   app.use(express.raw({ type: () => true, inflate: false, limit: maxBodyBytes }));
@@ -59,7 +21,7 @@ function createAdminApp(simulator: Simulator, allowedHosts: readonly string[]): 
         response.set('Allow', allowed);
         throw new AdminError(405, `The method of ${path} is ${allowed.replaceAll(',', ' or')}`);
       }
-      const body = runEndpoint(endpoint, simulator, request);
+      const body = endpoint.run(simulator, request);
       if (body === undefined) response.status(204).end();
       else sendJson(response, endpoint.status ?? 200, 'application/json', body);
     });
@@ -83,4 +45,34 @@ function rejectOthers(allowedHosts: readonly string[]): RequestHandler {
     if (!isFromWebPage(headers)) return next();
     throw new AdminError(403, 'Requests of web pages are rejected. Use a program, such as curl');
   };
+}
+
+/** Indented, because a person reads it in a terminal. */
+function sendJson(response: Response, status: number, type: string, value: unknown): void {
+  response.status(status).set('Cache-Control', 'no-store').type(type);
+  response.send(`${JSON.stringify(value, undefined, 2)}\n`);
+}
+
+/** RFC 9457, with one problem for each field. The error handler of express would print the stack. */
+const onAdminError: ErrorRequestHandler = (error: unknown, _request, response, next) => {
+  if (response.headersSent) return next(error);
+  const { status, message, findings } = error instanceof AdminError ? error : fromExpress(error);
+  const problems = findings.map(({ path, message }) => ({ path: pathText(path), message }));
+  return sendJson(response, status, 'application/problem+json', {
+    status,
+    detail: message,
+    ...(problems.length === 0 ? {} : { problems }),
+  });
+};
+
+/** Of the body parser and the router, such as 413; their messages may quote the request. */
+function fromExpress(error: unknown): AdminError {
+  const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+  if (typeof status !== 'number' || status < 400 || status > 499) {
+    return new AdminError(500, 'Internal error of the simulator');
+  }
+  return new AdminError(
+    status,
+    'The request cannot be read. Send JSON of at most 64 KiB, without a content encoding',
+  );
 }

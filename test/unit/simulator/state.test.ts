@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { NonceMemory } from '../../../src/simulator/nonces.ts';
+import { NonceMemory } from '../../../src/simulator/state.ts';
 
 describe('the nonce memory', () => {
   it('recognizes a nonce until its timestamp would be rejected', () => {

@@ -1,0 +1,221 @@
+import type { Pair } from './form.ts';
+import { parameter, type VerifiedRequest } from './request.ts';
+import { formResponse, type SimulatorResponse } from './response.ts';
+import type { Scenario, Stage } from './scenario-schema.ts';
+import type { SimulatorState } from './state.ts';
+
+export interface Order {
+  readonly login: string;
+  readonly endpoint: string;
+  readonly clientOrderId: string;
+  readonly orderId: string;
+  /** Oldest first; a status query shows the last one. */
+  readonly stages: readonly Stage[];
+  /** Milliseconds since 1970: a status query finds it from then on. */
+  readonly foundFrom?: number | undefined;
+  /** Milliseconds since 1970: until then it has the status `processing`. */
+  readonly processingUntil?: number | undefined;
+}
+
+/** docs/gateway-interface.md section 4.2. `orderId` is only needed if `clientOrderId` is not unique for the merchant. */
+interface OrderQuery {
+  readonly login: string;
+  /** The endpoint of the path, or those of its group. */
+  readonly endpoints: readonly string[];
+  readonly clientOrderId: string;
+  readonly orderId?: string | undefined;
+}
+
+/** The orders of the scenario, those that transfers add, and what each status response showed. */
+export class Ledger {
+  readonly #initial: readonly Order[];
+  #added: Order[] = [];
+  readonly #shown = new Map<string, { readonly order: Order; readonly stage: Stage }>();
+  readonly #capacity: { readonly orders: number; readonly responses: number };
+  #lastOrderId = 0n;
+
+  /** @param capacity numbers of added orders, and of serial numbers of status responses; the oldest are dropped first */
+  constructor(orders: Scenario['orders'], capacity: { orders: number; responses: number }) {
+    this.#initial = orders.map(({ client_orderid, orderid, ...order }) => ({
+      ...order,
+      clientOrderId: client_orderid,
+      orderId: orderid,
+    }));
+    this.#capacity = capacity;
+    this.reset();
+  }
+
+  /** Returns to the orders of the scenario. The next order id is the one after theirs again. */
+  reset(): void {
+    this.#added = [];
+    this.#shown.clear();
+    this.#lastOrderId = this.#initial
+      .map(({ orderId }) => BigInt(orderId))
+      .reduce((last, id) => (id > last ? id : last), 0n);
+  }
+
+  /** Adds an order under the next order id, even if its `clientOrderId` was used before. */
+  add(order: Omit<Order, 'orderId'>): Order {
+    this.#lastOrderId += 1n;
+    const added = { ...order, orderId: String(this.#lastOrderId) };
+    this.#added.push(added);
+    if (this.#added.length > this.#capacity.orders) this.#added.shift();
+    return added;
+  }
+
+  find({ login, endpoints, clientOrderId, orderId }: OrderQuery): Order | 'unknown' | 'ambiguous' {
+    const [order, ...others] = [...this.#initial, ...this.#added].filter(
+      (order) =>
+        order.login === login &&
+        order.clientOrderId === clientOrderId &&
+        (orderId === undefined || order.orderId === orderId),
+    );
+    if (others.length > 0) return 'ambiguous';
+    return order && endpoints.includes(order.endpoint) ? order : 'unknown';
+  }
+
+  /** The state of the order after one request: one that led to a stage, or an earlier status query. */
+  stageAt(order: Order, serialNumber: string): Stage | undefined {
+    const shown = this.#shown.get(serialNumber);
+    return (
+      order.stages.find((stage) => stage['serial-number'] === serialNumber) ??
+      (shown?.order === order ? shown.stage : undefined)
+    );
+  }
+
+  /** Records what the status response with this serial number showed. */
+  recordResponse(serialNumber: string, order: Order, stage: Stage): void {
+    this.#shown.set(serialNumber, { order, stage });
+    for (const oldest of this.#shown.keys()) {
+      if (this.#shown.size <= this.#capacity.responses) return;
+      this.#shown.delete(oldest);
+    }
+  }
+}
+
+/**
+ * Approves a transfer at once, unless the scenario says otherwise; it becomes an order that a status query finds. Stores
+ * only the fields named here: no card number, name, expiry or CVV. The gateway's interface only shows how transfers are
+ * signed (docs/gateway-interface.md section 4.3), so every response is undocumented, and says so.
+ */
+export function transferResponse(
+  request: VerifiedRequest,
+  { scenario, ledger, clock }: SimulatorState,
+): SimulatorResponse {
+  const { login, path, serialNumber } = request;
+  const { endpoint = '' } = path;
+  const clientOrderId = parameter(request, 'client_orderid');
+  const failed = (message: string, code: string) => errorResponse(request, 'transfer', message, code);
+  if (!scenario.endpoints.includes(endpoint)) return failed('Unknown endpoint', '9004');
+  if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
+  const now = clock.now();
+  const rule = scenario.transfers.find(({ client_orderid }) => client_orderid === clientOrderId);
+  const { orderId } = ledger.add({
+    login,
+    endpoint,
+    clientOrderId,
+    stages: [transferStage(request, rule?.status ?? 'approved', now)],
+    foundFrom: rule && now + rule.foundAfterSeconds * 1000,
+    processingUntil: rule && now + rule.processingSeconds * 1000,
+  });
+  return formResponse(
+    [
+      ['type', 'transfer-response'],
+      ['serial-number', serialNumber],
+      ['merchant-order-id', clientOrderId],
+      [`${scenario.product}-order-id`, orderId],
+    ],
+    true,
+  );
+}
+
+function transferStage(request: VerifiedRequest, status: string, now: number): Stage {
+  const amount = parameter(request, 'amount');
+  const currency = parameter(request, 'currency');
+  return {
+    'serial-number': request.serialNumber,
+    status,
+    ...(status === 'approved' && { 'order-stage': 'transfer_approved' }),
+    ...(['declined', 'filtered', 'error'].includes(status) && {
+      'error-message': 'Set by the scenario',
+      'error-code': '9103',
+    }),
+    'transaction-type': 'transfer',
+    ...(amount !== undefined && { amount, 'initial-amount': amount }),
+    ...(currency !== undefined && { currency }),
+    'transaction-date': `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+  };
+}
+
+/**
+ * docs/gateway-interface.md sections 2.2, 4.2 and 7. The order ID comes from `orderid` as in the parameter table, not from
+ * `order_id` as in the sample.
+ */
+export function statusResponse(
+  request: VerifiedRequest,
+  { ledger, scenario, clock }: SimulatorState,
+): SimulatorResponse {
+  const { login, serialNumber } = request;
+  const clientOrderId = parameter(request, 'client_orderid');
+  const failed = (message: string, code: string) => errorResponse(request, 'status', message, code);
+  if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
+  const endpoints = endpointsOf(request, scenario);
+  const order = ledger.find({ login, endpoints, clientOrderId, orderId: parameter(request, 'orderid') });
+  if (order === 'ambiguous') return failed('AMBIGUOUS_CLIENT_ORDER_ID', documentedCode);
+  const now = clock.now();
+  if (order === 'unknown' || (order.foundFrom ?? now) > now) return failed('Order not found', '9002');
+
+  const requested = parameter(request, 'by-request-sn');
+  const stage = requested === undefined ? order.stages.at(-1) : ledger.stageAt(order, requested);
+  if (stage === undefined) return failed('No such request for this order', '9003');
+  // The documentation of the gateway does not have this status; its list of values is not complete.
+  const isProcessing = (order.processingUntil ?? now) > now;
+  const shown = isProcessing ? processing(stage) : stage;
+  ledger.recordResponse(serialNumber, order, shown);
+  const echo: Pair[] = requested === undefined ? [] : [['by-request-sn', requested]];
+  const fields: Pair[] = [
+    ['type', 'status-response'],
+    ['serial-number', serialNumber],
+    ...echo,
+    ['merchant-order-id', order.clientOrderId],
+    [`${scenario.product}-order-id`, order.orderId],
+    ...Object.entries(shown).filter(([name]) => name !== 'serial-number'),
+  ];
+  return formResponse(fields, isProcessing);
+}
+
+/** How a group query differs from a single one is not shown: here it covers all endpoints of the group. */
+function endpointsOf(
+  { path: { endpoint, endpointGroup = '' } }: VerifiedRequest,
+  { groups }: Scenario,
+): readonly string[] {
+  if (endpoint !== undefined) return [endpoint];
+  return (Object.hasOwn(groups, endpointGroup) ? groups[endpointGroup] : undefined) ?? [];
+}
+
+/** A stage before its result is known. */
+function processing(stage: Stage): Stage {
+  const result = ['order-stage', 'transaction-date', 'error-message', 'error-code'];
+  const known = Object.entries(stage).filter(([name]) => !result.includes(name));
+  return { ...Object.fromEntries(known), status: 'processing' };
+}
+
+const documentedCode = '124';
+
+/** The fields of an error are documented (docs/gateway-interface.md section 7); message and code are not, except one. */
+function errorResponse(
+  request: VerifiedRequest,
+  type: 'status' | 'transfer',
+  message: string,
+  code: string,
+): SimulatorResponse {
+  const fields: Pair[] = [
+    ['type', `${type}-response`],
+    ['serial-number', request.serialNumber],
+    ['merchant-order-id', parameter(request, 'client_orderid') ?? ''],
+    ['status', 'error'],
+    ['error-message', message],
+    ['error-code', code],
+  ];
+  return formResponse(fields, code !== documentedCode);
+}
