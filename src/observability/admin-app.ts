@@ -40,14 +40,10 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.get(['/', '/status.json'], guardStatus(options));
   app.get('/', statusPage(options, share));
   app.get('/status.json', statusJson(options, share));
-  app.get('/healthz', (_request, response) => {
-    plain(response, 200, 'ok');
-  });
+  app.get('/healthz', (_request, response) => plain(response, 200, 'ok'));
   app.get('/readyz', (_request, response) => {
     const state = options.readiness();
-    response
-      .status(state.ready ? 200 : 503)
-      .set('Cache-Control', 'no-store')
+    uncached(response, state.ready ? 200 : 503)
       .type('json')
       .send(`${JSON.stringify(state)}\n`);
   });
@@ -60,35 +56,31 @@ type SharePage = ReturnType<typeof createPageSharing>;
 /** Express hands a rejection to {@link errorHandler}. */
 type SendPage = (request: Request, response: Response) => Promise<void>;
 
-/** The policy of the page replaces the general one of helmet. */
 function statusPage({ status }: AdminAppOptions, share: SharePage): SendPage {
-  const contentType = 'text/html; charset=utf-8';
   const shared = (refresh: boolean) =>
     share(async () => {
       const now = await status();
       await nextTurn();
-      return { contentType, body: renderStatusPage(now, { refresh }) };
+      return { contentType: 'text/html; charset=utf-8', body: renderStatusPage(now, { refresh }) };
     });
   const [refreshing, paused] = [shared(true), shared(false)];
-  return (request, response) => {
-    response.set({ 'Cache-Control': 'no-store', 'Content-Security-Policy': pagePolicy });
-    return request.query['refresh'] === 'off' ? paused(response) : refreshing(response);
+  return ({ query }, response) => {
+    // Replaces the general policy of helmet.
+    uncached(response).set('Content-Security-Policy', pagePolicy);
+    return query['refresh'] === 'off' ? paused(response) : refreshing(response);
   };
 }
 
 function statusJson({ status }: AdminAppOptions, share: SharePage): SendPage {
   const contentType = 'application/json; charset=utf-8';
   const send = share(async () => ({ contentType, body: `${JSON.stringify(await status())}\n` }));
-  return (_request, response) => send(response.set('Cache-Control', 'no-store'));
+  return (_request, response) => send(uncached(response));
 }
 
 function metrics({ page }: AdminAppOptions, share: SharePage): SendPage {
-  const shared = (openMetrics: boolean) => share(() => page(openMetrics));
-  const [text, openMetricsText] = [shared(false), shared(true)];
-  return (request, response) => {
-    const send = prefersOpenMetrics(request.get('Accept')) ? openMetricsText : text;
-    return send(response.vary('Accept'));
-  };
+  const [text, openMetrics] = [share(() => page(false)), share(() => page(true))];
+  return (request, response) =>
+    (prefersOpenMetrics(request.get('Accept')) ? openMetrics : text)(response.vary('Accept'));
 }
 
 const statusOff =
@@ -144,7 +136,11 @@ function errorHandler(_error: unknown, _request: Request, response: Response, _n
 }
 
 function plain(response: Response, status: number, text: string): void {
-  response.status(status).set('Cache-Control', 'no-store').type('text/plain').send(`${text}\n`);
+  uncached(response, status).type('text/plain').send(`${text}\n`);
+}
+
+function uncached(response: Response, status = 200): Response {
+  return response.status(status).set('Cache-Control', 'no-store');
 }
 
 /**

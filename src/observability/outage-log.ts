@@ -60,12 +60,12 @@ export class OutageLog {
 
   #write(
     level: 'info' | 'error',
-    what: 'failed' | 'recovered',
-    milliseconds: number,
+    what: keyof typeof keySourceMessages,
+    age: number,
     why: LogFields = {},
   ): void {
     const { log, source, messages = keySourceMessages } = this.#options;
-    log.message(level, messages[what], { source, ...why, seconds: Math.round(milliseconds / 1000) });
+    log.message(level, messages[what], { source, ...why, seconds: Math.round(age / 1000) });
   }
 }
 

@@ -16,18 +16,13 @@ interface TlsPeersOptions extends MonotonicClock {
 }
 
 /** Who is at the other ends of our TLS connections. */
-export interface TlsPeers {
-  /** Observes the clients of a port. */
-  clients(role: HandshakeFailure['role']): TlsObserver;
-  /** Observes the servers to which this end connects. */
-  servers(end: TlsEnd): TlsObserver;
-}
+export type TlsPeers = ReturnType<typeof createTlsPeers>;
 
 /**
  * Counts TLS connections by what was negotiated, and failed handshakes by problem, so that an operator knows before a
  * higher `minVersion` whom it rejects.
  */
-export function createTlsPeers({ log, metrics, monotonic }: TlsPeersOptions): TlsPeers {
+export function createTlsPeers({ log, metrics, monotonic }: TlsPeersOptions) {
   const bucket = new TokenBucket({ ...limit, monotonic });
   const combinations = new Backoff({ initial: repetition.combination, max: repetition.combination });
   const failures = new Backoff({ initial: repetition.failure, max: repetition.failure });
@@ -47,14 +42,16 @@ export function createTlsPeers({ log, metrics, monotonic }: TlsPeersOptions): Tl
       log.message('info', 'first TLS connection of this kind', fields);
   };
   return {
-    clients: (role) => ({
+    /** Observes the clients of a port. */
+    clients: (role: HandshakeFailure['role']): TlsObserver => ({
       connected: (session) => connected({ role }, session),
       failed(failure) {
         metrics.tlsFailed({ role }, failure.problem);
         log.handshakeFailed({ role, ...failure });
       },
     }),
-    servers: (end) => ({
+    /** Observes the servers to which this end connects. */
+    servers: (end: TlsEnd): TlsObserver => ({
       connected: (session) => connected(end, session),
       failed({ problem, cause }) {
         metrics.tlsFailed(end, problem);
