@@ -108,7 +108,7 @@ function checkIssuer(name: string, settings: JwtIssuerConfig): Promise<CheckResu
 
 /** Only a warning: no request waits for the receiver. */
 async function checkTracing(settings: TracingConfig): Promise<CheckResult> {
-  const { createDestination } = await import('../../observability/tracing/sdk.ts');
+  const { createDestination } = await import('../../observability/tracing/destination.ts');
   const send = async (): Promise<string> => {
     const delivery = await createDestination(settings)(Buffer.alloc(0), new AbortController().signal);
     if ('cause' in delivery) throw new CliError(delivery.cause);

@@ -1,8 +1,8 @@
 import { sourceName } from './findings.ts';
 import { latency, percent, rate, relative, secondsBetween, skew, span, whole } from './format.ts';
 import { clockDifference, failing, lifetime, rejections, saturation } from './limits.ts';
-import { banner, pageTone, stateOf } from './page/banner.ts';
 import { keys } from './page/keys.ts';
+import { banner, pageTone, stateOf, tiles } from './page/overview.ts';
 import {
   bar,
   clockTime,
@@ -24,7 +24,6 @@ import {
 } from './page/parts.ts';
 import { script, scriptSource } from './page/script.ts';
 import { marks, style, styleSource } from './page/style.ts';
-import { tiles } from './page/tiles.ts';
 import type { FailedRequest, Status } from './schema.ts';
 
 const sourceStates = {

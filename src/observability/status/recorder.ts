@@ -6,8 +6,7 @@ import type { LabelDomain } from '../labels.ts';
 import type { CertificateInUse, GatewayResponseEvent, MetricsObserver } from '../metrics-observer.ts';
 import { certificateName } from '../metrics-recorder.ts';
 import { causeOf, failureOf, isFailed, isOurFailure, isUncertainPayment } from './failure.ts';
-import { createKeySourceRecorder } from './key-source-state.ts';
-import { createMissingKeyRecorder, setBounded } from './missing-keys.ts';
+import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-recorder.ts';
 import { RequestWindow } from './request-window.ts';
 import type { FailedRequest, Status } from './schema.ts';
 

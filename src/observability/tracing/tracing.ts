@@ -76,7 +76,11 @@ export class Tracing {
   /** Loads what the configuration needs. @returns applies it to new requests */
   async prepare(settings: TracingSettings | undefined): Promise<() => void> {
     if (settings === undefined) return () => this.#switchOff();
-    const { createDestination, createRequestTracer, SpanQueue } = await import('./sdk.ts');
+    const [{ createDestination }, { createRequestTracer }, { SpanQueue }] = await Promise.all([
+      import('./destination.ts'),
+      import('./request-tracer.ts'),
+      import('./span-queue.ts'),
+    ]);
     const destination = createDestination(settings);
     return () => {
       const queue = this.#queue ?? new SpanQueue(destination, this.#queueOptions());
