@@ -3,8 +3,9 @@ import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace';
 import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
 import { setTimer } from '../../util/clock.ts';
+import type { MetricsObserver } from '../metrics-observer.ts';
+import type { OutageLog } from '../outage-log.ts';
 import type { Destination } from './destination.ts';
-import type { SpanResult } from './tracing.ts';
 
 /** Spans that wait, at most: about 4 MB. */
 const maxQueued = 2_048;
@@ -17,10 +18,8 @@ const maxAttempts = 3;
 const backoff = { initial: 1_000, max: 30_000 };
 
 interface SpanQueueOptions extends BackoffOptions {
-  readonly counted: (result: SpanResult, spans: number) => void;
-  readonly delivered: () => void;
-  /** @param cause for the log */
-  readonly failed: (cause: string) => void;
+  readonly metrics: Pick<MetricsObserver, 'spansCounted'>;
+  readonly outage: Pick<OutageLog, 'answered' | 'failed'>;
 }
 
 /**
@@ -54,7 +53,7 @@ export class SpanQueue implements SpanProcessor {
 
   onEnd(span: ReadableSpan): void {
     if (this.#waiting.length >= maxQueued || this.#ended.signal.aborted) {
-      this.#options.counted('dropped', 1);
+      this.#options.metrics.spansCounted('dropped', 1);
       return;
     }
     this.#waiting.push(span);
@@ -83,7 +82,8 @@ export class SpanQueue implements SpanProcessor {
     cancel();
     this.#ended.abort();
     this.#cancelTimer?.();
-    if (this.#waiting.length > 0) this.#options.counted('dropped', this.#waiting.length);
+    const { length } = this.#waiting;
+    if (length > 0) this.#options.metrics.spansCounted('dropped', length);
     this.#waiting = [];
   }
 
@@ -107,23 +107,23 @@ export class SpanQueue implements SpanProcessor {
   }
 
   async #send(batch: ReadableSpan[]): Promise<void> {
-    const { counted, monotonic, delivered, failed } = this.#options;
+    const { metrics, monotonic, outage } = this.#options;
     const body = ProtobufTraceSerializer.serializeRequest(batch);
     if (body === undefined) throw new TypeError('the spans cannot be encoded');
     for (let attempt = 1; ; attempt += 1) {
       const response = await this.#destination(Buffer.from(body), this.#ended.signal);
       if ('rejected' in response) {
         const rejected = Math.min(response.rejected, batch.length);
-        counted('exported', batch.length - rejected);
-        if (rejected > 0) counted('rejected', rejected);
+        metrics.spansCounted('exported', batch.length - rejected);
+        if (rejected > 0) metrics.spansCounted('rejected', rejected);
         this.#backoff.reset();
-        delivered();
+        outage.answered();
         return;
       }
-      failed(response.cause);
+      outage.failed(response.cause);
       this.#backoff.recordFailure(monotonic(), { atLeast: response.retryAfter });
       if (!response.retryable || attempt === maxAttempts || this.#ending.signal.aborted) {
-        counted('dropped', batch.length);
+        metrics.spansCounted('dropped', batch.length);
         return;
       }
       await pause(this.#backoff.remaining(monotonic()), this.#ending.signal);

@@ -83,7 +83,7 @@ export class Tracing {
     ]);
     const destination = createDestination(settings);
     return () => {
-      const queue = this.#queue ?? new SpanQueue(destination, this.#queueOptions());
+      const queue = this.#queue ?? new SpanQueue(destination, { ...this.#options, outage: this.#outage });
       queue.useDestination(destination);
       this.#queue = queue;
       this.#queues.add(queue);
@@ -102,15 +102,5 @@ export class Tracing {
     this.#begin = undefined;
     this.#queue = undefined;
     void queue?.stop(switchOffTimeout).then(() => this.#queues.delete(queue));
-  }
-
-  #queueOptions(): ConstructorParameters<typeof SpanQueue>[1] {
-    const { metrics } = this.#options;
-    return {
-      ...this.#options,
-      counted: (result, spans) => metrics.spansCounted(result, spans),
-      delivered: () => this.#outage.answered(),
-      failed: (cause) => this.#outage.failed(cause),
-    };
   }
 }

@@ -19,7 +19,9 @@ const started = 1_000;
 function start(sampleRatio = 1) {
   let now = started;
   const none = (): void => {};
-  const options = { random: () => 0, monotonic: () => now, counted: none, delivered: none, failed: none };
+  const metrics = { spansCounted: none };
+  const outage = { answered: none, failed: none };
+  const options = { random: () => 0, monotonic: () => now, metrics, outage };
   const queue = new Collected(async () => ({ rejected: 0 }), options);
   const clock = (): number => Date.UTC(2026, 0, 15, 12) + now;
   const tracer = createRequestTracer(queue, {

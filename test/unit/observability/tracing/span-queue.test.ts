@@ -22,9 +22,12 @@ function start() {
     ...clocks,
     // The shortest pauses.
     random: () => 0.999,
-    counted: (result, spans) => (counts[result] = (counts[result] ?? 0) + spans),
-    delivered() {},
-    failed() {},
+    metrics: {
+      spansCounted: (result, spans) => {
+        counts[result] = (counts[result] ?? 0) + spans;
+      },
+    },
+    outage: { answered() {}, failed() {} },
   });
   const tracer = createRequestTracer(queue, { ...clocks, sampleRatio: 1, version: '1', instance: 'pod-7' });
   const record = (spans: number): void => {
