@@ -1,5 +1,5 @@
 import type { KeysConfig } from '../config/schema.ts';
-import { DirectorySource } from '../keys/directory/source.ts';
+import { createDirectorySource } from '../keys/directory/source.ts';
 import type { KeySource, KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
 import { createVaultSource, type VaultOptions } from '../keys/vault/source.ts';
 import { system } from './system.ts';
@@ -8,7 +8,7 @@ import { system } from './system.ts';
 export function createKeySource(keys: KeysConfig, options: VaultOptions): KeySource {
   return keys.source === 'vault'
     ? createVaultSource(keys.vault, keys.rotationGracePeriod, options)
-    : new DirectorySource({
+    : createDirectorySource({
         directory: keys.directory,
         rotationGracePeriod: keys.rotationGracePeriod,
         now: options.clock,

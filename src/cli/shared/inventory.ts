@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { KeysConfig, VaultConfig } from '../../config/schema.ts';
 import { isIdentifier } from '../../identifiers.ts';
-import { DirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
+import { createDirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
 import type { KeyRing, LoginRef, TransitKey } from '../../keys/key-source.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
@@ -78,7 +78,7 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
 
 /** Files have no history, only the current version. */
 function directoryInventory(directory: string, rotationGracePeriod: number): KeyInventory {
-  const source = new DirectorySource({ directory, rotationGracePeriod, now: system.clock });
+  const source = createDirectorySource({ directory, rotationGracePeriod, now: system.clock });
   return {
     logins: async (environment) => separate(await listSubdirectories(join(directory, environment))),
     async versions(login) {

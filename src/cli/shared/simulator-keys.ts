@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { DirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
+import { createDirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
 import { publicKeyOf } from '../../keys/key.ts';
-import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
+import type { KeySource, LoginRef, UsableKey } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
 import type { GatewayKeys } from '../../simulator/signature.ts';
@@ -14,7 +14,7 @@ import { messageOf } from './cli-error.ts';
  * @throws Error for an unreadable directory or an unusable key; it names the login
  */
 export async function loadSimulatorKeys(directory: string): Promise<ReadonlyMap<string, GatewayKeys>> {
-  const source = new DirectorySource({ directory, rotationGracePeriod: 0, now: () => 0 });
+  const source = createDirectorySource({ directory, rotationGracePeriod: 0, now: () => 0 });
   const keys = new Map<string, GatewayKeys>();
   for (const environment of await listSubdirectories(directory)) {
     for (const login of await listSubdirectories(join(directory, environment))) {
@@ -31,7 +31,7 @@ function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
     : { ...keys, publicKeys: [...keys.publicKeys, publicKeyOf(key)] };
 }
 
-async function usableKeys(source: DirectorySource, login: LoginRef): Promise<UsableKey[]> {
+async function usableKeys(source: KeySource, login: LoginRef): Promise<UsableKey[]> {
   try {
     return (ringIn(await source.read(login)) ?? []).map((key) => {
       if ('problem' in key) throw new Error(key.problem);

@@ -29,79 +29,62 @@ interface DirectorySettings {
  * Every read reads the files. A known key that was replaced since is kept as superseded, so that a rotation has a
  * previous key here too.
  */
-export class DirectorySource implements KeySource {
-  readonly #settings: DirectorySettings;
-  #wasReadable = false;
+export function createDirectorySource(settings: DirectorySettings): KeySource {
+  const { directory, rotationGracePeriod, now } = settings;
+  let wasReadable = false;
 
-  constructor(settings: DirectorySettings) {
-    this.#settings = settings;
-  }
-
-  async read(login: LoginRef, known: KeyRing = []): Promise<KeyReading | NoKeys> {
-    const files = await this.#files(login);
-    if (typeof files === 'string') return files;
-    const { now, rotationGracePeriod } = this.#settings;
-    return { ...mergeRing(known, files, now(), rotationGracePeriod), current: identityOf(files) };
-  }
-
-  /** Reads all files: they hold nothing but the current version. */
-  async readCurrent(login: LoginRef): Promise<string> {
-    const files = await this.#files(login);
-    return typeof files === 'string' ? files : identityOf(files);
-  }
-
-  start(): void {
-    // No background work: files are read on request.
-  }
-
-  /** Whether the directory was readable at least once. Checks it now, since there may have been no read yet. */
-  ready(): boolean {
-    if (!this.#wasReadable) this.#wasReadable = describeFailure(this.#settings.directory) === undefined;
-    return this.#wasReadable;
-  }
-
-  stop(): void {
-    // See start.
-  }
-
-  /** An unreadable file affects one login; a directory that is not mounted affects all of them. */
-  #failure(login: LoginRef, error: unknown): SourceUnavailable {
-    const { directory } = this.#settings;
-    const fault = describeFailure(directory);
-    if (fault === undefined)
-      return new SourceUnavailable(login, error, errorCode(error) === 'EACCES' ? 'denied' : 'up');
-    return new SourceUnavailable(
-      login,
-      new Error(`cannot read the directory ${directory} (${fault})`),
-      'down',
-    );
-  }
-
-  async #files(login: LoginRef): Promise<FileSet | NoKeys> {
+  async function filesOf(login: LoginRef): Promise<FileSet | NoKeys> {
     assertLoginRef(login);
     try {
-      const files = await this.#filesOf(login);
-      this.#wasReadable = true;
+      const files = await readFiles(directory, login);
+      wasReadable = true;
       return files;
     } catch (error) {
-      throw this.#failure(login, error);
+      throw failureOf(directory, login, error);
     }
   }
 
-  async #filesOf({ environment, login }: LoginRef): Promise<FileSet | NoKeys> {
-    const { directory } = this.#settings;
-    const folder = join(directory, environment, login);
-    if ((await ignoreNotFound(stat(folder))) === undefined) {
-      // A volume that is not mounted, or another one, must not look like deleted logins.
-      await stat(directory);
-      return (await ignoreNotFound(stat(join(directory, environment)))) === undefined
-        ? 'not-found'
-        : 'deleted';
-    }
-    const snapshot = await readConsistent(fileNames.map((file) => join(folder, file)));
-    const [controlKey, privateKey] = snapshot.contents;
-    return controlKey === undefined && privateKey === undefined ? 'deleted' : snapshot;
+  return {
+    async read(login, known = []) {
+      const files = await filesOf(login);
+      if (typeof files === 'string') return files;
+      return { ...mergeRing(known, files, now(), rotationGracePeriod), current: identityOf(files) };
+    },
+    // All files: they hold nothing but the current version.
+    async readCurrent(login) {
+      const files = await filesOf(login);
+      return typeof files === 'string' ? files : identityOf(files);
+    },
+    // The directory was readable at least once. It is checked now, since there may have been no read yet.
+    ready() {
+      wasReadable ||= describeFailure(directory) === undefined;
+      return wasReadable;
+    },
+    // No background work: files are read on request.
+    start() {},
+    stop() {},
+  };
+}
+
+/** An unreadable file affects one login; a directory that is not mounted affects all of them. */
+function failureOf(directory: string, login: LoginRef, error: unknown): SourceUnavailable {
+  const fault = describeFailure(directory);
+  if (fault === undefined)
+    return new SourceUnavailable(login, error, errorCode(error) === 'EACCES' ? 'denied' : 'up');
+  return new SourceUnavailable(login, new Error(`cannot read the directory ${directory} (${fault})`), 'down');
+}
+
+async function readFiles(directory: string, { environment, login }: LoginRef): Promise<FileSet | NoKeys> {
+  const folder = join(directory, environment, login);
+  if ((await ignoreNotFound(stat(folder))) === undefined) {
+    // A volume that is not mounted, or another one, must not look like deleted logins.
+    await stat(directory);
+    const parent = await ignoreNotFound(stat(join(directory, environment)));
+    return parent === undefined ? 'not-found' : 'deleted';
   }
+  const snapshot = await readConsistent(fileNames.map((file) => join(folder, file)));
+  const [controlKey, privateKey] = snapshot.contents;
+  return controlKey === undefined && privateKey === undefined ? 'deleted' : snapshot;
 }
 
 /** Compares contents only, so that a touched file is not a new version. */

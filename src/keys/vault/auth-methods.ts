@@ -71,55 +71,39 @@ export interface AuthMethod {
 }
 
 export function authMethod(auth: AuthConfig, client: VaultClient): AuthMethod {
-  if (auth.method === 'token') return tokenMethod(auth, client);
-  if (auth.method === 'approle') return appRoleMethod(auth, client);
-  return kubernetesMethod(auth, client);
-}
-
-function tokenMethod(auth: AuthOf<'token'>, client: VaultClient): AuthMethod {
-  return {
-    name: 'token',
-    givesNewTokens: false,
-    async credentials() {
+  if (auth.method === 'token') {
+    const credentials = async (): Promise<Credentials> => {
       const token = await valueOrFile(auth.token, auth.tokenFile);
       return { fingerprint: fingerprintOf(token), logIn: () => lookUpSelf(client, token) };
-    },
-  };
+    };
+    return { name: auth.method, givesNewTokens: false, credentials };
+  }
+  const credentials = auth.method === 'approle' ? appRole(auth, client) : kubernetes(auth, client);
+  return { name: auth.method, givesNewTokens: true, credentials };
 }
 
-function appRoleMethod(auth: AuthOf<'approle'>, client: VaultClient): AuthMethod {
+function appRole(auth: AuthOf<'approle'>, client: VaultClient): AuthMethod['credentials'] {
   const unwrap = unwrapOnce(client);
-  return {
-    name: 'approle',
-    givesNewTokens: true,
-    async credentials() {
-      const roleId = await valueOrFile(auth.roleId, auth.roleIdFile);
-      const wrapped = auth.wrappedSecretIdFile !== undefined;
-      const file = auth.wrappedSecretIdFile ?? auth.secretIdFile;
-      // A role with `bind_secret_id: false` has none.
-      const secret = file === undefined ? undefined : await secretFile(file);
-      return {
-        fingerprint: fingerprintOf(roleId, secret),
-        logIn: async () => {
-          const secretId = wrapped && secret !== undefined ? await unwrap(secret) : secret;
-          return logIn(client, auth.mount, { role_id: roleId, secret_id: secretId });
-        },
-      };
-    },
+  return async () => {
+    const roleId = await valueOrFile(auth.roleId, auth.roleIdFile);
+    const file = auth.wrappedSecretIdFile ?? auth.secretIdFile;
+    // A role with `bind_secret_id: false` has none.
+    const secret = file === undefined ? undefined : await secretFile(file);
+    return {
+      fingerprint: fingerprintOf(roleId, secret),
+      logIn: async () => {
+        const isWrapped = auth.wrappedSecretIdFile !== undefined && secret !== undefined;
+        const secretId = isWrapped ? await unwrap(secret) : secret;
+        return logIn(client, auth.mount, { role_id: roleId, secret_id: secretId });
+      },
+    };
   };
 }
 
-function kubernetesMethod(auth: AuthOf<'kubernetes'>, client: VaultClient): AuthMethod {
-  return {
-    name: 'kubernetes',
-    givesNewTokens: true,
-    async credentials() {
-      const jwt = await secretFile(auth.jwtFile);
-      return {
-        fingerprint: fingerprintOf(jwt),
-        logIn: () => logIn(client, auth.mount, { role: auth.role, jwt }),
-      };
-    },
+function kubernetes({ mount, role, jwtFile }: AuthOf<'kubernetes'>, client: VaultClient) {
+  return async (): Promise<Credentials> => {
+    const jwt = await secretFile(jwtFile);
+    return { fingerprint: fingerprintOf(jwt), logIn: () => logIn(client, mount, { role, jwt }) };
   };
 }
 

@@ -62,25 +62,13 @@ export interface TransportRequest {
   readonly changesNothing?: boolean;
 }
 
-interface TransportResponse {
-  readonly statusCode: number;
-  readonly body: unknown;
-  readonly request: { readonly path: string };
-}
-
 interface SendOptions {
   readonly signal?: AbortSignal;
   /** Uses a new connection: a kept-alive one may be dead. */
   readonly freshSocket?: boolean;
 }
 
-export interface Transport {
-  /** @throws VaultError unless the response has status 200 or 204 and is JSON or empty */
-  send(request: TransportRequest, options?: SendOptions): Promise<TransportResponse>;
-  /** Closes idle connections, and each one in use after its response. */
-  drain(): void;
-  close(): void;
-}
+export type Transport = ReturnType<typeof transport>;
 
 /**
  * HTTP to one Vault server, in place of node-vault's axios: with a timeout for the whole request (that of axios does
@@ -88,10 +76,10 @@ export interface Transport {
  * verification that no environment variable can switch off.
  *
  * Reads share keep-alive connections, which are closed if unsolicited bytes arrive: a response that is mixed up
- * would be another login's key, and nothing in it names the login. Signatures share others. Everything else uses a dedicated connection, so
- * that a login with a use-limited credential is never sent twice.
+ * would be another login's key, and nothing in it names the login. Signatures share others. Everything else uses a
+ * dedicated connection, so that a login with a use-limited credential is never sent twice.
  */
-export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: TransportOptions): Transport {
+export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: TransportOptions) {
   const agentWith = (options: AgentOptions): Agent =>
     createAgent(address, tls, options, egressProxy, timeout * tunnelShare);
   const pooled = agentWith({ keepAlive: true, maxSockets });
@@ -100,11 +88,7 @@ export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: 
 
   const server = serverAttributes(address);
 
-  async function send(
-    request: TransportRequest,
-    options: SendOptions,
-    span: Span | undefined,
-  ): Promise<TransportResponse> {
+  async function send(request: TransportRequest, options: SendOptions, span: Span | undefined) {
     span?.add({ ...server, 'http.request.method': request.method });
     const deadline = AbortSignal.timeout(timeout);
     const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
@@ -128,7 +112,10 @@ export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: 
   }
 
   return {
-    send: (request, options = {}) => inSpan('Vault request', (span) => send(request, options, span)),
+    /** @throws VaultError unless the response has status 200 or 204 and is JSON or empty */
+    send: (request: TransportRequest, options: SendOptions = {}) =>
+      inSpan('Vault request', (span) => send(request, options, span)),
+    /** Closes idle connections, and each one in use after its response. */
     drain: () => [pooled, signing].forEach(drainAgent),
     close: () => [pooled, signing, fresh].forEach((agent) => agent.destroy()),
   };
@@ -145,21 +132,12 @@ function sendOnce(
   agent: Agent,
   signal: AbortSignal,
 ): Promise<HttpResponse> {
-  const body = json === undefined ? undefined : Buffer.from(JSON.stringify(json));
-  return sendHttpRequest(
-    {
-      method,
-      url: new URL(uri),
-      headers: { ...headers, ...contentHeaders(body) },
-      ...(body === undefined ? {} : { body }),
-    },
-    { agent, signal, maxResponseBytes },
-  );
-}
-
-function contentHeaders(body: Buffer | undefined): Record<string, string> {
-  if (body === undefined) return {};
-  return { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
+  const request = { method, url: new URL(uri), headers };
+  const options = { agent, signal, maxResponseBytes };
+  if (json === undefined) return sendHttpRequest(request, options);
+  const body = Buffer.from(JSON.stringify(json));
+  const content = { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
+  return sendHttpRequest({ ...request, headers: { ...headers, ...content }, body }, options);
 }
 
 /**
@@ -184,28 +162,20 @@ export function parseVaultResponse(status: number, headers: IncomingHttpHeaders,
  * as deleted.
  */
 function kindOf(status: number, body: unknown): VaultErrorKind {
-  if (status === 404) return kindOfNotFound(body);
-  if (status === 400 && mentions(body, 'check-and-set')) return 'cas-mismatch';
+  const errors = errorsShape.safeParse(body).data?.errors;
+  /** For failures for which Vault has no dedicated status. */
+  const mentions = (words: string): boolean => errors?.some((text) => text.includes(words)) ?? false;
+  if (status === 404) {
+    if (deletedShape.safeParse(body).success) return 'deleted';
+    if (errors === undefined) return 'invalid-response';
+    return errors.length === 0 ? 'not-found' : 'no-route';
+  }
+  if (status === 400 && mentions('check-and-set')) return 'cas-mismatch';
   // Transit's responses to a version that it does not have or no longer signs with, and, of OpenBao, to a key that is
   // marked as deleted. They concern this key only.
-  if (
-    status === 500 &&
-    ['requested version for signing', 'soft-deleted key'].some((words) => mentions(body, words))
-  )
+  if (status === 500 && (mentions('requested version for signing') || mentions('soft-deleted key')))
     return 'rejected';
   return kindOfStatus.get(status) ?? 'invalid-response';
-}
-
-function kindOfNotFound(body: unknown): VaultErrorKind {
-  if (deletedShape.safeParse(body).success) return 'deleted';
-  const errors = errorsShape.safeParse(body).data?.errors;
-  if (errors === undefined) return 'invalid-response';
-  return errors.length === 0 ? 'not-found' : 'no-route';
-}
-
-/** For failures for which Vault has no dedicated status. */
-function mentions(body: unknown, words: string): boolean {
-  return errorsShape.safeParse(body).data?.errors.some((text) => text.includes(words)) ?? false;
 }
 
 /** Seconds. Vault sends whole seconds, never a date. */

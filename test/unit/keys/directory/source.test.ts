@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { DirectorySource } from '../../../../src/keys/directory/source.ts';
-import type { KeyRing, UsableKey } from '../../../../src/keys/key-source.ts';
+import { createDirectorySource } from '../../../../src/keys/directory/source.ts';
+import type { KeyRing, KeySource, UsableKey } from '../../../../src/keys/key-source.ts';
 import { ringIn, withAccepted } from '../../../../src/keys/ring.ts';
 import { reveal } from '../../../../src/secret.ts';
 import { vectorText } from '../../../support/vectors.ts';
@@ -19,7 +19,7 @@ const otherFingerprint = '06e3adeb32229c2b59c5a0025519a6846511cfecb7d0e381602bf0
 
 let directory = '';
 let now = 0;
-let source: DirectorySource;
+let source: KeySource;
 let known: KeyRing;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'countersign-keys-'));
@@ -30,7 +30,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 const newSource = (rotationGracePeriod = 24 * hour) =>
-  new DirectorySource({ directory, rotationGracePeriod, now: () => now });
+  createDirectorySource({ directory, rotationGracePeriod, now: () => now });
 
 /** Writes a file of acme, last changed at `seconds` since 1970. */
 async function put(file: string, content: string | Buffer, seconds = 1_700_000_000): Promise<void> {
@@ -41,7 +41,7 @@ async function put(file: string, content: string | Buffer, seconds = 1_700_000_0
 }
 
 /** As a cache reads: with the ring of the read before. */
-async function read(from: DirectorySource = source): Promise<KeyRing | undefined> {
+async function read(from: KeySource = source): Promise<KeyRing | undefined> {
   const reading = await from.read(acme, known);
   known = ringIn(reading) ?? [];
   return ringIn(reading);
@@ -308,7 +308,7 @@ describe('readiness', () => {
     expect(source.ready()).toBe(false);
     await rename(`${directory}-away`, directory);
     expect(source.ready()).toBe(true);
-    source.stop();
+    await source.stop();
   });
 
   it('stays if the directory disappears', async () => {
