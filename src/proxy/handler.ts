@@ -198,7 +198,14 @@ async function processRequest(
     release();
   }
   const { securityHeaders } = options;
-  return sendResponse(request, response, work.identity.id, gatewayResponse, destination, securityHeaders);
+  return await sendResponse(
+    request,
+    response,
+    work.identity.id,
+    gatewayResponse,
+    destination,
+    securityHeaders,
+  );
 }
 
 /** Only now is it known whether the client may say which trace the request belongs to. */
@@ -232,7 +239,7 @@ async function processForm(
   options.decisions?.requestRouted(facts);
   validateParameters(operation, form);
   const origin = { ...facts, id: identity.id };
-  return sendWithinLimit({ origin, record: upstream, destination, login, form, memory }, options);
+  return await sendWithinLimit({ origin, record: upstream, destination, login, form, memory }, options);
 }
 
 /**

@@ -176,7 +176,8 @@ export function parseCallerRequestId(header: string | undefined): string | undef
  * exemplars show it. So do 6 of 1,000 random ones.
  */
 export function parseTraceparent(header: string | undefined): TraceContext | undefined {
-  const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header ?? '')?.groups ?? {};
+  if (header === undefined) return undefined;
+  const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header)?.groups ?? {};
   if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
   if (holdsCardNumberAnywhere(traceId)) return undefined;
   const sampled = (Number.parseInt(flags, 16) & sampledFlag) !== 0;

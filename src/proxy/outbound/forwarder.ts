@@ -69,12 +69,12 @@ export class Forwarder {
    */
   async send(request: ValidatedRequest): Promise<GatewayResponse> {
     const startedAt = this.#options.monotonic();
-    if (isRetryable(request)) return this.#send(request, 'retryable', startedAt);
+    if (isRetryable(request)) return await this.#send(request, 'retryable', startedAt);
     const patience = patienceOf(request, startedAt);
     await this.#options.canaries?.sendBefore(request, loginRefOf(request), patience, (canary) =>
       inSpan('canary', () => this.#send(canary, 'single-attempt', this.#options.monotonic())),
     );
-    return this.#send(request, 'single-attempt', startedAt);
+    return await this.#send(request, 'single-attempt', startedAt);
   }
 
   async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {

@@ -69,7 +69,9 @@ function createChannel(target: string, agent: Agent, inflight: InflightRequests)
     ejectPlugins: true,
     plugins: [eventBridge],
   });
-  return async (signed, options) => {
+  // One agent has one destination. Node would join all TLS options, certificates too, to find its sockets.
+  agent.getName = () => target;
+  return (signed, options) => {
     inflight.assertAccepting();
     const upstreamRequest = new UpstreamRequest(signed, options);
     inflight.trackUpstream(upstreamRequest);
