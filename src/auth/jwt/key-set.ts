@@ -125,33 +125,30 @@ export class KeySet {
 
   /** Never rejects. */
   #load(): Promise<void> {
-    return this.#loads.run(() => this.#loadOnce().finally(() => this.#schedule()));
+    return this.#loads.run(() => this.#loadOnce());
   }
 
   async #loadOnce(): Promise<void> {
-    const { load, monotonic, observer } = this.#options;
+    const { load, monotonic, observer, refreshInterval, setTimer } = this.#options;
+    const { signal } = this.#stopped;
+    this.#cancelTimer?.();
     const startedAt = monotonic();
-    try {
-      const keys = await load(this.#stopped.signal);
-      if (this.#stopped.signal.aborted) return;
-      this.#findKey = createLocalJWKSet({ keys: [...keys] });
+    const result = await load(signal)
+      .then((keys) => createLocalJWKSet({ keys: [...keys] }))
+      .catch((error: unknown) => (error instanceof Error ? error.message : 'unknown error'));
+    if (signal.aborted) return;
+    if (typeof result === 'string') {
+      this.#problem = result;
+      this.#backoff.recordFailure(monotonic());
+      observer.keyFetchFailed(result);
+    } else {
+      this.#findKey = result;
       this.#fetchedAt = startedAt;
       this.#problem = undefined;
       this.#backoff.reset();
       observer.keysFetched();
-    } catch (error) {
-      if (this.#stopped.signal.aborted) return;
-      this.#problem = error instanceof Error ? error.message : 'unknown error';
-      this.#backoff.recordFailure(monotonic());
-      observer.keyFetchFailed(this.#problem);
     }
-  }
-
-  #schedule(): void {
-    this.#cancelTimer?.();
-    if (this.#stopped.signal.aborted) return;
-    const { setTimer, monotonic, refreshInterval } = this.#options;
-    const delay = this.#problem !== undefined ? this.#backoff.remaining(monotonic()) : refreshInterval;
+    const delay = this.#problem === undefined ? refreshInterval : this.#backoff.remaining(monotonic());
     this.#cancelTimer = setTimer(() => this.refresh(), delay);
   }
 }
