@@ -5,10 +5,9 @@ import { auditKeyFault } from '../audit/key.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../tls/files.ts';
 import { type TlsPart, untimelyParts } from '../tls/material.ts';
 import { errorCode } from '../util/error-code.ts';
+import type { BuiltIn } from './operation-rules.ts';
 import { type Finding, inOrder, located, type Path, type Problem } from './problem.ts';
-import type { BuiltIn } from './rules/operations.ts';
-import { standardOutput } from './schema/records.ts';
-import type { Config } from './schema.ts';
+import { type Config, standardOutput } from './schema.ts';
 import { validateConfig } from './validate.ts';
 import type { EnvLookup } from './yaml.ts';
 

@@ -1,5 +1,5 @@
+import type { BuiltIn } from './operation-rules.ts';
 import { type Path, type Report } from './problem.ts';
-import type { BuiltIn } from './rules/operations.ts';
 import type { CallerConfig, Config } from './schema.ts';
 import { isPlaintextRemote } from './url.ts';
 

@@ -1,10 +1,8 @@
 import { reportNotices } from './notices.ts';
+import { type BuiltIn, checkOperations, operationNames } from './operation-rules.ts';
 import { parseValue } from './parse-value.ts';
-import { parsePartially } from './partial-parse.ts';
 import { findingsOf, inOrder, located, type Path, type Problem } from './problem.ts';
-import { checkCallers } from './rules/callers.ts';
-import { checkEnvironments } from './rules/environments.ts';
-import { type BuiltIn, checkOperations, operationNames } from './rules/operations.ts';
+import { checkCallers, checkEnvironments, parsePartially } from './rules.ts';
 import { type Config, configSchema } from './schema.ts';
 import { type EnvLookup, readDocument } from './yaml.ts';
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ValidConfig } from '../config/load.ts';
 import { pathText } from '../config/problem.ts';
-import { checkListener } from '../config/rules/callers.ts';
+import { checkListener } from '../config/rules.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
 import { createListener, type Listener, setLimits } from '../proxy/inbound/listener.ts';

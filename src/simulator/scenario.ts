@@ -1,3 +1,4 @@
+import { checkOperations } from '../config/operation-rules.ts';
 import { parseValue } from '../config/parse-value.ts';
 import {
   didYouMean,
@@ -9,7 +10,6 @@ import {
   type Report,
   repeated,
 } from '../config/problem.ts';
-import { checkOperations } from '../config/rules/operations.ts';
 import { readDocument } from '../config/yaml.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import { type Scenario, scenarioSchema } from './scenario-schema.ts';

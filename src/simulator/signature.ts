@@ -1,4 +1,5 @@
 import { createHash, createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto';
+import type { Operation } from '../gateway/operations.ts';
 import { reveal, type Secret } from '../secret.ts';
 import { type Pair, percentEncode } from './form.ts';
 import { VerificationError } from './rejections.ts';
@@ -18,7 +19,7 @@ export interface KeyName {
   readonly fingerprint?: string;
 }
 
-export type SignatureMethod = 'HMAC-SHA1' | 'RSA-SHA256';
+type SignatureMethod = Operation['signature'];
 
 /**
  * docs/gateway-interface.md section 5.1 and RFC 5849 section 3.4.1: method, URL and parameters, each encoded.

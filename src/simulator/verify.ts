@@ -1,30 +1,21 @@
+import type { Operation } from '../gateway/operations.ts';
 import { decodeForm, type Pair, percentDecode } from './form.ts';
 import type { VerificationTrace } from './journal.ts';
 import { VerificationError } from './rejections.ts';
 import type { ReceivedRequest } from './request.ts';
-import { acceptingKey, baseStringOf, type GatewayKeys, keyNames, type SignatureMethod } from './signature.ts';
+import { acceptingKey, baseStringOf, keyNames } from './signature.ts';
 import type { SimulatorState } from './state.ts';
 
-const required = [
-  'oauth_consumer_key',
-  'oauth_nonce',
-  'oauth_signature_method',
-  'oauth_timestamp',
-  'oauth_version',
-] as const;
+const inBoth = ['consumer_key', 'nonce', 'signature_method', 'timestamp', 'version'].map(
+  (name) => `oauth_${name}`,
+);
 const inHeaderOnly = 'oauth_signature';
-
-/** The value of an OAuth parameter. */
-type OAuthValue = (name: (typeof required)[number] | typeof inHeaderOnly) => string;
 
 /** docs/gateway-interface.md section 5.4: `name="value"`, a comma between two pairs, an optional space after the comma. */
 const field = /([^\s"=,]+)="([^"]*)"(?:[ \t]*,[ \t]*|$)/gy;
 
 /** What the operation requires: its signature method, and where the request repeats the login. */
-export interface Expectation {
-  readonly signature: SignatureMethod;
-  readonly loginFrom: 'path' | 'body' | 'header';
-}
+export type Expectation = Pick<Operation, 'signature' | 'loginFrom'>;
 
 /**
  * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares no step
@@ -54,10 +45,14 @@ export function verifyRequest(
   if (oauth('oauth_version') !== '1.0') throw new VerificationError('version-wrong');
   if (oauth('oauth_signature_method') !== expected.signature) throw new VerificationError('method-wrong');
   trace.begin('timestamp');
-  const expiry = checkTimestamp(oauth('oauth_timestamp'), state, trace);
+  const clock = Math.floor(state.clock.now() / 1000);
+  const { timestampWindowSeconds: windowSeconds } = state.scenario;
+  const expiry = checkTimestamp(oauth('oauth_timestamp'), clock, windowSeconds, trace);
   trace.begin('login');
   if (!repeatsLogin(login, expected, received, form)) throw new VerificationError('login-mismatch');
-  const keys = keysOf(login, state);
+  const keys = state.accounts.keys.get(login);
+  if (keys === undefined) throw new VerificationError('login-unknown');
+  if (state.accounts.isBlocked(login)) throw new VerificationError('login-blocked');
   trace.begin('base-string');
   const baseString = baseStringOf(received.url, parameters);
   trace.note({ baseString });
@@ -67,7 +62,7 @@ export function verifyRequest(
   const keyIndex = acceptingKey(expected.signature, keys, baseString, oauth(inHeaderOnly));
   trace.note({ key: triedKeys[keyIndex], triedKeys: undefined });
   trace.begin('nonce');
-  if (!state.nonces.remember(login, oauth('oauth_nonce'), expiry, secondsOf(state))) {
+  if (!state.nonces.remember(login, oauth('oauth_nonce'), expiry, clock)) {
     throw new VerificationError('nonce-replayed');
   }
   return { login, keyIndex, form };
@@ -86,10 +81,13 @@ function readBody(received: ReceivedRequest): Pair[] {
  *
  * @returns when this timestamp is outside the window
  */
-function checkTimestamp(text: string, state: SimulatorState, trace: VerificationTrace): number {
+function checkTimestamp(
+  text: string,
+  clock: number,
+  windowSeconds: number,
+  trace: VerificationTrace,
+): number {
   if (!/^[1-9]\d{0,15}$/.test(text)) throw new VerificationError('timestamp-malformed');
-  const clock = secondsOf(state);
-  const windowSeconds = state.scenario.timestampWindowSeconds;
   const timestamp = Number(text);
   trace.note({ timestamp, clock, windowSeconds });
   const isNear = (seconds: number) => Math.abs(seconds - clock) <= windowSeconds;
@@ -97,17 +95,6 @@ function checkTimestamp(text: string, state: SimulatorState, trace: Verification
   throw new VerificationError(
     isNear(timestamp / 1000) ? 'timestamp-in-milliseconds' : 'timestamp-outside-window',
   );
-}
-
-function secondsOf({ clock }: SimulatorState): number {
-  return Math.floor(clock.now() / 1000);
-}
-
-function keysOf(login: string, { accounts }: SimulatorState): GatewayKeys {
-  const keys = accounts.keys.get(login);
-  if (keys === undefined) throw new VerificationError('login-unknown');
-  if (accounts.isBlocked(login)) throw new VerificationError('login-blocked');
-  return keys;
 }
 
 /** docs/gateway-interface.md sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
@@ -154,10 +141,10 @@ function malformed(): never {
  *
  * @throws VerificationError `oauth-parameter-...` or `header-body-mismatch`.
  */
-function agreedParameters(header: readonly Pair[], body: readonly Pair[]): OAuthValue {
-  const inHeader = onceEach([...required, inHeaderOnly], header);
-  const inBody = onceEach(required, body.filter(isOAuth));
-  const different = required.find((name) => inHeader(name) !== inBody(name));
+function agreedParameters(header: readonly Pair[], body: readonly Pair[]): (name: string) => string {
+  const inHeader = onceEach([...inBoth, inHeaderOnly], header);
+  const inBody = onceEach(inBoth, body.filter(isOAuth));
+  const different = inBoth.find((name) => inHeader(name) !== inBody(name));
   if (different !== undefined) throw new VerificationError('header-body-mismatch', different);
   inHeader(inHeaderOnly);
   return inHeader;

@@ -67,7 +67,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   simulator: [
     'gateway/operations',
     'config/problem',
-    'config/rules/operations',
+    'config/operation-rules',
     'config/schema/operation',
     'config/schema/values',
     'config/yaml',

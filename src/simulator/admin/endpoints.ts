@@ -13,9 +13,6 @@ import { stateParts } from '../state.ts';
 
 /** An endpoint of the admin API. */
 interface Endpoint {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** With variable segments as `{name}`. */
-  readonly path: string;
   readonly summary: string;
   /** Default: 200, or 204 without a body. */
   readonly status?: 201;
@@ -88,19 +85,15 @@ const clockBody = z.strictObject({
   offsetSeconds: z.int({ error: 'must be a whole number of seconds' }).min(-1_000_000_000).max(1_000_000_000),
 });
 
-/** Every endpoint. docs/simulator.md has a table that is generated from it. */
-export const endpoints: readonly Endpoint[] = [
-  {
-    method: 'GET',
-    path: '/',
+/** By method and path, with variable segments as `{name}`. */
+const table: Readonly<Record<string, Endpoint>> = {
+  'GET /': {
     summary: 'This list of endpoints.',
     run: read('body', nothing, () =>
       endpoints.map(({ method, path, summary }) => ({ method, path, summary })),
     ),
   },
-  {
-    method: 'GET',
-    path: '/journal',
+  'GET /journal': {
     summary:
       'The last 1,000 requests, oldest first. Query: `operation`, `login`, `after` (only entries with a higher `id`).',
     run: read('query', journalQuery, ({ journal }, { operation, login, after }) => ({
@@ -112,21 +105,15 @@ export const endpoints: readonly Endpoint[] = [
         .filter((entry) => login === undefined || entry.login === login),
     })),
   },
-  {
-    method: 'POST',
-    path: '/reset',
+  'POST /reset': {
     summary: `Returns to the start. Body: \`parts\`, a list of ${stateParts.map((part) => `\`${part}\``).join(', ')}; all without it.`,
     run: read('body', resetBody, (simulator, { parts }) => simulator.reset(parts)),
   },
-  {
-    method: 'GET',
-    path: '/faults',
+  'GET /faults': {
     summary: 'The faults that apply now, in the order in which they are tried.',
     run: read('body', nothing, ({ faults }) => faults.list().map(shownFault)),
   },
-  {
-    method: 'POST',
-    path: '/faults',
+  'POST /faults': {
     summary: 'Adds a fault, before those of the scenario. Body: the fields below.',
     status: 201,
     run: read('body', faultRule, ({ accounts, faults, operations }, rule) => {
@@ -142,30 +129,22 @@ export const endpoints: readonly Endpoint[] = [
       throw new AdminError(409, 'There are too many faults. Remove some with DELETE /faults');
     }),
   },
-  {
-    method: 'DELETE',
-    path: '/faults',
+  'DELETE /faults': {
     summary: 'Removes all faults, also those of the scenario.',
     run: read('body', nothing, ({ faults }) => faults.clear()),
   },
-  {
-    method: 'DELETE',
-    path: '/faults/{id}',
+  'DELETE /faults/{id}': {
     summary: 'Removes one fault.',
     run: read('body', nothing, ({ faults }, _, { id = '' }) => {
       if (!/^\d{1,15}$/.test(id) || !faults.remove(Number(id)))
         throw new AdminError(404, 'Unknown fault. GET /faults lists them');
     }),
   },
-  {
-    method: 'GET',
-    path: '/clock',
+  'GET /clock': {
     summary: 'The clock offset.',
     run: read('body', nothing, ({ clock }) => shownClock(clock)),
   },
-  {
-    method: 'PUT',
-    path: '/clock',
+  'PUT /clock': {
     summary:
       'Sets the clock offset. Body: `offsetSeconds`, added to the clock that timestamps are compared with and to the `Date` header.',
     run: read('body', clockBody, ({ clock }, { offsetSeconds }) => {
@@ -173,32 +152,32 @@ export const endpoints: readonly Endpoint[] = [
       return shownClock(clock);
     }),
   },
-  {
-    method: 'GET',
-    path: '/keys',
+  'GET /keys': {
     summary:
       'The keys that are accepted now, by login: the number of control keys, the fingerprints of public keys.',
     run: read('body', nothing, ({ accounts }) =>
       Object.fromEntries([...accounts.keys].map(([login, keys]) => [login, shownKeys(keys)])),
     ),
   },
-  {
-    method: 'POST',
-    path: '/keys/{login}',
+  'POST /keys/{login}': {
     summary: 'Accepts more keys of a login. Body: `controlKeys`, `publicKeys`.',
     run: changeKeys((old, more = []) => {
       if (old.length + more.length <= maxKeys) return [...old, ...more];
       throw new AdminError(409, `A login has at most ${maxKeys} keys of a kind. Replace them with PUT`);
     }),
   },
-  {
-    method: 'PUT',
-    path: '/keys/{login}',
+  'PUT /keys/{login}': {
     summary:
       'Accepts only these keys of a login from now on. Body as above; a kind that is absent stays as it is.',
     run: changeKeys((old, others = old) => others),
   },
-];
+};
+
+/** Every endpoint. docs/simulator.md has a table that is generated from it. */
+export const endpoints = Object.entries(table).map(([request, endpoint]) => {
+  const [method = '', path = ''] = request.split(' ');
+  return { method, path, ...endpoint };
+});
 
 /** @param change of the keys of one kind, with those that are given */
 function changeKeys(change: <T>(old: readonly T[], given: readonly T[] | undefined) => readonly T[]) {

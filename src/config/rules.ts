@@ -1,6 +1,111 @@
-import type { Credential, Parts } from '../partial-parse.ts';
-import { type Path, pathText, type Report, repeated, reportUnknown } from '../problem.ts';
-import { isLoopback } from '../url.ts';
+import type { z } from 'zod';
+import { entriesOf } from '../util/text.ts';
+import { type Path, pathText, type Report, repeated, reportUnknown } from './problem.ts';
+import { caller, credential } from './schema/caller.ts';
+import { environment } from './schema/environment.ts';
+import { operationOverride } from './schema/operation.ts';
+import { configSchema } from './schema.ts';
+import { canonicalUrl, isLoopback, isPlaintextRemote } from './url.ts';
+
+/** Operations of one layer by name. */
+export type Overrides = ReturnType<typeof overridesIn>;
+
+export type Credential = z.output<typeof credential>;
+
+export type Parts = ReturnType<typeof parsePartially>;
+
+/**
+ * The configuration in parts for the rules across fields, so that an invalid part does not hide problems in others.
+ * `undefined` means that a part is present but invalid.
+ */
+export function parsePartially(value: unknown) {
+  const { proxy, environments, operations, keys, jwtIssuers, callers } = entriesOf(value);
+  const { vault, rotation } = entriesOf(keys);
+  return {
+    proxy: configSchema.shape.proxy.safeParse(proxy).data,
+    environments: byName(environments, (entry) => {
+      const { baseUrl, allowInsecureHttp, operations, endpoints, canaryEndpoint } = entriesOf(entry);
+      return {
+        baseUrl: environment.shape.baseUrl.safeParse(baseUrl).data,
+        allowInsecureHttp: allowInsecureHttp === true,
+        hasEndpoint: canaryEndpoint !== undefined || Object.keys(entriesOf(endpoints)).length > 0,
+        operations: overridesIn(operations),
+      };
+    }),
+    operations: overridesIn(operations),
+    /** Environments in `keys.vault.transit.mounts`, and their mounts. */
+    transitMounts: byName(entriesOf(entriesOf(vault)['transit'])['mounts'], (mount) => mount),
+    canary: entriesOf(rotation)['canary'] === true,
+    /** The `iss` claim by name. */
+    jwtIssuers: byName(jwtIssuers, (entry) => textOrUndefined(entriesOf(entry)['issuer'])),
+    callers: itemsOf(callers).map((entry) => {
+      const { name, credentials, allow } = entriesOf(entry);
+      return {
+        name: caller.shape.name.safeParse(name).data,
+        credentials: itemsOf(credentials).map((item) => credential.safeParse(item).data),
+        allow: itemsOf(allow)
+          .map(entriesOf)
+          .map(({ environments, operations }) => ({
+            environments: itemsOf(environments).map(textOrUndefined),
+            operations: itemsOf(operations).map(textOrUndefined),
+          })),
+      };
+    }),
+  };
+}
+
+function overridesIn(value: unknown) {
+  return byName(value, (entry) => operationOverride.safeParse(entry).data);
+}
+
+function byName<T>(value: unknown, partOf: (entry: unknown) => T): ReadonlyMap<string, T> {
+  return new Map(Object.entries(entriesOf(value)).map(([name, entry]) => [name, partOf(entry)]));
+}
+
+function itemsOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function textOrUndefined(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+/**
+ * Keeps environments apart: a request signed for one must not reach another. Signed requests must also be encrypted
+ * in transit.
+ */
+export function checkEnvironments({ environments, canary, transitMounts }: Parts, report: Report): void {
+  const mountPath = (name: string) => ['keys', 'vault', 'transit', 'mounts', name];
+  for (const name of transitMounts.keys())
+    reportUnknown(mountPath(name), name, [...environments.keys()], 'environment', report);
+  // With one mount, two could sign with the keys of each other, and no policy could keep them apart.
+  for (const [[name], [owner]] of repeated(transitMounts, ([, mount]) => mount))
+    report(
+      mountPath(name),
+      `must differ from the mount of ${owner}: each environment has a separate Transit engine`,
+    );
+  for (const [[name], [owner]] of repeated(
+    environments,
+    ([, { baseUrl }]) => baseUrl && canonicalUrl(baseUrl),
+  ))
+    report(
+      ['environments', name, 'baseUrl'],
+      `is also the URL of "${owner}", so keys of one could sign for the other: use separate URLs`,
+    );
+  for (const [name, { baseUrl, allowInsecureHttp, hasEndpoint }] of environments) {
+    if (baseUrl !== undefined && isPlaintextRemote(baseUrl) && !allowInsecureHttp)
+      report(
+        ['environments', name, 'baseUrl'],
+        'must use https unless the host is loopback, or set allowInsecureHttp: true',
+      );
+    // There would silently be no canary for RSA keys.
+    if (canary && !hasEndpoint)
+      report(
+        ['environments', name],
+        'requires canaryEndpoint or endpoints, because keys.rotation.canary is true',
+      );
+  }
+}
 
 type JwtCredential = Extract<Credential, { jwt: unknown }>['jwt'];
 

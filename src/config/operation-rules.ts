@@ -1,6 +1,6 @@
-import type { Overrides, Parts } from '../partial-parse.ts';
-import { type Path, type Report, repeated } from '../problem.ts';
-import type { OperationConfig, OperationOverride } from '../schema.ts';
+import { type Path, type Report, repeated } from './problem.ts';
+import type { Overrides, Parts } from './rules.ts';
+import type { OperationConfig, OperationOverride } from './schema.ts';
 
 export type BuiltIn = Readonly<Record<string, OperationConfig>>;
 
