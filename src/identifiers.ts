@@ -1,7 +1,7 @@
-/**
- * What a login, an endpoint or an endpoint group may be called: 1 to 128 of `A-Z a-z 0-9 . _ ~ @ -`, but not
- * `.` or `..`, which have a special meaning in a path.
- */
+/** The characters of the name of a login, an endpoint or an endpoint group. */
+export const identifierCharacters = 'A-Z a-z 0-9 . _ ~ @ -';
+
+/** Such a name: 1 to 128 of these, but not `.` or `..`, which have a special meaning in a path. */
 export const identifierPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
 
 /** A valid name of an environment: part of the paths of requests, files and Vault, and a label of metrics. */

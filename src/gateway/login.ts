@@ -1,5 +1,5 @@
 import { ProxyError } from '../errors.ts';
-import { isIdentifier } from '../identifiers.ts';
+import { identifierCharacters, isIdentifier } from '../identifiers.ts';
 import type { Destination } from './router.ts';
 
 type Parameter = readonly [name: string, value: string];
@@ -35,7 +35,7 @@ export function resolveLogin(
   if (!isIdentifier(login)) {
     throw new ProxyError(
       'parameter-invalid',
-      'Invalid login. It must have 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - and must not be "." or "..".',
+      `Invalid login. It must have 1 to 128 characters of ${identifierCharacters} and must not be "." or "..".`,
     );
   }
   return login;

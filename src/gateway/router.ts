@@ -1,6 +1,6 @@
 import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
-import { isIdentifier } from '../identifiers.ts';
+import { identifierCharacters, isIdentifier } from '../identifiers.ts';
 import { createOperationTable, type Operation, type OperationTable } from './operations.ts';
 
 const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
@@ -130,7 +130,7 @@ function pathValue(name: Placeholder, segment: string): string {
   if (isIdentifier(value)) return value;
   throw new ProxyError(
     'parameter-invalid',
-    `Invalid ${name} in the path. It must have 1 to 128 characters of A-Z a-z 0-9 . _ ~ @ - and must not be "." or "..".`,
+    `Invalid ${name} in the path. It must have 1 to 128 characters of ${identifierCharacters} and must not be "." or "..".`,
   );
 }
 

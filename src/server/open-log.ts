@@ -2,7 +2,7 @@ import { constants, fstatSync, openSync, write, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { promisify } from 'node:util';
 import { LogDestination, type Output } from '../observability/log-destination.ts';
-import { createLogger, type Logger } from '../observability/logger.ts';
+import { createLogger } from '../observability/logger.ts';
 import type { LogLevel } from '../util/log-level.ts';
 import { system } from './system.ts';
 
@@ -11,20 +11,17 @@ const writeLater = promisify(write);
 /** Milliseconds to write the last lines at exit. */
 const flushTimeout = 300;
 
-export interface OpenLog {
-  readonly log: Logger;
-  readonly destination: LogDestination;
-  /** Writes buffered lines; gives up after {@link flushTimeout}. */
-  readonly flush: () => Promise<void>;
-}
+export type OpenLog = ReturnType<typeof openLog>;
 
 /** Opens the log on standard output. A blocked output does not slow down requests. */
-export function openLog(level: LogLevel): OpenLog {
+export function openLog(level: LogLevel) {
   const destination = new LogDestination({ output: standardOutput(), monotonic: system.monotonic });
   const log = createLogger(level, destination);
   destination.watch({ recovered: (lines) => log.message('warn', 'log lines dropped', { lines }) });
   process.once('exit', () => destination.flushSync());
-  return { log, destination, flush: () => destination.flush(flushTimeout) };
+  /** Writes buffered lines; gives up after {@link flushTimeout}. */
+  const flush = () => destination.flush(flushTimeout);
+  return { log, destination, flush };
 }
 
 /**

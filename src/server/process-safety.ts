@@ -26,11 +26,6 @@ export function isPatchedNodeVersion(version: string): boolean {
 /** Maximum milliseconds from an uncaught exception to the exit of the process. */
 const exitTimeout = 2_000;
 
-interface CrashHandlers {
-  /** @param abort ends in-flight requests; called once, after an uncaught exception and before the exit */
-  beforeExit(abort: () => Promise<void>): void;
-}
-
 /**
  * Warns about an unpatched Node version.
  *
@@ -51,7 +46,7 @@ export function warnOfNodeVersion(log: Logger, isDemo: boolean): void {
  *
  * @param flush writes buffered log lines
  */
-export function installCrashHandlers(log: Logger, flush: () => Promise<void>): CrashHandlers {
+export function installCrashHandlers(log: Logger, flush: () => Promise<void>) {
   let abort = (): Promise<void> => Promise.resolve();
   let exiting = false;
   const exit = async (): Promise<void> => {
@@ -72,7 +67,8 @@ export function installCrashHandlers(log: Logger, flush: () => Promise<void>): C
     void exit();
   });
   return {
-    beforeExit: (next) => {
+    /** @param next ends in-flight requests; called once, after an uncaught exception and before the exit */
+    beforeExit(next: () => Promise<void>): void {
       abort = next;
     },
   };

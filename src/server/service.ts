@@ -17,32 +17,7 @@ import { abort, shutDown } from './shutdown.ts';
 import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
-export interface Service {
-  readonly proxyUrl: string;
-  readonly adminUrl: string;
-  /**
-   * Applies another configuration to new requests, except for the fields that require a restart.
-   *
-   * @returns the fields that differ from those the process started with, and require a restart
-   * @throws Error for unreadable files; the current configuration stays active
-   */
-  reload(loaded: ValidConfig): Promise<readonly string[]>;
-  /** Follows an audit file that was renamed. @throws Error if its key cannot be read; the previous one stays in use */
-  reopenAudit(): Promise<void>;
-  /** Sets the metric for whether the last loaded configuration is fully in effect. */
-  configLoaded(successful: boolean): void;
-  /**
-   * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
-   *
-   * @param skipDelay ends the shutdown delay when it resolves
-   */
-  stop(skipDelay: Promise<unknown>): Promise<boolean>;
-  /**
-   * After a crash: stops accepting requests and aborts all in-flight requests. Resolves when each one has its log
-   * line.
-   */
-  abort(): Promise<void>;
-}
+export type Service = Awaited<ReturnType<typeof startService>>;
 
 interface Ports {
   readonly listener: Listener;
@@ -56,7 +31,7 @@ const tracingTimeout = 2_000;
 const auditTimeout = { stop: 2_000, abort: 500 };
 
 /** @throws Error of `listen`, or for unreadable files */
-export async function startService(loaded: ValidConfig, overrides: ServiceOptions): Promise<Service> {
+export async function startService(loaded: ValidConfig, overrides: ServiceOptions) {
   const opened = await open(loaded, overrides);
   try {
     return await run(loaded.config, overrides, opened);
@@ -84,7 +59,7 @@ async function run(
   config: Config,
   overrides: ServiceOptions,
   { routes, observers, certificates, inUse, audit }: Awaited<ReturnType<typeof open>>,
-): Promise<Service> {
+) {
   const useTls: OnRenewed = (user, material) => {
     const { role } = user;
     if (role === 'listener' || role === 'admin') ports[role].reloadTls(tlsOf(material, role, runtime.config));
@@ -110,7 +85,13 @@ async function run(
   return {
     proxyUrl,
     adminUrl,
-    async reload(loaded) {
+    /**
+     * Applies another configuration to new requests, except for the fields that require a restart.
+     *
+     * @returns the fields that differ from those the process started with, and require a restart
+     * @throws Error for unreadable files; the current configuration stays active
+     */
+    async reload(loaded: ValidConfig): Promise<readonly string[]> {
       const { config: next } = loaded;
       const prepared = await certificates.prepare(fitForListener(config, next));
       const applyTracing = await tracing.prepare(next.tracing);
@@ -122,11 +103,18 @@ async function run(
       updatePorts(ports, shared, next, prepared);
       return fieldsForRestart(config, next);
     },
+    /** Follows an audit file that was renamed. @throws Error if its key cannot be read; the previous one stays in use */
     reopenAudit: async () => audit?.reopen(),
-    configLoaded: (successful) => metrics.configLoaded(successful, shared.clock() / 1000),
-    async stop(skipDelay) {
+    /** Sets the metric for whether the last loaded configuration is fully in effect. */
+    configLoaded: (successful: boolean) => metrics.configLoaded(successful, shared.clock() / 1000),
+    /**
+     * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
+     *
+     * @param skipDelay ends the shutdown delay when it resolves
+     */
+    async stop(skipDelay: Promise<unknown>): Promise<boolean> {
       draining = true;
-      const finished = await shutDown({ listener, inflight, ...runtime.config.proxy }, skipDelay);
+      const finished = await shutDown(listener, inflight, runtime.config.proxy.timeouts, skipDelay);
       stopChecking();
       await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
       await runtime.stop();
@@ -134,9 +122,10 @@ async function run(
       await admin.close();
       return finished;
     },
-    async abort() {
+    /** After a crash: accepts no more requests, and aborts those in flight. Resolves when each has its log line. */
+    async abort(): Promise<void> {
       draining = true;
-      await abort({ listener, inflight });
+      await abort(listener, inflight);
       await audit?.close(auditTimeout.abort);
     },
   };

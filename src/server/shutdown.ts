@@ -5,12 +5,6 @@ import type { Listener } from '../proxy/inbound/listener.ts';
 import type { InflightRequests } from '../proxy/inflight-requests.ts';
 import { endsWithin } from '../util/promises.ts';
 
-interface ShutdownParts {
-  readonly listener: Listener;
-  readonly inflight: InflightRequests;
-  readonly timeouts: Config['proxy']['timeouts'];
-}
-
 /** Milliseconds between closing the port and closing idle connections. */
 const idleGrace = 500;
 
@@ -21,16 +15,19 @@ const idleGrace = 500;
  * @param skipDelay ends the shutdown delay when it resolves
  * @returns whether all in-flight requests finished within `timeouts.shutdown`
  */
-export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>): Promise<boolean> {
-  const { listener, inflight, timeouts } = parts;
-  const { server, connections } = listener;
+export async function shutDown(
+  { server, connections }: Listener,
+  inflight: InflightRequests,
+  timeouts: Config['proxy']['timeouts'],
+  skipDelay: Promise<unknown>,
+): Promise<boolean> {
   connections.drain();
   await endsWithin(timeouts.shutdownDelay, skipDelay);
   stopListening(server);
   await endsWithin(idleGrace, connections.closed());
   connections.close();
   const finished = await endsWithin(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
-  if (!finished) await abortRequests(parts);
+  if (!finished) await abortRequests(inflight);
   connections.destroyAll();
   // Also stops the check of header timeouts, which was needed until here.
   server.close();
@@ -38,19 +35,18 @@ export async function shutDown(parts: ShutdownParts, skipDelay: Promise<unknown>
 }
 
 /** Stops a service after a crash: aborts all in-flight requests, with their true outcome in response and log. */
-export async function abort(parts: Omit<ShutdownParts, 'timeouts'>): Promise<void> {
-  const { listener, inflight } = parts;
-  stopListening(listener.server);
-  listener.connections.drain();
-  await abortRequests(parts);
-  listener.connections.destroyAll();
+export async function abort({ server, connections }: Listener, inflight: InflightRequests): Promise<void> {
+  stopListening(server);
+  connections.drain();
+  await abortRequests(inflight);
+  connections.destroyAll();
   await inflight.idle();
 }
 
 /** Milliseconds to write the responses of aborted requests, and to drain their bodies. */
 const abortGrace = 300;
 
-async function abortRequests({ inflight }: Pick<ShutdownParts, 'inflight'>): Promise<void> {
+async function abortRequests(inflight: InflightRequests): Promise<void> {
   await inflight.abortAll();
   await endsWithin(abortGrace, inflight.idle());
 }

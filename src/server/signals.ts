@@ -1,11 +1,4 @@
-export interface Signals {
-  /** Resolves at the first SIGTERM or SIGINT. */
-  readonly stop: Promise<void>;
-  /** Resolves when the shutdown delay is to be skipped. */
-  readonly skipDelay: Promise<void>;
-  /** Calls back at each SIGHUP, and at once if one was received before. */
-  onReload(reload: () => void): void;
-}
+export type Signals = ReturnType<typeof catchSignals>;
 
 /**
  * The first SIGTERM or SIGINT starts the shutdown, even during the start. A second one, or SIGINT (Ctrl-C), skips the
@@ -14,7 +7,7 @@ export interface Signals {
  *
  * @param active false keeps the default effect of the signals
  */
-export function catchSignals(active: boolean): Signals {
+export function catchSignals(active: boolean) {
   const stop = Promise.withResolvers<void>();
   const skipDelay = Promise.withResolvers<void>();
   let pending = false;
@@ -33,9 +26,12 @@ export function catchSignals(active: boolean): Signals {
     process.on('SIGHUP', () => reload());
   }
   return {
+    /** Resolves at the first SIGTERM or SIGINT. */
     stop: stop.promise,
+    /** Resolves when the shutdown delay is to be skipped. */
     skipDelay: skipDelay.promise,
-    onReload(next) {
+    /** Calls back at each SIGHUP, and at once if one was received before. */
+    onReload(next: () => void): void {
       reload = next;
       if (pending) next();
     },

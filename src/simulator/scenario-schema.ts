@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { operationOverrides } from '../config/schema/operation.ts';
 import { operationName } from '../config/schema/values.ts';
-import { identifierPattern } from '../identifiers.ts';
+import { identifierCharacters, identifierPattern } from '../identifiers.ts';
 import { faultRule } from './faults.ts';
 
 const stringValue = z.string({ error: 'must be a string: put numbers in quotes' });
-const identifier = stringValue.regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -');
+const identifier = stringValue.regex(identifierPattern, `must be 1 to 128 of ${identifierCharacters}`);
 const amount = z.number({ error: 'must be a number' });
 
 /** docs/gateway-interface.md section 2.1. `online-balance-live-amount` is computed from the others, so it is omitted. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { readConsistent } from '../util/consistent-read.ts';
 import { errorCode } from '../util/error-code.ts';
+import { entriesOf } from '../util/text.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';
 
 /** Paths of PEM files that belong together. */
@@ -53,7 +54,7 @@ export async function readTlsFiles(
     named.map(({ file }) => file),
     { maximumBytes },
   ).catch((error: unknown): TlsFault => {
-    const at = named.find(({ file }) => file === pathOf(error));
+    const at = named.find(({ file }) => file === entriesOf(error)['path']);
     return { part: at?.part ?? named[0]?.part ?? 'cert', message: messageOf(error) };
   });
   if ('message' in read) return { faults: [read] };
@@ -72,8 +73,4 @@ function messageOf(error: unknown): string {
   const code = errorCode(error);
   if (code !== undefined) return `cannot be read (${code})`;
   return error instanceof Error ? `cannot be read: ${error.message}` : 'cannot be read';
-}
-
-function pathOf(error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'path' in error ? error.path : undefined;
 }

@@ -1,3 +1,4 @@
+import { identifierCharacters } from '../../identifiers.ts';
 import { age, describeKey, findEqualKey, type KeyDescription } from '../../keys/key.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
@@ -78,7 +79,7 @@ function print({ logins, others }: Listing, environment: string, { json }: Commo
   }
   for (const name of others) {
     io.err(
-      `Not a login, and never read: "${printable(name)}". A login has 1 to 128 of A-Z a-z 0-9 . _ ~ @ -`,
+      `Not a login, and never read: "${printable(name)}". A login has 1 to 128 of ${identifierCharacters}`,
     );
   }
 }

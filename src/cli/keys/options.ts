@@ -1,5 +1,5 @@
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
-import { isIdentifier } from '../../identifiers.ts';
+import { identifierCharacters, isIdentifier } from '../../identifiers.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { CliError } from '../shared/cli-error.ts';
@@ -49,7 +49,7 @@ async function contextOf(values: CommonValues): Promise<KeysContext> {
 export function loginRefOf({ environment }: KeysContext, { login }: CommonValues): LoginRef {
   if (login === undefined) throw new CliError('--login LOGIN is required', exitCode.usage);
   if (!isIdentifier(login)) {
-    throw new CliError('--login must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -', exitCode.usage);
+    throw new CliError(`--login must be 1 to 128 of ${identifierCharacters}`, exitCode.usage);
   }
   return { environment, login };
 }

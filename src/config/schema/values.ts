@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { environmentPattern, identifierPattern } from '../../identifiers.ts';
+import { environmentPattern, identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import { Secret } from '../../secret.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 import { httpUrl } from '../url.ts';
@@ -67,7 +67,7 @@ export const secret = z
 /** Logins and endpoints: valid as a path segment, but neither `.` nor `..`. */
 export const identifier = z
   .string()
-  .regex(identifierPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ - and not "." or ".."');
+  .regex(identifierPattern, `must be 1 to 128 of ${identifierCharacters} and not "." or ".."`);
 export const environmentName = z
   .string()
   .regex(environmentPattern, 'must have a name of 1 to 32 of a-z 0-9 -, starting with a letter');
