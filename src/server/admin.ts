@@ -3,7 +3,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import { presentsToken } from '../auth/bearer-token.ts';
 import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
-import { type AdminAppOptions, createAdminApp, createAdminServer } from '../observability/admin-app.ts';
+import { createAdminApp, createAdminServer } from '../observability/admin-app.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Prometheus } from '../observability/prometheus.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
@@ -27,21 +27,10 @@ const renderInterval = 1_000;
 /** Milliseconds for a TLS handshake. */
 const handshakeTimeout = 5_000;
 
-/** Not yet listening. */
-export interface Admin {
-  readonly server: Server;
-  /** Uses other certificates for new connections. Does nothing without TLS, or without certificates. */
-  readonly reloadTls: (tls: ListenerTls | undefined) => void;
-  /** Ends every connection, also during a response. */
-  close(): Promise<void>;
-}
+export type Admin = ReturnType<typeof createAdmin>;
 
-/** The server of the admin port. @param started what the process was started with */
-export function createAdmin(
-  started: Config['admin'],
-  tls: ListenerTls | undefined,
-  options: AdminOptions,
-): Admin {
+/** The server of the admin port, not yet listening. @param started what the process was started with */
+export function createAdmin(started: Config['admin'], tls: ListenerTls | undefined, options: AdminOptions) {
   const { prometheus, readiness, runtime } = options;
   const wrongToken = createWrongTokenLog(options);
   // One request per connection at a time, as on the proxy port.
@@ -62,6 +51,7 @@ export function createAdmin(
     allowedHosts: started.allowedHosts,
   });
   connections.serve(server, app);
+  /** Ends every connection, also during a response. */
   const close = (): Promise<void> => {
     const closed = closeServer(server);
     // The server does not know those in a TLS handshake.
@@ -78,7 +68,7 @@ function createServer(
   verificationChanged: () => void,
 ) {
   let inUse = tls;
-  let accept: Admin['reloadTls'] = () => {};
+  let accept = (_tls: ListenerTls | undefined): void => {};
   const createWithTls = (settings: ServerOptions): Server => {
     const created = createHttpsServer(settings);
     const observer = tlsPeers.clients('admin');
@@ -86,7 +76,8 @@ function createServer(
     return created;
   };
   const server = createAdminServer(maxConnections, tls && createWithTls);
-  const reloadTls: Admin['reloadTls'] = (next) => {
+  /** Uses other certificates for new connections. Does nothing without TLS, or without certificates. */
+  const reloadTls = (next: ListenerTls | undefined): void => {
     inUse &&= next ?? inUse;
     accept(next);
   };
@@ -94,11 +85,7 @@ function createServer(
 }
 
 /** A token is required wherever one is configured; beyond loopback the status is off without one. */
-function statusAccess(
-  { host }: Pick<Config['admin'], 'host'>,
-  { tokenSha256 }: Pick<Config['admin'], 'tokenSha256'>,
-  authorization: string | undefined,
-): ReturnType<AdminAppOptions['statusAccess']> {
+function statusAccess({ host }: Config['admin'], { tokenSha256 }: Config['admin'], authorization?: string) {
   if (tokenSha256 === undefined) return isLoopback(host) ? 'granted' : 'off';
   return presentsToken(authorization, tokenSha256) ? 'granted' : 'denied';
 }

@@ -7,11 +7,10 @@ import {
   bar,
   clockTime,
   facts,
-  type Html,
+  Html,
   html,
   known,
   listingSection,
-  markup,
   none,
   pill,
   relativeTime,
@@ -60,8 +59,8 @@ export function renderStatusPage(status: Status, { refresh = true } = {}): strin
 <meta name="viewport" content="width=device-width, initial-scale=1">
 ${refresh ? html`<noscript><meta http-equiv="refresh" content="${refreshInterval}"></noscript>\n` : undefined}<title>${stateOf(status)} \u00b7 Countersign status</title>
 ${icon(pageTone(status))}
-<style>${markup(style)}</style>
-<script type="module">${markup(script)}</script>
+<style>${new Html(style)}</style>
+<script type="module">${new Html(script)}</script>
 </head>
 <body>
 ${header(status, refresh)}

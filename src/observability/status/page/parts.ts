@@ -170,7 +170,7 @@ export function severityOf(findings: readonly Finding[]): Tone {
   return worst(findings.map(({ severity }) => severity));
 }
 
-/** Markup that is sent as it is. Only {@link html} and {@link markup} make it. */
+/** Markup that is sent as it is: made by {@link html}, or of a constant of this project, such as the style sheet. */
 export class Html {
   readonly #text: string;
 
@@ -186,11 +186,6 @@ export class Html {
 /** Markup with values between it. Every value is escaped unless it is markup itself; `undefined` is left out. */
 export function html(parts: TemplateStringsArray, ...values: readonly Content[]): Html {
   return new Html(parts.map((part, index) => `${part}${render(values[index])}`).join(''));
-}
-
-/** Only for constants of this project, such as the style sheet. */
-export function markup(constant: string): Html {
-  return new Html(constant);
 }
 
 function render(value: Content): string {
