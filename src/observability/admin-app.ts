@@ -160,8 +160,10 @@ export function prefersOpenMetrics(accept = '*/*'): boolean {
 /** By media range; of those that differ only in parameters, the best one. */
 function weightsIn(accept: string): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
-  for (const range of elementsOf(accept, ',')) {
-    const [name = '', ...parameters] = elementsOf(range.toLowerCase(), ';');
+  // Quoted strings may contain separators, and do not matter. One that is not closed extends to the end.
+  const unquoted = accept.toLowerCase().replaceAll(/"(?:[^"\\]|\\.)*"?/g, '""');
+  for (const range of unquoted.split(',')) {
+    const [name = '', ...parameters] = range.split(';').map((part) => part.trim());
     weights.set(name, Math.max(weightIn(parameters), weights.get(name) ?? 0));
   }
   return weights;
@@ -171,12 +173,6 @@ function weightsIn(accept: string): ReadonlyMap<string, number> {
 function weightIn(parameters: readonly string[]): number {
   const weight = parameters.find((parameter) => parameter.startsWith('q=')) ?? 'q=1';
   return /^q=(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(weight) ? Number(weight.slice(2)) : 0;
-}
-
-/** Quoted strings may contain separators. A string that is not closed extends to the end. */
-function elementsOf(list: string, separator: ',' | ';'): string[] {
-  const element = separator === ',' ? /(?:[^",]|"(?:[^"\\]|\\.)*"?)+/g : /(?:[^";]|"(?:[^"\\]|\\.)*"?)+/g;
-  return (list.match(element) ?? []).map((text) => text.trim());
 }
 
 /**
