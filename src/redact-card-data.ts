@@ -91,22 +91,19 @@ const zero = 0x30;
  */
 export function holdsCardNumber(text: string): boolean {
   // Most texts are a short login, and `matchAll` makes a new expression each time.
-  if (text.length < minDigits) return false;
-  for (const [run] of text.matchAll(/\d(?:[._~@-]*\d){12,}/g)) {
-    const groups = run.split(/\D+/);
-    if (groups.some((_, first) => isCardNumberFrom(first, groups))) return true;
-  }
-  return false;
+  return text.length >= minDigits && isCardNumberIn(text.matchAll(/\d(?:[._~@-]*\d){12,}/g), /\D+/);
 }
 
 /** The same within a longer run of digits, such as a number that zeros fill up. For a short text. */
 export function holdsCardNumberAnywhere(text: string): boolean {
-  for (const [run] of text.matchAll(/\d{13,}/g)) {
-    for (let start = 0; start + minDigits <= run.length; start += 1) {
-      for (let end = start + minDigits; end <= Math.min(start + maxDigits, run.length); end += 1) {
-        if (isCardNumberFrom(0, [run.slice(start, end)])) return true;
-      }
-    }
+  return isCardNumberIn(text.matchAll(/\d{13,}/g), '');
+}
+
+/** @param separator of the groups of digits that a card number may begin and end with */
+function isCardNumberIn(runs: Iterable<RegExpMatchArray>, separator: RegExp | string): boolean {
+  for (const [run] of runs) {
+    const groups = run.split(separator);
+    if (groups.some((_, first) => isCardNumberFrom(first, groups))) return true;
   }
   return false;
 }

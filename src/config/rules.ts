@@ -10,7 +10,7 @@ import { canonicalUrl, isLoopback, isPlaintextRemote } from './url.ts';
 /** Operations of one layer by name. */
 export type Overrides = ReturnType<typeof overridesIn>;
 
-export type Credential = z.output<typeof credential>;
+type Credential = z.output<typeof credential>;
 
 export type Parts = ReturnType<typeof parsePartially>;
 

@@ -56,7 +56,7 @@ export const faultRule = z
     error: 'belongs to fault: cut, so set both or neither',
   });
 
-export type FaultRule = z.output<typeof faultRule>;
+type FaultRule = z.output<typeof faultRule>;
 /** How a response fails to be what the gateway wanted to send. */
 export type Fault = Partial<Pick<FaultRule, 'delaySeconds' | 'fault' | 'cutAfterBytes'>>;
 

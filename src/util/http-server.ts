@@ -1,7 +1,8 @@
+import { once } from 'node:events';
 import type { IncomingHttpHeaders, Server } from 'node:http';
 import { isIP } from 'node:net';
 
-export interface Address {
+interface Address {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -9,12 +10,7 @@ export interface Address {
 
 /** @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE` */
 export async function listen(server: Server, { host, port }: Address, scheme = 'http'): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  await once(server.listen(port, host), 'listening');
   const address = server.address();
   const actualPort = typeof address === 'object' && address !== null ? address.port : port;
   return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ProxyError } from '../errors.ts';
+import { entriesOf } from './text.ts';
 
 /** The steps of a request that have a span. */
 export type SpanName =
@@ -106,8 +107,8 @@ export function serverAttributes(address: string | URL): SpanAttributes {
 /** From a closed set. The message of an error may hold data. */
 function errorTypeOf(error: unknown): string {
   if (error instanceof ProxyError) return error.reason;
-  for (const name of ['reason', 'kind']) {
-    const value: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined;
+  const { reason, kind } = entriesOf(error);
+  for (const value of [reason, kind]) {
     if (typeof value === 'string' && /^[a-z-]{1,40}$/.test(value)) return value;
   }
   return 'internal';

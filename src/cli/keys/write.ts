@@ -13,7 +13,7 @@ export const writeOptions = {
   cas: parsed('N', 'Check-and-set: expected current version (default: the current one)', versionNumber),
 };
 
-export type WriteValues = CommonValues & OptionValues<typeof writeOptions> & { readonly create?: boolean };
+type WriteValues = CommonValues & OptionValues<typeof writeOptions> & { readonly create?: boolean };
 
 /**
  * The current version, which the next write must still find; 0 for a login that is to be created.

@@ -103,7 +103,7 @@ export const loginOptions = {
   'ca-file': text('FILE', 'Verify the certificate of Vault with this CA instead of keys.vault.caFile'),
 };
 
-export type LoginValues = Readonly<Partial<Record<keyof typeof loginOptions, string | undefined>>>;
+type LoginValues = Readonly<Partial<Record<keyof typeof loginOptions, string | undefined>>>;
 
 /** Whether the operator gave a token. The command may then run far from the pod's files. */
 export function hasOwnToken(values: LoginValues): boolean {

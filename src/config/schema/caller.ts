@@ -107,7 +107,7 @@ const claimPattern = z
   .regex(/^[^*]+\*?$/, 'must be a value, or a prefix of at least one character followed by *');
 
 /** What the configuration demands of a caller's JWT, besides a valid signature of the issuer. */
-export const jwtCredential = z
+const jwtCredential = z
   .strictObject({
     issuer: issuerName.describe('Name of an entry in jwtIssuers.'),
     subject: claimPattern

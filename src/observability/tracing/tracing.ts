@@ -42,7 +42,7 @@ export interface RequestSpan extends Span {
   finish(context: RequestContext): void;
 }
 
-export interface TracingOptions extends BackoffOptions, WallClock {
+interface TracingOptions extends BackoffOptions, WallClock {
   readonly log: Pick<Logger, 'message'>;
   readonly metrics: Pick<MetricsObserver, 'spansCounted'>;
   readonly version: string;

@@ -21,7 +21,7 @@ interface ParseErrorOptions {
   readonly newRequestId: () => string;
 }
 
-export interface ListenerOptions extends ParseErrorOptions {
+interface ListenerOptions extends ParseErrorOptions {
   readonly handle: RequestListener;
   readonly tls: ListenerTls | undefined;
   /** Called when a connection beyond `maxConnections` or `maxConnectionsPerAddress` was closed. */
