@@ -22,11 +22,17 @@ describe('npm test, npm run test:slow and npm run test:long', () => {
     for (const run of runs) expect(run).not.toEqual([]);
   }, 60_000);
 
-  it('run a long test by its path', async () => {
-    const long = 'test/integration/faults.long.test.ts';
-    expect(await selectedBy('test', '--', long)).toEqual([long]);
-    expect(await selectedBy('test:long', '--', long)).toEqual([long]);
-  }, 60_000);
+  it.each([
+    ['test:slow', 'test/integration/incidents.slow.test.ts'],
+    ['test:long', 'test/integration/faults.long.test.ts'],
+  ])(
+    'run single files by their path: %s',
+    async (script, file) => {
+      expect(await selectedBy('test', '--', file)).toEqual([file]);
+      expect(await selectedBy(script, '--', file)).toEqual([file]);
+    },
+    60_000,
+  );
 
   it('are all run by .ci/run', () => {
     const script = readFileSync(join(root, '.ci/run'), 'utf8');
