@@ -22,6 +22,7 @@ import {
   flag,
   hostNames,
   isFitForTunnel,
+  matching,
   minVersion,
   optionalCount,
   optionalFile,
@@ -125,10 +126,10 @@ const maxHeaders = 20;
 /** Those that every export has; set ones would contradict them. */
 const ownHeaders = /^(content-.*|transfer-encoding|host|connection|expect|upgrade|te|trailer)$/i;
 
-const headerName = z
-  .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/, 'must have names of HTTP headers')
-  .refine((name) => !ownHeaders.test(name), 'must not have a header that belongs to the export itself');
+const headerName = matching(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/, 'must have names of HTTP headers').refine(
+  (name) => !ownHeaders.test(name),
+  'must not have a header that belongs to the export itself',
+);
 
 const headerValue = z
   .string()

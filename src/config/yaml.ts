@@ -4,6 +4,7 @@ import {
   isAlias,
   isCollection,
   isMap,
+  isNode,
   isPair,
   isScalar,
   isSeq,
@@ -154,17 +155,11 @@ function offsetOf(document: Document.Parsed, path: Path): number {
   let offset = 0;
   for (const step of path) {
     const inside = isAlias(node) ? node.resolve(document) : node;
-    if (isMap<Scalar>(inside)) {
-      const pair = inside.items.findLast(({ key }) => key.value === step);
-      if (pair === undefined) break;
-      offset = pair.key.range?.[0] ?? offset;
-      node = pair.value;
-    } else if (isSeq<Scalar>(inside)) {
-      const item = inside.items[Number(step)];
-      if (item === undefined) break;
-      offset = item.range?.[0] ?? offset;
-      node = item;
-    } else break;
+    const pair = isMap<Scalar>(inside) && inside.items.findLast(({ key }) => key.value === step);
+    node = isSeq(inside) ? inside.items[Number(step)] : pair && pair.value;
+    const place = pair ? pair.key : node;
+    if (!isNode(place)) break;
+    offset = place.range?.[0] ?? offset;
   }
   return offset;
 }

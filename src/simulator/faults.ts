@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { flag, matching } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
 import { parameter, type VerifiedRequest } from './request.ts';
 
@@ -8,11 +9,7 @@ const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'statu
 export const faultRule = z
   .strictObject({
     operation: z.string().optional().describe('Only requests of this operation.'),
-    login: z
-      .string()
-      .regex(identifierPattern, 'must be a login')
-      .optional()
-      .describe('Only requests of this login.'),
+    login: matching(identifierPattern, 'must be a login').optional().describe('Only requests of this login.'),
     client_orderid: z.string().optional().describe('Only requests for this order.'),
     times: z
       .int()
@@ -32,10 +29,9 @@ export const faultRule = z
       .describe(
         '`status-403` (always before the effect), `status-429`, `status-500`, `status-502`, `status-503`, `reset` (no response), `garbage` (not HTTP), `drip` (one byte at a time) or `cut` (the connection ends in the body).',
       ),
-    beforeEffect: z
-      .boolean()
-      .default(false)
-      .describe('The request takes no effect: no transfer is made. With a status, `reset` or `garbage`.'),
+    beforeEffect: flag.describe(
+      'The request takes no effect: no transfer is made. With a status, `reset` or `garbage`.',
+    ),
     cutAfterBytes: z
       .int()
       .min(0)

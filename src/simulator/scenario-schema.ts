@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { operationOverrides } from '../config/schema/operation.ts';
-import { operationName } from '../config/schema/values.ts';
+import { matching, operationName } from '../config/schema/values.ts';
 import { identifierCharacters, identifierPattern } from '../identifiers.ts';
 import { faultRule } from './faults.ts';
 
@@ -11,7 +11,7 @@ const amount = z.number({ error: 'must be a number' });
 /** docs/gateway-interface.md section 2.1. `online-balance-live-amount` is computed from the others, so it is omitted. */
 const balance = z.strictObject({
   name: z.string().min(1).max(128),
-  currency: z.string().regex(/^[A-Z]{3}$/, 'must be a three-letter code'),
+  currency: matching(/^[A-Z]{3}$/, 'must be a three-letter code'),
   amount,
   'total-short-term-hold-amount': amount.default(0),
   'total-rolling-reserve-amount': amount.default(0),
@@ -25,7 +25,7 @@ const needsMessage = ['error', 'declined', 'filtered'];
 
 /** Fields of the status response (docs/gateway-interface.md section 2.2) at one stage of an order. */
 const stage = z
-  .record(z.string().regex(/^[a-z][A-Za-z0-9_-]*$/, 'must be a field of the status response'), stringValue)
+  .record(matching(/^[a-z][A-Za-z0-9_-]*$/, 'must be a field of the status response'), stringValue)
   .describe('"serial-number" is that of the request that led to this stage.')
   .refine(
     (fields) => simulatorFields.every((name) => !Object.hasOwn(fields, name)),
@@ -59,10 +59,7 @@ const transferRule = z.strictObject({
 
 export const scenarioSchema = z.strictObject(
   {
-    product: z
-      .string()
-      .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment')
-      .default('gw'),
+    product: matching(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment').default('gw'),
     timestampWindowSeconds: z.int().min(1).max(86_400).default(300),
     signatures: z
       .record(operationName, z.enum(['HMAC-SHA1', 'RSA-SHA256']))

@@ -7,7 +7,7 @@ import { VerificationError, type VerificationFailure } from './rejections.ts';
 import { receivedFrom, type VerifiedRequest } from './request.ts';
 import { deliver, htmlResponse, statusFaults, writeResponse } from './response.ts';
 import { type Route, routesOf } from './routes.ts';
-import { SimulatorState, type StateOptions } from './state.ts';
+import { createState, type SimulatorState, type StateOptions } from './state.ts';
 import { verifyRequest } from './verify.ts';
 
 export interface SimulatorOptions extends StateOptions {
@@ -20,11 +20,7 @@ export interface SimulatorOptions extends StateOptions {
 }
 
 /** The simulated gateway of one environment. */
-export interface Simulator extends SimulatorState {
-  readonly app: Express;
-  /** Names of the operations that are served. */
-  readonly operations: readonly string[];
-}
+export type Simulator = ReturnType<typeof createSimulator>;
 
 const maxBodyBytes = 1_048_576;
 
@@ -32,11 +28,12 @@ const maxBodyBytes = 1_048_576;
  * Simulates the gateway (docs/gateway-interface.md) for the built-in operations and those of the scenario. Responses that
  * the interface does not describe carry `Simulator-Undocumented: true`. Does not listen.
  */
-export function createSimulator(options: SimulatorOptions): Simulator {
-  const state = new SimulatorState(options);
+export function createSimulator(options: SimulatorOptions) {
+  const state = createState(options);
   const routes = routesOf(options.scenario);
+  /** Names of the operations that are served. */
   const operations = routes.map(({ operation }) => operation);
-  return Object.assign(state, { app: createApp(options, state, routes), operations });
+  return { ...state, app: createApp(options, state, routes), operations };
 }
 
 function createApp(options: SimulatorOptions, state: SimulatorState, routes: readonly Route[]): Express {

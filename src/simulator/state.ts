@@ -17,42 +17,40 @@ export interface StateOptions {
 export const stateParts = ['journal', 'nonces', 'transfers', 'faults', 'clock', 'keys'] as const;
 type StatePart = (typeof stateParts)[number];
 
+export type SimulatorState = ReturnType<typeof createState>;
+
 /** All that a simulated gateway remembers. Bounded. May change while requests are in flight. */
-export class SimulatorState {
-  readonly scenario: Scenario;
-  /** Keys and blocked logins. */
-  readonly accounts: Accounts;
-  /** A real clock, in milliseconds since 1970, plus an offset that may change while it runs. */
-  readonly clock: { offsetSeconds: number; readonly now: () => number };
-  readonly faults: FaultRules;
-  readonly journal = new Journal(1000);
-  readonly ledger: Ledger;
-  readonly nonces = new NonceMemory(200_000);
-  /** Counts the requests for operations. */
-  readonly seen = new RequestCounter();
-
-  constructor({ scenario, keys, clock }: StateOptions) {
-    this.scenario = scenario;
-    this.accounts = new Accounts(scenario.logins, keys);
-    this.clock = { offsetSeconds: 0, now: () => clock() + this.clock.offsetSeconds * 1000 };
-    this.faults = new FaultRules(scenario.faults);
-    this.ledger = new Ledger(scenario.orders, { orders: 1000, responses: 10_000 });
-  }
-
-  reset(parts: readonly StatePart[] = stateParts): void {
-    const resets: Readonly<Record<StatePart, () => void>> = {
-      journal: () => {
-        this.journal.clear();
-        this.seen.clear();
-      },
-      nonces: () => this.nonces.clear(),
-      transfers: () => this.ledger.reset(),
-      faults: () => this.faults.reset(),
-      clock: () => void (this.clock.offsetSeconds = 0),
-      keys: () => this.accounts.reset(),
-    };
-    for (const part of parts) resets[part]();
-  }
+export function createState({ scenario, keys, clock: realClock }: StateOptions) {
+  const state = {
+    scenario,
+    accounts: new Accounts(scenario.logins, keys),
+    /** A real clock, in milliseconds since 1970, plus an offset that may change while it runs. */
+    clock: { offsetSeconds: 0, now: (): number => realClock() + state.clock.offsetSeconds * 1000 },
+    faults: new FaultRules(scenario.faults),
+    journal: new Journal(1000),
+    ledger: new Ledger(scenario.orders, { orders: 1000, responses: 10_000 }),
+    nonces: new NonceMemory(200_000),
+    seen: new RequestCounter(),
+  };
+  const resets: Readonly<Record<StatePart, () => void>> = {
+    journal: () => {
+      state.journal.clear();
+      state.seen.clear();
+    },
+    nonces: () => state.nonces.clear(),
+    transfers: () => state.ledger.reset(),
+    faults: () => state.faults.reset(),
+    clock: () => {
+      state.clock.offsetSeconds = 0;
+    },
+    keys: () => state.accounts.reset(),
+  };
+  return {
+    ...state,
+    reset(parts: readonly StatePart[] = stateParts): void {
+      for (const part of parts) resets[part]();
+    },
+  };
 }
 
 /** A kind of request. */

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { httpUrl, isPlaintextRemote } from '../url.ts';
 import {
   dictionary,
   duration,
@@ -8,9 +7,11 @@ import {
   environmentName,
   filePath,
   isFitForTunnel,
+  matching,
   minVersion,
   optionalCount,
   optionalFile,
+  secureUrl,
   text,
 } from './values.ts';
 
@@ -32,11 +33,6 @@ const maxLeeway = 300_000;
 
 /** As that of an environment. */
 export const issuerName = environmentName;
-
-const secureUrl = httpUrl.refine(
-  (value) => !isPlaintextRemote(value),
-  'must use https unless the host is loopback',
-);
 
 const jwksSource = z.union(
   [
@@ -132,16 +128,13 @@ const emptyDigests: ReadonlySet<string> = new Set(
   ['', '\n', '\r\n'].map((text) => createHash('sha256').update(text).digest('hex')),
 );
 
-export const tokenSha256 = z
-  .string()
-  .regex(
-    /^[0-9a-f]{64}$/,
-    'must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
-  )
-  .refine(
-    (digest) => !emptyDigests.has(digest),
-    'is the digest of an empty token: a variable was empty. Create a token with "countersign callers token"',
-  );
+export const tokenSha256 = matching(
+  /^[0-9a-f]{64}$/,
+  'must be 64 lowercase hex digits and nothing else: printf %s "$TOKEN" | sha256sum | cut -c1-64',
+).refine(
+  (digest) => !emptyDigests.has(digest),
+  'is the digest of an empty token: a variable was empty. Create a token with "countersign callers token"',
+);
 
 /** One way for a caller to authenticate. */
 export const credential = z.union(
@@ -162,19 +155,15 @@ export const credential = z.union(
 /** A fingerprint may have the form that OpenSSL prints. */
 export const revokedCertificate = z.union(
   [
-    z
-      .string()
-      .regex(
-        /^(?:[0-9A-Fa-f]{64}|[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31})$/,
-        'must be a SHA-256 fingerprint of 64 hex digits: openssl x509 -in FILE -noout -fingerprint -sha256',
-      ),
+    matching(
+      /^(?:[0-9A-Fa-f]{64}|[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31})$/,
+      'must be a SHA-256 fingerprint of 64 hex digits: openssl x509 -in FILE -noout -fingerprint -sha256',
+    ),
     z.strictObject({
-      publicKeySha256: z
-        .string()
-        .regex(
-          /^[0-9a-f]{64}$/,
-          'must be 64 lowercase hex digits: openssl x509 -in FILE -noout -pubkey | openssl pkey -pubin -outform DER | sha256sum | cut -c1-64',
-        )
+      publicKeySha256: matching(
+        /^[0-9a-f]{64}$/,
+        'must be 64 lowercase hex digits: openssl x509 -in FILE -noout -pubkey | openssl pkey -pubin -outform DER | sha256sum | cut -c1-64',
+      )
         .refine((digest) => !emptyDigests.has(digest), 'is the digest of nothing: openssl printed no key')
         .describe(
           'SHA-256 of a public key (SubjectPublicKeyInfo), 64 lowercase hex digits: revokes every certificate with this key.',
@@ -191,10 +180,10 @@ export const revokedCertificates = z
     'Client certificates that are no longer accepted, also on open connections: the SHA-256 of a public key, or the SHA-256 fingerprint of a certificate (hex, colons allowed).',
   );
 
-const loginPattern = z
-  .string()
-  .regex(/^[A-Za-z0-9._~@-]{0,128}\*?$/, 'must be a login, or a login prefix followed by *')
-  .min(1);
+const loginPattern = matching(
+  /^[A-Za-z0-9._~@-]{0,128}\*?$/,
+  'must be a login, or a login prefix followed by *',
+).min(1);
 
 /** Allows every combination of an environment, an operation and a login of its lists. */
 const grant = z.strictObject({
@@ -204,10 +193,10 @@ const grant = z.strictObject({
 });
 
 export const caller = z.strictObject({
-  name: z
-    .string()
-    .regex(callerNamePattern, 'must be 1 to 64 of a-z 0-9 . _ -, starting with a letter or digit')
-    .describe('Name in logs and metrics.'),
+  name: matching(
+    callerNamePattern,
+    'must be 1 to 64 of a-z 0-9 . _ -, starting with a letter or digit',
+  ).describe('Name in logs and metrics.'),
   mode: z
     .enum(['enforce', 'dry-run'])
     .default('enforce')

@@ -9,6 +9,7 @@ import {
   flag,
   identifier,
   isFitForTunnel,
+  matching,
   minVersion,
   optionalFile,
   timeout,
@@ -29,21 +30,17 @@ const timeouts = z
 /** Connection-specific headers of RFC 9110 section 7.6.1, and those that Countersign sets. */
 const ownHeaders =
   /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|x-request-id|countersign-.*)$/i;
-const responseHeader = z
-  .string()
-  .regex(/^[A-Za-z0-9-]+$/, 'must be a header name')
-  .refine(
-    (name) => !ownHeaders.test(name),
-    'must not be a connection-specific header or one that Countersign sets',
-  );
+const responseHeader = matching(/^[A-Za-z0-9-]+$/, 'must be a header name').refine(
+  (name) => !ownHeaders.test(name),
+  'must not be a connection-specific header or one that Countersign sets',
+);
 
 export const environment = z
   .strictObject({
     baseUrl: httpUrl.describe('URL of the gateway: https://host[:port][/path].'),
-    product: z
-      .string()
-      .regex(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw')
-      .describe('Product name: the first path segment at the gateway, such as gw.'),
+    product: matching(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw').describe(
+      'Product name: the first path segment at the gateway, such as gw.',
+    ),
     timeouts: timeouts.prefault({}).describe('Time limits for the gateway.'),
     keepAlive: z
       .boolean()

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { httpUrl, isPlaintextRemote } from '../url.ts';
 import {
   count,
   duration,
@@ -7,9 +6,11 @@ import {
   filePath,
   flag,
   isFitForTunnel,
+  matching,
   minVersion,
   optionalFile,
   secret,
+  secureUrl,
   text,
   timeout,
   tunnelRequiresHttps,
@@ -18,7 +19,7 @@ import {
 
 /** Vault paths are not encoded, so only characters that cannot reach another path are allowed. */
 const segments = /^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}(\/|$))[\w.-]+)*$/;
-const mount = z.string().regex(segments, 'must be a mount path such as secret or team/kv');
+const mount = matching(segments, 'must be a mount path such as secret or team/kv');
 
 /** Requires exactly one of two fields. */
 function exactlyOne<F extends string>(one: F, other: F) {
@@ -63,12 +64,10 @@ const kubernetes = z.strictObject({
  * Every pair of environment and login must have a separate path, or one environment could sign with the key of
  * another. Within one segment, the two need a separator that no environment name contains.
  */
-const secretPath = z
-  .string()
-  .regex(/^(?!.*\{(environment|login)\}.*\{\1\})(?=.*\{environment\})(?=.*\{login\})/, {
-    abort: true,
-    error: 'must contain {environment} and {login}, each once, such as gateway/{environment}/{login}',
-  })
+const secretPath = matching(/^(?!.*\{(environment|login)\}.*\{\1\})(?=.*\{environment\})(?=.*\{login\})/, {
+  abort: true,
+  error: 'must contain {environment} and {login}, each once, such as gateway/{environment}/{login}',
+})
   .refine((value) => segments.test(value.replaceAll(/\{(environment|login)\}/g, 'x')), {
     abort: true,
     error: 'must be plain segments joined by "/", such as gateway/{environment}/{login}',
@@ -97,16 +96,12 @@ const transit = z
 
 export const vault = z
   .strictObject({
-    address: httpUrl
-      .refine((value) => !isPlaintextRemote(value), 'must use https unless the host is loopback')
-      .describe('URL of Vault: https://host[:port].'),
+    address: secureUrl.describe('URL of Vault: https://host[:port].'),
     mount: mount.default('secret').describe('Mount path of the KV version 2 engine.'),
     path: secretPath
       .default('gateway/{environment}/{login}')
       .describe('Path of a login below the mount; must contain {environment} and {login}.'),
-    namespace: z
-      .string()
-      .regex(segments, 'must be a namespace such as team/payments')
+    namespace: matching(segments, 'must be a namespace such as team/payments')
       .optional()
       .describe('Vault Enterprise namespace.'),
     caFile: optionalFile.describe('PEM file of the CA that signed the Vault certificate.'),

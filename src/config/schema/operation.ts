@@ -1,16 +1,13 @@
 import { z } from 'zod';
-import { count, dictionary, operationName } from './values.ts';
+import { count, dictionary, matching, operationName } from './values.ts';
 
-const path = z
-  .string()
-  .regex(
-    /^\/api(\/([A-Za-z0-9_~-][A-Za-z0-9._~-]*|\{(login|endpoint|endpointGroup)\}))+$/,
-    'must look like /api/v4/status/{endpoint}; it may contain {login}, {endpoint} and {endpointGroup}',
-  )
-  .refine((value) => {
-    const placeholders = value.match(/\{\w+\}/g) ?? [];
-    return new Set(placeholders).size === placeholders.length;
-  }, 'must contain each of {login}, {endpoint} and {endpointGroup} at most once');
+const path = matching(
+  /^\/api(\/([A-Za-z0-9_~-][A-Za-z0-9._~-]*|\{(login|endpoint|endpointGroup)\}))+$/,
+  'must look like /api/v4/status/{endpoint}; it may contain {login}, {endpoint} and {endpointGroup}',
+).refine((value) => {
+  const placeholders = value.match(/\{\w+\}/g) ?? [];
+  return new Set(placeholders).size === placeholders.length;
+}, 'must contain each of {login}, {endpoint} and {endpointGroup} at most once');
 
 const parameter = z
   .strictObject({

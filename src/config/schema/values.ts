@@ -2,7 +2,11 @@ import { z } from 'zod';
 import { environmentPattern, identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import { Secret } from '../../secret.ts';
 import { wholeNumberIn } from '../../util/text.ts';
-import { httpUrl } from '../url.ts';
+import { httpUrl, isPlaintextRemote } from '../url.ts';
+
+export function matching(pattern: RegExp, error: string | { readonly error: string; readonly abort: true }) {
+  return z.string().regex(pattern, error);
+}
 
 /** Node's timers hold at most 2^31 - 1 milliseconds, slightly more than 24 days. */
 const maxDuration = 24 * 86_400_000;
@@ -48,7 +52,7 @@ export const text = z.string().min(1);
 /** Without a scheme and a port; `_` is common in names of container networks. */
 const hostName = /^(?!.{254})[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 export const hostNames = z
-  .array(z.string().regex(hostName, 'must be a host name without scheme and port'))
+  .array(matching(hostName, 'must be a host name without scheme and port'))
   .default([]);
 /** Without quotes YAML reads a number. The value is what Node calls the version. */
 export const minVersion = z
@@ -65,15 +69,23 @@ export const secret = z
   .transform((value) => new Secret(value));
 
 /** Logins and endpoints: valid as a path segment, but neither `.` nor `..`. */
-export const identifier = z
-  .string()
-  .regex(identifierPattern, `must be 1 to 128 of ${identifierCharacters} and not "." or ".."`);
-export const environmentName = z
-  .string()
-  .regex(environmentPattern, 'must have a name of 1 to 32 of a-z 0-9 -, starting with a letter');
-export const operationName = z
-  .string()
-  .regex(/^[a-z][a-z0-9-]{0,63}$/, 'must have a name of 1 to 64 of a-z 0-9 -, starting with a letter');
+export const identifier = matching(
+  identifierPattern,
+  `must be 1 to 128 of ${identifierCharacters} and not "." or ".."`,
+);
+export const environmentName = matching(
+  environmentPattern,
+  'must have a name of 1 to 32 of a-z 0-9 -, starting with a letter',
+);
+export const operationName = matching(
+  /^[a-z][a-z0-9-]{0,63}$/,
+  'must have a name of 1 to 64 of a-z 0-9 -, starting with a letter',
+);
+
+export const secureUrl = httpUrl.refine(
+  (value) => !isPlaintextRemote(value),
+  'must use https unless the host is loopback',
+);
 
 /** The result has no prototype: a name from a request can only find entries of the file. */
 export function dictionary<V extends z.ZodType>(key: z.ZodString, value: V) {
@@ -92,9 +104,10 @@ export const egressProxy = z
       .refine((value) => new URL(value).pathname === '/', 'must not have a path')
       .describe('URL of the proxy: http://host:port or https://host:port.'),
     caFile: optionalFile.describe('PEM file of the CA that signed the certificate of an https: proxy.'),
-    username: z
-      .string()
-      .regex(/^[^\p{Cc}:]{1,255}$/u, 'must be 1 to 255 characters without ":" and control characters')
+    username: matching(
+      /^[^\p{Cc}:]{1,255}$/u,
+      'must be 1 to 255 characters without ":" and control characters',
+    )
       .optional()
       .describe('User name for the proxy (Basic).'),
     password: secret.optional().describe('The password, as ${NAME} from an environment variable.'),

@@ -3,6 +3,7 @@ import type { Request } from 'express';
 import { z } from 'zod';
 import { parseValue } from '../../config/parse-value.ts';
 import { type Finding, findingsOf } from '../../config/problem.ts';
+import { matching } from '../../config/schema/values.ts';
 import { Secret } from '../../secret.ts';
 import { parseJson } from '../../util/text.ts';
 import { type ActiveFault, faultRule } from '../faults.ts';
@@ -73,9 +74,7 @@ const keysBody = z
 const journalQuery = z.strictObject({
   operation: z.string().optional(),
   login: z.string().optional(),
-  after: z
-    .string()
-    .regex(/^\d{1,15}$/, 'must be the ID of an entry')
+  after: matching(/^\d{1,15}$/, 'must be the ID of an entry')
     .transform(Number)
     .default(0),
 });
