@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { didYouMean, type Finding, type Path } from './problem.ts';
 
 export type Schema = z.core.JSONSchema.JSONSchema;
-type Issue = z.core.$ZodIssue;
 
 /** Parses a value. Findings are in our own texts, with one for each unknown key. */
 export function parseValue<T extends z.ZodType>(
@@ -11,18 +10,24 @@ export function parseValue<T extends z.ZodType>(
 ): { readonly data?: z.output<T>; readonly findings: readonly Finding[] } {
   const { success, data, error } = schema.safeParse(value, { error: errorMap, reportInput: true });
   if (success) return { data, findings: [] };
-  const root = () => z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
-  return { findings: schemaFindings(error.issues, root) };
+  const root = z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
+  return { findings: findingsOf(error.issues, root, []) };
 }
 
-/** @param root creates the JSON Schema of the whole value, which has the known keys */
-function schemaFindings(issues: readonly Issue[], root: () => Schema, at: Path = []): Finding[] {
+/** @param root the JSON Schema of the whole value, which has the known keys */
+function findingsOf(issues: readonly z.core.$ZodIssue[], root: Schema, at: Path): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
     if (issue.code === 'unrecognized_keys')
-      return issue.keys.map((key) => unknownKey(path, key, root(), issue.input));
-    if (issue.code === 'invalid_union') return unionIssue(issue, root, path);
-    return [{ path, message: issue.message }];
+      return issue.keys.map((key) => unknownKey(path, key, root, issue.input));
+    const alternatives = issue.code === 'invalid_union' ? issue.errors : [];
+    const [fitting, ...others] = alternatives.filter((errors) =>
+      errors.every(({ code }) => code !== 'unrecognized_keys'),
+    );
+    // If the keys fit only one alternative, its own issues are more helpful than the union's.
+    return fitting !== undefined && others.length === 0
+      ? findingsOf(fitting, root, path)
+      : [{ path, message: issue.message }];
   });
 }
 
@@ -56,43 +61,18 @@ function lastWord(name: string): string {
   return /[A-Z][a-z]*$/.exec(name)?.[0] ?? name;
 }
 
-/** If the keys fit only one alternative, its own issues are more helpful than the union's. */
-function unionIssue(
-  issue: Extract<Issue, { code: 'invalid_union' }>,
-  root: () => Schema,
-  path: Path,
-): Finding[] {
-  const [candidate, ...others] = issue.errors.filter((errors) =>
-    errors.every(({ code }) => code !== 'unrecognized_keys'),
-  );
-  return candidate !== undefined && others.length === 0
-    ? schemaFindings(candidate, root, path)
-    : [{ path, message: issue.message }];
-}
-
 /** Our own texts for zod's issues. A message in the schema takes precedence. */
 const errorMap: z.core.$ZodErrorMap = (issue) => {
-  switch (issue.code) {
-    case 'invalid_type':
-      return wrongType(issue.expected, issue.input);
-    case 'invalid_value':
-      return `${issue.input === undefined ? 'is missing: it ' : ''}must be ${oneOf(issue.values)}`;
-    case 'invalid_union':
-      return Array.isArray(issue.options) ? `must be ${oneOf(issue.options)}` : undefined;
-    case 'invalid_key':
-      return issue.issues[0]?.message ?? 'is not a valid name';
-    case 'too_small':
-      return issue.origin === 'number' ? `must be at least ${issue.minimum}` : 'must not be empty';
-    case 'too_big':
-      return `must be at most ${issue.maximum}`;
-    case 'custom':
-    case 'invalid_element':
-    case 'invalid_format':
-    case 'not_multiple_of':
-    case 'unrecognized_keys':
-    default:
-      return undefined;
-  }
+  const { code, input } = issue;
+  if (code === 'invalid_type') return wrongType(issue.expected, input);
+  if (code === 'invalid_value')
+    return `${input === undefined ? 'is missing: it ' : ''}must be ${issue.values.map(String).join(' or ')}`;
+  if (code === 'invalid_union')
+    return Array.isArray(issue.options) ? `must be ${issue.options.map(String).join(' or ')}` : undefined;
+  if (code === 'invalid_key') return issue.issues[0]?.message ?? 'is not a valid name';
+  if (code === 'too_small')
+    return issue.origin === 'number' ? `must be at least ${issue.minimum}` : 'must not be empty';
+  return code === 'too_big' ? `must be at most ${issue.maximum}` : undefined;
 };
 
 function wrongType(expected: string, input: unknown): string {
@@ -112,10 +92,6 @@ const types: Readonly<Record<string, string>> = {
   record: 'a mapping of names to values',
   string: 'a string',
 };
-
-function oneOf(values: readonly unknown[]): string {
-  return values.map(String).join(' or ');
-}
 
 /** The schemas of a path in `root`; several if it depends on a sibling such as `source`. */
 export function schemasAt(path: Path, root: Schema): readonly Schema[] {
