@@ -88,13 +88,6 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
   };
 }
 
-interface Environment {
-  readonly window: RequestWindow;
-  /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
-  readonly logins: Map<string, { readonly at: number; readonly rejected: boolean }>;
-  clockSkew: number | null;
-}
-
 interface Caller {
   readonly name: string;
   requests: number;
@@ -103,23 +96,21 @@ interface Caller {
   lastSeenAt: number | undefined;
 }
 
-function createRequestRecorder(
-  { clock, monotonic }: WallClock & MonotonicClock,
-  detailOf: (context: RequestContext) => string | undefined,
-) {
-  let environments = new Map<string, Environment>();
+type Clocks = WallClock & MonotonicClock;
+
+type DetailOf = (context: RequestContext) => string | undefined;
+
+function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
+  let environments = new Map<string, ReturnType<typeof createEnvironment>>();
   let callers = new Map<string, Caller>();
-  const { recordFailure, ...failures } = createFailureRecorder(monotonic);
-  const newEnvironment = (): Environment => {
-    return { window: new RequestWindow(monotonic()), logins: new Map(), clockSkew: null };
-  };
+  const { recordFailure, ...failures } = createFailureRecorder(clocks);
+  const newEnvironment = () => createEnvironment(clocks, detailOf);
   return {
     ...failures,
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason } = context;
-      const target = environments.get(environment);
-      if (target !== undefined) recordIn(target, context, detailOf);
-      const now = clock();
+      environments.get(environment)?.finished(context);
+      const now = clocks.clock();
       const known = callers.get(caller);
       if (known !== undefined) {
         known.requests += 1;
@@ -128,55 +119,21 @@ function createRequestRecorder(
       }
       if (isFailed(context)) recordFailure(context, now);
     },
-    gatewayResponded({ environment, status, clockSkew }: GatewayResponseEvent): void {
-      const known = environments.get(environment);
-      if (known === undefined) return;
-      known.window.recordResponse(monotonic(), status === 403);
-      if (clockSkew !== undefined) known.clockSkew = clockSkew;
-    },
+    gatewayResponded: (response: GatewayResponseEvent): void =>
+      environments.get(response.environment)?.responded(response),
     /** Drops names that a reloaded configuration no longer has. */
     reconfigure(names: StatusNames): void {
       environments = mapOf(Object.keys(names.environments), environments, newEnvironment);
       callers = mapOf(names.callers, callers, newCaller);
     },
     /** One that is not known had no requests. */
-    environment(name: string) {
-      const { window, logins, clockSkew } = environments.get(name) ?? newEnvironment();
-      const now = monotonic();
-      const { failures: failed, ...summary } = window.summary(now);
-      const toWall = clock() - now;
-      return {
-        ...summary,
-        failures: failed.map((one) => ({ ...one, lastAt: isoTime(one.lastAt + toWall) })),
-        logins: countVerdicts(logins, now),
-        clockSkew,
-      };
-    },
+    environment: (name: string) => (environments.get(name) ?? newEnvironment()).status(),
     callers: () =>
       Array.from(callers.values(), ({ lastSeenAt, ...caller }) => ({
         ...caller,
         lastSeenAt: lastSeenAt === undefined ? null : isoTime(lastSeenAt),
       })),
   };
-}
-
-function recordIn(
-  { window, logins }: Environment,
-  context: RequestContext,
-  detailOf: (context: RequestContext) => string | undefined,
-): void {
-  const { startedAt, durations, login, gatewayStatus } = context;
-  const { total = 0 } = durations;
-  const endedAt = startedAt + total * 1000;
-  window.recordRequest(endedAt, total);
-  if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
-  if (login === undefined || gatewayStatus === undefined) return;
-  const rejected = gatewayStatus === 403;
-  if (rejected || acceptsKey(gatewayStatus)) setBounded(logins, login, { at: endedAt, rejected }, maxLogins);
-}
-
-function newCaller(name: string): Caller {
-  return { name, requests: 0, denied: 0, lastSeenAt: undefined };
 }
 
 /** Keeps what is known of these names. */
@@ -188,11 +145,46 @@ function mapOf<T>(
   return new Map(names.map((name) => [name, known.get(name) ?? create(name)]));
 }
 
-/** Of the last minute. */
-function countVerdicts(logins: Environment['logins'], now: number) {
-  const verdicts = [...logins.values()].filter(({ at }) => now - at < recent);
-  const rejected = verdicts.filter((verdict) => verdict.rejected).length;
-  return { accepted: verdicts.length - rejected, rejected };
+function newCaller(name: string): Caller {
+  return { name, requests: 0, denied: 0, lastSeenAt: undefined };
+}
+
+function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
+  const window = new RequestWindow(monotonic());
+  /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
+  const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
+  let clockSkew: number | null = null;
+  return {
+    finished(context: RequestContext): void {
+      const { startedAt, durations, login, gatewayStatus } = context;
+      const { total = 0 } = durations;
+      const endedAt = startedAt + total * 1000;
+      window.recordRequest(endedAt, total);
+      if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
+      if (login === undefined || gatewayStatus === undefined) return;
+      const rejected = gatewayStatus === 403;
+      if (rejected || acceptsKey(gatewayStatus))
+        setBounded(logins, login, { at: endedAt, rejected }, maxLogins);
+    },
+    responded(response: GatewayResponseEvent): void {
+      window.recordResponse(monotonic(), response.status === 403);
+      clockSkew = response.clockSkew ?? clockSkew;
+    },
+    /** Of the last minute. */
+    status() {
+      const now = monotonic();
+      const toWall = clock() - now;
+      const { failures, ...summary } = window.summary(now);
+      const verdicts = [...logins.values()].filter(({ at }) => now - at < recent);
+      const rejected = verdicts.filter((verdict) => verdict.rejected).length;
+      return {
+        ...summary,
+        failures: failures.map((one) => ({ ...one, lastAt: isoTime(one.lastAt + toWall) })),
+        logins: { accepted: verdicts.length - rejected, rejected },
+        clockSkew,
+      };
+    },
+  };
 }
 
 interface Failure {
@@ -203,8 +195,7 @@ interface Failure {
   readonly failure: FailedRequest;
 }
 
-/** @param monotonic milliseconds */
-function createFailureRecorder(monotonic: () => number) {
+function createFailureRecorder({ monotonic }: MonotonicClock) {
   let failed = 0;
   const known: Failure[] = [];
   const unknown: Failure[] = [];
