@@ -26,96 +26,74 @@ interface OutageLogOptions extends MonotonicClock {
   readonly messages?: { readonly failed: string; readonly recovered: string };
 }
 
-const keySourceMessages = { failed: 'key source unavailable', recovered: 'key source available again' };
+export type OutageLog = ReturnType<typeof createOutageLog>;
 
 /**
  * Logs an outage, by default of the key source: an error line at the beginning, at a change of the cause, and every five
  * minutes, and an info line at the end, however many attempts fail.
  */
-export class OutageLog {
-  readonly #options: OutageLogOptions;
+export function createOutageLog({
+  log,
+  source,
+  monotonic,
+  messages = { failed: 'key source unavailable', recovered: 'key source available again' },
+}: OutageLogOptions) {
   /** By cause: those that have a line. */
-  readonly #reported = new Backoff(repetition);
-  #startedAt: number | undefined;
-
-  constructor(options: OutageLogOptions) {
-    this.#options = options;
-  }
-
-  /** @param cause why; must not contain a secret */
-  failed(cause: string): void {
-    const now = this.#options.monotonic();
-    this.#startedAt ??= now;
-    if (!this.#reported.isDue(now, cause)) return;
-    this.#reported.recordFailure(now, {}, cause);
-    this.#write('error', 'failed', now - this.#startedAt, { cause });
-  }
-
-  answered(): void {
-    if (this.#startedAt === undefined) return;
-    this.#write('info', 'recovered', this.#options.monotonic() - this.#startedAt);
-    this.#startedAt = undefined;
-    this.#reported.reset();
-  }
-
-  #write(
-    level: 'info' | 'error',
-    what: keyof typeof keySourceMessages,
-    age: number,
-    why: LogFields = {},
-  ): void {
-    const { log, source, messages = keySourceMessages } = this.#options;
-    log.message(level, messages[what], { source, ...why, seconds: Math.round(age / 1000) });
-  }
+  const reported = new Backoff(repetition);
+  let startedAt: number | undefined;
+  const write = (level: 'info' | 'error', text: string, since: number, why: LogFields = {}): void =>
+    log.message(level, text, { source, ...why, seconds: Math.round((monotonic() - since) / 1000) });
+  return {
+    /** @param cause why; must not contain a secret */
+    failed(cause: string): void {
+      const now = monotonic();
+      startedAt ??= now;
+      if (!reported.isDue(now, cause)) return;
+      reported.recordFailure(now, {}, cause);
+      write('error', messages.failed, startedAt, { cause });
+    },
+    answered(): void {
+      if (startedAt === undefined) return;
+      write('info', messages.recovered, startedAt);
+      startedAt = undefined;
+      reported.reset();
+    },
+  };
 }
+
+export type SteadyState = ReturnType<typeof createSteadyState>;
 
 /**
  * Reports whether a source is up. One that fails for the third time within a minute is flapping, which is one state: it
  * is down until it has not failed for half a minute. Otherwise each change would be a line in the log, and an alert
  * that waits some minutes would never fire.
  */
-export class SteadyState {
-  readonly #options: SteadyStateOptions;
+export function createSteadyState({ monotonic, setTimer, report }: SteadyStateOptions) {
   /** When the last outages began; monotonic, milliseconds. */
-  #beginnings: readonly number[] = [];
-  #down = false;
-  #flapping = false;
-  #failedAt = 0;
-  #cancel: (() => void) | undefined;
-
-  constructor(options: SteadyStateOptions) {
-    this.#options = options;
-  }
-
-  failed(cause: string): void {
-    const now = this.#options.monotonic();
-    if (!this.#down) this.#begin(now);
-    this.#failedAt = now;
-    this.#cancelTimer();
-    this.#options.report(false, cause);
-  }
-
-  responded(): void {
-    const wait = this.#failedAt + quiet - this.#options.monotonic();
-    if (!this.#down || !this.#flapping || wait <= 0) this.#report();
-    else this.#cancel ??= this.#options.setTimer(() => this.#report(), wait);
-  }
-
-  #begin(now: number): void {
-    this.#down = true;
-    this.#beginnings = [...this.#beginnings, now].slice(-outages);
-    const [first = now] = this.#beginnings;
-    this.#flapping = this.#beginnings.length === outages && now - first < period;
-  }
-
-  #report(): void {
-    this.#cancelTimer();
-    this.#down = false;
-    this.#options.report(true);
-  }
-
-  #cancelTimer(): void {
-    this.#cancel?.();
-    this.#cancel = undefined;
-  }
+  let beginnings: readonly number[] = [];
+  let [isDown, isFlapping, failedAt] = [false, false, 0];
+  let cancelTimer: (() => void) | undefined;
+  const reportUp = (): void => {
+    isDown = false;
+    report(true);
+  };
+  return {
+    failed(cause: string): void {
+      const now = monotonic();
+      if (!isDown) {
+        beginnings = [...beginnings, now].slice(-outages);
+        const [first = now] = beginnings;
+        isFlapping = beginnings.length === outages && now - first < period;
+      }
+      [isDown, failedAt] = [true, now];
+      cancelTimer?.();
+      report(false, cause);
+    },
+    responded(): void {
+      const wait = isDown && isFlapping ? failedAt + quiet - monotonic() : 0;
+      cancelTimer?.();
+      if (wait > 0) cancelTimer = setTimer(reportUp, wait);
+      else reportUp();
+    },
+  };
 }

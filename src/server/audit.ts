@@ -10,7 +10,7 @@ import { type AuditConfig, standardOutput } from '../config/schema.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import { OutageLog } from '../observability/outage-log.ts';
+import { createOutageLog } from '../observability/outage-log.ts';
 import { type MonotonicClock, setTimer, type WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
 
@@ -146,7 +146,7 @@ function createReport({ log, metrics, monotonic }: AuditOptions) {
     failed: 'audit records cannot be written',
     recovered: 'audit records are written again',
   };
-  const outage = new OutageLog({ log, monotonic, source: 'audit', messages });
+  const outage = createOutageLog({ log, monotonic, source: 'audit', messages });
   let head: Head | undefined;
   let reported = 0;
   /** Logs the head if it has moved since the last time. */

@@ -5,7 +5,7 @@ import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
 import type { Config, JwtIssuerConfig } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import { OutageLog } from '../observability/outage-log.ts';
+import { createOutageLog } from '../observability/outage-log.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { setTimer, type WallClock } from '../util/clock.ts';
@@ -100,7 +100,7 @@ function sameKeys(a: JwtIssuerConfig, b: JwtIssuerConfig): boolean {
 function createKeySet(name: string, source: { config: JwtIssuerConfig }, options: JwtIssuersOptions): KeySet {
   const { log, metrics, clock, monotonic, random } = options;
   const { jwks = {} } = source.config;
-  const outage = new OutageLog({ log, monotonic, messages, source: name });
+  const outage = createOutageLog({ log, monotonic, messages, source: name });
   return new KeySet({
     load: (stopped) => loadKeys(source.config, stopped, options.tlsPeers?.servers({ role: 'jwt-issuer' })),
     refreshInterval: 'file' in jwks ? refreshInterval.file : refreshInterval.server,

@@ -17,7 +17,7 @@ import type { VaultOptions } from '../keys/vault/source.ts';
 import type { DecisionLog } from '../observability/decision-log.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
-import { OutageLog, SteadyState } from '../observability/outage-log.ts';
+import { createOutageLog, createSteadyState, type SteadyState } from '../observability/outage-log.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { setTimer } from '../util/clock.ts';
@@ -125,7 +125,7 @@ function signIn({ sign }: KeySource, ...request: Parameters<SignRemotely>): Prom
 function reportsTo(events: Events, { monotonic }: KeyServicesOptions): SourceReports {
   let observer: Events = events;
   const report: Events['keySourceUp'] = (...facts) => observer.keySourceUp(...facts);
-  const state = new SteadyState({ monotonic, setTimer, report });
+  const state = createSteadyState({ monotonic, setTimer, report });
   return {
     events: {
       ...events,
@@ -207,9 +207,9 @@ const denialMessages = {
 
 /** Counts and logs key errors, since an operator must act on them. */
 function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): Events {
-  const outage = new OutageLog({ log, monotonic, source });
+  const outage = createOutageLog({ log, monotonic, source });
   const notFound = notFoundLog(log);
-  const denial = new OutageLog({ log, monotonic, source, messages: denialMessages });
+  const denial = createOutageLog({ log, monotonic, source, messages: denialMessages });
   const signing = signingLog(log, monotonic);
   return {
     ...metrics,
@@ -253,9 +253,9 @@ function signingLog(log: Logger, monotonic: () => number) {
   const stateOf = (environment: string): SteadyState => {
     const known = environments.get(environment);
     if (known !== undefined) return known;
-    const outage = new OutageLog({ log, monotonic, source: environment, messages: signingMessages });
+    const outage = createOutageLog({ log, monotonic, source: environment, messages: signingMessages });
     const report = (up: boolean, cause = 'unknown'): void => (up ? outage.answered() : outage.failed(cause));
-    const state = new SteadyState({ monotonic, setTimer, report });
+    const state = createSteadyState({ monotonic, setTimer, report });
     environments.set(environment, state);
     return state;
   };

@@ -4,7 +4,7 @@ import type { WallClock } from '../../util/clock.ts';
 import type { Span } from '../../util/trace.ts';
 import type { Logger } from '../logger.ts';
 import type { MetricsObserver } from '../metrics-observer.ts';
-import { OutageLog } from '../outage-log.ts';
+import { createOutageLog, type OutageLog } from '../outage-log.ts';
 import type { DestinationSettings } from './destination.ts';
 import type { RequestTracer } from './request-tracer.ts';
 import type { SpanQueue } from './span-queue.ts';
@@ -65,7 +65,7 @@ export class Tracing {
 
   constructor(options: TracingOptions) {
     this.#options = options;
-    this.#outage = new OutageLog({ ...options, source: 'tracing', messages });
+    this.#outage = createOutageLog({ ...options, source: 'tracing', messages });
   }
 
   /** The span of a request; `undefined` if its trace is not recorded. */

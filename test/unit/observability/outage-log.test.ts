@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { OutageLog } from '../../../src/observability/outage-log.ts';
+import { createOutageLog } from '../../../src/observability/outage-log.ts';
 
 const minute = 60_000;
 
@@ -8,7 +8,7 @@ it('a change of the cause is another line, and causes that alternate have one ea
   const lines: string[] = [];
   const message = (_level: string, text: string, { cause = '', seconds }: Record<string, unknown> = {}) =>
     void lines.push(`${text} ${String(seconds)} ${String(cause)}`);
-  const outage = new OutageLog({ log: { message }, monotonic: () => now, source: 'vault' });
+  const outage = createOutageLog({ log: { message }, monotonic: () => now, source: 'vault' });
   for (; now < 60_000; now += 1000) outage.failed('timeout');
   for (; now < 4 * minute; now += 1000) outage.failed(now % 2000 === 0 ? 'sealed' : 'timeout');
   outage.answered();
@@ -25,7 +25,7 @@ it('an outage is one error line at the beginning, one each five minutes, and one
   let now = 0;
   const lines: unknown[] = [];
   const log = { message: (...line: unknown[]) => void lines.push(line) };
-  const outage = new OutageLog({ log, monotonic: () => now, source: 'vault' });
+  const outage = createOutageLog({ log, monotonic: () => now, source: 'vault' });
   outage.answered();
   for (; now <= 12 * minute; now += 1000) outage.failed('Vault is sealed');
   outage.answered();

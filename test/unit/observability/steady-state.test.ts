@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { SteadyState } from '../../../src/observability/outage-log.ts';
+import { createSteadyState, type SteadyState } from '../../../src/observability/outage-log.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 
 const second = 1000;
@@ -12,7 +12,7 @@ describe('whether a source is up', () => {
   beforeEach(() => {
     clock = new ManualClock();
     reports = [];
-    state = new SteadyState({
+    state = createSteadyState({
       monotonic: clock.now,
       setTimer: clock.setTimer,
       report: (up, cause) => void reports.push(up ? 'up' : `down: ${cause}`),
