@@ -12,7 +12,7 @@ import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createPrometheus } from '../observability/prometheus.ts';
 import { createStatusRecorder } from '../observability/status/recorder.ts';
 import { createTlsPeers } from '../observability/tls-peers.ts';
-import { Tracing } from '../observability/tracing/tracing.ts';
+import { createTracing } from '../observability/tracing/tracing.ts';
 import { InflightRequests } from '../proxy/inflight-requests.ts';
 import { ConcurrencyLimiter, MemoryBudget } from '../proxy/limits.ts';
 import { packageVersion } from '../util/package-info.ts';
@@ -76,7 +76,7 @@ export function createShared(
     signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
     tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
     tlsFailed,
-    tracing: new Tracing({ ...parts, log, metrics, version, instance: hostname() }),
+    tracing: createTracing({ ...parts, log, metrics, version, instance: hostname() }),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },

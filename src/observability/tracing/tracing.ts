@@ -4,7 +4,7 @@ import type { WallClock } from '../../util/clock.ts';
 import type { Span } from '../../util/trace.ts';
 import type { Logger } from '../logger.ts';
 import type { MetricsObserver } from '../metrics-observer.ts';
-import { createOutageLog, type OutageLog } from '../outage-log.ts';
+import { createOutageLog } from '../outage-log.ts';
 import type { DestinationSettings } from './destination.ts';
 import type { RequestTracer } from './request-tracer.ts';
 import type { SpanQueue } from './span-queue.ts';
@@ -54,53 +54,42 @@ const switchOffTimeout = 10_000;
 
 const messages = { failed: 'traces are not delivered', recovered: 'traces are delivered again' };
 
+export type Tracing = ReturnType<typeof createTracing>;
+
 /** Records traces of requests while it is configured. Loads OpenTelemetry's SDK only then. */
-export class Tracing {
-  readonly #options: TracingOptions;
-  readonly #outage: OutageLog;
-  #queue: SpanQueue | undefined;
+export function createTracing(options: TracingOptions) {
+  const outage = createOutageLog({ ...options, source: 'tracing', messages });
+  let current: { readonly queue: SpanQueue; readonly begin: RequestTracer } | undefined;
   /** Those that still send what they have, also after tracing was switched off. */
-  readonly #queues = new Set<SpanQueue>();
-  #begin: RequestTracer | undefined;
-
-  constructor(options: TracingOptions) {
-    this.#options = options;
-    this.#outage = createOutageLog({ ...options, source: 'tracing', messages });
-  }
-
-  /** The span of a request; `undefined` if its trace is not recorded. */
-  begin(start: RequestStart): RequestSpan | undefined {
-    return this.#begin?.(start);
-  }
-
-  /** Loads what the configuration needs. @returns applies it to new requests */
-  async prepare(settings: TracingSettings | undefined): Promise<() => void> {
-    if (settings === undefined) return () => this.#switchOff();
-    const [{ createDestination }, { createRequestTracer }, { SpanQueue }] = await Promise.all([
-      import('./destination.ts'),
-      import('./request-tracer.ts'),
-      import('./span-queue.ts'),
-    ]);
-    const destination = createDestination(settings);
-    return () => {
-      const queue = this.#queue ?? new SpanQueue(destination, { ...this.#options, outage: this.#outage });
-      queue.useDestination(destination);
-      this.#queue = queue;
-      this.#queues.add(queue);
-      this.#begin = createRequestTracer(queue, { ...this.#options, ...settings });
-    };
-  }
-
-  /** @param milliseconds to send the last spans */
-  async stop(milliseconds: number): Promise<void> {
-    this.#begin = undefined;
-    await Promise.all(Array.from(this.#queues, (queue) => queue.stop(milliseconds)));
-  }
-
-  #switchOff(): void {
-    const queue = this.#queue;
-    this.#begin = undefined;
-    this.#queue = undefined;
-    void queue?.stop(switchOffTimeout).then(() => this.#queues.delete(queue));
-  }
+  const queues = new Set<SpanQueue>();
+  const switchOff = (): void => {
+    const queue = current?.queue;
+    current = undefined;
+    void queue?.stop(switchOffTimeout).then(() => queues.delete(queue));
+  };
+  return {
+    /** The span of a request; `undefined` if its trace is not recorded. */
+    begin: (start: RequestStart): RequestSpan | undefined => current?.begin(start),
+    /** Loads what the configuration needs. @returns applies it to new requests */
+    async prepare(settings: TracingSettings | undefined): Promise<() => void> {
+      if (settings === undefined) return switchOff;
+      const [{ createDestination }, { createRequestTracer }, { SpanQueue }] = await Promise.all([
+        import('./destination.ts'),
+        import('./request-tracer.ts'),
+        import('./span-queue.ts'),
+      ]);
+      const destination = createDestination(settings);
+      return () => {
+        const queue = current?.queue ?? new SpanQueue(destination, { ...options, outage });
+        queue.useDestination(destination);
+        queues.add(queue);
+        current = { queue, begin: createRequestTracer(queue, { ...options, ...settings }) };
+      };
+    },
+    /** @param milliseconds to send the last spans */
+    async stop(milliseconds: number): Promise<void> {
+      current = undefined;
+      await Promise.all(Array.from(queues, (queue) => queue.stop(milliseconds)));
+    },
+  };
 }
