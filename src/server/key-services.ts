@@ -182,20 +182,20 @@ function sameStore(a: KeysConfig, b: KeysConfig): boolean {
   return b.source === 'vault' && isDeepStrictEqual(placeOf(a.vault), placeOf(b.vault));
 }
 
-/** A comparison by fields cannot see into a `Secret`. */
+/** A comparison by fields finds a secret in the same places of both, but cannot see into it. */
 function sameSource(a: KeysConfig, b: KeysConfig): boolean {
   const others = secretsIn(b);
-  const isSame = (secret: Secret | undefined, index: number): boolean => {
-    const other = others[index];
-    return secret === undefined || other === undefined || sameSecret(secret, other);
-  };
-  return isDeepStrictEqual({ ...a, cache: b.cache }, b) && secretsIn(a).every(isSame);
+  return (
+    isDeepStrictEqual({ ...a, cache: b.cache }, b) &&
+    secretsIn(a).every((secret, index) => sameSecret(secret, others[index] ?? secret))
+  );
 }
 
-function secretsIn(keys: KeysConfig): (Secret | undefined)[] {
+function secretsIn(keys: KeysConfig): Secret[] {
   if (keys.source === 'directory') return [];
   const { auth, egressProxy } = keys.vault;
-  return [auth.method === 'token' ? auth.token : undefined, egressProxy?.password];
+  const token = auth.method === 'token' ? auth.token : undefined;
+  return [token, egressProxy?.password].filter((secret) => secret !== undefined);
 }
 
 const signingMessages = { failed: 'Vault does not sign', recovered: 'Vault signs again' };

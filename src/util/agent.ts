@@ -4,7 +4,7 @@ import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'nod
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'node:tls';
 import { readText } from './consistent-read.ts';
-import { EgressProxy, type EgressProxySettings } from './egress-proxy.ts';
+import { type EgressProxySettings, tunnelThrough } from './egress-proxy.ts';
 import { observeTls, type TlsObserver } from './tls-observer.ts';
 
 /** The options with which a request was made. */
@@ -85,7 +85,8 @@ export function createAgent(
   if (egressProxy !== undefined) {
     // The proxy could read the requests.
     if (!(agent instanceof HttpsAgent)) throw new TypeError('an egress proxy requires an https: address');
-    new EgressProxy(egressProxy, proxyCa, tunnelTimeout).tunnel(agent, tls);
+    const proxyTls = proxyCa === undefined ? tls : { ...tls, ca: proxyCa };
+    tunnelThrough(egressProxy, proxyTls, tunnelTimeout, agent);
   }
   return options.keepAlive ? guardReuse(agent) : agent;
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
-import { type ClientRequestArgs, type IncomingMessage, request as plainRequest } from 'node:http';
-import { type Agent, request as tlsRequest } from 'node:https';
+import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http';
+import { type Agent, type RequestOptions, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
@@ -28,107 +28,101 @@ export interface EgressProxySettings {
 const passwordMaxAge = 1_000;
 
 /**
- * A forward proxy through which all connections to a server are tunneled (CONNECT, RFC 9110 section 9.3.6). The proxy
- * sees the name of the server and encrypted bytes: TLS with the server is verified through the tunnel. Until that is
- * established, a connection is given to no request, so a failure before is always `not-sent`.
+ * Makes an agent open each of its connections through a forward proxy (CONNECT, RFC 9110 section 9.3.6). The proxy sees
+ * the name of the server and encrypted bytes: TLS with the server is verified through the tunnel. Until that is
+ * established, a connection is given to no request, so a failure before is always `not-sent`. They fail with a
+ * {@link ConnectionError}, or with an error of TLS with the server.
+ *
+ * @param tls for an `https:` proxy
+ * @param timeout milliseconds until a tunnel and TLS with the server are established
  */
-export class EgressProxy {
-  readonly #settings: EgressProxySettings;
-  readonly #ca: string | undefined;
-  readonly #timeout: number;
-  #password: { readonly readAt: number; readonly text: Promise<string> } | undefined;
-
-  /**
-   * @param ca PEM of a CA to trust for an `https:` proxy instead of the public ones
-   * @param timeout milliseconds until a tunnel and TLS with the server are established
-   */
-  constructor(settings: EgressProxySettings, ca: string | undefined, timeout: number) {
-    this.#settings = settings;
-    this.#ca = ca;
-    this.#timeout = timeout;
-  }
-
-  /**
-   * Makes an agent open each of its connections through a tunnel. They fail with a {@link ConnectionError}, or with an
-   * error of TLS with the server.
-   *
-   * @param tls for an `https:` proxy
-   */
-  tunnel(agent: Agent, tls: SecureContextOptions): void {
-    const create = agent.createConnection.bind(agent);
-    agent.createConnection = (options, callback) => {
-      const secure = (socket: Socket) => create(Object.assign({}, options, { socket }));
-      callbackify(() => this.#connect(options, secure, tls))(callback ?? (() => {}));
-      return undefined;
+export function tunnelThrough(
+  proxy: EgressProxySettings,
+  tls: SecureContextOptions,
+  timeout: number,
+  agent: Agent,
+): void {
+  const authorization = authorizationFor(proxy);
+  const create = agent.createConnection.bind(agent);
+  agent.createConnection = (options, callback) => {
+    const connect = async (): Promise<Duplex> => {
+      const { host, port } = options;
+      const signal = AbortSignal.timeout(timeout);
+      const authority = `${host?.includes(':') === true ? `[${host}]` : host}:${port}`;
+      const request = requestTunnel(proxy.url, authority, { ...tls, signal }, await authorization());
+      const socket = await tunnelOf(request, signal);
+      return secured(create(Object.assign({}, options, { socket })), signal);
     };
-  }
+    callbackify(connect)(callback ?? (() => {}));
+    return undefined;
+  };
+}
 
-  async #connect(
-    { host, port }: ClientRequestArgs,
-    secure: (tunnel: Socket) => Duplex | null | undefined,
-    tls: SecureContextOptions,
-  ): Promise<Duplex> {
-    const signal = AbortSignal.timeout(this.#timeout);
-    const name = host?.includes(':') === true ? `[${host}]` : host;
-    const socket = secure(await this.#open(`${name}:${port}`, signal, tls));
-    if (!socket) throw new TypeError('the agent made no connection');
-    try {
-      await once(socket, 'secureConnect', { signal });
-      return socket;
-    } catch (error) {
-      socket.destroy();
-      if (signal.aborted) throw new ConnectionError('timeout', 'ETIMEDOUT');
-      if (networkFailureOf(error) !== 'other') throw error;
-      // As without a tunnel: the server ended the connection during the handshake.
-      throw new ConnectionError('tls', codeIn(error));
-    }
+/** Waits until TLS with the server is established. */
+async function secured(socket: Duplex | null | undefined, signal: AbortSignal): Promise<Duplex> {
+  if (!socket) throw new TypeError('the agent made no connection');
+  try {
+    await once(socket, 'secureConnect', { signal });
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    if (signal.aborted) throw new ConnectionError('timeout', 'ETIMEDOUT');
+    if (networkFailureOf(error) !== 'other') throw error;
+    // As without a tunnel: the server ended the connection during the handshake.
+    throw new ConnectionError('tls', codeIn(error));
   }
+}
 
-  /** @param authority host and port of the server @returns the tunnel, on which no byte was received yet */
-  async #open(authority: string, signal: AbortSignal, tls: SecureContextOptions): Promise<Socket> {
-    const { url } = this.#settings;
-    const authorization = await this.#authorization();
-    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-    const request = (url.startsWith('https:') ? tlsRequest : plainRequest)(url, {
-      method: 'CONNECT',
-      path: authority,
-      agent: false,
-      signal,
-      headers: {
-        Host: authority,
-        Connection: 'keep-alive',
-        ...(authorization === undefined ? {} : { 'Proxy-Authorization': authorization }),
-      },
-      ...tls,
-      ...(this.#ca === undefined ? {} : { ca: this.#ca }),
-    });
-    request.once('connect', (response: IncomingMessage, socket: Socket, surplus: Buffer) => {
-      const problem = problemIn(response, surplus);
-      // TLS above it reports its errors.
-      socket.on('error', () => {});
-      if (problem === undefined) return resolve(socket);
-      socket.destroy();
-      reject(problem);
-    });
-    request.on('error', (error) => reject(signal.aborted ? timedOut() : failureOf(error)));
-    request.end();
-    return promise;
-  }
+/** @param authority host and port of the server */
+function requestTunnel(
+  url: string,
+  authority: string,
+  options: RequestOptions,
+  authorization: string | undefined,
+) {
+  return (url.startsWith('https:') ? tlsRequest : plainRequest)(url, {
+    ...options,
+    method: 'CONNECT',
+    path: authority,
+    agent: false,
+    headers: {
+      Host: authority,
+      Connection: 'keep-alive',
+      ...(authorization === undefined ? {} : { 'Proxy-Authorization': authorization }),
+    },
+  });
+}
 
-  /** The value of `Proxy-Authorization` (RFC 7617). */
-  async #authorization(): Promise<string | undefined> {
-    const { username, password, passwordFile } = this.#settings;
-    if (username === undefined) return undefined;
-    const text = password === undefined ? await this.#readPassword(passwordFile ?? '') : reveal(password);
-    return `Basic ${Buffer.from(`${username}:${text}`).toString('base64')}`;
-  }
+/** The tunnel, on which no byte was received yet. */
+function tunnelOf(request: ClientRequest, signal: AbortSignal): Promise<Socket> {
+  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+  request.once('connect', (response: IncomingMessage, socket: Socket, surplus: Buffer) => {
+    const problem = problemIn(response, surplus);
+    // TLS above it reports its errors.
+    socket.on('error', () => {});
+    if (problem === undefined) return resolve(socket);
+    socket.destroy();
+    reject(problem);
+  });
+  request.on('error', (error) => reject(signal.aborted ? timedOut() : failureOf(error)));
+  request.end();
+  return promise;
+}
 
-  async #readPassword(file: string): Promise<string> {
+/** The value of `Proxy-Authorization` (RFC 7617). */
+function authorizationFor({ username, password, passwordFile = '' }: EgressProxySettings) {
+  let read: { readonly at: number; readonly text: Promise<string> } | undefined;
+  const passwordInFile = (): Promise<string> => {
     const now = performance.now();
-    if (this.#password === undefined || now - this.#password.readAt > passwordMaxAge)
-      this.#password = { readAt: now, text: readText(file) };
-    return await this.#password.text;
-  }
+    if (read === undefined || now - read.at > passwordMaxAge)
+      read = { at: now, text: readText(passwordFile) };
+    return read.text;
+  };
+  return async (): Promise<string | undefined> => {
+    if (username === undefined) return undefined;
+    const text = password === undefined ? await passwordInFile() : reveal(password);
+    return `Basic ${Buffer.from(`${username}:${text}`).toString('base64')}`;
+  };
 }
 
 /** @throws ConnectionError, which names no file: its text may reach a client */
