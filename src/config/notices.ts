@@ -21,13 +21,11 @@ function noticeTransferRules({ operations, environments, callers }: Config, repo
   for (const [environment, own] of Object.entries(environments)) {
     const layers = [operations['transfer'], own.operations['transfer']];
     const undecided = [
-      ...(layers.some((layer) => layer?.parameters?.['client_orderid']?.required !== undefined)
-        ? []
-        : ['without client_orderid (to allow it: parameters: { client_orderid: { required: false } })']),
-      ...(layers.some((layer) => layer?.allowRepeatedParameters !== undefined)
-        ? []
-        : ['that repeats a parameter name (to allow it: allowRepeatedParameters: true)']),
-    ];
+      layers.every((layer) => layer?.parameters?.['client_orderid']?.required === undefined) &&
+        'without client_orderid (to allow it: parameters: { client_orderid: { required: false } })',
+      layers.every((layer) => layer?.allowRepeatedParameters === undefined) &&
+        'that repeats a parameter name (to allow it: allowRepeatedParameters: true)',
+    ].filter((request) => request !== false);
     const path = grantOf(callers, environment);
     if (undecided.length === 0 || path === undefined) continue;
     return report(
