@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { operationOverrides } from '../config/schema/operation.ts';
 import { matching, operationName } from '../config/schema/values.ts';
 import { identifierCharacters, identifierPattern } from '../identifiers.ts';
-import { faultRule } from './faults.ts';
+import { faultRule, seconds } from './faults.ts';
 
 const stringValue = z.string({ error: 'must be a string: put numbers in quotes' });
 const identifier = stringValue.regex(identifierPattern, `must be 1 to 128 of ${identifierCharacters}`);
@@ -46,8 +46,6 @@ const order = z.strictObject({
   orderid: z.string({ error: 'must be a string: put it in quotes' }).regex(/^\d{1,18}$/, 'must be digits'),
   stages: z.array(stage).min(1),
 });
-
-const seconds = z.number({ error: 'must be a number of seconds' }).min(0).max(86_400).default(0);
 
 /** The result of a transfer. Its own response is the same for all. */
 const transferRule = z.strictObject({

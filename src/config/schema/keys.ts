@@ -153,21 +153,19 @@ const rotation = z
   .prefault({})
   .describe('Key rotation.');
 
+const shared = { cache, rotationGracePeriod, rotation };
+
 export const keys = z.discriminatedUnion('source', [
   z.strictObject({
     source: z.literal('vault').describe('Keys in Vault, KV version 2.'),
     vault: vault.describe('Where Vault is and how to log in.'),
-    cache,
-    rotationGracePeriod,
-    rotation,
+    ...shared,
   }),
   z.strictObject({
     source: z.literal('directory').describe('Keys in files.'),
     directory: text.describe(
       'Directory that contains {environment}/{login}/control_key and private_key.pem.',
     ),
-    cache,
-    rotationGracePeriod,
-    rotation,
+    ...shared,
   }),
 ]);
