@@ -5,7 +5,7 @@ import { readAuditKey } from '../audit/key.ts';
 import { type Defect, headText, type TrailSummary, Verifier } from '../audit/verifier.ts';
 import { printable } from '../util/text.ts';
 import { CliError } from './shared/cli-error.ts';
-import { command, flag, group, list, optionsHelp, parsed } from './shared/command.ts';
+import { command, group, list, optionsHelp, parsed } from './shared/command.ts';
 import { exitCode } from './shared/io.ts';
 
 interface Line {
@@ -38,18 +38,16 @@ Options:
 Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
 
 const options = {
-  'key-file': list('FILE', 'Key of the trail (audit.keyFile); repeat it for earlier keys', String),
-  head: list(
-    'SEQUENCE:MAC',
+  'key-file FILE': list('Key of the trail (audit.keyFile); repeat it for earlier keys', String),
+  'head SEQUENCE:MAC': list(
     'A head that was logged or scraped: shows whether records are missing at the end. The MAC may be its first 12 or more digits. Repeat it for several heads',
     parseHead,
   ),
-  after: parsed(
-    'SEQUENCE:MAC',
+  'after SEQUENCE:MAC': parsed(
     'Where the files before these end: the head that their verification printed',
     parseHead,
   ),
-  'skip-log': flag('Skip the log lines in the output of a process whose trail goes to standard output'),
+  'skip-log': 'Skip the log lines in the output of a process whose trail goes to standard output',
 };
 
 const verifyUsage = `Usage: countersign audit verify FILE... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]

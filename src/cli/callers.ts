@@ -6,7 +6,7 @@ import { command, group, optionsHelp, parsed } from './shared/command.ts';
 import { exitCode } from './shared/io.ts';
 
 const options = {
-  name: parsed('NAME', 'Name of a new caller: print its whole entry instead of one credential', callerName),
+  'name NAME': parsed('Name of a new caller: print its whole entry instead of one credential', callerName),
 };
 
 const usage = `Usage: countersign callers token [--name NAME]

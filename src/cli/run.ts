@@ -6,28 +6,30 @@ import type { Run } from './shared/command.ts';
 import { exitCode, type Io } from './shared/io.ts';
 
 /** With a summary. The modules of a command are loaded when it runs: the proxy needs none of the others. */
-const commands = new Map<string, readonly [summary: string, load: () => Promise<Run>]>([
-  ['serve', ['Run the proxy', async () => (await import('./serve.ts')).serve]],
+const commands: readonly (readonly [name: string, summary: string, load: () => Promise<Run>])[] = [
+  ['serve', 'Run the proxy', async () => (await import('./serve.ts')).serve],
   [
     'demo',
-    ['Run the proxy with a gateway simulator, for tests', async () => (await import('./demo/demo.ts')).demo],
+    'Run the proxy with a gateway simulator, for tests',
+    async () => (await import('./demo/demo.ts')).demo,
   ],
-  ['simulate', ['Run the gateway simulator alone', async () => (await import('./simulate.ts')).simulate]],
+  ['simulate', 'Run the gateway simulator alone', async () => (await import('./simulate.ts')).simulate],
   [
     'status',
-    ['Show the status of a running instance', async () => (await import('./status/status.ts')).status],
+    'Show the status of a running instance',
+    async () => (await import('./status/status.ts')).status,
   ],
-  ['check', ['Validate a configuration file', async () => (await import('./check/check.ts')).check]],
-  ['explain', ['Explain how a form is signed', async () => (await import('./explain/explain.ts')).explain]],
-  ['keys', ['Manage keys in Vault', async () => (await import('./keys/keys.ts')).keys]],
-  ['audit', ['Verify an audit trail', async () => (await import('./audit.ts')).audit]],
-  ['callers', ['Create a bearer token for a caller', async () => (await import('./callers.ts')).callers]],
-]);
+  ['check', 'Validate a configuration file', async () => (await import('./check/check.ts')).check],
+  ['explain', 'Explain how a form is signed', async () => (await import('./explain/explain.ts')).explain],
+  ['keys', 'Manage keys in Vault', async () => (await import('./keys/keys.ts')).keys],
+  ['audit', 'Verify an audit trail', async () => (await import('./audit.ts')).audit],
+  ['callers', 'Create a bearer token for a caller', async () => (await import('./callers.ts')).callers],
+];
 
 const usage = `Usage: countersign COMMAND [options]
 
 Commands:
-${[...commands].map(([name, [summary]]) => `  ${name.padEnd(10)}${summary}`).join('\n')}
+${commands.map(([name, summary]) => `  ${name.padEnd(10)}${summary}`).join('\n')}
 
 Options:
   --version  Show the version
@@ -42,26 +44,18 @@ export async function run(
   io: Io,
   signals: Signals,
 ): Promise<number> {
-  if (name === '--version') return printAndExit(packageVersion(), io);
-  if (name === '--help') return printAndExit(usage, io);
-  const command = commands.get(name);
-  if (command === undefined) {
-    const hint = didYouMean(name, [...commands.keys(), '--help', '--version']);
-    return usageError([`countersign: unknown command "${name}"${hint}\n\n${usage}`], io);
+  if (name === '--version' || name === '--help') {
+    io.out(name === '--version' ? packageVersion() : usage);
+    return exitCode.done;
   }
-  const unsafe = unsafeSettings();
-  if (unsafe.length > 0) return usageError(unsafe, io);
-  const [, load] = command;
+  const [, , load] = commands.find(([known]) => known === name) ?? [];
+  const names = [...commands.map(([known]) => known), '--help', '--version'];
+  const problems =
+    load === undefined
+      ? [`countersign: unknown command "${name}"${didYouMean(name, names)}\n\n${usage}`]
+      : unsafeSettings();
+  for (const problem of problems) io.err(problem);
+  if (load === undefined || problems.length > 0) return exitCode.usage;
   const runCommand = await load();
   return runCommand(argv, io, signals);
-}
-
-function usageError(problems: readonly string[], io: Io): number {
-  for (const problem of problems) io.err(problem);
-  return exitCode.usage;
-}
-
-function printAndExit(text: string, io: Io): number {
-  io.out(text);
-  return exitCode.done;
 }

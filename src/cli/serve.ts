@@ -2,7 +2,7 @@ import { fromEnvironment, type LoadedConfig, loadConfig } from '../config/load.t
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Signals } from '../server/signals.ts';
 import { CliError, withheldMessage } from './shared/cli-error.ts';
-import { command, optionsHelp, type Run, text } from './shared/command.ts';
+import { command, optionsHelp, type Run } from './shared/command.ts';
 import {
   configFileOf,
   isConfigVariableSet,
@@ -14,10 +14,7 @@ import { exitCode } from './shared/io.ts';
 import { runService } from './shared/run-service.ts';
 
 const options = {
-  config: text(
-    'FILE',
-    'Configuration file (COUNTERSIGN_CONFIG; default: the demo, see countersign demo --help)',
-  ),
+  'config FILE': 'Configuration file (COUNTERSIGN_CONFIG; default: the demo, see countersign demo --help)',
   ...settingOptions,
 };
 

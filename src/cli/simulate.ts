@@ -1,35 +1,27 @@
 import { once } from 'node:events';
 import { type ListeningSimulator, listenSimulator, listenSimulatorWithAdmin } from '../simulator/listen.ts';
 import { readDemoScenario } from './demo/config.ts';
+import { loadSimulatorKeys } from './demo/keys.ts';
 import { CliError, describeListenError, messageOf } from './shared/cli-error.ts';
-import { command, list, type OptionValues, optionsHelp, parsed, port, text } from './shared/command.ts';
+import { command, list, type OptionValues, optionsHelp, parsed, port } from './shared/command.ts';
 import { exitCode, type Io } from './shared/io.ts';
-import { loadSimulatorKeys } from './shared/simulator-keys.ts';
 
 const options = {
-  keys: text(
-    'DIR',
+  'keys DIR':
     "The proxy's key directory: DIR/<environment>/<login>/control_key and private_key.pem. The simulator accepts these keys",
-  ),
-  scenario: text(
-    'FILE',
-    'Logins, balances, orders and faults (default: config/scenario.yaml, see its comments)',
-  ),
-  host: parsed('HOST', 'Address to listen on', String, '127.0.0.1'),
-  port: parsed('PORT', 'Port to listen on; 0 picks a free port', port, '8090'),
-  'admin-port': parsed(
-    'PORT',
+  'scenario FILE': 'Logins, balances, orders and faults (default: config/scenario.yaml, see its comments)',
+  'host HOST': parsed('Address to listen on', String, '127.0.0.1'),
+  'port PORT': parsed('Port to listen on; 0 picks a free port', port, '8090'),
+  'admin-port PORT': parsed(
     'Port of the admin API: journal, reset, faults, keys (docs/simulator.md). Off by default',
     port,
   ),
-  'admin-host': parsed(
-    'HOST',
+  'admin-host HOST': parsed(
     'Address of the admin API. Every client that reaches it can change the accepted keys',
     String,
     '127.0.0.1',
   ),
-  'admin-allowed-host': list(
-    'NAME',
+  'admin-allowed-host NAME': list(
     'Host name, besides IP addresses and localhost, that the admin API accepts; may be repeated',
     String,
   ),

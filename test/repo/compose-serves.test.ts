@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { loadSimulatorKeys } from '../../src/cli/shared/simulator-keys.ts';
+import { loadSimulatorKeys } from '../../src/cli/demo/keys.ts';
 import { validateConfig } from '../../src/config/validate.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { createLogger } from '../../src/observability/logger.ts';

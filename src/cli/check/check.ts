@@ -5,25 +5,21 @@ import type { EnvLookup } from '../../config/yaml.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { CliError, formatProblems, withheldMessage } from '../shared/cli-error.ts';
-import { command, flag, type OptionValues, optionsHelp, text } from '../shared/command.ts';
+import { command, type OptionValues, optionNames, optionsHelp } from '../shared/command.ts';
 import { configFileOf, hasOwnToken, loginOptions, lookUpUsed, withLogin } from '../shared/config.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
-  config: text(
-    'FILE',
+  'config FILE':
     'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG; default: the embedded one)',
-  ),
-  'no-file-checks': flag(
+  'no-file-checks':
     'For CI: skip the check that referenced files are readable, and values from environment variables that are not set',
-  ),
-  online: flag(
+  online:
     'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway; prints a table of the results',
-  ),
-  json: flag('With --online: print JSON'),
+  json: 'With --online: print JSON',
   ...loginOptions,
-  schema: flag('Print the JSON Schema of the configuration file, for editors'),
+  schema: 'Print the JSON Schema of the configuration file, for editors',
 };
 
 const usage = `Usage: countersign check [FILE] [--no-file-checks]
@@ -100,7 +96,7 @@ function lookUpOrNote(unset: Set<string>): EnvLookup {
 /** What is wrong with the combination of options. */
 function misuseOf(values: Values): string | undefined {
   if (values.online && values.config === undefined) return '--online requires a FILE';
-  const needOnline = ['json', ...Object.keys(loginOptions)];
+  const needOnline = ['json', ...optionNames(loginOptions)];
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);
   const lost = given.find(([name]) => !values.online && needOnline.includes(name));
   return lost === undefined ? undefined : `--${lost[0]} requires --online`;

@@ -68,15 +68,14 @@ export async function checkOnline(
   json: boolean,
   io: Io,
 ): Promise<number> {
-  const gateways = Promise.all(
-    Object.entries(config.environments).map(([name, settings]) => checkGateway(name, settings)),
-  );
-  const issuers = Promise.all(
-    Object.entries(config.jwtIssuers).map(([name, settings]) => checkIssuer(name, settings)),
-  );
-  const traces = config.tracing && checkTracing(config.tracing);
+  const { environments, jwtIssuers, tracing } = config;
+  const others = Promise.all([
+    ...Object.entries(jwtIssuers).map(([name, settings]) => checkIssuer(name, settings)),
+    ...Object.entries(environments).map(([name, settings]) => checkGateway(name, settings)),
+    ...(tracing ? [checkTracing(tracing)] : []),
+  ]);
   const keys = await checkSource(config.keys, requiredKeys(config, operations));
-  const rows = [...keys, ...(await issuers), ...(await gateways), ...(traces ? [await traces] : [])];
+  const rows = [...keys, ...(await others)];
   const ok = rows.every(({ result }) => result !== 'failed');
   if (json) io.out(JSON.stringify({ ok, checks: rows }, null, 2));
   else for (const line of table(head, rows.map(cells))) io.out(line);
@@ -92,18 +91,20 @@ function cells({ check, subject, result, milliseconds, detail }: CheckResult): s
 function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckResult> {
   const { baseUrl, egressProxy } = settings;
   const way = egressProxy === undefined ? baseUrl : `${baseUrl} through ${egressProxy.url}`;
-  const connect = async (): Promise<string> => `${way}: ${await probeConnection(settings)}`;
-  const explain = (error: unknown): string => `${way}: ${messageOf(error)}`;
-  return runCheck({ check: 'gateway', subject: name }, connect, explain);
+  return runCheck(
+    { check: 'gateway', subject: name },
+    () => probeConnection(settings),
+    messageOf,
+    `${way}: `,
+  );
 }
 
 function checkIssuer(name: string, settings: JwtIssuerConfig): Promise<CheckResult> {
-  const load = async (): Promise<string> => {
+  return runCheck({ check: 'jwt-issuer', subject: name }, async () => {
     const keys = await loadKeys(settings);
     const kinds = new Set(keys.map(({ kty, crv }) => crv ?? kty));
     return `${settings.issuer}: ${keys.length} public ${keys.length === 1 ? 'key' : 'keys'} (${[...kinds].join(', ')})`;
-  };
-  return runCheck({ check: 'jwt-issuer', subject: name }, load, messageOf);
+  });
 }
 
 /** Only a warning: no request waits for the receiver. */
@@ -112,10 +113,10 @@ async function checkTracing(settings: TracingConfig): Promise<CheckResult> {
   const send = async (): Promise<string> => {
     const delivery = await createDestination(settings)(Buffer.alloc(0), new AbortController().signal);
     if ('cause' in delivery) throw new CliError(delivery.cause);
-    return `${settings.otlp}: accepts traces`;
+    return 'accepts traces';
   };
   const row = { check: 'tracing', subject: 'otlp' } as const;
-  const result = await runCheck(row, send, (error) => `${settings.otlp}: ${messageOf(error)}`);
+  const result = await runCheck(row, send, messageOf, `${settings.otlp}: `);
   return result.result === 'failed' ? { ...result, result: 'warning' } : result;
 }
 
@@ -135,7 +136,7 @@ async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): 
   try {
     source.start();
     const connect = keys.source === 'vault' ? () => login.result : async () => assertReadable(source);
-    const result = await runCheck(sourceCheck, connect, messageOf);
+    const result = await runCheck(sourceCheck, connect);
     return result.result === 'failed'
       ? [result]
       : [result, ...(await checkKeys(required, source, inventory))];
@@ -256,7 +257,13 @@ async function checkKeys(
   source: KeySource,
   inventory: KeyInventory,
 ): Promise<CheckResult[]> {
-  const readRing = memoize(async (login) => ringIn(await source.read(login)));
+  const rings = new Map<string, Promise<KeyRing | undefined>>();
+  const readRing: ReadRing = (login) => {
+    const name = loginRefString(login);
+    const ring = rings.get(name) ?? source.read(login).then(ringIn);
+    rings.set(name, ring);
+    return ring;
+  };
   const rows: CheckResult[] = [];
   for (const required of requiredKeys) {
     rows.push(...(await (isPattern(required) ? checkPattern : checkLogin)(required, readRing, inventory)));
@@ -324,29 +331,22 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
   return [result.result === 'failed' ? result : { ...row, detail: 'no login matches' }];
 }
 
-function memoize(read: ReadRing): ReadRing {
-  const rings = new Map<string, Promise<KeyRing | undefined>>();
-  return (login) => {
-    const name = loginRefString(login);
-    const ring = rings.get(name) ?? read(login);
-    rings.set(name, ring);
-    return ring;
-  };
-}
-
 /** Runs a check and times it. The detail is its text, or that of its error. */
 async function runCheck(
-  row: Pick<CheckResult, 'check' | 'subject'>,
+  { check, subject }: Pick<CheckResult, 'check' | 'subject'>,
   work: () => Promise<string>,
-  explain: (error: unknown) => string,
+  explain: (error: unknown) => string = messageOf,
+  prefix = '',
 ): Promise<CheckResult> {
   const startedAt = performance.now();
-  const milliseconds = () => Math.round(performance.now() - startedAt);
+  const done = (result: CheckResult['result'], text: string): CheckResult => {
+    const milliseconds = Math.round(performance.now() - startedAt);
+    return { check, subject, result, milliseconds, detail: `${prefix}${text}` };
+  };
   try {
-    const detail = await work();
-    return { ...row, result: 'ok', milliseconds: milliseconds(), detail };
+    return done('ok', await work());
   } catch (error) {
-    return { ...row, result: 'failed', milliseconds: milliseconds(), detail: explain(error) };
+    return done('failed', explain(error));
   }
 }
 

@@ -31,7 +31,7 @@ export interface DemoSettings {
 }
 
 /** Values of the variables in config/embedded.yaml. */
-export interface DemoVariables {
+interface DemoVariables {
   readonly keyDirectory: string;
   readonly gatewayUrl: string;
 }

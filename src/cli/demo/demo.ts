@@ -5,23 +5,12 @@ import type { Signals } from '../../server/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/listen.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { CliError, describeListenError, messageOf } from '../shared/cli-error.ts';
-import {
-  command,
-  flag,
-  list,
-  type OptionValues,
-  optionsHelp,
-  parsed,
-  port,
-  type Run,
-  text,
-} from '../shared/command.ts';
+import { command, list, type OptionValues, optionsHelp, parsed, port, type Run } from '../shared/command.ts';
 import { readOverrides, settingOptions } from '../shared/config.ts';
 import { exitCode } from '../shared/io.ts';
 import { runService } from '../shared/run-service.ts';
-import { loadSimulatorKeys } from '../shared/simulator-keys.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
-import { type DemoKeys, generateDemoKeys } from './keys.ts';
+import { type DemoKeys, generateDemoKeys, loadSimulatorKeys } from './keys.ts';
 import { rotateDemoKey } from './rotate.ts';
 import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile } from './running.ts';
 
@@ -35,36 +24,26 @@ const defaultPorts = { gateway: 8090, gatewayAdmin: 8091 };
 
 const options = {
   ...settingOptions,
-  'gateway-port': parsed(
-    'PORT',
+  'gateway-port PORT': parsed(
     `Port of the gateway simulator (default: ${defaultPorts.gateway}, or a free one with --port 0)`,
     port,
   ),
-  'gateway-admin-port': parsed(
-    'PORT',
+  'gateway-admin-port PORT': parsed(
     `Port of its admin API: journal, reset, faults, keys, see docs/simulator.md (default: ${defaultPorts.gatewayAdmin}, or a free one with --port 0)`,
     port,
   ),
-  host: parsed(
-    'HOST',
+  'host HOST': parsed(
     "Address of all ports but the gateway's. Anyone who can reach the admin API can change the simulator's keys",
     String,
     '127.0.0.1',
   ),
-  'allow-anonymous': flag('Required for a --host that others can reach, such as 0.0.0.0 in a container'),
-  'admin-allowed-host': list(
-    'NAME',
+  'allow-anonymous': 'Required for a --host that others can reach, such as 0.0.0.0 in a container',
+  'admin-allowed-host NAME': list(
     'Host name, besides IP addresses and localhost, that the proxy, metrics and the admin API accept, such as that of a container; may be repeated',
     String,
   ),
-  scenario: text(
-    'FILE',
-    'Logins, balances, orders and faults of the gateway (default: config/scenario.yaml)',
-  ),
-  'ready-file': text(
-    'FILE',
-    'JSON with the URLs, written when the demo accepts requests and deleted when it ends',
-  ),
+  'scenario FILE': 'Logins, balances, orders and faults of the gateway (default: config/scenario.yaml)',
+  'ready-file FILE': 'JSON with the URLs, written when the demo accepts requests and deleted when it ends',
 };
 
 const usage = `Usage: countersign demo [options]

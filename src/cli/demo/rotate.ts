@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type ReadOnlyQuery, readOnlyQuery } from '../../gateway/read-only-query.ts';
+import { readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { keyStates } from '../../observability/status/key-states.ts';
@@ -10,18 +10,11 @@ import { createAgent } from '../../util/agent.ts';
 import { sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError } from '../shared/cli-error.ts';
-import {
-  command,
-  type OptionValues,
-  oneOf,
-  optionsHelp,
-  parsed,
-  text,
-  wholeNumber,
-} from '../shared/command.ts';
+import { command, oneOf, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
+import { validConfig } from '../shared/config.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { readStatus } from '../status/client.ts';
-import { demoEnvironment, loadDemoConfig } from './config.ts';
+import { demoConfigFile, demoEnvironment, loadDemoConfig } from './config.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
 import { findDemo, hasStatusPage, type RunningDemo, settingsOf } from './running.ts';
 
@@ -31,20 +24,18 @@ const responseTimeout = 5000;
 const maxResponseBytes = 1_048_576;
 
 const options = {
-  login: text('LOGIN', 'Login of the scenario (default: its first one)'),
-  kind: parsed(
-    'KIND',
+  'login LOGIN': 'Login of the scenario (default: its first one)',
+  'kind KIND': parsed(
     'Which key of the login: private_key or control_key',
     oneOf(['private_key', 'control_key']),
     'private_key',
   ),
-  after: parsed(
-    'SECONDS',
+  'after SECONDS': parsed(
     'How long the new key waits until the gateway accepts it, 0 to 3600',
     wholeNumber(0, 3600, 'must be a whole number of seconds from 0 to 3600'),
     '20',
   ),
-  'ready-file': text('FILE', 'Ready file of the demo (default: the demo that was started last)'),
+  'ready-file FILE': 'Ready file of the demo (default: the demo that was started last)',
 };
 
 const usage = `Usage: countersign demo rotate [--login LOGIN] [--kind KIND] [--after SECONDS] [--ready-file FILE]
@@ -61,103 +52,81 @@ Exit codes: 0 the new key is in use and every query succeeded, 1 failure, 2 inva
 /** Milliseconds between two queries. */
 const pause = 1000;
 
-type Settings = ReturnType<typeof settingsFrom>;
-type Rotation = ReturnType<typeof rotationOf>;
-
 export const rotateDemoKey = command(
   { name: 'demo rotate', options, usage },
-  async ({ values }, io, signals: Signals) => {
-    const settings = settingsFrom(values);
+  async ({ values: { kind, login, after, 'ready-file': readyFile } }, io, signals: Signals) => {
     const stop = new AbortController();
     void signals.stop.then(() => stop.abort());
-    return rotate(await prepareRotation(settings), settings, io, stop.signal);
+    const demo = findDemo(readyFile);
+    if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
+    const rotation = rotationOf(demo, kind, await generateKey(kind), await queryOf(demo, kind, login));
+    return rotate(rotation, kind, after * 1000, io, stop.signal);
   },
 );
 
+/** Prints what happens with the seconds since the start. @param after milliseconds */
 async function rotate(
-  rotation: Rotation,
-  { demo, kind, after }: Settings,
+  rotation: ReturnType<typeof rotationOf>,
+  kind: KeyKind,
+  after: number,
   io: Io,
   stop: AbortSignal,
 ): Promise<number> {
+  const { login, operation, page } = rotation;
   const first = await rotation.query();
   if (first !== 200) {
     throw new CliError(
-      `a query of ${rotation.login} gets status ${first} before the rotation: choose another --login, or restart the demo`,
+      `a query of ${login} gets status ${first} before the rotation: choose another --login, or restart the demo`,
     );
   }
-  const before = await rotation.versions();
-  const watch = before === undefined ? '' : ` Watch it on ${demo.adminUrl}/.`;
-  io.out(
-    `Rotating the ${kind} of ${rotation.login}, with one ${rotation.operation} query per second.${watch}`,
-  );
-  const timeline = new Timeline(rotation, io);
-  await rotation.writeNewKey();
-  timeline.print('The key directory has a new key', before);
-  await timeline.queryFor(after, stop);
-  await rotation.registerNewKey();
-  await timeline.query();
-  timeline.print('The gateway accepts it and no other', await rotation.versions());
-  io.out(`Queries: ${timeline.queries}, failed: ${timeline.failed}.`);
-  return timeline.failed === 0 ? exitCode.done : exitCode.failed;
-}
-
-/** Prints what happens with the seconds since the start. */
-class Timeline {
-  queries = 0;
-  failed = 0;
-  readonly #rotation: Rotation;
-  readonly #io: Io;
-  readonly #start = performance.now();
-  #versions: string | undefined;
-
-  constructor(rotation: Rotation, io: Io) {
-    this.#rotation = rotation;
-    this.#io = io;
-  }
-
-  /** @param versions `undefined` without a status page */
-  print(event: string, versions: string | undefined): void {
-    const seconds = String(Math.floor((performance.now() - this.#start) / 1000));
-    this.#io.out(`${seconds.padStart(4)} s  ${event}${versions === undefined ? '' : `: ${versions}`}`);
-    this.#versions = versions;
-  }
-
-  /** Queries once per second for the given number of milliseconds, or until it is stopped. */
-  async queryFor(milliseconds: number, stop: AbortSignal): Promise<void> {
-    const end = performance.now() + milliseconds;
-    for (let left = milliseconds; left > 0 && !stop.aborted; left = end - performance.now()) {
-      await this.query();
-      const versions = await this.#rotation.versions();
-      if (versions !== this.#versions) this.print('Countersign has read it', versions);
-      // Rejects only when it is stopped.
-      await wait(Math.min(pause, left), undefined, { signal: stop }).catch(() => {});
-    }
-  }
-
-  async query(): Promise<void> {
-    const status = await this.#rotation.query();
-    this.queries += 1;
+  let versions = await rotation.versions();
+  const watch = page === undefined ? '' : ` Watch it on ${page}.`;
+  io.out(`Rotating the ${kind} of ${login}, with one ${operation} query per second.${watch}`);
+  const start = performance.now();
+  const elapsed = (): number => performance.now() - start;
+  const print = (event: string): void => {
+    const seconds = String(Math.floor(elapsed() / 1000));
+    io.out(`${seconds.padStart(4)} s  ${event}${versions === undefined ? '' : `: ${versions}`}`);
+  };
+  const failures: number[] = [];
+  let queries = 0;
+  const query = async (): Promise<void> => {
+    const status = await rotation.query();
+    queries += 1;
     if (status === 200) return;
-    this.failed += 1;
-    this.#io.err(`A query got status ${status}.`);
+    failures.push(status);
+    io.err(`A query got status ${status}.`);
+  };
+  rotation.writeNewKey();
+  print('The key directory has a new key');
+  const end = elapsed() + after;
+  for (let left = after; left > 0 && !stop.aborted; left = end - elapsed()) {
+    await query();
+    const before = versions;
+    versions = await rotation.versions();
+    if (versions !== before) print('Countersign has read it');
+    // Rejects only when it is stopped.
+    await wait(Math.min(pause, left), undefined, { signal: stop }).catch(() => {});
   }
+  await rotation.registerNewKey();
+  await query();
+  versions = await rotation.versions();
+  print('The gateway accepts it and no other');
+  io.out(`Queries: ${queries}, failed: ${failures.length}.`);
+  return failures.length === 0 ? exitCode.done : exitCode.failed;
 }
 
-/** @throws CliError without a running demo */
-function settingsFrom({ kind, after, login, 'ready-file': readyFile }: OptionValues<typeof options>) {
-  const demo = findDemo(readyFile);
-  if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
-  return { demo, kind, login, after: after * 1000 };
-}
-
-/** @throws CliError for a login that the scenario does not have, or without a query that needs the key */
-async function prepareRotation({ demo, kind, login: given }: Settings): Promise<Rotation> {
+/**
+ * A query of the scenario that needs the key.
+ *
+ * @param given login; default: the first one that has such a query
+ * @throws CliError if there is none
+ */
+async function queryOf(demo: RunningDemo, kind: KeyKind, given: string | undefined) {
   const settings = await settingsOf(demo);
-  const loaded = await loadDemoConfig(demo, settings);
-  if ('problems' in loaded) throw new TypeError('the configuration of a running demo is invalid');
+  const { config } = validConfig(demoConfigFile, await loadDemoConfig(demo, settings));
   const { logins, endpoints } = settings.scenario;
-  const mapped = loaded.config.environments[demoEnvironment]?.endpoints ?? {};
+  const mapped = config.environments[demoEnvironment]?.endpoints ?? {};
   // The proxy rejects a query for an endpoint that is mapped to another login.
   const endpointOf = (login: string): string | undefined => endpoints.find((id) => mapped[id] === login);
   const candidates = Object.entries(logins)
@@ -177,56 +146,53 @@ async function prepareRotation({ demo, kind, login: given }: Settings): Promise<
     clientOrderId: 'rotation',
   };
   const signature = kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256';
-  const query = readOnlyQuery(createRoutes(loaded.config), subject, signature);
+  const query = readOnlyQuery(createRoutes(config), subject, signature);
   if (typeof query === 'string') {
     throw new CliError(`the scenario has no read-only operation with ${signature}: choose another --kind`);
   }
-  return rotationOf(demo, kind, login, query, settings.scenario.caller.tokens?.[0]);
+  return { login, token: settings.scenario.caller.tokens?.[0], ...query };
 }
 
 /** A rotation of one key, step by step. */
 function rotationOf(
   demo: RunningDemo,
   kind: KeyKind,
-  login: string,
-  { destination, form }: ReadOnlyQuery,
-  token: string | undefined,
+  newKey: NewKey,
+  { login, token, destination, form }: Awaited<ReturnType<typeof queryOf>>,
 ) {
   const address = `${demo.proxyUrl}/${demoEnvironment}${destination.url.pathname}`;
   const body = new URLSearchParams(form.map(([name, value]): [string, string] => [name, value])).toString();
   const directory = join(demo.keyDirectory, demoEnvironment, login);
-  let newKey: NewKey | undefined;
+  const page = hasStatusPage(demo) ? `${demo.adminUrl}/` : undefined;
   return {
     login,
     operation: destination.operation.name,
+    page,
     /** Sends a read-only query that needs the key through the proxy. @returns the status */
     query: (): Promise<number> =>
       sendToDemo('POST', address, 'application/x-www-form-urlencoded', body, token),
     /** The step of the operator: the key source gets a new key. */
-    async writeNewKey(): Promise<void> {
-      newKey = await generateKey(kind);
-      writeKey(directory, newKey);
-    },
+    writeNewKey: (): void => writeKey(directory, newKey),
     /**
      * The step of the gateway: it accepts the new key, and no other.
      *
      * @throws CliError if another rotation has replaced the key: Countersign would have none that the gateway accepts
      */
     async registerNewKey(): Promise<void> {
-      if (newKey !== undefined && !hasKey(directory, newKey)) {
+      if (!hasKey(directory, newKey)) {
         throw new CliError(
           'another rotation has replaced the new key: let that one end, then repeat this one',
         );
       }
       const url = `${demo.gatewayAdminUrl}/keys/${encodeURIComponent(login)}`;
-      const registration = JSON.stringify(newKey?.registration ?? {});
+      const registration = JSON.stringify(newKey.registration);
       const status = await sendToDemo('PUT', url, 'application/json', registration);
       if (status !== 200) throw new CliError(`the simulator did not accept the new key (status ${status})`);
     },
     /** Those on the status page, such as `version 8 waiting, version 7 in use`. `undefined`: the demo has no page. */
     async versions(): Promise<string | undefined> {
-      if (!hasStatusPage(demo)) return undefined;
-      const server = { url: new URL('/status.json', demo.adminUrl), token: undefined, tls: {} };
+      if (page === undefined) return undefined;
+      const server = { url: new URL('/status.json', page), token: undefined, tls: {} };
       return versionsOf(await readStatus(server, { timeout: responseTimeout }), login, kind);
     },
   };

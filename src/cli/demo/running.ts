@@ -2,18 +2,16 @@ import { lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from 'node:path';
 import { hostOf, isLoopback } from '../../config/url.ts';
 import { errorCode } from '../../util/error-code.ts';
+import { entriesOf } from '../../util/text.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
-import { type DemoSettings, type DemoVariables, readDemoScenario } from './config.ts';
+import { type DemoSettings, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, temporaryDirectories, writeAtomically } from './keys.ts';
 
+const textFields = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl', 'keyDirectory'] as const;
+
 /** A running demo: the content of its ready file. */
-export interface RunningDemo extends DemoVariables {
-  readonly proxyUrl: string;
-  readonly adminUrl: string;
-  readonly gatewayAdminUrl: string;
-  readonly pid: number;
-}
+export type RunningDemo = Readonly<Record<(typeof textFields)[number], string> & { pid: number }>;
 
 /** The copy of the ready file in the key directory, by which other commands find the demo. */
 const ownFile = 'demo.json';
@@ -134,10 +132,8 @@ function contentOf(file: string): unknown {
 }
 
 function isRunningDemo(value: unknown): value is RunningDemo {
-  if (typeof value !== 'object' || value === null) return false;
-  const names = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl', 'keyDirectory'];
-  const texts = new Map<string, unknown>(Object.entries(value));
-  return names.every((name) => typeof texts.get(name) === 'string') && typeof texts.get('pid') === 'number';
+  const fields = entriesOf(value);
+  return textFields.every((name) => typeof fields[name] === 'string') && typeof fields['pid'] === 'number';
 }
 
 function isAlive(pid: number): boolean {

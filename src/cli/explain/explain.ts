@@ -17,31 +17,25 @@ import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } f
 import { generateDemoKeys } from '../demo/keys.ts';
 import { findDemo, settingsOf } from '../demo/running.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
-import { command, flag, type OptionValues, optionsHelp, text } from '../shared/command.ts';
+import { command, type OptionValues, optionsHelp } from '../shared/command.ts';
 import { configFileOf, loadWithLogin, loginOptions, validConfig, withLogin } from '../shared/config.ts';
 import { exitCode, type Io } from '../shared/io.ts';
 import { compareBaseStrings, renderExplanation } from './render.ts';
 
 const options = {
-  target: text('PATH', 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234'),
-  form: text('FILE', 'Form as sent to the proxy (default: standard input)'),
-  config: text(
-    'FILE',
+  'target PATH': 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
+  'form FILE': 'Form as sent to the proxy (default: standard input)',
+  'config FILE':
     'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo, or else throwaway keys)',
-  ),
-  demo: text('FILE', 'Ready file of the demo to use (default: the demo that was started last)'),
-  login: text('LOGIN', 'Value for the Countersign-Login header'),
+  'demo FILE': 'Ready file of the demo to use (default: the demo that was started last)',
+  'login LOGIN': 'Value for the Countersign-Login header',
   ...loginOptions,
-  compare: text(
-    'FILE',
+  'compare FILE':
     'A base string to compare with; exits with 1 and shows the first difference. Its nonce and timestamp are the default',
-  ),
-  nonce: text('TEXT', 'Nonce (default: random)'),
-  timestamp: text('SECONDS', 'Unix timestamp (default: now)'),
-  curl: flag(
-    'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback',
-  ),
-  'show-values': flag('Do not redact card data'),
+  'nonce TEXT': 'Nonce (default: random)',
+  'timestamp SECONDS': 'Unix timestamp (default: now)',
+  curl: 'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback',
+  'show-values': 'Do not redact card data',
 };
 
 const usage = `Usage: countersign explain --target PATH [--form FILE] [options]

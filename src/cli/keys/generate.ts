@@ -5,20 +5,17 @@ import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { revealFields } from '../../keys/vault/client.ts';
 import { isTransitName, transitNameIn, transitNameOf } from '../../keys/vault/transit.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { command, flag, optionsHelp, parsed, text, wholeNumber } from '../shared/command.ts';
+import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
 import { exitCode } from '../shared/io.ts';
-import { addKey, addOptions, type NewKey } from './add.ts';
 import { commonOptions } from './options.ts';
+import { addKey, addOptions, type NewKey } from './write.ts';
 
 const options = {
   ...commonOptions,
-  transit: flag("Make the key in Vault's Transit engine, which it never leaves (keys.vault.transit)"),
-  'transit-name': text(
-    'NAME',
+  transit: "Make the key in Vault's Transit engine, which it never leaves (keys.vault.transit)",
+  'transit-name NAME':
     'Name of the Transit key (default: as before, or else derived from the login); with --transit',
-  ),
-  bits: parsed(
-    'N',
+  'bits N': parsed(
     'Key length, 2048 to 8192; with --transit 2048, 3072 or 4096',
     wholeNumber(2048, 8192, 'must be between 2048 and 8192'),
     '4096',

@@ -3,10 +3,10 @@ import { text as readText } from 'node:stream/consumers';
 import { type KeyFields, withoutLineBreak } from '../../keys/key.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { command, oneOf, optionsHelp, text } from '../shared/command.ts';
+import { command, oneOf, optionsHelp } from '../shared/command.ts';
 import type { Io } from '../shared/io.ts';
-import { addKey, addOptions } from './add.ts';
 import { commonOptions } from './options.ts';
+import { addKey, addOptions } from './write.ts';
 
 /** What `process.stdin` is at a terminal. */
 export interface Terminal extends AsyncIterable<unknown> {
@@ -22,12 +22,10 @@ const backspaces = ['\u007f', '\b'];
 
 const options = {
   ...commonOptions,
-  kind: text('KIND', 'control_key, or private_key (RSA, PEM: PKCS#1 or PKCS#8)'),
-  from: text('FILE', 'File that holds the key (default: standard input)'),
-  'passphrase-file': text(
-    'FILE',
+  'kind KIND': 'control_key, or private_key (RSA, PEM: PKCS#1 or PKCS#8)',
+  'from FILE': 'File that holds the key (default: standard input)',
+  'passphrase-file FILE':
     'File that holds the passphrase of an encrypted private key; stored in Vault with the key',
-  ),
   ...addOptions,
 };
 

@@ -1,5 +1,5 @@
 import { identifierCharacters } from '../../identifiers.ts';
-import { age, describeKey, findEqualKey, type KeyDescription } from '../../keys/key.ts';
+import { age, describeKey, findEqualKey } from '../../keys/key.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
@@ -94,21 +94,19 @@ function rowsOf(entry: KeyVersionEntry, older: readonly KeyVersionEntry[], now: 
   return describeAll(entry, older).map((key) => [String(version), key.kind, keyAge, keyText(key)]);
 }
 
-interface Described extends KeyDescription {
-  /** The previous version with the same key. */
-  readonly sameAs?: number;
-}
-
-function describeAll({ keys }: KeyVersionEntry, older: readonly KeyVersionEntry[]): Described[] {
+/** With the previous version that has the same key. */
+function describeAll({ keys }: KeyVersionEntry, older: readonly KeyVersionEntry[]) {
   const ring = older.flatMap((version) => version.keys);
-  return keys.map((key) => {
-    const same = findEqualKey(key, ring);
-    return { ...describeKey(key), ...(same === undefined ? {} : { sameAs: same.version }) };
-  });
+  return keys.map((key) => ({ ...describeKey(key), sameAs: findEqualKey(key, ring)?.version }));
 }
 
 /** A control key has no public part to show, only whether it differs from the previous one. */
-function keyText({ problem, fingerprint, transitKey, sameAs }: Described): string {
+function keyText({
+  problem,
+  fingerprint,
+  transitKey,
+  sameAs,
+}: ReturnType<typeof describeAll>[number]): string {
   const inVault = transitKey === undefined ? '' : ` (Transit key ${transitKey})`;
   return (
     problem ??

@@ -3,20 +3,18 @@ import { identifierCharacters, isIdentifier } from '../../identifiers.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { flag, type OptionValues, text } from '../shared/command.ts';
+import { type OptionValues } from '../shared/command.ts';
 import { configFileOf, loadWithLogin, loginOptions } from '../shared/config.ts';
 import { createAdmin, type KeyInventory, openInventory } from '../shared/inventory.ts';
 import { exitCode } from '../shared/io.ts';
 
 export const commonOptions = {
-  config: text(
-    'FILE',
+  'config FILE':
     "The proxy's configuration file (COUNTERSIGN_CONFIG); referenced files need not exist locally",
-  ),
-  environment: text('NAME', 'Environment of the configuration'),
-  login: text('LOGIN', 'Login to operate on'),
+  'environment NAME': 'Environment of the configuration',
+  'login LOGIN': 'Login to operate on',
   ...loginOptions,
-  json: flag('Print JSON'),
+  json: 'Print JSON',
 };
 
 export type CommonValues = OptionValues<typeof commonOptions>;

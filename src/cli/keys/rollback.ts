@@ -9,7 +9,7 @@ import { checkAndSet, expectedVersion, versionNumber, writeOptions } from './wri
 
 const options = {
   ...commonOptions,
-  'to-version': parsed('N', 'Version to restore', versionNumber),
+  'to-version N': parsed('Version to restore', versionNumber),
   ...writeOptions,
 };
 

@@ -1,22 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { EnvironmentConfig } from '../../config/schema.ts';
 import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { skewOf } from '../../gateway/response.ts';
-import { createRoutes, type Routes } from '../../gateway/router.ts';
+import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
-import type { TransitKey, UnusableKey, UsableKey } from '../../keys/key-source.ts';
+import type { UnusableKey, UsableKey } from '../../keys/key-source.ts';
 import { VaultError } from '../../keys/vault/errors.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { sign, signWith } from '../../oauth1/sign.ts';
 import { unlimitedMemory } from '../../proxy/limits.ts';
 import { buildUpstreamRequest, unsignedRequest } from '../../proxy/outbound/signed-request.ts';
-import { createUpstreamClient, type UpstreamClient } from '../../proxy/outbound/upstream-client.ts';
+import { createUpstreamClient } from '../../proxy/outbound/upstream-client.ts';
 import { type GatewayResponse, UpstreamError } from '../../proxy/outbound/upstream-request.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { command, optionsHelp, parsed, text, wholeNumber } from '../shared/command.ts';
+import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
 import { exitCode, type Io, table } from '../shared/io.ts';
 import { type CommonValues, commonOptions, type KeysContext, loginRefOf, withInventory } from './options.ts';
@@ -28,23 +27,14 @@ interface ProbeResult {
   readonly detail?: string;
 }
 
-/** The gateway to query, with the environment's own timeouts. */
-interface ProbeContext extends Routes {
-  readonly settings: EnvironmentConfig;
-  readonly upstream: UpstreamClient;
-  readonly userAgent: string;
-  readonly signRemotely: KeyInventory['sign'];
-}
-
 /** Seconds of clock skew worth reporting; the same as in the alert. */
 const notableSkew = 30;
 
 const options = {
   ...commonOptions,
-  endpoint: text('ID', 'Endpoint of the status query (default: an endpoint mapped to the login)'),
-  'client-orderid': text('ID', 'Order of the status query (default: random, nonexistent)'),
-  interval: parsed(
-    'SECONDS',
+  'endpoint ID': 'Endpoint of the status query (default: an endpoint mapped to the login)',
+  'client-orderid ID': 'Order of the status query (default: random, nonexistent)',
+  'interval SECONDS': parsed(
     'Delay between queries, 0 to 60',
     wholeNumber(0, 60, 'must be between 0 and 60'),
     '1',
@@ -79,8 +69,8 @@ export const verifyKeys = command({ name: 'keys verify', options, usage }, ({ va
     const versions = await inventory.versions({ environment, login });
     if (versions.every(({ keys }) => keys.length === 0))
       throw new CliError(`${environment}/${login} has no keys; check the spelling`);
-    const options = { interval: values.interval * 1000, inventory };
-    const verified = await verifyEach(versions, context, query, options);
+    const probe = proberOf(context, query, inventory);
+    const verified = await verifyEach(versions, probe, values.interval * 1000);
     print(verified, query, values, io);
     const current = verified.filter(({ entry }) => entry.state === 'current');
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
@@ -90,29 +80,18 @@ export const verifyKeys = command({ name: 'keys verify', options, usage }, ({ va
 
 async function verifyEach(
   versions: readonly KeyVersionEntry[],
-  { config, settings }: KeysContext,
-  query: QueryAbout,
-  { interval, inventory }: { readonly interval: number; readonly inventory: KeyInventory },
+  probe: (key: UsableKey) => Promise<ProbeResult>,
+  interval: number,
 ): Promise<VerifiedKey[]> {
-  const upstream = createUpstreamClient(settings, readTlsMaterial(settings));
-  const probeContext = {
-    ...createRoutes(config),
-    settings,
-    upstream,
-    userAgent: `countersign/${packageVersion()}`,
-    signRemotely: (key: TransitKey, text: string) => inventory.sign(key, text),
-  };
   const verified: VerifiedKey[] = [];
-  for (const { entry, key } of versions.flatMap((version) =>
-    version.keys.map((key) => ({ entry: version, key })),
-  )) {
+  for (const { entry, key } of versions.flatMap((entry) => entry.keys.map((key) => ({ entry, key })))) {
     if ('problem' in key) {
       verified.push({ entry, key, result: 'unusable', detail: key.problem });
       continue;
     }
     const known = verified.find((other) => findEqualKey(key, [other.key]) !== undefined);
     if (known === undefined && verified.length > 0) await wait(interval);
-    verified.push({ ...(known ?? (await probeKey(query, key, probeContext))), entry, key });
+    verified.push({ ...(known ?? (await probe(key))), entry, key });
   }
   return verified;
 }
@@ -140,44 +119,38 @@ function jsonOf({ entry, key, result, status, detail }: VerifiedKey) {
   return { version, kind, createdAt: createdAt?.toISOString(), state, fingerprint, result, status, detail };
 }
 
-/** Sends one read-only query signed with this key. No retries. */
-async function probeKey(
-  query: QueryAbout,
-  { kind, key }: UsableKey,
-  context: ProbeContext,
-): Promise<ProbeResult> {
-  const readOnly = readOnlyQuery(context, query, kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256');
-  if (readOnly === 'no-operation') {
-    return { result: 'skipped', detail: 'no read-only operation uses this key type' };
-  }
-  if (readOnly === 'no-endpoint') {
-    return { result: 'skipped', detail: 'a status query requires --endpoint ID' };
-  }
-  const { destination, form } = readOnly;
-  const unsigned = unsignedRequest(
-    { destination, login: query.login, form },
-    randomBytes(16).toString('hex'),
-    Math.floor(Date.now() / 1000),
-  );
-  const signed = await ('publicKey' in key
-    ? signWith(unsigned, (text) => context.signRemotely(key, text)).catch(withoutSignature)
-    : sign(unsigned, key));
-  if ('result' in signed) return signed;
-  const { connect, request: total } = context.settings.timeouts;
-  const request = buildUpstreamRequest(destination.url, signed, context.userAgent);
-  try {
-    const memory = unlimitedMemory();
-    const response = await context.upstream.send(request, {
-      dedicatedConnection: true,
-      connect,
-      total,
-      memory,
-    });
-    return resultOf(response, kind);
-  } catch (error) {
-    if (error instanceof UpstreamError) return { result: 'no-response', detail: error.reason };
-    throw error;
-  }
+/** Sends one read-only query signed with a key, with the timeouts of the environment. No retries. */
+function proberOf({ config, settings }: KeysContext, query: QueryAbout, inventory: KeyInventory) {
+  const routes = createRoutes(config);
+  const upstream = createUpstreamClient(settings, readTlsMaterial(settings));
+  const { connect, request: total } = settings.timeouts;
+  return async ({ kind, key }: UsableKey): Promise<ProbeResult> => {
+    const readOnly = readOnlyQuery(routes, query, kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256');
+    if (readOnly === 'no-operation') {
+      return { result: 'skipped', detail: 'no read-only operation uses this key type' };
+    }
+    if (readOnly === 'no-endpoint') {
+      return { result: 'skipped', detail: 'a status query requires --endpoint ID' };
+    }
+    const { destination, form } = readOnly;
+    const unsigned = unsignedRequest(
+      { destination, login: query.login, form },
+      randomBytes(16).toString('hex'),
+      Math.floor(Date.now() / 1000),
+    );
+    const signed = await ('publicKey' in key
+      ? signWith(unsigned, (text) => inventory.sign(key, text)).catch(withoutSignature)
+      : sign(unsigned, key));
+    if ('result' in signed) return signed;
+    const request = buildUpstreamRequest(destination.url, signed, `countersign/${packageVersion()}`);
+    const options = { dedicatedConnection: true, connect, total, memory: unlimitedMemory() };
+    try {
+      return resultOf(await upstream.send(request, options), kind);
+    } catch (error) {
+      if (error instanceof UpstreamError) return { result: 'no-response', detail: error.reason };
+      throw error;
+    }
+  };
 }
 
 /** Vault does not sign with this key, whatever it does with the others. */

@@ -1,19 +1,141 @@
+import { access, writeFile } from 'node:fs/promises';
+import { describeKey, type KeyDescription, type KeyFields, parseKeys } from '../../keys/key.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
+import { hideFields } from '../../keys/vault/client.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
-import type { History } from '../../keys/vault/kv2.ts';
+import type { History, VersionInfo } from '../../keys/vault/kv2.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
 import { type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
-import type { CommonValues } from './options.ts';
+import { exitCode, type Io } from '../shared/io.ts';
+import { type CommonValues, withVaultAdmin } from './options.ts';
 
 export const versionNumber = wholeNumber(1, 999_999_999, 'must be a whole number');
 
 export const writeOptions = {
-  cas: parsed('N', 'Check-and-set: expected current version (default: the current one)', versionNumber),
+  'cas N': parsed('Check-and-set: expected current version (default: the current one)', versionNumber),
+};
+
+export const addOptions = {
+  ...writeOptions,
+  create: 'Create the secret of a new login; without it, the login must already have one',
+  'public-key FILE': 'Also save the public key to FILE (must not exist)',
 };
 
 type WriteValues = CommonValues & OptionValues<typeof writeOptions> & { readonly create?: boolean };
+type AddValues = CommonValues & OptionValues<typeof addOptions>;
+
+/** The fields of the new key; `undefined` for those to remove. */
+export type NewKey = (admin: VaultAdmin, login: LoginRef) => Promise<KeyFields>;
+
+/**
+ * Writes a new version of a login's secret with another key, and prints it.
+ *
+ * @param newKey called when the version can be written
+ * @returns the exit code
+ */
+export function addKey(values: AddValues, io: Io, newKey: NewKey): Promise<number> {
+  return withVaultAdmin(values, async (admin, login) => {
+    await checkNewFile(values['public-key']);
+    const previousVersion = await versionToExtend(admin, login, values);
+    const fields = await newKey(admin, login);
+    const description = await validateNewKey(fields, admin, login);
+    const version = await checkAndSet(login, previousVersion, () =>
+      admin.write(login, hideFields(fields), previousVersion),
+    );
+    return reportWritten({ ...description, login, version, previousVersion }, values, io);
+  });
+}
+
+/**
+ * As {@link expectedVersion}, for a command that keeps the other fields of the current version. They must be readable,
+ * or the login's other key would be lost.
+ *
+ * @throws CliError if the current version is deleted or destroyed and an earlier one may be restored
+ */
+async function versionToExtend(admin: VaultAdmin, login: LoginRef, values: AddValues): Promise<number> {
+  const { current, history } = await expectedVersion(admin, login, values);
+  const states = (history?.versions ?? []).map((info) => ({ version: info.version, state: stateOf(info) }));
+  const newest = states.find(({ version }) => version === current);
+  const usable = states.find(({ state }) => state === 'usable')?.version;
+  if (newest === undefined || newest.state === 'usable') return current;
+  // If all versions are destroyed, there is nothing left to lose.
+  if (newest.state === 'destroyed' && states.every(({ state }) => state === 'destroyed')) return current;
+  const remedies = [
+    ...(newest.state === 'deleted' ? ['undelete it ("vault kv undelete")'] : []),
+    ...(usable === undefined
+      ? []
+      : [`restore an earlier version ("countersign keys rollback --to-version ${usable}")`]),
+    ...(newest.state === 'destroyed' && usable === undefined ? ['undelete an earlier version'] : []),
+  ];
+  throw new CliError(
+    `the current version ${current} of ${loginRefString(login)} is ${newest.state}: a new version would lose the login's other key. Nothing was written. First ${remedies.join(', or ')}; then retry.`,
+  );
+}
+
+function stateOf({ destroyed, deletedAt }: VersionInfo): 'usable' | 'deleted' | 'destroyed' {
+  if (destroyed) return 'destroyed';
+  return deletedAt !== undefined && deletedAt.getTime() <= Date.now() ? 'deleted' : 'usable';
+}
+
+/** Describes a new key before it is written. @throws CliError for an unusable key */
+async function validateNewKey(
+  fields: KeyFields,
+  admin: VaultAdmin,
+  login: LoginRef,
+): Promise<KeyDescription> {
+  const { transit_key: reference } = fields;
+  const transit = typeof reference === 'string' ? await admin.findInTransit(login, reference) : undefined;
+  const [entry] = parseKeys(fields, { version: 0 }, transit);
+  if (entry === undefined) throw new TypeError('no key was given');
+  if ('problem' in entry) throw new CliError(`${entry.problem}. Nothing was written.`);
+  return describeKey(entry);
+}
+
+/** @throws CliError for an existing file: it may be the public key that the gateway received */
+async function checkNewFile(file: string | undefined): Promise<void> {
+  if (file === undefined) return;
+  const exists = await access(file).then(
+    () => true,
+    () => false,
+  );
+  if (exists) throw new CliError(`${file} already exists. Name a new file. Nothing was written.`);
+}
+
+interface WriteResult extends KeyDescription {
+  readonly login: LoginRef;
+  readonly version: number;
+  readonly previousVersion: number;
+}
+
+/** Prints what was written, and saves the public key if a file is named. @returns the exit code */
+async function reportWritten(
+  written: WriteResult,
+  { json, 'public-key': file }: AddValues,
+  io: Io,
+): Promise<number> {
+  const { login, version, previousVersion, kind, bits, fingerprint, transitKey, publicKey } = written;
+  if (json) {
+    const result = { ...login, version, previousVersion, kind, bits, fingerprint, transitKey, publicKey };
+    io.out(JSON.stringify(result, null, 2));
+  } else {
+    const rsa = `new RSA key, ${bits} bits${transitKey === undefined ? '' : `, Transit key ${transitKey}`}`;
+    const content = publicKey === undefined ? 'new control key' : rsa;
+    io.out(`Wrote version ${version} of ${loginRefString(login)} (${content})`);
+    if (publicKey !== undefined) io.out(`Public key, SHA-256 ${fingerprint}\n${publicKey}`);
+  }
+  if (file === undefined || publicKey === undefined) return exitCode.done;
+  try {
+    await writeFile(file, `${publicKey}\n`, { flag: 'wx' });
+    return exitCode.done;
+  } catch (error) {
+    io.err(
+      `Failed to write the public key to ${file} (${messageOf(error)}): copy it from the output above. The new version is in Vault.`,
+    );
+    return exitCode.failed;
+  }
+}
 
 /**
  * The current version, which the next write must still find; 0 for a login that is to be created.

@@ -13,8 +13,6 @@ export type Run = (argv: readonly string[], io: Io, signals: Signals) => Promise
 type Parser<T> = (text: string, option: string) => T;
 
 interface Option<T, Fallback = string | undefined> {
-  /** Placeholder of the text in the help, such as `FILE`. Absent: a flag, which has none. */
-  readonly value?: string;
   readonly description: string;
   /** The text of an option that is not given; the help shows it. */
   readonly fallback?: Fallback;
@@ -22,38 +20,38 @@ interface Option<T, Fallback = string | undefined> {
   readonly parse: Parser<T>;
 }
 
-type OptionTable = Readonly<Record<string, Option<unknown>>>;
+/**
+ * The options of a command. A key is what the help shows: name and placeholder, such as `config FILE`, or the name of
+ * a flag. Where the text needs no parser, the description is enough.
+ */
+type OptionTable = Readonly<Record<string, string | Option<unknown>>>;
 
-type ValueOf<O> = O extends { readonly isList: true; readonly parse: Parser<infer T> }
-  ? readonly T[]
-  : O extends Option<infer T, infer Fallback>
-    ? T | Extract<Fallback, undefined>
-    : never;
+type ValueOf<Key, O> = O extends string
+  ? Key extends `${string} ${string}`
+    ? string | undefined
+    : boolean
+  : O extends { readonly isList: true; readonly parse: Parser<infer T> }
+    ? readonly T[]
+    : O extends Option<infer T, infer Fallback>
+      ? T | Extract<Fallback, undefined>
+      : never;
 
-export type OptionValues<T> = { readonly [Name in keyof T]: ValueOf<T[Name]> };
-
-export function flag(description: string): Option<boolean, string> {
-  return { description, fallback: 'false', parse: (text) => text === 'true' };
-}
-
-/** `undefined` if the option is not given. */
-export function text(value: string, description: string): Option<string, undefined> {
-  return { value, description, parse: String };
-}
+export type OptionValues<T> = {
+  readonly [Key in keyof T as Key extends `${infer Name} ${string}` ? Name : Key]: ValueOf<Key, T[Key]>;
+};
 
 /** Without a fallback, `undefined` if the option is not given. */
 export function parsed<T, Fallback extends string | undefined>(
-  value: string,
   description: string,
   parse: Parser<T>,
   fallback?: Fallback,
 ): Option<T, Fallback> {
-  return { value, description, parse, ...(fallback === undefined ? {} : { fallback }) };
+  return { description, parse, ...(fallback === undefined ? {} : { fallback }) };
 }
 
 /** An option that may be repeated. */
-export function list<T>(value: string, description: string, parse: Parser<T>) {
-  return { value, description, isList: true, parse } as const;
+export function list<T>(description: string, parse: Parser<T>) {
+  return { description, isList: true, parse } as const;
 }
 
 /** @param rule completes a sentence that begins with the name of the option */
@@ -82,8 +80,20 @@ export function oneOf<const T extends string>(
   };
 }
 
-/** Every command has `--help`. */
-const help = flag('Show this help');
+/** Every command has it. */
+const help = { help: 'Show this help' };
+
+function rowsOf(options: OptionTable) {
+  return Object.entries(options).map(([key, given]) => {
+    const [name = '', value] = key.split(' ');
+    const option: Option<unknown> = typeof given === 'string' ? { description: given, parse: String } : given;
+    return { name, value, ...option };
+  });
+}
+
+export function optionNames(options: OptionTable): string[] {
+  return rowsOf(options).map(({ name }) => name);
+}
 
 interface Spec<T> {
   /** As in the usage, such as `keys list`. */
@@ -142,7 +152,7 @@ function parse(argv: readonly string[], options: OptionTable, maxPositionals: nu
   const { values, positionals } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(
-      Object.entries({ ...options, help }).map(([name, { value, isList: multiple = false }]) => [
+      rowsOf({ ...options, ...help }).map(({ name, value, isList: multiple = false }) => [
         name,
         { type: value === undefined ? 'boolean' : 'string', multiple } as const,
       ]),
@@ -155,19 +165,18 @@ function parse(argv: readonly string[], options: OptionTable, maxPositionals: nu
   return { values, positionals };
 }
 
-function valuesOf<T extends OptionTable>(
-  options: T,
-  given: Readonly<Record<string, unknown>>,
-): OptionValues<T>;
-function valuesOf(options: OptionTable, given: Readonly<Record<string, unknown>>): object {
-  const valueOf = (name: string, { parse, fallback, isList }: OptionTable[string]): unknown => {
-    const value = given[name];
-    const texts = value === undefined ? [] : [value].flat().map(String);
+type ParsedTexts = NonNullable<ReturnType<typeof parse>>['values'];
+
+function valuesOf<T extends OptionTable>(options: T, given: ParsedTexts): OptionValues<T>;
+function valuesOf(options: OptionTable, given: ParsedTexts): object {
+  const valueOf = ({ name, value, parse, fallback, isList }: ReturnType<typeof rowsOf>[number]): unknown => {
+    if (value === undefined) return given[name] === true;
+    const texts = [given[name] ?? []].flat().map(String);
     if (isList) return texts.map((text) => parse(text, `--${name}`));
     const text = texts[0] ?? fallback;
     return text === undefined ? undefined : parse(text, `--${name}`);
   };
-  return Object.fromEntries(Object.entries(options).map(([name, option]) => [name, valueOf(name, option)]));
+  return Object.fromEntries(rowsOf(options).map((row) => [row.name, valueOf(row)]));
 }
 
 /** Characters in a line of the help. */
@@ -175,12 +184,10 @@ const lineLength = 110;
 
 /** The `Options:` block of a usage text, with one column for all options. */
 export function optionsHelp(options: OptionTable): string {
-  const rows = Object.entries<OptionTable[string]>({ ...options, help }).map(
-    ([name, { value, description, fallback }]) => ({
-      flag: `  --${name}${value === undefined ? '' : ` ${value}`}  `,
-      text: `${description}${value === undefined || fallback === undefined ? '' : ` (default: ${fallback})`}`,
-    }),
-  );
+  const rows = rowsOf({ ...options, ...help }).map(({ name, value, description, fallback }) => ({
+    flag: `  --${name}${value === undefined ? '' : ` ${value}`}  `,
+    text: `${description}${fallback === undefined ? '' : ` (default: ${fallback})`}`,
+  }));
   const width = Math.max(...rows.map(({ flag }) => flag.length));
   const lines = rows.flatMap(({ flag, text }) => {
     const [first = '', ...more] = wrapWords(text, lineLength - width);
@@ -192,7 +199,7 @@ export function optionsHelp(options: OptionTable): string {
 function describeParseError(error: unknown, options: OptionTable): string {
   const unknown = /Unknown option '(-[\w-]*)/.exec(messageOf(error))?.[1];
   if (errorCode(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION' || unknown === undefined) return messageOf(error);
-  const known = Object.keys(options).map((name) => `--${name}`);
+  const known = optionNames(options).map((name) => `--${name}`);
   return `unknown option ${unknown}${didYouMean(unknown, known)}`;
 }
 

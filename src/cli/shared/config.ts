@@ -5,7 +5,7 @@ import { builtInOperations } from '../../gateway/operations.ts';
 import { Secret } from '../../secret.ts';
 import { logLevels } from '../../util/log-level.ts';
 import { CliError, formatProblems, messageOf } from './cli-error.ts';
-import { oneOf, port, text } from './command.ts';
+import { type OptionValues, oneOf, port } from './command.ts';
 import { exitCode } from './io.ts';
 
 const configVariable = 'COUNTERSIGN_CONFIG';
@@ -42,15 +42,9 @@ const variables = {
 
 /** What options and environment variables set in place of the configuration file. */
 export const settingOptions = {
-  port: text(
-    'PORT',
-    `Port of the proxy, in place of proxy.port (environment variable ${variables.port}); 0 picks a free port, in the demo for all ports that no option sets`,
-  ),
-  'admin-port': text(
-    'PORT',
-    `Port for the status page, metrics and health, in place of admin.port (${variables['admin-port']})`,
-  ),
-  'log-level': text('LEVEL', `${logLevels.join(', ')}; in place of log.level (${variables['log-level']})`),
+  'port PORT': `Port of the proxy, in place of proxy.port (environment variable ${variables.port}); 0 picks a free port, in the demo for all ports that no option sets`,
+  'admin-port PORT': `Port for the status page, metrics and health, in place of admin.port (${variables['admin-port']})`,
+  'log-level LEVEL': `${logLevels.join(', ')}; in place of log.level (${variables['log-level']})`,
 };
 
 const logLevel = oneOf(logLevels, `must be one of ${logLevels.join(', ')}`);
@@ -98,12 +92,12 @@ export function withOverrides(config: Config, { port, adminPort, logLevel }: Ove
 
 /** Options of every command that reads keys: an operator has another token than the pod, and not its files. */
 export const loginOptions = {
-  'token-file': text('FILE', 'Authenticate to Vault with this token file instead of the configured method'),
-  'token-env': text('NAME', 'Authenticate to Vault with the token in this environment variable'),
-  'ca-file': text('FILE', 'Verify the certificate of Vault with this CA instead of keys.vault.caFile'),
+  'token-file FILE': 'Authenticate to Vault with this token file instead of the configured method',
+  'token-env NAME': 'Authenticate to Vault with the token in this environment variable',
+  'ca-file FILE': 'Verify the certificate of Vault with this CA instead of keys.vault.caFile',
 };
 
-type LoginValues = Readonly<Partial<Record<keyof typeof loginOptions, string | undefined>>>;
+type LoginValues = Partial<OptionValues<typeof loginOptions>>;
 
 /** Whether the operator gave a token. The command may then run far from the pod's files. */
 export function hasOwnToken(values: LoginValues): boolean {

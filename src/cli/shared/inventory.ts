@@ -18,21 +18,7 @@ export interface KeyVersionEntry {
 }
 
 /** The stored keys of logins, for the operator. */
-export interface KeyInventory {
-  /** Logins of an environment that have or had keys, and names among them that are none: nothing reads those. */
-  logins(environment: string): Promise<{ logins: readonly string[]; others: readonly string[] }>;
-  /** Newest first; none for an unknown login. */
-  versions(login: LoginRef): Promise<readonly KeyVersionEntry[]>;
-  /** Whether writing a version removes the one before it. */
-  keepsOneVersion(login: LoginRef): Promise<boolean>;
-  /** Where the keys of a login are, if they may not be read; `undefined` if they may. */
-  deniedPath(login: LoginRef): Promise<string | undefined>;
-  /** Signs a base string with a key that does not leave Vault. */
-  sign(key: TransitKey, baseString: string): Promise<string>;
-  /** What an auditor would object to in such a key, or in the rights to it. @throws VaultError if it cannot sign */
-  objections(key: TransitKey): Promise<readonly string[]>;
-  close(): void | Promise<void>;
-}
+export type KeyInventory = ReturnType<typeof vaultInventory>;
 
 export function openInventory(keys: KeysConfig): KeyInventory {
   return keys.source === 'vault'
@@ -45,7 +31,7 @@ export function createAdmin(vault: VaultConfig): VaultAdmin {
   return createVaultAdmin(vault, { ...system, events: silentObserver });
 }
 
-function vaultInventory(admin: VaultAdmin): KeyInventory {
+function vaultInventory(admin: VaultAdmin) {
   async function readEntry(login: LoginRef, info: VersionInfo, current: number): Promise<KeyVersionEntry> {
     const { version, createdAt } = info;
     const stored = info.destroyed ? undefined : await admin.readVersion(login, version);
@@ -56,23 +42,29 @@ function vaultInventory(admin: VaultAdmin): KeyInventory {
   }
 
   return {
-    logins: async (environment) => separate(await admin.list(environment)),
-    async versions(login) {
+    /** Logins of an environment that have or had keys, and names among them that are none: nothing reads those. */
+    logins: async (environment: string) => separate(await admin.list(environment)),
+    /** Newest first; none for an unknown login. */
+    async versions(login: LoginRef): Promise<KeyVersionEntry[]> {
       const history = await admin.versions(login);
       if (history === undefined) return [];
       return Promise.all(history.versions.map((info) => readEntry(login, info, history.current)));
     },
-    async keepsOneVersion(login) {
+    /** Whether writing a version removes the one before it. */
+    async keepsOneVersion(login: LoginRef): Promise<boolean> {
       const history = await admin.versions(login);
       // The limit may also be that of the mount.
       if (history === undefined) return false;
       const { maxVersions, current, versions } = history;
       return maxVersions === 1 || (current > 1 && versions.length === 1);
     },
-    deniedPath: (login) => admin.deniedPath(login),
-    sign: (key, baseString) => admin.sign(key, baseString),
-    objections: (key) => admin.objections(key),
-    close: () => admin.close(),
+    /** Where the keys of a login are, if they may not be read; `undefined` if they may. */
+    deniedPath: (login: LoginRef) => admin.deniedPath(login),
+    /** Signs a base string with a key that does not leave Vault. */
+    sign: (key: TransitKey, baseString: string) => admin.sign(key, baseString),
+    /** What an auditor would object to in such a key, or in the rights to it. @throws VaultError if it cannot sign */
+    objections: (key: TransitKey) => admin.objections(key),
+    close: (): void | Promise<void> => admin.close(),
   };
 }
 

@@ -7,62 +7,49 @@ import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
 import { findDemo } from '../demo/running.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { flag, list, type OptionValues, oneOf, parsed, text, wholeNumber } from '../shared/command.ts';
+import { list, type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
 import { exitCode } from '../shared/io.ts';
 
-import type { StatusServer } from './client.ts';
-import type { AllSettings } from './read-all.ts';
+import type { AllSettings, StatusServer } from './client.ts';
 
 const defaultUrl = 'http://127.0.0.1:9090';
 
 export const options = {
-  url: text('URL', `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`),
-  all: list(
-    'URL',
+  'url URL': `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`,
+  'all URL': list(
     'All instances in one table, in place of --url: a name with an address for each, such as a headless Service; or one URL for each, separated by commas',
     String,
   ),
-  'server-name': text(
-    'NAME',
-    'With --all: the name in the certificates of the instances (default: that of the URL)',
-  ),
-  'allow-plaintext': flag(
+  'server-name NAME': 'With --all: the name in the certificates of the instances (default: that of the URL)',
+  'allow-plaintext':
     'With --all: send the token without TLS beyond loopback too, to whatever addresses DNS gives',
-  ),
-  timeout: parsed('SECONDS', 'Seconds for the status of an instance, 1 to 60', wholeNumber(1, 60), '5'),
-  'token-file': text(
-    'FILE',
+  'timeout SECONDS': parsed('Seconds for the status of an instance, 1 to 60', wholeNumber(1, 60), '5'),
+  'token-file FILE':
     'File with the token of the page (admin.tokenSha256 is its hash); - reads standard input',
-  ),
-  'token-env': text('NAME', 'Environment variable with the token, in place of a file'),
-  'ca-file': text('FILE', 'Verify the certificate of an https URL with this CA'),
-  config: text(
-    'FILE',
+  'token-env NAME': 'Environment variable with the token, in place of a file',
+  'ca-file FILE': 'Verify the certificate of an https URL with this CA',
+  'config FILE':
     'Configuration of an instance on this host: the address of its admin port and its certificate',
-  ),
-  'cert-file': text('FILE', 'Client certificate, where admin.tls.clientCaFile requires one'),
-  'key-file': text('FILE', 'Private key of that certificate'),
-  'ready-file': text('FILE', 'Ready file of the demo to show (default: the demo that was started last)'),
-  watch: flag('Keep updating the status until Ctrl-C'),
-  interval: parsed(
-    'SECONDS',
+  'cert-file FILE': 'Client certificate, where admin.tls.clientCaFile requires one',
+  'key-file FILE': 'Private key of that certificate',
+  'ready-file FILE': 'Ready file of the demo to show (default: the demo that was started last)',
+  watch: 'Keep updating the status until Ctrl-C',
+  'interval SECONDS': parsed(
     'With --watch: seconds between two readings, 1 to 3600',
     wholeNumber(1, 3600),
     '2',
   ),
-  'fail-on': parsed(
-    'SEVERITY',
+  'fail-on SEVERITY': parsed(
     'Exit with 1 also for a finding of this severity or worse: warn or bad',
     // What is only for information is no reason to fail.
     oneOf(['warn', 'bad']),
   ),
-  failures: parsed(
-    'N',
+  'failures N': parsed(
     'How many lines of failed requests to show, 0 to 100; equal ones share a line',
     wholeNumber(0, 100),
     '10',
   ),
-  json: flag('Print JSON; with --watch, each status in one line'),
+  json: 'Print JSON; with --watch, each status in one line',
 };
 
 export interface StatusSettings {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { loadSimulatorKeys } from '../../../src/cli/shared/simulator-keys.ts';
+import { loadSimulatorKeys } from '../../../src/cli/demo/keys.ts';
 import { simulate } from '../../../src/cli/simulate.ts';
 import { reveal } from '../../../src/secret.ts';
 import { runCommandHere } from '../../support/cli.ts';
