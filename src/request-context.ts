@@ -80,7 +80,8 @@ export interface RequestFacts {
 }
 
 /** `would-deny`: denied in dry-run mode, so the request was let through. */
-export type AuthorizationDecision = 'allowed' | 'denied' | 'would-deny';
+export const authorizationDecisions = ['allowed', 'denied', 'would-deny'] as const;
+export type AuthorizationDecision = (typeof authorizationDecisions)[number];
 
 /** The request for which something is signed. */
 export interface RequestOrigin
@@ -145,16 +146,19 @@ export interface RequestContext
 }
 
 /** The four status values of docs/gateway-interface.md section 3, or `other`. */
-export type GatewayResult = 'approved' | 'declined' | 'error' | 'filtered' | 'other';
+export const gatewayResults = ['approved', 'declined', 'error', 'filtered', 'other'] as const;
+export type GatewayResult = (typeof gatewayResults)[number];
 
 /** The one error code of docs/gateway-interface.md section 7 (124: ambiguous client_orderid), or `other`. */
-export type GatewayErrorCode = '124' | 'other';
+export const gatewayErrorCodes = ['124', 'other'] as const;
+export type GatewayErrorCode = (typeof gatewayErrorCodes)[number];
 
 /**
  * Likely cause of a gateway 403: `other-key` if the gateway then accepted another version (a rotation is in
  * progress), `clock-skew` if its `Date` header was too far from our clock, else `current-key`.
  */
-export type Rejection = 'current-key' | 'other-key' | 'clock-skew';
+export const rejections = ['current-key', 'other-key', 'clock-skew'] as const;
+export type Rejection = (typeof rejections)[number];
 
 /** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */
 export function isPaymentServerError(

@@ -1,9 +1,9 @@
-import type { GatewayErrorCode, GatewayResult } from '../request-context.ts';
+import { type GatewayErrorCode, type GatewayResult, gatewayResults } from '../request-context.ts';
 
 /** A decoded form-encoded response: names and values in order. */
 type ResponseFields = readonly (readonly [name: string, value: string])[];
 
-const results: ReadonlySet<string> = new Set(['approved', 'declined', 'error', 'filtered']);
+const results = new Map<string, GatewayResult>(gatewayResults.map((result) => [result, result]));
 const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
 /**
@@ -55,28 +55,25 @@ export function responseAsJson(fields: ResponseFields): string {
   return JSON.stringify(Object.fromEntries(members));
 }
 
-/** `status` as a closed value (docs/gateway-interface.md section 3); `undefined` if the response has none. */
-export function resultOf(fields: ResponseFields): GatewayResult | undefined {
-  const status = fields.find(([name]) => name === 'status')?.[1];
-  if (status === undefined) return undefined;
-  return isNamedResult(status) ? status : 'other';
-}
-
-function isNamedResult(status: string): status is Exclude<GatewayResult, 'other'> {
-  return results.has(status);
-}
-
-/** `error-code` as a closed value (docs/gateway-interface.md section 7); `undefined` if the response has none. */
-export function errorCodeOf(fields: ResponseFields): GatewayErrorCode | undefined {
-  const code = fields.find(([name]) => name === 'error-code')?.[1];
-  if (code === undefined || code === '') return undefined;
-  return code === '124' ? '124' : 'other';
-}
-
-/** `serial-number` for the log, if it is UUID-shaped (docs/gateway-interface.md section 2.2). */
-export function serialNumberOf(fields: ResponseFields): string | undefined {
-  const value = fields.find(([name]) => name === 'serial-number')?.[1];
-  return value !== undefined && serialNumber.test(value) ? value : undefined;
+/**
+ * For log and metrics: `status` and `error-code` as closed values (docs/gateway-interface.md sections 3 and 7), and
+ * `serial-number` if it is UUID-shaped (section 2.2). `undefined` for what the response does not have.
+ */
+export function resultOf(fields: ResponseFields) {
+  let status: string | undefined;
+  let code: string | undefined;
+  let serial: string | undefined;
+  for (const [name, value] of fields) {
+    if (name === 'status') status ??= value;
+    else if (name === 'error-code') code ??= value;
+    else if (name === 'serial-number') serial ??= value;
+  }
+  const errorCode: GatewayErrorCode = code === '124' ? code : 'other';
+  return {
+    gatewayErrorCode: code === undefined || code === '' ? undefined : errorCode,
+    gatewayResult: status === undefined ? undefined : (results.get(status) ?? 'other'),
+    serialNumber: serial !== undefined && serialNumber.test(serial) ? serial : undefined,
+  };
 }
 
 /**

@@ -79,7 +79,8 @@ export type SignRemotely = (login: LoginRef, key: TransitKey, baseString: string
  * Result of a signature in Vault: a label of `transit_signature_duration_seconds`. `rejected`: Vault has no such key, or
  * does not sign with its version. `invalid`: the public key does not verify the signature.
  */
-export type TransitResult = 'ok' | 'unavailable' | 'denied' | 'rejected' | 'invalid';
+export const transitResults = ['ok', 'unavailable', 'denied', 'rejected', 'invalid'] as const;
+export type TransitResult = (typeof transitResults)[number];
 
 /**
  * The store that keys are read from: Vault or a directory.
@@ -120,7 +121,8 @@ export type RingRemoval = 'deleted' | 'unused' | 'expired' | 'evicted' | 'replac
 export type LostKey = Pick<RingEntry, 'kind' | 'version'>;
 
 /** Result of a cache lookup; the label of `key_cache_lookups_total`. */
-export type CacheResult = 'fresh' | 'stale' | 'fetched' | 'missing' | 'failed';
+export const cacheResults = ['fresh', 'stale', 'fetched', 'missing', 'failed'] as const;
+export type CacheResult = (typeof cacheResults)[number];
 
 export interface SigningObserver {
   /**

@@ -16,48 +16,40 @@ interface AttemptFailure {
 }
 
 /** What was decided for a request, and why: the lines of level `debug`. None of them can hold a secret. */
-export interface DecisionLog {
-  /** Every line that is written in `work`, and in what it starts, has the ID of the request. */
-  forRequest<T>(requestId: string, work: () => T): T;
-  callerAuthenticated(caller: string, credential: VerifiedCredential): void;
-  requestRouted(facts: RequestFacts): void;
-  keySelected(login: LoginRef, use: KeyUse, reason: SelectionReason): void;
-  /** The keys of a login are read past the cache, since the gateway rejected one of them. */
-  keysRefreshed(login: LoginRef): void;
-  attemptFailed(operation: string, failure: AttemptFailure): void;
-  /** @param delay milliseconds */
-  retryScheduled(operation: string, delay: number): void;
-  /** Writes a line for an event that is a decision or the result of one. */
-  readonly observer: Partial<MetricsObserver>;
-}
+export type DecisionLog = NonNullable<ReturnType<typeof createDecisionLog>>;
 
 /** Gives `undefined` at every level but `debug`, so that a decision costs nothing there. */
-export function createDecisionLog({ debug }: Pick<Logger, 'debug'>): DecisionLog | undefined {
+export function createDecisionLog({ debug }: Pick<Logger, 'debug'>) {
   if (debug === undefined) return undefined;
   const requests = new AsyncLocalStorage<string>();
   const write = (message: string, fields: DebugFields): void => {
     debug(message, { requestId: requests.getStore(), ...fields });
   };
   return {
-    forRequest: (requestId, work) => requests.run(requestId, work),
-    callerAuthenticated: (caller, { kind, ...identity }) =>
+    /** Every line that is written in `work`, and in what it starts, has the ID of the request. */
+    forRequest: <T>(requestId: string, work: () => T): T => requests.run(requestId, work),
+    callerAuthenticated: (caller: string, { kind, ...identity }: VerifiedCredential) =>
       write('caller authenticated', { caller, credential: kind, ...identity }),
-    requestRouted: ({ caller, environment, operation, readOnly, login }) =>
+    requestRouted: ({ caller, environment, operation, readOnly, login }: RequestFacts) =>
       write('request routed', { caller, environment, operation, readOnly, login }),
-    keySelected: ({ environment, login }, { operation, key: { kind, version } }, reason) =>
-      write('key selected', { environment, login, operation, keyKind: kind, keyVersion: version, reason }),
-    keysRefreshed: ({ environment, login }) => write('keys refreshed after a 403', { environment, login }),
-    attemptFailed: (operation, { reason, written, stalePool }) =>
+    keySelected: ({ environment, login }: LoginRef, { operation, key }: KeyUse, reason: SelectionReason) => {
+      const { kind: keyKind, version: keyVersion } = key;
+      write('key selected', { environment, login, operation, keyKind, keyVersion, reason });
+    },
+    /** The keys of a login are read past the cache, since the gateway rejected one of them. */
+    keysRefreshed: ({ environment, login }: LoginRef) =>
+      write('keys refreshed after a 403', { environment, login }),
+    attemptFailed: (operation: string, { reason, written, stalePool }: AttemptFailure) =>
       write('upstream request failed', { operation, reason, written, stalePool }),
-    retryScheduled: (operation, delay) =>
+    /** @param delay milliseconds */
+    retryScheduled: (operation: string, delay: number) =>
       write('upstream request retried', { operation, delayMs: Math.round(delay) }),
     observer: createObserver(write),
   };
 }
 
-type Write = (message: string, fields: DebugFields) => void;
-
-function createObserver(write: Write): Partial<MetricsObserver> {
+/** Writes a line for an event that is a decision or the result of one. */
+function createObserver(write: (message: string, fields: DebugFields) => void): Partial<MetricsObserver> {
   return {
     authorizationDecided: (caller, decision) => write('authorization decided', { caller, decision }),
     gatewayResponded: ({ environment, operation, status, seconds, clockSkew }) =>

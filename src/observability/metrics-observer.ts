@@ -86,4 +86,5 @@ export interface CertificateInUse extends TlsUser {
 }
 
 /** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */
-export type CanaryResult = 'accepted' | 'switched' | 'rejected' | 'failed';
+export const canaryResults = ['accepted', 'switched', 'rejected', 'failed'] as const;
+export type CanaryResult = (typeof canaryResults)[number];

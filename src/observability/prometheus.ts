@@ -1,54 +1,23 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { JwtResult } from '../auth/jwt/verify.ts';
-import type { CacheResult, TransitResult } from '../keys/key-source.ts';
+import { jwtProblems } from '../auth/jwt/jwt-error.ts';
+import { cacheResults, transitResults } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
-import type {
-  AuthorizationDecision,
-  GatewayErrorCode,
-  GatewayResult,
-  Rejection,
-  RequestContext,
+import {
+  authorizationDecisions,
+  gatewayErrorCodes,
+  gatewayResults,
+  type RequestContext,
+  rejections,
 } from '../request-context.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
 import { type LabelDomain, Labels, type ResponsibleParty } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
-import type { CanaryResult, MetricsObserver, TlsEnd } from './metrics-observer.ts';
+import { canaryResults, type MetricsObserver, type TlsEnd } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
 import { spanResults } from './tracing/tracing.ts';
-
-const results: readonly GatewayResult[] = ['approved', 'declined', 'error', 'filtered', 'other'];
-
-const errorCodes: readonly GatewayErrorCode[] = ['124', 'other'];
-
-const causes: readonly Rejection[] = ['current-key', 'other-key', 'clock-skew'];
-
-const keyResults: readonly CacheResult[] = ['fresh', 'stale', 'fetched', 'missing', 'failed'];
-
-const transitResults: readonly TransitResult[] = ['ok', 'unavailable', 'denied', 'rejected', 'invalid'];
-
-const canaryResults: readonly CanaryResult[] = ['accepted', 'switched', 'rejected', 'failed'];
-
-const decisions: readonly AuthorizationDecision[] = ['allowed', 'denied', 'would-deny'];
-
-const jwtResults = Object.keys({
-  accepted: true,
-  'jwt-malformed': true,
-  'jwt-header': true,
-  'jwt-issuer': true,
-  'jwt-algorithm': true,
-  'jwt-key': true,
-  'jwt-signature': true,
-  'jwt-expired': true,
-  'jwt-not-yet-valid': true,
-  'jwt-audience': true,
-  'jwt-claim': true,
-  'jwt-no-caller': true,
-  'jwt-ambiguous': true,
-  'jwt-keys-unavailable': true,
-} satisfies Record<JwtResult, true>);
 
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 
@@ -175,18 +144,18 @@ export function initializeSeries(
     initializeTls(metrics, 'gateway', environment);
     for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
     if (transit) for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
-    for (const result of keyResults) metrics.cacheLookups.inc({ environment, result }, 0);
+    for (const result of cacheResults) metrics.cacheLookups.inc({ environment, result }, 0);
     const failures = networkFailures(egressProxy ?? false);
     for (const operation of operations) initializeRoute(metrics, { environment, operation }, failures);
     for (const operation of payments) metrics.paymentServerErrors.inc({ environment, operation }, 0);
   }
   for (const caller of callers) {
-    for (const decision of decisions) metrics.decisions.inc({ caller, decision }, 0);
+    for (const decision of authorizationDecisions) metrics.decisions.inc({ caller, decision }, 0);
   }
   for (const issuer of issuers) {
     // Unlike `set`, leaves the time of a fetch before a reload.
     metrics.jwtKeysFetched.inc({ issuer }, 0);
-    for (const result of jwtResults) metrics.jwtVerifications.inc({ issuer, result }, 0);
+    for (const result of ['accepted', ...jwtProblems]) metrics.jwtVerifications.inc({ issuer, result }, 0);
   }
   metrics.keyProblems.inc({ environment: 'none' }, 0);
   for (const role of ['listener', 'admin', 'vault', 'jwt-issuer'] as const)
@@ -209,9 +178,9 @@ function initializeRoute(
   for (const [outcome, parties] of Object.entries(faults)) {
     for (const fault of parties) metrics.outcomes.inc({ ...route, outcome, fault }, 0);
   }
-  for (const cause of causes) metrics.rejections.inc({ ...route, cause }, 0);
+  for (const cause of rejections) metrics.rejections.inc({ ...route, cause }, 0);
   for (const status of statuses) metrics.gatewayResponses.inc({ ...route, status }, 0);
   for (const cause of failures) metrics.unreachable.inc({ ...route, cause }, 0);
-  for (const result of results) metrics.results.inc({ ...route, result }, 0);
-  for (const code of errorCodes) metrics.errorCodes.inc({ ...route, code }, 0);
+  for (const result of gatewayResults) metrics.results.inc({ ...route, result }, 0);
+  for (const code of gatewayErrorCodes) metrics.errorCodes.inc({ ...route, code }, 0);
 }

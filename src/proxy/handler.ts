@@ -44,7 +44,6 @@ import {
 import type { InflightRequests } from './inflight-requests.ts';
 import type { ConcurrencyLimiter, MemoryBudget, MemoryReservation } from './limits.ts';
 import type { Forwarder } from './outbound/forwarder.ts';
-import type { ValidatedRequest } from './outbound/signed-request.ts';
 import type { GatewayResponse } from './outbound/upstream-request.ts';
 import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 
@@ -192,20 +191,14 @@ async function processRequest(
   let gatewayResponse: GatewayResponse;
   try {
     gatewayResponse = await withSpan(work.span, () =>
-      processForm({ request, response, caller, destination }, work, options),
+      processForm(request, response, { caller, destination }, work, options),
     );
   } finally {
     release();
   }
+  const { identity } = work;
   const { securityHeaders } = options;
-  return await sendResponse(
-    request,
-    response,
-    work.identity.id,
-    gatewayResponse,
-    destination,
-    securityHeaders,
-  );
+  return await sendResponse(request, response, identity.id, gatewayResponse, destination, securityHeaders);
 }
 
 /** Only now is it known whether the client may say which trace the request belongs to. */
@@ -215,21 +208,16 @@ function beginTrace(work: Work, { tracing }: HandlerOptions): void {
   work.identity = { ...work.identity, traceId: work.span.traceId, traceSampled: true };
 }
 
-interface RoutedRequest {
-  readonly request: Request;
-  readonly response: Response;
-  readonly caller: CallerConfig;
-  readonly destination: Destination;
-}
-
 /** The steps for which the caller has a slot. */
 async function processForm(
-  { request, response, caller, destination }: RoutedRequest,
+  request: Request,
+  response: Response,
+  { caller, destination }: { readonly caller: CallerConfig; readonly destination: Destination },
   work: Work,
   options: HandlerOptions,
 ): Promise<GatewayResponse> {
   const { facts, upstream, identity } = work;
-  const { environment, operation } = destination;
+  const { environment, operation, settings } = destination;
   const memory = options.memory.reservation(caller.name);
   work.memory = memory;
   const form = await options.readForm(request, response, memory);
@@ -239,7 +227,13 @@ async function processForm(
   options.decisions?.requestRouted(facts);
   validateParameters(operation, form);
   const origin = { ...facts, id: identity.id };
-  return await sendWithinLimit({ origin, record: upstream, destination, login, form, memory }, options);
+  // Held until the gateway has responded.
+  const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
+  try {
+    return await options.forwarder.send({ origin, record: upstream, destination, login, form, memory });
+  } finally {
+    release();
+  }
 }
 
 /**
@@ -270,20 +264,6 @@ function authorize(
     decide('denied');
     work.deniedLogin = accessRequest.login;
     throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
-  }
-}
-
-/** Holds a slot of the environment until the gateway has responded. */
-async function sendWithinLimit(
-  request: ValidatedRequest,
-  { limiter, forwarder }: HandlerOptions,
-): Promise<GatewayResponse> {
-  const { environment, settings } = request.destination;
-  const release = limiter.acquireForEnvironment(environment, settings.maxInFlight);
-  try {
-    return await forwarder.send(request);
-  } finally {
-    release();
   }
 }
 

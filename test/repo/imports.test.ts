@@ -47,11 +47,12 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   observability: [
     'request-context',
+    'auth/jwt/jwt-error',
     'type auth/jwt/verify',
     'type audit/chain',
     'type auth/verified-credential',
     'type keys/key-history',
-    'type keys/key-source',
+    'keys/key-source',
     'type keys/key-state',
     'type keys/login-keys',
     'type oauth1/methods',
@@ -60,7 +61,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   audit: ['type request-context'],
   auth: ['type config/schema'],
-  gateway: ['type config/schema', 'type request-context'],
+  gateway: ['type config/schema', 'request-context'],
   keys: ['type config/schema', 'type oauth1/methods', 'tls/files', 'type tls/material'],
   tls: [],
   // Never oauth1: a verifier that shares a step with the signer cannot find its mistakes.

@@ -1,25 +1,28 @@
 /** Why a JWT was rejected, for the log and the metrics. A client never learns it. */
-export type JwtProblem =
+export const jwtProblems = [
   /** Not a signed JWT in compact form, too large, or with a name twice. */
-  | 'jwt-malformed'
+  'jwt-malformed',
   /** A header that names a key or an extension, or another type. */
-  | 'jwt-header'
-  | 'jwt-issuer'
-  | 'jwt-algorithm'
+  'jwt-header',
+  'jwt-issuer',
+  'jwt-algorithm',
   /** The issuer has no such key, or more than one that fits. */
-  | 'jwt-key'
-  | 'jwt-signature'
-  | 'jwt-expired'
-  | 'jwt-not-yet-valid'
-  | 'jwt-audience'
+  'jwt-key',
+  'jwt-signature',
+  'jwt-expired',
+  'jwt-not-yet-valid',
+  'jwt-audience',
   /** A claim is missing or has the wrong type. */
-  | 'jwt-claim'
+  'jwt-claim',
   /** Valid, but no caller has such a subject and claims. */
-  | 'jwt-no-caller'
+  'jwt-no-caller',
   /** Two callers have this subject and claims. */
-  | 'jwt-ambiguous'
+  'jwt-ambiguous',
   /** The issuer's keys are not available. The token may be valid. */
-  | 'jwt-keys-unavailable';
+  'jwt-keys-unavailable',
+] as const;
+
+export type JwtProblem = (typeof jwtProblems)[number];
 
 export class JwtError extends Error {
   override readonly name = 'JwtError';

@@ -66,7 +66,9 @@ function failureOfSize(
   memory: MemoryReservation,
 ): ProxyError | undefined {
   if (size > limits.maxBodyBytes) return payloadTooLarge(limits);
-  return memory.reserve(added * bytesHeldPerByte) ? undefined : outOfMemory();
+  if (memory.reserve(added * bytesHeldPerByte)) return undefined;
+  const detail = 'The requests in flight use all memory reserved for them. Send the request again later.';
+  return new ProxyError('overloaded', detail, { retryAfter: 1 });
 }
 
 /** Reads the raw bytes. If the body is rejected, sending the response deals with the unread rest. */
@@ -88,7 +90,8 @@ function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryRe
     // Not needed after a complete body, and creating an error costs as much as signing.
     if (!request.readableEnded) reject(clientClosedRequest());
   };
-  const timer = setTimeout(() => reject(bodyTimeout(limits)), limits.timeout);
+  const timedOut = `Timed out after ${limits.timeout / 1000} s reading the body.`;
+  const timer = setTimeout(() => reject(new ProxyError('request-timeout', timedOut)), limits.timeout);
   request
     .on('data', collect)
     .on('error', fail)
@@ -118,15 +121,6 @@ function errorForBodyFailure(error: Error): ProxyError {
 
 function clientClosedRequest(): ProxyError {
   return new ProxyError('caller-gone', 'The connection ended before the body was complete.');
-}
-
-function outOfMemory(): ProxyError {
-  const detail = 'The requests in flight use all memory reserved for them. Send the request again later.';
-  return new ProxyError('overloaded', detail, { retryAfter: 1 });
-}
-
-function bodyTimeout({ timeout }: BodyLimits): ProxyError {
-  return new ProxyError('request-timeout', `Timed out after ${timeout / 1000} s reading the body.`);
 }
 
 function payloadTooLarge({ maxBodyBytes }: BodyLimits): ProxyError {

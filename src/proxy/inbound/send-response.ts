@@ -2,13 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerR
 import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
 import { errorTable, type ProxyError } from '../../errors.ts';
-import {
-  errorCodeOf,
-  parseResponse,
-  responseAsJson,
-  resultOf,
-  serialNumberOf,
-} from '../../gateway/response.ts';
+import { parseResponse, responseAsJson, resultOf } from '../../gateway/response.ts';
 import type { Destination } from '../../gateway/router.ts';
 import { isPaymentServerError, type RequestIdentity, type ResponseResult } from '../../request-context.ts';
 import { type GatewayResponse, UpstreamError } from '../outbound/upstream-request.ts';
@@ -49,7 +43,7 @@ export async function sendResponse(
   const { status, headers, body, rest } = gatewayResponse;
   const decodable = rest === undefined && headers['content-encoding'] === undefined;
   const fields = decodable ? parseResponse(headers['content-type'], body) : undefined;
-  const result = { status, outcome: 'answered', ...gatewayResultOf(fields) } as const;
+  const result = { status, outcome: 'answered', ...(fields && resultOf(fields)) } as const;
   // In one object: Node copies and checks headers twice that are set one by one.
   const head = { ...securityHeaders };
   forwardHeaders(forwardedHeaderNames, headers, head);
@@ -86,17 +80,6 @@ function proxyStatus(gatewayStatus: number, readOnly: boolean): string {
   const received = `countersign; received-status=${gatewayStatus}`;
   const uncertain = isPaymentServerError({ readOnly, outcome: 'answered', gatewayStatus });
   return uncertain ? `${received}; details="${unknownOutcomeAdvice}"` : received;
-}
-
-function gatewayResultOf(
-  fields: ReturnType<typeof parseResponse>,
-): Pick<ResponseResult, 'gatewayResult' | 'gatewayErrorCode' | 'serialNumber'> {
-  if (fields === undefined) return {};
-  return {
-    gatewayErrorCode: errorCodeOf(fields),
-    gatewayResult: resultOf(fields),
-    serialNumber: serialNumberOf(fields),
-  };
 }
 
 function forwardHeaders(

@@ -34,12 +34,6 @@ const connectTimeout = 1_000;
 /** One per login and signature method. For a forgotten one, the next payment sends another canary. */
 const maxRuns = 1_000;
 
-interface CanaryRun {
-  readonly startedAt: number;
-  readonly done: Promise<unknown>;
-  finished: boolean;
-}
-
 /** Sends a canary, signed with the key that the payment would be signed with, and with other keys after a 403. */
 export type SendCanary = (request: ValidatedRequest) => Promise<GatewayResponse>;
 
@@ -50,7 +44,9 @@ export type SendCanary = (request: ValidatedRequest) => Promise<GatewayResponse>
 export class Canaries {
   readonly #routes: Routes;
   readonly #options: CanaryOptions;
-  readonly #runs = new LRUCache<string, CanaryRun>({ max: maxRuns });
+  readonly #runs = new LRUCache<string, { startedAt: number; done: Promise<unknown>; finished: boolean }>({
+    max: maxRuns,
+  });
 
   constructor(routes: Routes, options: CanaryOptions) {
     this.#routes = routes;
@@ -69,17 +65,18 @@ export class Canaries {
     send: SendCanary,
   ): Promise<void> {
     const { signature } = payment.destination.operation;
-    const { keySelector, monotonic } = this.#options;
+    const { keySelector, monotonic, setTimer } = this.#options;
     const keys = await keySelector.keysOf(login, methods[signature].kind, patience);
     if (!keys.isAwaitingNewest()) return;
-    const last = this.#runs.get(`${loginRefString(login)}/${signature}`);
+    const id = `${loginRefString(login)}/${signature}`;
+    const last = this.#runs.get(id);
     if (last?.finished === false) return void (await last.done);
     if (last !== undefined && monotonic() < last.startedAt + interval) return;
     const startedAt = monotonic();
     // A canary may wait for another request's trial or for the key source, longer than a payment should.
-    const done = endsWithin(maxWait, this.#send(payment, login, send), this.#options.setTimer);
-    const run: CanaryRun = { startedAt, done, finished: false };
-    this.#runs.set(`${loginRefString(login)}/${signature}`, run);
+    const done = endsWithin(maxWait, this.#send(payment, login, send), setTimer);
+    const run = { startedAt, done, finished: false };
+    this.#runs.set(id, run);
     try {
       await done;
     } finally {
@@ -88,8 +85,11 @@ export class Canaries {
   }
 
   async #send({ origin, destination }: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
-    const query = this.#queryFor(login, destination.operation.signature);
-    if (query === undefined) return;
+    const { config } = this.#routes;
+    const endpoint = endpointOf(config, login) ?? config.environments[login.environment]?.canaryEndpoint;
+    const subject = { ...login, endpoint, clientOrderId: `countersign-canary-${this.#options.nonce()}` };
+    const query = readOnlyQuery(this.#routes, subject, destination.operation.signature);
+    if (typeof query === 'string') return;
     const request = canaryRequest(query, login, origin);
     let result: CanaryResult = 'failed';
     try {
@@ -105,18 +105,6 @@ export class Canaries {
       this.#options.audit?.canaryFinished(origin, request.record);
     }
   }
-
-  #queryFor(
-    login: LoginRef,
-    signature: ValidatedRequest['destination']['operation']['signature'],
-  ): ReadOnlyQuery | undefined {
-    const { config } = this.#routes;
-    const { canaryEndpoint } = config.environments[login.environment] ?? {};
-    const endpoint = endpointOf(config, login) ?? canaryEndpoint;
-    const subject = { ...login, endpoint, clientOrderId: `countersign-canary-${this.#options.nonce()}` };
-    const query = readOnlyQuery(this.#routes, subject, signature);
-    return typeof query === 'string' ? undefined : query;
-  }
 }
 
 function canaryRequest(
@@ -126,10 +114,7 @@ function canaryRequest(
 ): ValidatedRequest {
   const { settings } = destination;
   const { connect, request } = settings.timeouts;
-  const timeouts = {
-    connect: Math.min(connect, connectTimeout),
-    request: Math.min(request, maxWait),
-  };
+  const timeouts = { connect: Math.min(connect, connectTimeout), request: Math.min(request, maxWait) };
   return {
     origin: { ...origin, isCanary: true },
     record: createUpstreamRecord(),

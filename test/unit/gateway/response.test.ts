@@ -1,12 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import {
-  errorCodeOf,
-  parseResponse,
-  readable,
-  responseAsJson,
-  resultOf,
-  serialNumberOf,
-} from '../../../src/gateway/response.ts';
+import { parseResponse, readable, responseAsJson, resultOf } from '../../../src/gateway/response.ts';
 
 const html = 'text/html;charset=utf-8';
 const parse = (text: string, type: string | undefined = html) => parseResponse(type, Buffer.from(text));
@@ -119,27 +112,27 @@ describe('a response as JSON', () => {
 
 describe('the fields of a response in the log and the metrics', () => {
   it.each(['approved', 'declined', 'error', 'filtered'])('have the status %s', (status) => {
-    expect(resultOf([['status', status]])).toBe(status);
+    expect(resultOf([['status', status]]).gatewayResult).toBe(status);
   });
 
   it('have "other" for any other status, and nothing for none', () => {
-    expect(resultOf([['status', '4000056655665556']])).toBe('other');
-    expect(resultOf([['order-stage', 'approved']])).toBeUndefined();
+    expect(resultOf([['status', '4000056655665556']]).gatewayResult).toBe('other');
+    expect(resultOf([['order-stage', 'approved']]).gatewayResult).toBeUndefined();
   });
 
   it('have the error code 124, "other" for any other code, and nothing for none or an empty one', () => {
-    expect(errorCodeOf([['error-code', '124']])).toBe('124');
-    expect(errorCodeOf([['error-code', '1240']])).toBe('other');
-    expect(errorCodeOf([['error-code', '']])).toBeUndefined();
-    expect(errorCodeOf([['error-message', '124']])).toBeUndefined();
+    expect(resultOf([['error-code', '124']]).gatewayErrorCode).toBe('124');
+    expect(resultOf([['error-code', '1240']]).gatewayErrorCode).toBe('other');
+    expect(resultOf([['error-code', '']]).gatewayErrorCode).toBeUndefined();
+    expect(resultOf([['error-message', '124']]).gatewayErrorCode).toBeUndefined();
   });
 
   it('have a serial number only if it is UUID-shaped', () => {
     const uuid = '00000000-0000-0000-0000-0000000624E9';
-    expect(serialNumberOf([['serial-number', uuid]])).toBe(uuid);
+    expect(resultOf([['serial-number', uuid]]).serialNumber).toBe(uuid);
     for (const text of ['4000056655665556', `${uuid}\n`, `${uuid}0`, 'x"}\n{"level":"error', '']) {
-      expect(serialNumberOf([['serial-number', text]])).toBeUndefined();
+      expect(resultOf([['serial-number', text]]).serialNumber).toBeUndefined();
     }
-    expect(serialNumberOf([])).toBeUndefined();
+    expect(resultOf([]).serialNumber).toBeUndefined();
   });
 });
