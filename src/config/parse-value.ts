@@ -11,11 +11,11 @@ export function parseValue<T extends z.ZodType>(
   const { success, data, error } = schema.safeParse(value, { error: errorMap, reportInput: true });
   if (success) return { data, findings: [] };
   const root = z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
-  return { findings: findingsOf(error.issues, root, []) };
+  return { findings: findingsIn(error.issues, root, []) };
 }
 
 /** @param root the JSON Schema of the whole value, which has the known keys */
-function findingsOf(issues: readonly z.core.$ZodIssue[], root: Schema, at: Path): Finding[] {
+function findingsIn(issues: readonly z.core.$ZodIssue[], root: Schema, at: Path): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
     if (issue.code === 'unrecognized_keys')
@@ -26,7 +26,7 @@ function findingsOf(issues: readonly z.core.$ZodIssue[], root: Schema, at: Path)
     );
     // If the keys fit only one alternative, its own issues are more helpful than the union's.
     return fitting !== undefined && others.length === 0
-      ? findingsOf(fitting, root, path)
+      ? findingsIn(fitting, root, path)
       : [{ path, message: issue.message }];
   });
 }
