@@ -1,4 +1,4 @@
-import { createHmac, type KeyObject, sign } from 'node:crypto';
+import { hash, type KeyObject, sign } from 'node:crypto';
 import { reveal, type Secret } from '../secret.ts';
 import { percentEncode } from './encode.ts';
 
@@ -35,8 +35,30 @@ export const methods: Readonly<Record<MethodName, Method>> = Object.freeze({
 /** RFC 5849 section 3.4.2. The HMAC key is both secrets, percent-encoded and joined with `&` even if one is empty. */
 function hmacSha1(text: string, key: SigningKey, tokenSecret: string): string {
   if (key.kind !== 'control_key') throw new TypeError('HMAC-SHA1 needs a control key');
-  const hmacKey = `${percentEncode(reveal(key.secret))}&${percentEncode(tokenSecret)}`;
-  return createHmac('sha1', hmacKey).update(text).digest('base64');
+  return hmac(`${percentEncode(reveal(key.secret))}&${percentEncode(tokenSecret)}`, text);
+}
+
+/** Of SHA-1: the bytes of a block and of a digest. */
+const [blockBytes, digestBytes] = [64, 20];
+const [innerPad, outerPad] = [0x36, 0x5c];
+
+/**
+ * HMAC (RFC 2104 section 2), in base64, by two one-shot hashes. For each signature `createHmac` would make a stream around
+ * an object of OpenSSL, which costs 5 % of the CPU of a request.
+ */
+function hmac(key: string, text: string): string {
+  const secret = key.length > blockBytes ? hash('sha1', key, 'buffer') : Buffer.from(key);
+  const inner = Buffer.alloc(blockBytes + Buffer.byteLength(text), innerPad);
+  const outer = Buffer.alloc(blockBytes + digestBytes, outerPad);
+  for (const [at, octet] of secret.entries()) {
+    inner[at] = innerPad ^ octet;
+    outer[at] = outerPad ^ octet;
+  }
+  inner.write(text, blockBytes);
+  hash('sha1', inner, 'buffer').copy(outer, blockBytes);
+  const digest = hash('sha1', outer, 'base64');
+  for (const keyed of [secret, inner, outer]) keyed.fill(0);
+  return digest;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { methods, type SigningKey } from '../../../src/oauth1/methods.ts';
 import { Secret } from '../../../src/secret.ts';
@@ -22,6 +23,18 @@ describe('HMAC-SHA1 (RFC 5849 section 3.4.2)', () => {
       opensslHmacSha1('a%26b%20%25%2B%C3%A9&%21%27%28%29%2A', 'bs'),
     );
   });
+
+  // RFC 2202 section 3 has a key of 80 bytes too; ours always ends with "&".
+  it.each([0, 1, 20, 62, 63, 64, 65, 79, 200])(
+    'with a key of %i characters and "&" it is what Node computes',
+    (length) => {
+      const key = 'k'.repeat(length);
+      for (const text of ['', 'bs', 'a'.repeat(10_000), 'é and 😀']) {
+        const expected = createHmac('sha1', `${key}&`).update(text).digest('base64');
+        expect(methods['HMAC-SHA1'].sign(text, controlKey(key), '')).toBe(expected);
+      }
+    },
+  );
 
   it('rejects a private key', () => {
     expect(() => methods['HMAC-SHA1'].sign('bs', privateKey, '')).toThrow(TypeError);
