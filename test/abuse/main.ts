@@ -1,11 +1,11 @@
 import { loadavg } from 'node:os';
 import { runCommand } from '../support/command.ts';
 import { separateCores } from './cores.ts';
-import { readOptions, usage, usageHint } from './options.ts';
+import { readOptions, usage } from './options.ts';
 import { report } from './report.ts';
 import { runWay } from './run.ts';
 
-await runCommand({ readOptions, usage, usageHint }, async (options) => {
+await runCommand({ readOptions, usage }, async (options) => {
   const cores = separateCores();
   console.log(`Seed ${options.seed}, Node ${process.version}, ${cores.description}\n`);
   const broken: string[] = [];

@@ -18,20 +18,10 @@ needed before, during and after. Exit code 1 where a limit was broken.
 Ways:
 ${wayNames.map((name) => `  ${name.padEnd(18)} ${ways[name].title}`).join('\n')}`;
 
-export const usageHint = 'Run "npm run abuse -- --help" for the options.';
-
-export interface Options {
-  readonly only: readonly WayName[];
-  readonly seed: number;
-  readonly seconds: number;
-  /** The sources of this checkout unless given. */
-  readonly program: string | undefined;
-  /** Milliseconds. */
-  readonly slack: number;
-}
+export type Options = Exclude<ReturnType<typeof readOptions>, 'help'>;
 
 /** @throws TypeError for an unknown option or way, an invalid number, and a program that does not exist */
-export function readOptions(args: string[]): Options | 'help' {
+export function readOptions(args: string[]) {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
     args,

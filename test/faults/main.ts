@@ -1,5 +1,5 @@
 import { runCommand } from '../support/command.ts';
-import { type Options, readOptions, usage, usageHint } from './options.ts';
+import { type Options, readOptions, usage } from './options.ts';
 import { report, reportRolling } from './report.ts';
 import { hasFailed, runRolling } from './rolling.ts';
 import { runFaults } from './run.ts';
@@ -37,7 +37,7 @@ async function rolling(restarts: number, options: Options): Promise<boolean> {
 /** Few enough that a machine with two cores causes no failures. */
 const rollingCallers = 24;
 
-await runCommand({ readOptions, usage, usageHint }, async (options) => {
+await runCommand({ readOptions, usage }, async (options) => {
   console.log(`Seed ${options.seed}, Node ${process.version}\n`);
   const kept = options.rolling === undefined ? faults(options) : rolling(options.rolling, options);
   // Now, even if a closed part still holds the event loop.

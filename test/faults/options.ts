@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { positiveInteger } from '../support/command.ts';
-import { type FaultName, faultNames } from './fault-table.ts';
-import { type CallerKind, callerKinds } from './plan.ts';
+import { faultNames } from './fault-table.ts';
+import { callerKinds } from './plan.ts';
 
 export const usage = `Usage: npm run faults -- [options]
 
@@ -28,32 +28,10 @@ received, what the gateway saw and what the log says. Exit code 1 where a promis
 Faults: ${faultNames.join(', ')}
 Callers: ${callerKinds.join(', ')}`;
 
-export const usageHint = 'Run "npm run faults -- --help" for the options.';
-
-export interface Options {
-  readonly requests: number;
-  readonly seed: number;
-  readonly concurrency: number;
-  readonly only: FaultName | undefined;
-  readonly caller: CallerKind | undefined;
-  readonly egress: boolean;
-  readonly signals: boolean;
-  readonly hostile: boolean;
-  readonly brokenLogs: boolean;
-  /** Restarts; `undefined` for the usual run. */
-  readonly rolling: number | undefined;
-  /** Milliseconds. */
-  readonly preStop: number;
-  /** Milliseconds. */
-  readonly shutdownDelay: number;
-  /** Milliseconds. */
-  readonly slack: number;
-  /** Milliseconds. */
-  readonly surplusWindow: number;
-}
+export type Options = Exclude<ReturnType<typeof readOptions>, 'help'>;
 
 /** @throws TypeError for an unknown option, fault or caller, and for an invalid number. */
-export function readOptions(args: string[]): Options | 'help' {
+export function readOptions(args: string[]) {
   const text = { type: 'string' } as const;
   const off = { type: 'boolean', default: false } as const;
   const { values } = parseArgs({

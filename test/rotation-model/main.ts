@@ -1,6 +1,6 @@
 import { runCommand } from '../support/command.ts';
 import { Counts } from './counts.ts';
-import { type Options, readOptions, usage, usageHint } from './options.ts';
+import { type Options, readOptions, usage } from './options.ts';
 import { run } from './run.ts';
 
 /** Maximum number of schedules that are printed in full. */
@@ -27,6 +27,6 @@ async function runAll({ generate, seed: first, schedules }: Options): Promise<bo
   return failed === 0;
 }
 
-await runCommand({ readOptions, usage, usageHint }, async (options) => {
+await runCommand({ readOptions, usage }, async (options) => {
   process.exitCode = (await runAll(options)) ? 0 : 1;
 });

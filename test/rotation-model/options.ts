@@ -18,8 +18,6 @@ schedules that break a rule. Exit code 1 where one did.
                  (default: in turn; of six, three are rotations)
   --help         show this help`;
 
-export const usageHint = 'Run "npm run rotation-model -- --help" for the options.';
-
 const families = {
   rotations: generate,
   pauses: generatePauses,
@@ -27,16 +25,10 @@ const families = {
   absences: generateAbsences,
 };
 
-export interface Options {
-  /** Makes the schedule of a seed. */
-  readonly generate: (seed: number) => Schedule;
-  readonly schedules: number;
-  /** Of the first schedule; the next ones have the following numbers. */
-  readonly seed: number;
-}
+export type Options = Exclude<ReturnType<typeof readOptions>, 'help'>;
 
 /** @throws TypeError for an unknown option, or a value that is not a positive integer */
-export function readOptions(args: string[]): Options | 'help' {
+export function readOptions(args: string[]) {
   const { values } = parseArgs({
     args,
     options: {

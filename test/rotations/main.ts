@@ -1,7 +1,7 @@
 import { table } from '../../src/cli/shared/io.ts';
 import { runCommand } from '../support/command.ts';
 import { type Cost, violationsOf } from './judge.ts';
-import { readOptions, usage, usageHint } from './options.ts';
+import { readOptions, usage } from './options.ts';
 import { run } from './run.ts';
 
 const head =
@@ -17,7 +17,7 @@ function cells({ row, ...cost }: Cost): readonly string[] {
   return [number, order, `${pause} s`, moment, switches, ...reads, ...payments, ...rest].map(String);
 }
 
-await runCommand({ readOptions, usage, usageHint }, async (options) => {
+await runCommand({ readOptions, usage }, async (options) => {
   const result = await run(options);
   const { costs, requestsPerSecond, reads } = result;
   const { instances, disturbance, canary, vault } = options;

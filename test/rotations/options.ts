@@ -25,25 +25,10 @@ through real processes, and prints what each rotation cost. Exit code 1 where on
   --program FILE   src/main.ts of another version, to compare (default the one here)
   --help           prints this`;
 
-export const usageHint = 'Run "npm run rotations -- --help" for the options.';
-
-export interface Options {
-  readonly instances: number;
-  /** Seconds. */
-  readonly pauses: readonly number[];
-  readonly disturbance: Disturbance;
-  readonly canary: boolean;
-  /** Number of the only row to run. */
-  readonly row: number | undefined;
-  readonly seed: number;
-  /** Requests per second. */
-  readonly rate: number;
-  readonly vault: string | undefined;
-  readonly program: string | undefined;
-}
+export type Options = Exclude<ReturnType<typeof readOptions>, 'help'>;
 
 /** @throws TypeError for an unknown option or value */
-export function readOptions(args: string[]): Options | 'help' {
+export function readOptions(args: string[]) {
   const { values } = parseArgs({
     args,
     options: {

@@ -1,14 +1,13 @@
-/** The options of a command line, its help text, and where an error message points to. */
+/** The options of a command line, and its help text, which begins with `Usage: npm run NAME`. */
 interface Command<Options> {
   /** @throws TypeError for wrong options */
   readonly readOptions: (args: string[]) => Options | 'help';
   readonly usage: string;
-  readonly usageHint: string;
 }
 
 /** Runs a program with its options; prints the help, or what is wrong with the options (exit code 2). */
 export async function runCommand<Options>(
-  { readOptions, usage, usageHint }: Command<Options>,
+  { readOptions, usage }: Command<Options>,
   run: (options: Options) => Promise<void>,
 ): Promise<void> {
   let options: Options | 'help';
@@ -17,7 +16,8 @@ export async function runCommand<Options>(
   } catch (error) {
     // Every other error is a bug of the program.
     if (!(error instanceof TypeError)) throw error;
-    console.error(`${error.message}\n${usageHint}`);
+    const [command] = /npm run \S+/.exec(usage) ?? [];
+    console.error(`${error.message}\nRun "${command} -- --help" for the options.`);
     process.exitCode = 2;
     return;
   }
