@@ -2,8 +2,6 @@ import { ProxyError } from '../errors.ts';
 import { identifierCharacters, isIdentifier } from '../identifiers.ts';
 import type { Destination } from './router.ts';
 
-type Parameter = readonly [name: string, value: string];
-
 /**
  * Finds the login of a request: in the path, the body parameter `login`, the header `Countersign-Login` or the
  * environment's map of endpoints. All that are present must be equal.
@@ -12,11 +10,11 @@ type Parameter = readonly [name: string, value: string];
  */
 export function resolveLogin(
   destination: Destination,
-  form: readonly Parameter[],
+  form: readonly (readonly [name: string, value: string])[],
   header: string | undefined,
 ): string {
   const { values, settings } = destination;
-  const endpoint = endpointOf(values);
+  const endpoint = values.endpoint ?? values.endpointGroup;
   const candidates: [place: string, login: string | undefined][] = [['the path', values.login]];
   for (const [name, value] of form)
     if (name === 'login') candidates.push(['the body parameter "login"', value]);
@@ -30,7 +28,8 @@ export function resolveLogin(
     found ??= { place, login };
     if (login !== found.login) throw loginConflict(found.place, place);
   }
-  if (found === undefined) throw loginMissing(destination);
+  if (found === undefined)
+    throw new ProxyError('login-missing', `No login in the request. ${loginAdvice(destination)}`);
   const { login } = found;
   if (!isIdentifier(login)) {
     throw new ProxyError(
@@ -47,17 +46,9 @@ function loginConflict(one: string, other: string): ProxyError {
   return new ProxyError('login-conflict', `${place} ${conflict}. Send one login.`);
 }
 
-function endpointOf({ endpoint, endpointGroup }: Destination['values']): string | undefined {
-  return endpoint ?? endpointGroup;
-}
-
-function loginMissing(destination: Destination): ProxyError {
-  return new ProxyError('login-missing', `No login in the request. ${loginAdvice(destination)}`);
-}
-
 function loginAdvice({ operation, values, environment }: Destination): string {
   if (operation.loginFrom === 'body') return 'Send the body parameter "login".';
-  const id = endpointOf(values);
+  const id = values.endpoint ?? values.endpointGroup;
   if (id === undefined) return 'Send the header Countersign-Login.';
   return `Endpoint ${id} is not mapped to a login. Send the header Countersign-Login, or ask the operators to add the endpoint to environments.${environment}.endpoints in the configuration.`;
 }

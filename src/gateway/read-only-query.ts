@@ -19,14 +19,8 @@ export interface ReadOnlyQuery {
 type Pair = readonly [name: string, value: string];
 
 /** The two read-only operations with their forms (docs/gateway-interface.md sections 4.2 and 4.1). */
-const forms: ReadonlyMap<string, (subject: QueryAbout) => Pair[]> = new Map([
-  [
-    'order-status',
-    ({ login, clientOrderId }: QueryAbout): Pair[] => [
-      ['login', login],
-      ['client_orderid', clientOrderId],
-    ],
-  ],
+const forms = new Map<string, (subject: QueryAbout) => Pair[]>([
+  ['order-status', (about) => Object.entries({ login: about.login, client_orderid: about.clientOrderId })],
   ['manager-balance', () => []],
 ]);
 

@@ -15,11 +15,6 @@ const maxFrames = 20;
 /** Lines in a burst, and lines per second after that. */
 const limit = { burst: 100, rate: 20 };
 
-interface SamplingOptions extends MonotonicClock {
-  /** A line was not written. */
-  readonly suppressed: () => void;
-}
-
 type LineLevel = 'info' | 'warn' | 'error';
 
 /** A handshake of a client with one of our ports. */
@@ -117,8 +112,11 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
     message: (messageLevel, message, fields = {}) => write(messageLevel, fields, message),
     ...(level === 'debug'
       ? {
-          debug: (msg: string, fields: DebugFields) =>
-            append({ level: 'debug', time: now(), ...allowed(fields), msg }),
+          debug: (msg: string, fields: DebugFields) => {
+            // TypeScript does not reject additional fields of a variable, so they are removed at run time.
+            const allowed = Object.fromEntries(debugFields.map((name) => [name, fields[name]]));
+            append({ level: 'debug', time: now(), ...allowed, msg });
+          },
         }
       : {}),
   };
@@ -134,11 +132,6 @@ interface Line {
 /** RFC 3339, in UTC, with milliseconds. */
 function now(): string {
   return new Date().toISOString();
-}
-
-/** TypeScript does not reject additional fields of a variable, so they are removed at run time. */
-function allowed(fields: DebugFields): DebugFields {
-  return Object.fromEntries(debugFields.map((name) => [name, fields[name]]));
 }
 
 /** By what an operator should look at first: unknown outcomes and bugs, then denials and a failing gateway. */
@@ -220,8 +213,13 @@ function describe(error: unknown): { error: string; stack?: readonly string[] } 
 /**
  * Limits the rate of log lines for requests that were rejected before their caller was known, and for failed TLS
  * handshakes: they cost the client less than a line costs us. The metrics still count every one of these requests.
+ *
+ * @param options `suppressed` is called for each line that was not written
  */
-export function sampleRejections(log: Logger, { suppressed, monotonic }: SamplingOptions): Logger {
+export function sampleRejections(
+  log: Logger,
+  { suppressed, monotonic }: MonotonicClock & { readonly suppressed: () => void },
+): Logger {
   const bucket = new TokenBucket({ ...limit, monotonic });
   let skipped = 0;
   const sample = (write: () => void): void => {

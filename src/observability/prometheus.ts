@@ -88,21 +88,17 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
 }
 
 function metricFactory(registry: SourceRegistry): MetricFactory {
-  const common = { registers: [registry] };
+  const define = <Name extends string>(name: string, help: string, labelNames: Name[]) => ({
+    registers: [registry],
+    name: `countersign_${name}`,
+    help,
+    labelNames,
+  });
   return {
-    counter: (name, help, labelNames) =>
-      new Counter({ ...common, name: `countersign_${name}`, help, labelNames }),
-    gauge: (name, help, labelNames) =>
-      new Gauge({ ...common, name: `countersign_${name}`, help, labelNames }),
-    histogram: (name, help, labelNames, buckets) =>
-      new Histogram<string>({
-        ...common,
-        name: `countersign_${name}`,
-        help,
-        labelNames,
-        buckets,
-        enableExemplars: true,
-      }),
+    counter: (...definition) => new Counter(define(...definition)),
+    gauge: (...definition) => new Gauge(define(...definition)),
+    histogram: (name, help, labels, buckets) =>
+      new Histogram<string>({ ...define(name, help, labels), buckets, enableExemplars: true }),
   };
 }
 

@@ -30,10 +30,9 @@ import {
   rejectedTarget,
   type TargetLookup,
 } from './inbound/client-details.ts';
-import { awaitReader } from './inbound/connection.ts';
+import { awaitReader, Turns } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { sendProblem, sendResponse } from './inbound/send-response.ts';
-import { Turns } from './inbound/turns.ts';
 import {
   parseCallerRequestId,
   parseTraceparent,
@@ -177,7 +176,9 @@ async function processRequest(
   // The hash of a token is too short to hold a card number.
   facts.credential = credential.kind === 'token' ? credential : options.redactor.names(credential);
   options.decisions?.callerAuthenticated(caller.name, facts.credential);
-  beginTrace(work, options);
+  // Only now is it known whether the client may say which trace the request belongs to.
+  work.span = options.tracing?.begin({ parent: work.traceContext, startedAt: work.identity.startedAt });
+  if (work.span) work.identity = { ...work.identity, traceId: work.span.traceId, traceSampled: true };
   rejectWebPage(request, credential, options.allowedHosts);
   const destination = options.resolve(request.url);
   facts.environment = destination.environment;
@@ -199,13 +200,6 @@ async function processRequest(
   const { identity } = work;
   const { securityHeaders } = options;
   return await sendResponse(request, response, identity.id, gatewayResponse, destination, securityHeaders);
-}
-
-/** Only now is it known whether the client may say which trace the request belongs to. */
-function beginTrace(work: Work, { tracing }: HandlerOptions): void {
-  work.span = tracing?.begin({ parent: work.traceContext, startedAt: work.identity.startedAt });
-  if (work.span === undefined) return;
-  work.identity = { ...work.identity, traceId: work.span.traceId, traceSampled: true };
 }
 
 /** The steps for which the caller has a slot. */

@@ -1,5 +1,5 @@
 import { ProxyError } from '../errors.ts';
-import type { LoginRef, SignRemotely, TransitKey, UsableKey } from '../keys/key-source.ts';
+import type { LoginRef, SignRemotely, UsableKey } from '../keys/key-source.ts';
 import { loginRefString } from '../keys/login-ref.ts';
 import { type Signed, sign, signWith, type Unsigned } from '../oauth1/sign.ts';
 import type { MetricsObserver } from '../observability/metrics-observer.ts';
@@ -35,7 +35,7 @@ export class SigningPool {
   readonly #metrics: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>;
   readonly #monotonic: () => number;
   readonly #slots: Slots;
-  readonly #remote: RemotePool | undefined;
+  readonly #signRemotely: SignRemotely | undefined;
 
   /** @param monotonic milliseconds of a monotonic clock */
   constructor(
@@ -46,14 +46,19 @@ export class SigningPool {
   ) {
     this.#metrics = metrics;
     this.#monotonic = monotonic;
-    const queued = { changed: (depth: number) => metrics.signingQueueChanged(depth) };
-    this.#slots = new Slots(concurrency, maxQueue, queued);
-    this.#remote = remote && new RemotePool(remote, maxQueue, monotonic);
+    this.#slots = new Slots(concurrency, maxQueue, {
+      changed: (depth) => metrics.signingQueueChanged(depth),
+    });
+    this.#signRemotely = remote && bounded(remote, maxQueue, monotonic);
   }
 
   /** @throws ProxyError `overloaded` if the queue is full; those of {@link SignRemotely} */
   async sign(request: Unsigned, key: UsableKey['key'], login: LoginRef): Promise<Signed> {
-    if ('publicKey' in key) return await this.#signRemotely(request, key, login);
+    if ('publicKey' in key) {
+      const signRemotely = this.#signRemotely;
+      if (signRemotely === undefined) throw new TypeError('the key source does not sign');
+      return await signWith(request, (baseString) => signRemotely(login, key, baseString));
+    }
     const startedAt = this.#monotonic();
     const signed = await (key.kind === 'control_key'
       ? sign(request, key)
@@ -61,58 +66,39 @@ export class SigningPool {
     this.#metrics.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
     return signed;
   }
-
-  #signRemotely(request: Unsigned, key: TransitKey, login: LoginRef): Promise<Signed> {
-    const remote = this.#remote;
-    if (remote === undefined) throw new TypeError('the key source does not sign');
-    return signWith(request, (baseString) => remote.sign(login, key, baseString));
-  }
-}
-
-interface LoginSignatures extends Group {
-  /** In flight and queued. */
-  pending: number;
-  readonly rate: TokenBucket;
 }
 
 /** Bounds signatures in Vault in number and rate, of all logins and of each. */
-class RemotePool {
-  readonly #options: RemoteSigning;
-  readonly #slots: Slots;
-  readonly #rate: TokenBucket;
-  readonly #newRate: (share: number) => TokenBucket;
-  /** Only logins that have such a key. */
-  readonly #logins = new Map<string, LoginSignatures>();
-  readonly #maxPending: number;
-
-  constructor(options: RemoteSigning, maxQueue: number, monotonic: () => number) {
-    this.#options = options;
-    const perGroup = Math.ceil(options.maxInFlight * loginShare);
-    this.#slots = new Slots(options.maxInFlight, maxQueue, { maxWait, perGroup });
-    this.#maxPending = Math.ceil((options.maxInFlight + maxQueue) * loginShare);
-    this.#newRate = (share) => {
-      const rate = Math.ceil(options.maxPerSecond * share);
-      return new TokenBucket({ burst: rate, rate, monotonic });
-    };
-    this.#rate = this.#newRate(1);
-  }
-
-  async sign(login: LoginRef, key: TransitKey, baseString: string): Promise<string> {
+function bounded(
+  { sign: signInVault, maxInFlight, maxPerSecond }: RemoteSigning,
+  maxQueue: number,
+  monotonic: () => number,
+): SignRemotely {
+  const slots = new Slots(maxInFlight, maxQueue, { maxWait, perGroup: Math.ceil(maxInFlight * loginShare) });
+  const maxPending = Math.ceil((maxInFlight + maxQueue) * loginShare);
+  const newRate = (share: number): TokenBucket => {
+    const rate = Math.ceil(maxPerSecond * share);
+    return new TokenBucket({ burst: rate, rate, monotonic });
+  };
+  const rateOfAll = newRate(1);
+  /** Only logins that have such a key; `pending` is in flight and queued. */
+  const logins = new Map<string, Group & { pending: number; readonly rate: TokenBucket }>();
+  return async (login, key, baseString) => {
     const name = loginRefString(login);
-    const known = this.#logins.get(name) ?? { running: 0, pending: 0, rate: this.#newRate(loginShare) };
-    this.#logins.set(name, known);
-    if (known.pending >= this.#maxPending || !known.rate.take() || !this.#rate.take()) {
+    const known = logins.get(name) ?? { running: 0, pending: 0, rate: newRate(loginShare) };
+    logins.set(name, known);
+    if (known.pending >= maxPending || !known.rate.take() || !rateOfAll.take()) {
       throw overloaded(
         'Too many signatures in Vault at once, of this login or of all (keys.vault.transit). Nothing was sent. Retry later.',
       );
     }
     known.pending += 1;
     try {
-      return await this.#slots.run(() => this.#options.sign(login, key, baseString), known);
+      return await slots.run(() => signInVault(login, key, baseString), known);
     } finally {
       known.pending -= 1;
     }
-  }
+  };
 }
 
 /** What shares a part of the slots. */
@@ -129,18 +115,13 @@ interface SlotsOptions {
   readonly perGroup?: number;
 }
 
-interface Waiting {
-  readonly group: Group;
-  readonly proceed: () => void;
-}
-
 /** Limits how much runs concurrently, in all and of each group, with a bounded queue. */
 class Slots {
   readonly #concurrency: number;
   readonly #maxQueue: number;
   readonly #options: SlotsOptions;
   /** While a slot is free, all that wait are of groups that have all of theirs. */
-  readonly #queue = new Set<Waiting>();
+  readonly #queue = new Set<{ readonly group: Group; readonly proceed: () => void }>();
   readonly #all: Group = { running: 0 };
 
   constructor(concurrency: number, maxQueue: number, options: SlotsOptions) {

@@ -137,15 +137,13 @@ export function rejectedTarget(
   target: string,
   { resolve, isKnownLogin }: TargetLookup,
 ): RejectedTarget {
-  if (environment === undefined || operation === undefined) return resolvedTarget(target, resolve);
-  if (deniedLogin === undefined) return {};
-  return { login: isKnownLogin({ environment, login: deniedLogin }) ? deniedLogin : 'unknown' };
-}
-
-function resolvedTarget(target: string, resolve: TargetLookup['resolve']): RejectedTarget {
+  if (environment !== undefined && operation !== undefined) {
+    if (deniedLogin === undefined) return {};
+    return { login: isKnownLogin({ environment, login: deniedLogin }) ? deniedLogin : 'unknown' };
+  }
   try {
-    const { environment, operation } = resolve(target);
-    return { environment, operation: operation.name };
+    const destination = resolve(target);
+    return { environment: destination.environment, operation: destination.operation.name };
   } catch (error) {
     if (error instanceof ProxyError) return {};
     throw error;

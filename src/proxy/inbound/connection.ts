@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import type { Turns } from './turns.ts';
 
 /** Bytes that are parsed at a time. Limits how many tiny requests can be parsed before the first one is processed. */
 const sliceBytes = 512;
@@ -15,6 +14,28 @@ const unreadBytes = { plain: turnBytes, chunked: sliceBytes };
 
 /** How long, and how many bytes, unwanted input is still read so that the client receives the response. */
 const linger = { milliseconds: 1_000, bytes: 1_048_576 };
+
+/** Steps in one turn of the event loop. Each takes up to 0.3 ms. */
+const stepsPerTurn = 16;
+
+/**
+ * Does work that a thousand strangers can cause at once in small parts, so that it does not hold the event loop: between
+ * them, known clients and the gateway's responses have their turn.
+ */
+export class Turns {
+  readonly #waiting: (() => void)[] = [];
+
+  /** Calls back in one of the next turns of the event loop, first come, first served. */
+  wait(step: () => void): void {
+    if (this.#waiting.push(step) === 1) setImmediate(() => this.#next());
+  }
+
+  #next(): void {
+    const steps = this.#waiting.splice(0, stepsPerTurn);
+    if (this.#waiting.length > 0) setImmediate(() => this.#next());
+    for (const step of steps) step();
+  }
+}
 
 interface Received {
   readonly request: IncomingMessage;

@@ -7,21 +7,17 @@ import type { RequestContext } from '../../request-context.ts';
 import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { SlotList } from '../inflight-requests.ts';
-import { Connection } from './connection.ts';
+import { Connection, Turns } from './connection.ts';
 import { problemDetails } from './send-response.ts';
 import { acceptTls, type ListenerTls } from './tls-handshakes.ts';
-import { Turns } from './turns.ts';
 import { maxHeaders, methodNotAllowed } from './validate-head.ts';
 
-interface ParseErrorOptions {
+interface ListenerOptions {
   /** Called with the response to something that is not a request, to log and count it. */
   readonly requestRejected: (context: RequestContext) => void;
   /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
-}
-
-interface ListenerOptions extends ParseErrorOptions {
   readonly handle: RequestListener;
   readonly tls: ListenerTls | undefined;
   /** Called when a connection beyond `maxConnections` or `maxConnectionsPerAddress` was closed. */
@@ -92,16 +88,20 @@ function rejectUnparsed(server: Server, connections: ConnectionTracker, options:
   });
   server.on('clientError', (error, socket: Socket) => {
     const connection = socket.writable ? connections.connectionOf(socket) : undefined;
-    const respond = (): string => parseErrorResponse(errorForParseFailure(error), options);
-    if (connection !== undefined && (isParserError(error) || isRequestTimeout(error)))
-      connection.fail(error, respond);
+    // Node's time for a request, or for its head, is over.
+    const timedOut = errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT';
+    const problem = timedOut
+      ? new ProxyError('request-timeout', 'Timed out reading the request headers.')
+      : new ProxyError('bad-request', 'Malformed HTTP/1.1 request.');
+    if (connection !== undefined && (isParserError(error) || timedOut))
+      connection.fail(error, () => parseErrorResponse(problem, options));
     // The connection was reset or its TLS handshake failed, so no response can be sent.
     else socket.destroy();
   });
 }
 
 /** The response to bytes for which Node has no response object. The connection ends with it. */
-function parseErrorResponse(error: ProxyError, options: ParseErrorOptions): string {
+function parseErrorResponse(error: ProxyError, options: ListenerOptions): string {
   const { status, reason, outcome } = error;
   const id = options.newRequestId();
   const { headers, body } = problemDetails(error, { id });
@@ -111,19 +111,6 @@ function parseErrorResponse(error: ProxyError, options: ParseErrorOptions): stri
   const startedAt = options.monotonic();
   options.requestRejected({ id, startedAt, status, reason, outcome, attempts: 0, durations: { total: 0 } });
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`;
-}
-
-/** For a head that is not valid HTTP or did not arrive in time. */
-function errorForParseFailure(error: Error): ProxyError {
-  if (isRequestTimeout(error)) {
-    return new ProxyError('request-timeout', 'Timed out reading the request headers.');
-  }
-  return new ProxyError('bad-request', 'Malformed HTTP/1.1 request.');
-}
-
-/** Node's time for a request, or for its head, is over. */
-function isRequestTimeout(error: Error): boolean {
-  return errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT';
 }
 
 /** Tracks every client connection of a server, from accept to close. */

@@ -7,8 +7,7 @@ import type { Destination } from '../../gateway/router.ts';
 import { isPaymentServerError, type RequestIdentity, type ResponseResult } from '../../request-context.ts';
 import { type GatewayResponse, UpstreamError } from '../outbound/upstream-request.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
-import { abortResponse } from './connection.ts';
-import type { Turns } from './turns.ts';
+import { abortResponse, type Turns } from './connection.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
 const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);

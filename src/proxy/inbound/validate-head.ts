@@ -65,7 +65,11 @@ const criticalHeaders: ReadonlySet<string> = new Set([
  * @throws ProxyError `method-not-allowed`, `bad-request`, `query-not-allowed`, `unsupported-media-type`
  */
 export function validateRequestHead(request: IncomingMessage): void {
-  checkVersion(request);
+  const { httpVersion } = request;
+  // Node's parser also accepts the versions 0.9 and 2.0, and would respond as to HTTP/1.1.
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    throw ambiguous('Unsupported HTTP version. Use HTTP/1.1.');
+  }
   checkHeaderNames(request);
   checkFraming(request);
   if (request.method !== 'POST') throw methodNotAllowed();
@@ -85,13 +89,6 @@ export function methodNotAllowed(): ProxyError {
 /** RFC 9110 section 10.1.1: in HTTP/1.0 the expectation is ignored. */
 export function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return httpVersion !== '1.0' && headers.expect !== undefined;
-}
-
-/** Node's parser also accepts the versions 0.9 and 2.0, and would respond as to HTTP/1.1. */
-function checkVersion({ httpVersion }: IncomingMessage): void {
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    throw ambiguous('Unsupported HTTP version. Use HTTP/1.1.');
-  }
 }
 
 function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {

@@ -5,15 +5,15 @@ import { skewOf } from '../../gateway/response.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { MutableUse, RetryPolicy } from '../../keys/key-history.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
-import type { LoginRef, UsableKey } from '../../keys/key-source.ts';
+import type { LoginRef } from '../../keys/key-source.ts';
 import type { LoginKeys, Payment, PaymentKey, Probe, Verdict } from '../../keys/login-keys.ts';
 import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DecisionLog } from '../../observability/decision-log.ts';
 import type { MetricsObserver } from '../../observability/metrics-observer.ts';
-import { acceptsKey, addDuration, type UpstreamRecord } from '../../request-context.ts';
+import { acceptsKey, addDuration } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
-import { inSpan, type Span, type SpanAttributes, serverAttributes } from '../../util/trace.ts';
+import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import type { Canaries } from './canary.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
@@ -140,7 +140,7 @@ export class Forwarder {
     const { request } = way;
     const { deadline } = way.patience;
     const { readOnly, name: operation } = request.destination.operation;
-    const budget = new RetryBudget(readOnly);
+    let mayRetry: ReturnType<typeof retryBudget> | undefined;
     let dedicatedConnection = !readOnly;
     for (;;) {
       try {
@@ -154,7 +154,8 @@ export class Forwarder {
         this.#options.decisions?.attemptFailed(operation, failure);
         const delay = 50 + 150 * this.#options.random();
         const timeLeft = this.#options.monotonic() + delay < deadline;
-        if (!timeLeft || !budget.allows(failure)) throw proxyErrorFor(failure, request.destination);
+        mayRetry ??= retryBudget(readOnly);
+        if (!timeLeft || !mayRetry(failure)) throw proxyErrorFor(failure, request.destination);
         dedicatedConnection = true;
         this.#options.decisions?.retryScheduled(operation, delay);
         await wait(delay);
@@ -178,20 +179,27 @@ export class Forwarder {
   async #sign(way: Way, use: PlannedUse): Promise<SignedHttpRequest> {
     const { monotonic, decisions, audit } = this.#options;
     const { request, keys, patience } = way;
-    const login = loginRefOf(request);
     for (;;) {
       const startedAt = monotonic();
-      decisions?.keySelected(login, use, keys.reasonFor(use.key));
+      decisions?.keySelected(loginRefOf(request), use, keys.reasonFor(use.key));
       const signature = await inSpan('signature', (span) => {
-        span?.add(signatureAttributes(request, use.key));
+        span?.add({
+          'countersign.key.kind': use.key.kind,
+          'countersign.key.version': use.key.version,
+          'countersign.signer': 'publicKey' in use.key.key ? 'transit' : 'process',
+          'countersign.signature.method': request.destination.operation.signature,
+        });
         return signRequest(request, use.key, this.#options);
       });
       // Before the check below, since the key may be replaced while the record is written.
       const recorded = audit?.intent({ request, key: use.key, signature });
       if (recorded !== undefined) await inSpan('audit record', () => recorded);
-      recordKey(request.record, use.key);
+      const { record } = request;
+      record.keyKind = use.key.kind;
+      record.keyVersion = use.key.version;
+      if (use.key.fingerprint !== undefined) record.keyFingerprint = use.key.fingerprint;
       use.sentAt = monotonic();
-      addDuration(request.record.durations, 'sign', (use.sentAt - startedAt) / 1000);
+      addDuration(record.durations, 'sign', (use.sentAt - startedAt) / 1000);
       if (isRetryable(request) || !keys.isOutdated(use, paymentOf(request).place)) return signature.http;
       use.probe?.end();
       const { key, probe } = await choose({ ...way, keys: await this.#keysOf(request, patience) });
@@ -226,7 +234,12 @@ export class Forwarder {
     if (startedAt >= deadline) throw new UpstreamError('gateway-timeout', false, false);
     // Whole milliseconds, because Node keeps one list of timers per distinct duration.
     const remaining = Math.max(0, Math.ceil(deadline - startedAt));
-    span?.add(attemptAttributes(request, signed, dedicatedConnection));
+    span?.add({
+      'http.request.method': 'POST',
+      'http.request.resend_count': record.attempts === 0 ? undefined : record.attempts,
+      ...serverAttributes(signed.url),
+      'countersign.connection': dedicatedConnection ? 'dedicated' : 'pooled',
+    });
     record.attempts += 1;
     try {
       const response = await upstream.send(signed, {
@@ -280,57 +293,20 @@ function loginRefOf({ destination, login }: ValidatedRequest): LoginRef {
   return { environment: destination.environment, login };
 }
 
-function recordKey(record: UpstreamRecord, { kind, version, fingerprint }: UsableKey): void {
-  record.keyKind = kind;
-  record.keyVersion = version;
-  if (fingerprint !== undefined) record.keyFingerprint = fingerprint;
-}
-
-function signatureAttributes(
-  { destination: { operation } }: ValidatedRequest,
-  { kind, version, key }: UsableKey,
-): SpanAttributes {
-  return {
-    'countersign.key.kind': kind,
-    'countersign.key.version': version,
-    'countersign.signer': 'publicKey' in key ? 'transit' : 'process',
-    'countersign.signature.method': operation.signature,
-  };
-}
-
-function attemptAttributes(
-  { record }: ValidatedRequest,
-  { url }: SignedHttpRequest,
-  dedicatedConnection: boolean,
-): SpanAttributes {
-  return {
-    'http.request.method': 'POST',
-    'http.request.resend_count': record.attempts === 0 ? undefined : record.attempts,
-    ...serverAttributes(url),
-    'countersign.connection': dedicatedConnection ? 'dedicated' : 'pooled',
-  };
-}
-
-/** How many retries are left, by kind of failure. */
-class RetryBudget {
-  /** No byte was sent: safe for every operation. */
-  #notSent = 2;
-  /** A pooled connection was closed before a response: safe for read-only operations. */
-  #stalePooled: number;
-
-  constructor(readOnly: boolean) {
-    this.#stalePooled = readOnly ? 1 : 0;
-  }
-
-  /** Whether the request may be sent again after this failure, which counts. */
-  allows({ written, stalePool, unreachable }: UpstreamError): boolean {
+/** Says whether a request may be sent again after a failure, which counts. */
+function retryBudget(readOnly: boolean): (failure: UpstreamError) => boolean {
+  // No byte was sent: safe for every operation.
+  let notSent = 2;
+  // A pooled connection was closed before a response: safe for read-only operations.
+  let stalePooled = readOnly ? 1 : 0;
+  return ({ written, stalePool, unreachable }) => {
     // The egress proxy would decide the same again.
     if (unreachable === 'proxy-denied' || unreachable === 'proxy-credentials') return false;
     if (!written) {
-      this.#notSent -= 1;
-      return this.#notSent >= 0;
+      notSent -= 1;
+      return notSent >= 0;
     }
-    this.#stalePooled -= stalePool ? 1 : 0;
-    return stalePool && this.#stalePooled >= 0;
-  }
+    stalePooled -= stalePool ? 1 : 0;
+    return stalePool && stalePooled >= 0;
+  };
 }

@@ -100,7 +100,8 @@ function limitConnectionAge<T extends Agent>(agent: T, maxAge: number): T {
   const opened = (socket: Duplex): void => {
     const timer = setTimeout(() => {
       tooOld.add(socket);
-      if (isIdle(agent, socket)) socket.destroy();
+      const isIdle = Object.values(agent.freeSockets).some((idle) => idle?.some((free) => free === socket));
+      if (isIdle) socket.destroy();
     }, maxAge).unref();
     socket.once('close', () => clearTimeout(timer));
   };
@@ -116,8 +117,4 @@ function limitConnectionAge<T extends Agent>(agent: T, maxAge: number): T {
   // Node closes a connection if this returns false (see `agent.keepSocketAlive` in Node's documentation).
   agent.keepSocketAlive = (socket) => !tooOld.has(socket) && keep(socket);
   return agent;
-}
-
-function isIdle(agent: Agent, socket: Duplex): boolean {
-  return Object.values(agent.freeSockets).some((idle) => idle?.some((free) => free === socket));
 }

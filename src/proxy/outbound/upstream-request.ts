@@ -162,7 +162,9 @@ export class UpstreamRequest {
     const collect = (chunk: Buffer): void => {
       chunks.push(chunk);
       size += chunk.length;
-      if (size <= maxBufferedBytes && this.#mayBuffer(size, chunk.length)) return;
+      if (size <= unreservedBytes) return;
+      // Buffered bytes count twice: as received, and concatenated.
+      if (size <= maxBufferedBytes && this.#memory.reserve(2 * chunk.length)) return;
       response.off('data', collect).pause();
       this.#rest = response;
       this.#resolve({ ...head, body: Buffer.concat(chunks), rest: response });
@@ -185,11 +187,6 @@ export class UpstreamRequest {
   /** For a process that ends without waiting for the response. */
   abort(): void {
     this.#fail('gateway-timeout');
-  }
-
-  /** Buffered bytes count twice: as received, and concatenated. */
-  #mayBuffer(size: number, added: number): boolean {
-    return size <= unreservedBytes || this.#memory.reserve(2 * added);
   }
 
   #connect(): void {

@@ -3,8 +3,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Connection } from '../../../../src/proxy/inbound/connection.ts';
-import { Turns } from '../../../../src/proxy/inbound/turns.ts';
+import { Connection, Turns } from '../../../../src/proxy/inbound/connection.ts';
 
 const broken = new Error('broken');
 let socket: Socket;

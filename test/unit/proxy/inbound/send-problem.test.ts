@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../../src/errors.ts';
+import { Turns } from '../../../../src/proxy/inbound/connection.ts';
 import { sendProblem } from '../../../../src/proxy/inbound/send-response.ts';
-import { Turns } from '../../../../src/proxy/inbound/turns.ts';
 import type { ResponseResult } from '../../../../src/request-context.ts';
 import { RawConnection } from '../../../support/raw-http.ts';
 

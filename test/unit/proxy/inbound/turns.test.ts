@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
-import { Turns } from '../../../../src/proxy/inbound/turns.ts';
+import { Turns } from '../../../../src/proxy/inbound/connection.ts';
 
 it('does sixteen steps in each turn of the event loop, in order, and those that steps add after them', async () => {
   const turns = new Turns();
