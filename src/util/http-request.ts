@@ -13,7 +13,7 @@ interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: Buffer;
+  readonly body?: Buffer | string | undefined;
 }
 
 export interface HttpResponse {

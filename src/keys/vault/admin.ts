@@ -1,8 +1,7 @@
 import type { VaultConfig } from '../../config/schema.ts';
 import { parseKeys } from '../key.ts';
 import type { KeyRing, LoginRef, TransitKey } from '../key-source.ts';
-import { revealFields } from './client.ts';
-import type { Fields } from './kv2.ts';
+import { type Fields, revealFields } from './client.ts';
 import { connectVault, type VaultOptions } from './source.ts';
 
 export interface StoredVersion {

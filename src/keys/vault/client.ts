@@ -1,61 +1,38 @@
 import { isDeepStrictEqual } from 'node:util';
 import nodeVault from 'node-vault';
 import { z } from 'zod';
-import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
-import type { TlsObserver } from '../../util/tls-observer.ts';
 import { isUnavailable, VaultError, type VaultErrorKind } from './errors.ts';
-import { Resender, type Transport, type TransportRequest, transport } from './http.ts';
+import {
+  Resender,
+  type Transport,
+  type TransportOptions,
+  type TransportRequest,
+  transport,
+  type VaultAddress,
+} from './http.ts';
 
 /** While Vault is unavailable, it is probed once per second. */
 const outageRange = { initial: 1000, max: 1000, jitter: 0 };
 
-export interface VaultClientOptions extends BackoffOptions {
-  /** TLS with Vault failed: its certificate may have a new CA. */
-  readonly tlsFailed?: (() => void) | undefined;
-  readonly tlsObserver?: TlsObserver | undefined;
-}
+export interface VaultClientOptions extends BackoffOptions, TransportOptions {}
 
-/** How to reach Vault: `keys.vault` of the configuration without the login. */
-type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout' | 'egressProxy'> &
-  Partial<Pick<VaultConfig, 'minVersion'>>;
-
-/**
- * The part of Vault's HTTP API that Countersign needs. Paths come from {@link kvPaths} and have no `/v1`. A response with
- * an unexpected shape is an `invalid-response`, or `unexpected-content` for a read. Every method throws only
- * {@link VaultError}.
- */
-export interface VaultClient {
-  read<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
-  list<T>(path: string, shape: z.ZodType<T>, token: Secret): Promise<T>;
-  /** A POST. Secrets in `data` are {@link Secret}s. Without a token: a login. */
-  write<T>(path: string, data: object, shape: z.ZodType<T>, token?: Secret): Promise<T>;
-  /** A POST that changes nothing, such as a signature: over a connection that is kept, and once more if that was stale. */
-  post<T>(path: string, data: object, shape: z.ZodType<T>, token: Secret): Promise<T>;
-  /** Replaces the certificates for new connections; in-flight requests finish on theirs. */
-  useTls(material: TlsMaterial): void;
-  close(): void;
-}
+export type VaultClient = ReturnType<typeof vaultClient>;
 
 /**
  * The only use of node-vault (docs/adr/0001-wrap-the-required-libraries.md). It contributes the commands; the
  * transport is our own, and its state is pinned. Otherwise it would read address, token, namespace and prefix from
  * `VAULT_*` variables, keep the token of every login, and print secrets with `DEBUG=node-vault`.
  *
- * A circuit breaker makes calls fail at once (`backing-off`) while Vault is unavailable, except for one probe per
- * second, or as soon as `Retry-After` allows.
+ * The part of Vault's HTTP API that Countersign needs. Paths come from {@link kvPaths} and have no `/v1`. A response with
+ * an unexpected shape is an `invalid-response`, or `unexpected-content` for a read. Every method throws only
+ * {@link VaultError}. A circuit breaker makes calls fail at once (`backing-off`) while Vault is unavailable, except for
+ * one probe per second, or as soon as `Retry-After` allows.
  */
-export function vaultClient(
-  config: VaultAddress,
-  options: VaultClientOptions,
-  tls: TlsMaterial = {},
-): VaultClient {
-  const { address, timeout, egressProxy, minVersion } = config;
-  const { tlsFailed, tlsObserver: observer } = options;
-  const open = (tls: TlsMaterial): Transport =>
-    transport({ address, timeout, egressProxy, minVersion, tlsFailed, observer, ...tls });
+export function vaultClient(config: VaultAddress, options: VaultClientOptions, tls: TlsMaterial = {}) {
+  const open = (material: TlsMaterial): Transport => transport(config, options, material);
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);
@@ -65,7 +42,7 @@ export function vaultClient(
   const guarded = (request: TransportRequest) => breaker.run(() => send(request));
   const vault = Object.assign(
     nodeVault({
-      endpoint: address,
+      endpoint: config.address,
       debug: () => {},
       // `GET ?list=1` instead of `LIST`, a method that proxies in between may not support.
       noCustomHTTPVerbs: true,
@@ -73,26 +50,30 @@ export function vaultClient(
     }),
     { token: '', namespace: config.namespace ?? '', pathPrefix: '' },
   );
+  type Shape<T> = z.ZodType<T>;
 
   return {
-    read: async (path, shape, token) =>
-      shaped(await vault.read(path, withToken(token)), shape, 'unexpected-content'),
-    list: async (path, shape, token) =>
-      shaped(await vault.list(path, withToken(token)), shape, 'unexpected-content'),
-    write: async (path, data, shape, token) =>
-      shaped(await vault.write(path, revealSecrets(data), withToken(token)), shape, 'invalid-response'),
-    post: async (path, data, shape, token) => {
+    read: <T>(path: string, shape: Shape<T>, token: Secret): Promise<T> =>
+      shaped(vault.read(path, withToken(token)), shape, 'unexpected-content'),
+    list: <T>(path: string, shape: Shape<T>, token: Secret): Promise<T> =>
+      shaped(vault.list(path, withToken(token)), shape, 'unexpected-content'),
+    /** A POST. Secrets in `data` are {@link Secret}s. Without a token: a login. */
+    write: <T>(path: string, data: object, shape: Shape<T>, token?: Secret): Promise<T> =>
+      shaped(vault.write(path, revealFields(data), withToken(token)), shape, 'invalid-response'),
+    /** A POST that changes nothing, such as a signature: over a connection that is kept, and once more if that was stale. */
+    post: <T>(path: string, data: object, shape: Shape<T>, token: Secret): Promise<T> => {
       const options = { ...withToken(token), changesNothing: true };
-      return shaped(await vault.write(path, revealSecrets(data), options), shape, 'invalid-response');
+      return shaped(vault.write(path, revealFields(data), options), shape, 'invalid-response');
     },
-    useTls(material) {
+    /** Replaces the certificates for new connections; in-flight requests finish on theirs. */
+    useTls(material: TlsMaterial): void {
       if (isDeepStrictEqual(material, inUse)) return;
       inUse = material;
       http.drain();
       http = open(material);
       breaker.close();
     },
-    close: () => http.close(),
+    close: (): void => http.close(),
   };
 }
 
@@ -155,8 +136,8 @@ export function assertDue(backoff: Backoff, now: number, last: VaultError | unde
 }
 
 function backingOff(milliseconds: number, last: VaultError | undefined): VaultError {
-  const note = last === undefined ? {} : { note: `last: ${last.message}` };
-  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, ...note });
+  const note = last && `last: ${last.message}`;
+  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, note });
 }
 
 /** By path. */
@@ -181,40 +162,33 @@ function withToken(token: Secret | undefined): { headers: Record<string, string>
 }
 
 /** The error contains neither the response nor the validator's message, which may quote it. */
-function shaped<T>(response: unknown, shape: z.ZodType<T>, kind: VaultErrorKind): T {
-  const result = shape.safeParse(response);
+async function shaped<T>(response: Promise<unknown>, shape: z.ZodType<T>, kind: VaultErrorKind): Promise<T> {
+  const result = shape.safeParse(await response);
   if (!result.success) throw new VaultError(kind, { note: 'unexpected shape' });
   return result.data;
 }
 
-/** Wraps every text inside a value in a {@link Secret}, so that fields are hidden from the moment they are read. */
-export function hideSecrets(value: unknown): unknown {
-  if (typeof value === 'string') return new Secret(value);
-  return mapInside(value, hideSecrets);
+/** The fields of a secret, or of a request to Vault. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Wraps every text, at any depth, in a {@link Secret}, so that fields are hidden from the moment they are read. */
+export function hideFields(fields: object): Fields {
+  return mapFields(fields, (value) => (typeof value === 'string' ? new Secret(value) : value));
 }
 
-export function hideFields(fields: object): Record<string, unknown> {
-  return mapFields(fields, hideSecrets);
+/** The opposite of {@link hideFields}, for requests to Vault and for parsing keys. */
+export function revealFields(fields: object): Fields {
+  return mapFields(fields, (value) => (value instanceof Secret ? reveal(value) : value));
 }
 
-/** The opposite of {@link hideSecrets}, for requests to Vault and for parsing keys. */
-function revealSecrets(value: unknown): unknown {
-  if (value instanceof Secret) return reveal(value);
-  return mapInside(value, revealSecrets);
-}
-
-export function revealFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return mapFields(fields, revealSecrets);
-}
-
-function mapInside(value: unknown, change: (inner: unknown) => unknown): unknown {
-  if (Array.isArray(value)) return value.map(change);
-  if (typeof value !== 'object' || value === null) return value;
-  return mapFields(value, change);
-}
-
-function mapFields(fields: object, change: (inner: unknown) => unknown): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(fields).map(([name, inner]) => [name, change(inner)]));
+function mapFields(fields: object, change: (value: unknown) => unknown): Fields {
+  const inside = (value: unknown): unknown => {
+    const changed = change(value);
+    if (Array.isArray(changed)) return changed.map(inside);
+    const isObject = typeof changed === 'object' && changed !== null && !(changed instanceof Secret);
+    return isObject ? mapFields(changed, change) : changed;
+  };
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, inside(value)]));
 }
 
 /** A mount may have several segments (`team/kv`). */

@@ -3,31 +3,40 @@ interface Row {
   readonly text: string;
   /** Vault as a whole is unavailable: the circuit breaker opens, and cached keys stay in use. */
   readonly outage: boolean;
+  /** Those that mean it whatever the body is (developer.hashicorp.com/vault/api-docs, "HTTP status codes"). */
+  readonly statuses: readonly number[];
 }
 
-const outage = (text: string): Row => ({ text, outage: true });
-const failure = (text: string): Row => ({ text, outage: false });
+const outage = (text: string, ...statuses: number[]): Row => ({ text, outage: true, statuses });
+const failure = (text: string, ...statuses: number[]): Row => ({ text, outage: false, statuses });
 
 /** The closed list of failures of a request to Vault. */
 export const vaultErrors = {
   unreachable: outage('Vault cannot be reached'),
   timeout: outage('Vault did not respond in time'),
-  redirected: outage('Vault redirected to another address; redirects are not followed'),
+  redirected: outage(
+    'Vault redirected to another address; redirects are not followed',
+    301,
+    302,
+    303,
+    307,
+    308,
+  ),
   'too-large': failure('the secret is larger than 1 MiB; store only the fields of the keys in it'),
   'invalid-response': outage('unexpected response: not a Vault API'),
   'unexpected-content': failure('the secret of the login is not a KV version 2 secret'),
-  behind: outage('Vault standby is behind the active node'),
-  throttled: outage('rate-limited by Vault'),
-  standby: outage('this Vault node is a standby'),
-  failing: outage('Vault internal error'),
-  uninitialized: outage('Vault is not initialized'),
-  sealed: outage('Vault is sealed'),
+  behind: outage('Vault standby is behind the active node', 412),
+  throttled: outage('rate-limited by Vault', 429),
+  standby: outage('this Vault node is a standby', 472, 473),
+  failing: outage('Vault internal error', 500, 502, 504),
+  uninitialized: outage('Vault is not initialized', 501),
+  sealed: outage('Vault is sealed', 503),
   'backing-off': failure('backing off after a Vault failure'),
-  rejected: failure('Vault rejected the request as invalid'),
-  denied: failure('Vault denied permission'),
+  rejected: failure('Vault rejected the request as invalid', 400, 405),
+  denied: failure('Vault denied permission', 403),
   'no-route': failure('Vault has no such mount or namespace'),
   'kv-version-1': failure('the mount has KV version 1; move the secrets to a version 2 mount'),
-  'not-found': failure('Vault has no such secret'),
+  'not-found': failure('Vault has no such secret', 404),
   'wrong-signature': failure(
     'the signature of Vault does not belong to the public key: the Transit key was replaced; Countersign reads it again',
   ),
@@ -41,41 +50,23 @@ export const vaultErrors = {
 
 export type VaultErrorKind = keyof typeof vaultErrors;
 
-/**
- * HTTP statuses of Vault's API (developer.hashicorp.com/vault/api-docs, "HTTP status codes") whose meaning does not
- * depend on the body. Any other status that is not a success is an `invalid-response`.
- */
-export const kindOfStatus: ReadonlyMap<number, VaultErrorKind> = new Map([
-  [301, 'redirected'],
-  [302, 'redirected'],
-  [303, 'redirected'],
-  [307, 'redirected'],
-  [308, 'redirected'],
-  [400, 'rejected'],
-  [403, 'denied'],
-  [404, 'not-found'],
-  [405, 'rejected'],
-  [412, 'behind'],
-  [429, 'throttled'],
-  [472, 'standby'],
-  [473, 'standby'],
-  [500, 'failing'],
-  [501, 'uninitialized'],
-  [502, 'failing'],
-  [503, 'sealed'],
-  [504, 'failing'],
-]);
+export function kindOfStatus(status: number): VaultErrorKind | undefined {
+  const isKind = (text: string): text is VaultErrorKind => text in vaultErrors;
+  return Object.keys(vaultErrors)
+    .filter(isKind)
+    .find((kind) => vaultErrors[kind].statuses.includes(status));
+}
 
 interface VaultErrorOptions {
-  readonly status?: number;
+  readonly status?: number | undefined;
   /** Seconds until it is worth trying again. */
-  readonly retryAfter?: number;
+  readonly retryAfter?: number | undefined;
   /** The body of a `deleted` response has the version's metadata, and no key. */
   readonly metadata?: unknown;
   /** The failure because of which a request was not sent. */
   readonly cause?: VaultError | undefined;
   /** Appended to the text: a file name or an error code. Never anything that was sent to Vault or received from it. */
-  readonly note?: string;
+  readonly note?: string | undefined;
 }
 
 /** A failed request to Vault. Contains no URL, no token and nothing of the request or response. */
@@ -86,16 +77,15 @@ export class VaultError extends Error {
   readonly retryAfter: number | undefined;
   readonly metadata: unknown;
 
-  constructor(kind: VaultErrorKind, options: VaultErrorOptions = {}) {
-    const notes = [options.status === undefined ? undefined : `HTTP ${options.status}`, options.note];
-    const note = notes.filter((part) => part !== undefined).join(', ');
-    super(note === '' ? vaultErrors[kind].text : `${vaultErrors[kind].text} (${note})`, {
-      cause: options.cause,
-    });
+  constructor(kind: VaultErrorKind, { status, retryAfter, metadata, cause, note }: VaultErrorOptions = {}) {
+    const { text } = vaultErrors[kind];
+    const notes = [status === undefined ? undefined : `HTTP ${status}`, note];
+    const known = notes.filter((part) => part !== undefined).join(', ');
+    super(known === '' ? text : `${text} (${known})`, { cause });
     this.kind = kind;
-    this.status = options.status;
-    this.retryAfter = options.retryAfter;
-    this.metadata = options.metadata;
+    this.status = status;
+    this.retryAfter = retryAfter;
+    this.metadata = metadata;
   }
 }
 

@@ -1,17 +1,12 @@
 import type { Agent, AgentOptions, IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
+import type { VaultConfig } from '../../config/schema.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import { createAgent, drainAgent, type MinVersion } from '../../util/agent.ts';
+import { createAgent, drainAgent } from '../../util/agent.ts';
 import { setTimer } from '../../util/clock.ts';
-import type { EgressProxySettings } from '../../util/egress-proxy.ts';
-import {
-  type HttpResponse,
-  ResponseTooLarge,
-  StaleSocket,
-  sendHttpRequest,
-} from '../../util/http-request.ts';
+import { ResponseTooLarge, StaleSocket, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
-import { parseJson } from '../../util/text.ts';
+import { parseJson, wholeNumberIn } from '../../util/text.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
@@ -19,8 +14,12 @@ import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './
 /** Milliseconds after which a read without a response is sent again, on another connection. */
 const resendAfter = 1000;
 
-/** Sends one copy of the request, which the signal aborts. Further copies use a dedicated connection. */
-type Send<T> = (copy: { readonly signal: AbortSignal; readonly freshSocket: boolean }) => Promise<T>;
+/** One copy of a request. */
+interface Copy {
+  readonly signal?: AbortSignal;
+  /** Uses a new connection: a kept-alive one may be dead. */
+  readonly freshSocket?: boolean;
+}
 
 type Resend = (isProbe: boolean) => Promise<void>;
 
@@ -41,15 +40,14 @@ const maxSockets = 16;
 /** More than the signatures in flight that can be configured. */
 const maxSigningSockets = 256;
 
-interface TransportOptions extends TlsMaterial {
-  readonly address: string;
-  /** Milliseconds for a whole request: from waiting for a socket to the last byte of the response. */
-  readonly timeout: number;
-  readonly minVersion?: MinVersion | undefined;
-  readonly observer?: TlsObserver | undefined;
-  readonly egressProxy?: EgressProxySettings | undefined;
+/** How to reach Vault: `keys.vault` of the configuration without the login. `timeout` is for a whole request. */
+export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout' | 'egressProxy'> &
+  Partial<Pick<VaultConfig, 'minVersion'>>;
+
+export interface TransportOptions {
   /** TLS with Vault or the egress proxy failed: its certificate may have a new CA. */
   readonly tlsFailed?: (() => void) | undefined;
+  readonly tlsObserver?: TlsObserver | undefined;
 }
 
 /** The request as node-vault passes it. */
@@ -60,12 +58,6 @@ export interface TransportRequest {
   readonly json?: unknown;
   /** Changes nothing at Vault, although it is a POST: a signature. */
   readonly changesNothing?: boolean;
-}
-
-interface SendOptions {
-  readonly signal?: AbortSignal;
-  /** Uses a new connection: a kept-alive one may be dead. */
-  readonly freshSocket?: boolean;
 }
 
 export type Transport = ReturnType<typeof transport>;
@@ -79,29 +71,36 @@ export type Transport = ReturnType<typeof transport>;
  * would be another login's key, and nothing in it names the login. Signatures share others. Everything else uses a
  * dedicated connection, so that a login with a use-limited credential is never sent twice.
  */
-export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: TransportOptions) {
+export function transport(
+  { address, timeout, egressProxy, minVersion }: VaultAddress,
+  { tlsFailed, tlsObserver: observer }: TransportOptions,
+  material: TlsMaterial,
+) {
   const agentWith = (options: AgentOptions): Agent =>
-    createAgent(address, tls, options, egressProxy, timeout * tunnelShare);
+    createAgent(address, { ...material, minVersion, observer }, options, egressProxy, timeout * tunnelShare);
   const pooled = agentWith({ keepAlive: true, maxSockets });
   const signing = agentWith({ keepAlive: true, maxSockets: maxSigningSockets });
   const fresh = agentWith({ keepAlive: false });
-
   const server = serverAttributes(address);
 
-  async function send(request: TransportRequest, options: SendOptions, span: Span | undefined) {
-    span?.add({ ...server, 'http.request.method': request.method });
-    const deadline = AbortSignal.timeout(timeout);
-    const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
-    const shared = request.changesNothing === true ? signing : request.method === 'POST' ? fresh : pooled;
-    const agent = options.freshSocket ? fresh : shared;
+  async function send(request: TransportRequest, copy: Copy, span: Span | undefined) {
+    const { method, json } = request;
+    span?.add({ ...server, 'http.request.method': method });
+    const signal = AbortSignal.any([AbortSignal.timeout(timeout), ...(copy.signal ? [copy.signal] : [])]);
+    const url = new URL(request.uri);
+    const headers = { ...request.headers, ...(json !== undefined && { 'Content-Type': 'application/json' }) };
+    const body = json === undefined ? undefined : JSON.stringify(json);
+    const over = (agent: Agent) =>
+      sendHttpRequest({ method, url, headers, body }, { agent, signal, maxResponseBytes });
+    const shared = request.changesNothing ? signing : method === 'POST' ? fresh : pooled;
     try {
-      const response = await sendOnce(request, agent, signal).catch((error: unknown) => {
-        if (error instanceof StaleSocket) return sendOnce(request, fresh, signal);
+      const response = await over(copy.freshSocket ? fresh : shared).catch((error: unknown) => {
+        if (error instanceof StaleSocket) return over(fresh);
         throw error;
       });
       span?.add({ 'http.response.status_code': response.status });
-      const body = parseVaultResponse(response.status, response.headers, response.text);
-      return { statusCode: response.status, body, request: { path: new URL(request.uri).pathname } };
+      const parsed = parseVaultResponse(response.status, response.headers, response.text);
+      return { statusCode: response.status, body: parsed, request: { path: url.pathname } };
     } catch (error) {
       if (error instanceof VaultError) throw error;
       if (error instanceof ResponseTooLarge) throw tooLarge(error);
@@ -113,8 +112,8 @@ export function transport({ address, timeout, egressProxy, tlsFailed, ...tls }: 
 
   return {
     /** @throws VaultError unless the response has status 200 or 204 and is JSON or empty */
-    send: (request: TransportRequest, options: SendOptions = {}) =>
-      inSpan('Vault request', (span) => send(request, options, span)),
+    send: (request: TransportRequest, copy: Copy = {}) =>
+      inSpan('Vault request', (span) => send(request, copy, span)),
     /** Closes idle connections, and each one in use after its response. */
     drain: () => [pooled, signing].forEach(drainAgent),
     close: () => [pooled, signing, fresh].forEach((agent) => agent.destroy()),
@@ -127,19 +126,6 @@ function tooLarge({ status, headers }: ResponseTooLarge): VaultError {
   return isSecret ? new VaultError('too-large') : new VaultError('invalid-response', { status });
 }
 
-function sendOnce(
-  { method, uri, headers, json }: TransportRequest,
-  agent: Agent,
-  signal: AbortSignal,
-): Promise<HttpResponse> {
-  const request = { method, url: new URL(uri), headers };
-  const options = { agent, signal, maxResponseBytes };
-  if (json === undefined) return sendHttpRequest(request, options);
-  const body = Buffer.from(JSON.stringify(json));
-  const content = { 'Content-Type': 'application/json', 'Content-Length': String(body.length) };
-  return sendHttpRequest({ ...request, headers: { ...headers, ...content }, body }, options);
-}
-
 /**
  * Parses the body of a successful response; `undefined` for status 204.
  *
@@ -149,10 +135,11 @@ export function parseVaultResponse(status: number, headers: IncomingHttpHeaders,
   const body = parseJson(text);
   if (status === 204) return undefined;
   if (status === 200 && body !== undefined) return body;
-  const retryAfter = retryAfterOf(headers);
+  // Vault sends whole seconds, never a date.
+  const seconds = wholeNumberIn(headers['retry-after'] ?? '', 0, 999_999_999);
   throw new VaultError(kindOf(status, body), {
     status,
-    ...(retryAfter === undefined ? {} : { retryAfter }),
+    retryAfter: seconds === undefined ? undefined : Math.min(seconds, maxRetryAfter),
     metadata: deletedShape.safeParse(body).data?.data.metadata,
   });
 }
@@ -164,7 +151,7 @@ export function parseVaultResponse(status: number, headers: IncomingHttpHeaders,
 function kindOf(status: number, body: unknown): VaultErrorKind {
   const errors = errorsShape.safeParse(body).data?.errors;
   /** For failures for which Vault has no dedicated status. */
-  const mentions = (words: string): boolean => errors?.some((text) => text.includes(words)) ?? false;
+  const mentions = (words: string) => errors?.some((text) => text.includes(words));
   if (status === 404) {
     if (deletedShape.safeParse(body).success) return 'deleted';
     if (errors === undefined) return 'invalid-response';
@@ -175,14 +162,7 @@ function kindOf(status: number, body: unknown): VaultErrorKind {
   // marked as deleted. They concern this key only.
   if (status === 500 && (mentions('requested version for signing') || mentions('soft-deleted key')))
     return 'rejected';
-  return kindOfStatus.get(status) ?? 'invalid-response';
-}
-
-/** Seconds. Vault sends whole seconds, never a date. */
-function retryAfterOf(headers: IncomingHttpHeaders): number | undefined {
-  const value = headers['retry-after'];
-  if (value === undefined || !/^\d{1,9}$/.test(value)) return undefined;
-  return Math.min(Number(value), maxRetryAfter);
+  return kindOfStatus(status) ?? 'invalid-response';
 }
 
 /**
@@ -195,7 +175,7 @@ export class Resender {
   readonly #waiting = new Set<Resend>();
   #probedRecently = false;
 
-  async send<T>(send: Send<T>): Promise<T> {
+  async send<T>(send: (copy: Copy) => Promise<T>): Promise<T> {
     const over = new AbortController();
     const { signal } = over;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -211,29 +191,24 @@ export class Resender {
       if (isProbe) for (const other of this.#waiting) void other(false);
     };
     this.#waiting.add(sendAgain);
-    const cancel = this.#probeEach(sendAgain);
-    send({ signal, freshSocket: false }).then(resolve, reject);
+    const timer = setInterval(() => this.#probe(sendAgain), resendAfter).unref();
+    send({ signal }).then(resolve, reject);
     try {
       return await promise;
     } finally {
-      cancel();
+      clearInterval(timer);
       this.#waiting.delete(sendAgain);
       over.abort();
     }
   }
 
   /** Sends again after each second in which no other read sent a probe. */
-  #probeEach(sendAgain: Resend): () => void {
-    const probe = (): void => {
-      cancel = setTimer(probe, resendAfter);
-      if (this.#probedRecently) return;
-      this.#probedRecently = true;
-      setTimer(() => {
-        this.#probedRecently = false;
-      }, resendAfter - 1);
-      void sendAgain(true);
-    };
-    let cancel = setTimer(probe, resendAfter);
-    return () => cancel();
+  #probe(sendAgain: Resend): void {
+    if (this.#probedRecently) return;
+    this.#probedRecently = true;
+    setTimer(() => {
+      this.#probedRecently = false;
+    }, resendAfter - 1);
+    void sendAgain(true);
   }
 }

@@ -6,7 +6,8 @@ import { assertLoginRef } from '../login-ref.ts';
 import {
   encodeSegment,
   encodeSegments,
-  hideSecrets,
+  type Fields,
+  hideFields,
   mountPath,
   permissionsOf,
   type VaultClient,
@@ -16,9 +17,6 @@ import { isUnavailable, isVaultError, VaultError } from './errors.ts';
 const mountShape = z.object({
   data: z.object({ type: z.string(), options: z.object({ version: z.string().optional() }).nullish() }),
 });
-
-/** The fields of a secret, each text as a Secret. */
-export type Fields = Readonly<Record<string, unknown>>;
 
 /** One version. Without `fields` it is deleted or destroyed. */
 export interface Version {
@@ -53,7 +51,7 @@ const time = z
 const metadataShape = z.object({ version, created_time: time });
 const secretShape = z.object({
   data: z.object({
-    data: z.record(z.string(), z.unknown().transform(hideSecrets)),
+    data: z.record(z.string(), z.unknown()).transform(hideFields),
     metadata: metadataShape,
   }),
 });

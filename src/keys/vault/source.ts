@@ -8,9 +8,9 @@ import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable }
 import { isNamed, type Parsed } from '../key.ts';
 import type { KeySource, LoginRef, SigningObserver, SignRemotely, TransitResult } from '../key-source.ts';
 import { authMethod } from './auth-methods.ts';
-import { revealFields, type VaultClientOptions, vaultClient } from './client.ts';
+import { type Fields, revealFields, type VaultClientOptions, vaultClient } from './client.ts';
 import { isVaultError, rootOf, VaultError } from './errors.ts';
-import { type Fields, KvStore, kvPaths } from './kv2.ts';
+import { KvStore, kvPaths } from './kv2.ts';
 import { identityOf, type ReadVersion, readRing } from './read-ring.ts';
 import { loginProblem, TokenManager, type TokenManagerObserver } from './token-manager.ts';
 import { TransitEngine } from './transit.ts';
