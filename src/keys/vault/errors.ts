@@ -89,9 +89,16 @@ export class VaultError extends Error {
   }
 }
 
-/** The failure itself, also of a request that was not sent because of it. */
-export function rootOf(error: unknown): unknown {
-  return isVaultError(error, 'backing-off') && error.cause !== undefined ? error.cause : error;
+/**
+ * For the log; of a request that was not sent, the failure because of which it was not. A failed login has one text,
+ * whoever reports it.
+ */
+export function problemOf(error: unknown, isLogin: boolean): string {
+  const root = isVaultError(error, 'backing-off') && error.cause !== undefined ? error.cause : error;
+  const message = root instanceof Error ? root.message : 'unknown';
+  // A revoked token is replaced while a key is read.
+  const ofLogin = isLogin || isVaultError(root, 'bad-credentials', 'no-credentials');
+  return ofLogin ? `Vault login failed: ${message}` : message;
 }
 
 export function isVaultError(error: unknown, ...kinds: readonly VaultErrorKind[]): error is VaultError {

@@ -2,25 +2,21 @@ import type { VaultConfig } from '../../config/schema.ts';
 import type { Secret } from '../../secret.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
 import { endsWithin } from '../../util/promises.ts';
 import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
 import { isNamed, type Parsed } from '../key.ts';
 import type { KeySource, LoginRef, SigningObserver, SignRemotely, TransitResult } from '../key-source.ts';
-import { authMethod } from './auth-methods.ts';
 import { type Fields, revealFields, type VaultClientOptions, vaultClient } from './client.ts';
-import { isVaultError, rootOf, VaultError } from './errors.ts';
+import { isVaultError, problemOf, VaultError } from './errors.ts';
 import { KvStore, kvPaths } from './kv2.ts';
 import { identityOf, type ReadVersion, readRing } from './read-ring.ts';
-import { loginProblem, TokenManager, type TokenManagerObserver } from './token-manager.ts';
+import { TokenManager, type TokenManagerOptions } from './token-manager.ts';
 import { TransitEngine } from './transit.ts';
 
-export interface VaultOptions extends VaultClientOptions, WallClock {
-  readonly events: TokenManagerObserver & SigningObserver;
+export interface VaultOptions extends VaultClientOptions, TokenManagerOptions {
+  readonly events: TokenManagerOptions['events'] & SigningObserver;
   /** Content of `caFile`, `certFile` and `keyFile`; read from the files unless given. */
   readonly tls?: TlsMaterial;
-  /** The process's timers unless given. */
-  readonly setTimer?: SetTimer;
 }
 
 /**
@@ -58,7 +54,7 @@ export function createVaultSource(
         });
       });
     } catch (error) {
-      throw new SourceUnavailable(login, error, stateOf(error, step), problemOf(error, step));
+      throw new SourceUnavailable(login, error, stateOf(error, step), problemOf(error, step === 'login'));
     }
   }
 
@@ -101,7 +97,7 @@ function createSigner(vault: VaultConnection, options: VaultOptions): SignRemote
     } catch (error) {
       const result = transitResultOf(error, step);
       isFailing = result === 'unavailable';
-      report(result, problemOf(error, step));
+      report(result, problemOf(error, step === 'login'));
       const isOfKey = result === 'rejected' || result === 'invalid';
       const problem = `Vault does not sign with the Transit key ${key.name}, version ${key.keyVersion}`;
       throw isOfKey ? keyNotUsable(login, problem, error) : signingUnavailable(login, error);
@@ -110,18 +106,9 @@ function createSigner(vault: VaultConnection, options: VaultOptions): SignRemote
 }
 
 /** The result, if it comes within {@link failingWait}. The work ends by itself. @throws VaultError `timeout` */
-async function soon<T>(work: Promise<T>, startTimer?: SetTimer): Promise<T> {
+async function soon<T>(work: Promise<T>, startTimer: VaultOptions['setTimer']): Promise<T> {
   if (await endsWithin(failingWait, work, startTimer)) return work;
   throw new VaultError('timeout');
-}
-
-/** As the login to Vault reports it, so that both are one cause in the log. */
-function problemOf(error: unknown, step: Step): string {
-  const root = rootOf(error);
-  const message = root instanceof Error ? root.message : 'unknown';
-  // A revoked token is replaced while a key is read.
-  const isLogin = step === 'login' || isVaultError(root, 'bad-credentials', 'no-credentials');
-  return isLogin ? loginProblem(message) : message;
 }
 
 function transitResultOf(error: unknown, step: Step): TransitResult {
@@ -153,8 +140,7 @@ export function connectVault(config: VaultConfig, options: VaultOptions) {
   const client = vaultClient(config, options, options.tls ?? readTlsMaterial(config));
   const kv = new KvStore(client, paths);
   const transit = new TransitEngine(client, config);
-  const method = authMethod(config.auth, client);
-  const tokens = new TokenManager(client, method, { ...options, setTimer: options.setTimer ?? setTimer });
+  const tokens = new TokenManager(client, config.auth, options);
   return {
     tokens,
     transit,

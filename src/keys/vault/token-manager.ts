@@ -1,39 +1,38 @@
 import { type Secret, sameSecret } from '../../secret.ts';
 import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
-import type { SetTimer } from '../../util/clock.ts';
+import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
 import { endsWithin, SingleFlight } from '../../util/promises.ts';
 import type { KeySourceObserver } from '../key-source.ts';
 import {
-  type AuthMethod,
+  type AuthConfig,
   type Credentials,
+  credentialsReader,
   lookUpSelf,
   renewSelf,
   revokeSelf,
   type TokenLease,
 } from './auth-methods.ts';
 import { assertDue, type VaultClient } from './client.ts';
-import { isUnavailable, isVaultError, VaultError } from './errors.ts';
+import { isUnavailable, isVaultError, problemOf, VaultError } from './errors.ts';
 
 /**
  * Milliseconds. Long where a rejection may cost something: Vault locks an AppRole after five, and a secret ID has limited
  * uses. Kubernetes rejects a valid token while its API server is away.
  */
-const ranges: Readonly<Record<AuthMethod['name'], BackoffRange>> = {
+const ranges: Readonly<Record<AuthConfig['method'], BackoffRange>> = {
   approle: { initial: 30_000, max: 300_000 },
   token: { initial: 30_000, max: 300_000 },
   kubernetes: { initial: 1000, max: 2000 },
 };
 
-export type TokenManagerObserver = Pick<
-  KeySourceObserver,
-  'keyProblem' | 'keySourceUp' | 'loginFailed' | 'tokenExpiryChanged'
->;
-
-interface TokenManagerOptions extends BackoffOptions {
-  /** Wall time in milliseconds since 1970, for reporting only. */
-  readonly clock: () => number;
-  readonly events: TokenManagerObserver;
-  readonly setTimer: SetTimer;
+/** The clock is for reporting only. */
+export interface TokenManagerOptions extends BackoffOptions, WallClock {
+  readonly events: Pick<
+    KeySourceObserver,
+    'keyProblem' | 'keySourceUp' | 'loginFailed' | 'tokenExpiryChanged'
+  >;
+  /** The process's timers unless given. */
+  readonly setTimer?: SetTimer;
 }
 
 /**
@@ -62,11 +61,6 @@ interface HeldToken extends TokenLease {
   worked: boolean;
 }
 
-/** A failed login, for the log. */
-export function loginProblem(message: string): string {
-  return `Vault login failed: ${message}`;
-}
-
 /** Milliseconds that {@link TokenManager.stop} may take. */
 const maxStopTime = 400;
 
@@ -76,11 +70,14 @@ const maxStopTime = 400;
  */
 export class TokenManager {
   readonly #client: VaultClient;
-  readonly #method: AuthMethod;
+  readonly #method: AuthConfig['method'];
+  readonly #readCredentials: () => Promise<Credentials>;
   readonly #options: TokenManagerOptions;
-  readonly #logIn: ReturnType<typeof createLogin>;
   readonly #retries: Backoff;
   readonly #reports = new Backoff(reportRange);
+  /** By credentials: logins that Vault rejected. */
+  readonly #rejections: Backoff;
+  #lastRejection: VaultError | undefined;
   /** By credentials: logins because of a suspected token. */
   readonly #suspicions = new Backoff(suspicionRange);
   /** Whether tokens may look themselves up, as the policy `default` permits. */
@@ -93,20 +90,20 @@ export class TokenManager {
   readonly #revocations = new SingleFlight<void>();
   readonly #inFlight = new Set<Promise<unknown>>();
   #cancelTimer = (): void => {};
-  #running = false;
-  #stopped = false;
+  #state: 'idle' | 'running' | 'stopped' = 'idle';
 
-  constructor(client: VaultClient, method: AuthMethod, options: TokenManagerOptions) {
+  constructor(client: VaultClient, auth: AuthConfig, options: TokenManagerOptions) {
     this.#client = client;
-    this.#method = method;
+    this.#method = auth.method;
+    this.#readCredentials = credentialsReader(auth, client);
     this.#options = options;
-    this.#logIn = createLogin(method.name, options);
     this.#retries = new Backoff(retryRange, options.random);
+    this.#rejections = new Backoff(ranges[auth.method], options.random);
   }
 
   /** Logs in and keeps the token valid in the background. */
   start(): void {
-    this.#running = true;
+    this.#state = 'running';
     void this.#keepAlive();
   }
 
@@ -115,13 +112,9 @@ export class TokenManager {
    * permission to revoke it, the token expires with its lease. Takes a bounded time and never rejects.
    */
   async stop(): Promise<void> {
-    this.#running = false;
-    this.#stopped = true;
+    this.#state = 'stopped';
     this.#cancelTimer();
-    await endsWithin(
-      maxStopTime,
-      this.#revocations.run(() => this.#revokeToken()),
-    );
+    await endsWithin(maxStopTime, this.#revoke());
   }
 
   get loggedInOnce(): boolean {
@@ -141,7 +134,7 @@ export class TokenManager {
     } finally {
       this.#inFlight.delete(result);
       // A reload may have stopped this while requests waited to be signed for, which log in again then.
-      if (this.#stopped && this.#inFlight.size === 0) void this.#revocations.run(() => this.#revokeToken());
+      if (this.#state === 'stopped' && this.#inFlight.size === 0) void this.#revoke();
     }
   }
 
@@ -162,13 +155,20 @@ export class TokenManager {
     }
   }
 
-  async #revokeToken(): Promise<void> {
-    await this.#logins.running?.catch(() => undefined);
-    while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
-    const held = this.#alive();
-    if (held === undefined || !this.#method.givesNewTokens) return;
-    this.#held = undefined;
-    await revokeSelf(this.#client, held.token);
+  #revoke(): Promise<void> {
+    return this.#revocations.run(async () => {
+      await this.#logins.running?.catch(() => undefined);
+      while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
+      const held = this.#alive();
+      if (held === undefined || !this.#givesNewTokens) return;
+      this.#held = undefined;
+      await revokeSelf(this.#client, held.token);
+    });
+  }
+
+  /** Whether a login returns a new token. A configured token can only be looked up again. */
+  get #givesNewTokens(): boolean {
+    return this.#method !== 'token';
   }
 
   #alive(): HeldToken | undefined {
@@ -191,7 +191,7 @@ export class TokenManager {
    */
   async #checkToken(denied: HeldToken): Promise<HeldToken> {
     // With a configured token, a login is a lookup.
-    if (!this.#method.givesNewTokens) return this.#login();
+    if (!this.#givesNewTokens) return this.#login();
     const isValid = await this.#canLookUp(denied.token);
     const isRevoked = this.#mayLookUp;
     if (isValid || !(isRevoked || mayBeUsedUp(denied) || (await this.#maySuspect()))) {
@@ -209,7 +209,7 @@ export class TokenManager {
   }
 
   async #maySuspect(): Promise<boolean> {
-    const { fingerprint } = await this.#method.credentials();
+    const { fingerprint } = await this.#readCredentials();
     const now = this.#options.monotonic();
     const isDue = this.#suspicions.isDue(now, fingerprint);
     if (isDue) this.#suspicions.recordFailure(now, {}, fingerprint);
@@ -246,7 +246,7 @@ export class TokenManager {
   #reportFailure(error: unknown): void {
     if (isVaultError(error, 'backing-off')) return;
     const { events, monotonic } = this.#options;
-    const problem = loginProblem(error instanceof Error ? error.message : 'unknown');
+    const problem = problemOf(error, true);
     // With a valid token, keys can still be read.
     const report = this.#alive() === undefined ? 'loginFailed' : 'keyProblem';
     if (!this.#reports.isDue(monotonic(), report + problem)) return;
@@ -255,15 +255,10 @@ export class TokenManager {
   }
 
   async #requestToken(): Promise<HeldToken> {
-    const credentials = await this.#method.credentials();
-    const { givesNewTokens } = this.#method;
-    const lease = await this.#logIn(credentials).catch((error: unknown) => {
-      const isHeldToken = !givesNewTokens && credentials.fingerprint === this.#loggedInWith;
-      if (isHeldToken && isVaultError(error, 'bad-credentials')) this.#discard(this.#held);
-      throw error;
-    });
+    const credentials = await this.#readCredentials();
+    const lease = await this.#logIn(credentials);
     // It cannot be found out once the token is revoked. Of a token with limited uses, the lookup would be one.
-    if (givesNewTokens && lease.uses === undefined)
+    if (this.#givesNewTokens && lease.uses === 0)
       this.#mayLookUp = await this.#canLookUp(lease.token).catch(() => this.#mayLookUp);
     this.#loggedInWith = credentials.fingerprint;
     this.#reports.reset();
@@ -271,32 +266,53 @@ export class TokenManager {
     return this.#hold(lease, lease.seconds);
   }
 
+  /** Unless Vault has just rejected these credentials. Changed ones are tried at once. */
+  async #logIn({ fingerprint, logIn }: Credentials): Promise<TokenLease> {
+    const { monotonic } = this.#options;
+    assertDue(this.#rejections, monotonic(), this.#lastRejection, fingerprint);
+    try {
+      const lease = await logIn();
+      this.#rejections.reset();
+      return lease;
+    } catch (error) {
+      if (!isVaultError(error, 'rejected', 'denied', 'spent-wrapping')) throw error;
+      const rejected = new VaultError('bad-credentials', { status: error.status, note: this.#method });
+      this.#lastRejection = error.kind === 'spent-wrapping' ? error : rejected;
+      this.#rejections.recordFailure(monotonic(), {}, fingerprint);
+      // A configured token that is rejected was revoked.
+      if (!this.#givesNewTokens && fingerprint === this.#loggedInWith) this.#discard(this.#held);
+      throw this.#lastRejection;
+    }
+  }
+
   #hold(lease: TokenLease, firstSeconds: number): HeldToken {
+    const { events, random } = this.#options;
     const now = this.#options.monotonic();
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : now + lease.seconds * 1000;
     const wholeSeconds = this.#wholeSecondsOf(lease);
     const held = { ...lease, wholeSeconds, until, firstSeconds, verifiedAt: now, worked: false };
     this.#held = held;
     this.#retries.reset();
-    if (lease.seconds === 0) this.#options.events.tokenExpiryChanged(undefined);
-    else this.#options.events.tokenExpiryChanged(this.#wallTime(held.until) / 1000, held.wholeSeconds);
-    if (lease.seconds > 0) {
+    if (lease.seconds === 0) {
+      events.tokenExpiryChanged(undefined);
+    } else {
+      events.tokenExpiryChanged(this.#wallTime(until) / 1000, wholeSeconds);
       if (!lease.renewable) this.#warnExpiry(held);
-      this.#scheduleRenewal(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * this.#options.random()));
+      this.#scheduleRenewal(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * random()));
     }
     return held;
   }
 
   /** Near the end of a configured token, lookups and renewals return ever shorter leases: not its full length. */
   #wholeSecondsOf({ token, wholeSeconds }: TokenLease): number {
-    const previous = this.#method.givesNewTokens ? undefined : this.#held;
+    const previous = this.#givesNewTokens ? undefined : this.#held;
     const isSame = previous !== undefined && sameSecret(previous.token, token);
     return isSame ? Math.max(previous.wholeSeconds, wholeSeconds) : wholeSeconds;
   }
 
   /** Only a configured token needs a warning: others are replaced by a login. */
   #warnExpiry({ until }: HeldToken): void {
-    if (this.#method.givesNewTokens) return;
+    if (this.#givesNewTokens) return;
     const expiry = new Date(this.#wallTime(until)).toISOString();
     this.#options.events.keyProblem(`the configured Vault token expires at ${expiry}; replace it`);
   }
@@ -308,8 +324,8 @@ export class TokenManager {
 
   #scheduleRenewal(milliseconds: number): void {
     this.#cancelTimer();
-    if (!this.#running) return;
-    this.#cancelTimer = this.#options.setTimer(() => void this.#keepAlive(), milliseconds);
+    const startTimer = this.#options.setTimer ?? setTimer;
+    if (this.#state === 'running') this.#cancelTimer = startTimer(() => void this.#keepAlive(), milliseconds);
   }
 
   async #keepAlive(): Promise<void> {
@@ -331,39 +347,14 @@ export class TokenManager {
     if (lease === undefined || lease.seconds * 3 <= held.firstSeconds) {
       this.#warnExpiry(held);
       await this.#login();
-    } else this.#hold({ ...held, ...lease, token: held.token }, held.firstSeconds).worked = held.worked;
+    } else {
+      const { token, uses, firstSeconds, worked } = held;
+      this.#hold({ ...lease, token, uses }, firstSeconds).worked = worked;
+    }
   }
 }
 
 /** Whether a token that is denied a request may be used up: it has worked, so it lacks no permission. */
 function mayBeUsedUp({ uses, worked }: HeldToken): boolean {
-  return uses !== undefined && worked;
-}
-
-/**
- * Logs in, unless Vault has just rejected these credentials. Changed ones are tried at once.
- *
- * The returned function throws VaultError `backing-off`, `bad-credentials`, `spent-wrapping`, and as the login does.
- */
-function createLogin(
-  method: AuthMethod['name'],
-  { monotonic, random }: BackoffOptions,
-): (credentials: Credentials) => Promise<TokenLease> {
-  const rejected = new Backoff(ranges[method], random);
-  let last: VaultError | undefined;
-  return async ({ fingerprint, logIn }) => {
-    assertDue(rejected, monotonic(), last, fingerprint);
-    try {
-      const lease = await logIn();
-      rejected.reset();
-      return lease;
-    } catch (error) {
-      if (!isVaultError(error, 'rejected', 'denied', 'spent-wrapping')) throw error;
-      const status = error.status === undefined ? {} : { status: error.status };
-      const rejection = () => new VaultError('bad-credentials', { ...status, note: method });
-      last = error.kind === 'spent-wrapping' ? error : rejection();
-      rejected.recordFailure(monotonic(), {}, fingerprint);
-      throw last;
-    }
-  };
+  return uses > 0 && worked;
 }
