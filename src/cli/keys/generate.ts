@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import type { LoginRef } from '../../keys/key-source.ts';
 import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { revealFields } from '../../keys/vault/client.ts';
-import { isTransitName, transitNameIn, transitNameOf } from '../../keys/vault/transit.ts';
+import { isTransitName, transitKeyIn, transitNameOf } from '../../keys/vault/transit.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
 import { exitCode } from '../shared/io.ts';
@@ -63,7 +63,7 @@ function newTransitKey(bits: number, chosen: string | undefined): NewKey {
 async function nameInUse(admin: VaultAdmin, login: LoginRef): Promise<string | undefined> {
   const current = (await admin.versions(login))?.current ?? 0;
   const fields = current === 0 ? undefined : (await admin.readVersion(login, current))?.fields;
-  return transitNameIn(revealFields(fields ?? {})['transit_key']);
+  return transitKeyIn(revealFields(fields ?? {})['transit_key'])?.name;
 }
 
 /** PEM, PKCS#8. */

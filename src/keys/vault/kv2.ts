@@ -14,32 +14,11 @@ import {
 } from './client.ts';
 import { isUnavailable, isVaultError, VaultError } from './errors.ts';
 
-const mountShape = z.object({
-  data: z.object({ type: z.string(), options: z.object({ version: z.string().optional() }).nullish() }),
-});
-
 /** One version. Without `fields` it is deleted or destroyed. */
 export interface Version {
   readonly version: number;
   readonly createdAt: Date;
   readonly fields?: Fields;
-}
-
-export interface VersionInfo {
-  readonly version: number;
-  readonly createdAt: Date;
-  /** When it was deleted; in the future if it will be deleted automatically. */
-  readonly deletedAt?: Date;
-  readonly destroyed: boolean;
-}
-
-export interface History {
-  /** Number of the newest version, deleted or not. Check-and-set compares with it. */
-  readonly current: number;
-  /** How many versions Vault keeps; 0: as configured for the mount. */
-  readonly maxVersions: number;
-  /** Newest first. */
-  readonly versions: readonly VersionInfo[];
 }
 
 const version = z.int().positive();
@@ -48,25 +27,56 @@ const time = z
   .string()
   .transform((text) => new Date(text))
   .refine((date) => !Number.isNaN(date.getTime()));
-const metadataShape = z.object({ version, created_time: time });
-const secretShape = z.object({
-  data: z.object({
-    data: z.record(z.string(), z.unknown()).transform(hideFields),
-    metadata: metadataShape,
-  }),
-});
-const historyShape = z.object({
-  data: z.object({
-    current_version: z.int().min(0),
-    max_versions: z.int().min(0),
-    versions: z.record(
-      z.string().regex(/^[1-9]\d*$/),
-      z.object({ created_time: time, deletion_time: z.string(), destroyed: z.boolean() }),
-    ),
-  }),
-});
+const metadataShape = z
+  .object({ version, created_time: time })
+  .transform(({ version, created_time: createdAt }): Version => ({ version, createdAt }));
+const secretShape = z
+  .object({
+    data: z.object({
+      data: z.record(z.string(), z.unknown()).transform(hideFields),
+      metadata: metadataShape,
+    }),
+  })
+  .transform(({ data: { data: fields, metadata } }): Version => ({ ...metadata, fields }));
+const historyShape = z
+  .object({
+    data: z.object({
+      current_version: z.int().min(0),
+      max_versions: z.int().min(0),
+      versions: z.record(
+        z.string().regex(/^[1-9]\d*$/),
+        z.object({ created_time: time, deletion_time: z.string(), destroyed: z.boolean() }),
+      ),
+    }),
+  })
+  .transform(({ data }) => {
+    const versions = Object.entries(data.versions).map(([number, info]) => ({
+      version: Number(number),
+      createdAt: info.created_time,
+      /** When it was deleted; in the future if it will be deleted automatically. */
+      deletedAt: info.deletion_time === '' ? undefined : new Date(info.deletion_time),
+      destroyed: info.destroyed,
+    }));
+    return {
+      /** Number of the newest version, deleted or not. Check-and-set compares with it. */
+      current: data.current_version,
+      /** How many versions Vault keeps; 0: as configured for the mount. */
+      maxVersions: data.max_versions,
+      /** Newest first. */
+      versions: versions.toSorted((a, b) => b.version - a.version),
+    };
+  });
 const keysShape = z.object({ data: z.object({ keys: z.array(z.string()) }) });
 const writtenShape = z.object({ data: z.object({ version }) });
+/** Whether a mount has version 1. */
+const mountShape = z
+  .object({
+    data: z.object({ type: z.string(), options: z.object({ version: z.string().optional() }).nullish() }),
+  })
+  .transform(({ data }) => data.type === 'kv' && data.options?.version !== '2');
+
+export type History = z.output<typeof historyShape>;
+export type VersionInfo = History['versions'][number];
 
 /**
  * Secrets of a KV version 2 mount (Vault's API documentation, "KV secrets engine - version 2 (API)").
@@ -77,39 +87,27 @@ const writtenShape = z.object({ data: z.object({ version }) });
 export class KvStore {
   readonly #client: VaultClient;
   readonly #paths: ReturnType<typeof kvPaths>;
-  readonly #checkMount: (token: Secret) => Promise<undefined>;
+  #isVersion2 = false;
 
   constructor(client: VaultClient, paths: ReturnType<typeof kvPaths>) {
     this.#client = client;
     this.#paths = paths;
-    this.#checkMount = createMountCheck(client, paths.mount);
   }
 
   /** One version; without `number` the current one. `undefined` if there never was one. */
   async read(token: Secret, login: LoginRef, number?: number): Promise<Version | undefined> {
     const query = number === undefined ? '' : `?version=${number}`;
     const path = this.#paths.secret('data', login) + query;
-    const response = await this.#client.read(path, secretShape, token).catch(ifDeleted);
-    if (response === undefined) return this.#checkMount(token);
-    const { metadata, data: fields } = response.data;
-    if (number !== undefined) checkVersion(metadata.version, number);
-    const read = { version: metadata.version, createdAt: metadata.created_time };
-    return fields === undefined ? read : { ...read, fields };
+    const found = await this.#client.read(path, secretShape, token).catch(ifDeleted);
+    if (found === undefined) return this.#checkMount(token);
+    if (number !== undefined) checkVersion(found.version, number);
+    return found;
   }
 
   async history(token: Secret, login: LoginRef): Promise<History | undefined> {
     const path = this.#paths.secret('metadata', login);
-    const response = await this.#client.read(path, historyShape, token).catch(ifNotFound);
-    if (response === undefined) return this.#checkMount(token);
-    const versions = Object.entries(response.data.versions).map(([number, info]) => ({
-      version: Number(number),
-      createdAt: info.created_time,
-      ...(info.deletion_time === '' ? {} : { deletedAt: new Date(info.deletion_time) }),
-      destroyed: info.destroyed,
-    }));
-    versions.sort((a, b) => b.version - a.version);
-    const { current_version: current, max_versions: maxVersions } = response.data;
-    return { current, maxVersions, versions };
+    const found = await this.#client.read(path, historyShape, token).catch(ifNotFound);
+    return found ?? this.#checkMount(token);
   }
 
   /**
@@ -145,6 +143,25 @@ export class KvStore {
     return (response?.data.keys ?? [])
       .map((name) => this.#paths.loginOf(environment, name))
       .filter((login) => login !== undefined);
+  }
+
+  /**
+   * Detects a mount with KV version 1, which responds with 404 to every path of version 2: without this check all
+   * logins would seem to have no keys. Checked once, with the path that the Vault CLI uses too
+   * (`sys/internal/ui/mounts/:path`). Vault permits it to every token that has any access to the mount. If Vault does
+   * not report it, the secret counts as not found.
+   *
+   * @throws VaultError `kv-version-1`
+   */
+  async #checkMount(token: Secret): Promise<undefined> {
+    if (this.#isVersion2) return;
+    const path = `sys/internal/ui/mounts/${this.#paths.mount}`;
+    const isVersion1 = await this.#client.read(path, mountShape, token).catch((error: unknown) => {
+      if (isUnavailable(error) || isVaultError(error, 'backing-off')) throw error;
+      return false;
+    });
+    if (isVersion1) throw new VaultError('kv-version-1');
+    this.#isVersion2 = true;
   }
 }
 
@@ -200,40 +217,13 @@ function checkVersion(version: number, expected: number): void {
 }
 
 /** Vault responds with 404 for a deleted or destroyed version too, but then with its metadata. */
-function ifDeleted(error: unknown) {
+function ifDeleted(error: unknown): Version | undefined {
   if (!isVaultError(error, 'deleted')) return ifNotFound(error);
   const metadata = metadataShape.safeParse(error.metadata);
-  if (!metadata.success)
-    throw new VaultError('unexpected-content', { note: 'deleted version lacks metadata' });
-  return { data: { metadata: metadata.data, data: undefined } };
+  if (metadata.success) return metadata.data;
+  throw new VaultError('unexpected-content', { note: 'deleted version lacks metadata' });
 }
 
 function ifNotFound(error: unknown): undefined {
   if (!isVaultError(error, 'not-found')) throw error;
-}
-
-/**
- * Detects a mount with KV version 1, which responds with 404 to every path of version 2: without this check all
- * logins would seem to have no keys. Checked once, with the path that the Vault CLI uses too
- * (`sys/internal/ui/mounts/:path`). Vault permits it to every token that has any access to the mount.
- *
- * The returned function throws VaultError `kv-version-1`.
- */
-function createMountCheck(client: VaultClient, mount: string): (token: Secret) => Promise<undefined> {
-  let known = false;
-  return async (token) => {
-    if (!known && (await isVersion1(client, mount, token))) throw new VaultError('kv-version-1');
-    known = true;
-  };
-}
-
-/** If Vault does not report it, the secret counts as not found. */
-async function isVersion1(client: VaultClient, mount: string, token: Secret): Promise<boolean> {
-  try {
-    const { data } = await client.read(`sys/internal/ui/mounts/${mount}`, mountShape, token);
-    return data.type === 'kv' && data.options?.version !== '2';
-  } catch (error) {
-    if (isUnavailable(error) || isVaultError(error, 'backing-off')) throw error;
-    return false;
-  }
 }

@@ -14,34 +14,33 @@ const namePattern = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,253}[A-Za-z0-9_])?$/;
 /** The content of the field `transit_key`, as in `acme-payments:3`. */
 const referencePattern = /^([^:]+):([1-9]\d{0,8})$/;
 
-const keyShape = z.object({
-  data: z.object({
-    type: z.string(),
-    latest_version: z.int().positive(),
-    min_encryption_version: z.int().min(0),
-    exportable: z.boolean(),
-    /** Of OpenBao. */
-    soft_deleted: z.boolean().optional(),
-    allow_plaintext_backup: z.boolean(),
-    /** Seconds; of older servers, also as text. */
-    auto_rotate_period: z.union([z.number(), z.string()]).optional(),
-    // Of a symmetric key, only the time of its creation.
-    keys: z.record(z.string(), z.union([z.number(), z.object({ public_key: z.string().optional() })])),
-  }),
+/** A key as Vault describes it, without anything secret. */
+const infoShape = z.object({
+  type: z.string(),
+  latest_version: z.int().positive(),
+  min_encryption_version: z.int().min(0),
+  exportable: z.boolean(),
+  /** Of OpenBao. */
+  soft_deleted: z.boolean().optional(),
+  allow_plaintext_backup: z.boolean(),
+  /** Seconds; of older servers, also as text. */
+  auto_rotate_period: z.union([z.number(), z.string()]).optional(),
+  // Of a symmetric key, only the time of its creation.
+  keys: z.record(z.string(), z.union([z.number(), z.object({ public_key: z.string().optional() })])),
 });
+type TransitInfo = z.output<typeof infoShape>;
+const keyShape = z.object({ data: infoShape }).transform(({ data }) => data);
 const signedShape = z.object({ data: z.object({ signature: z.string() }) });
 const nothingShape = z.unknown();
-
-/** A key as Vault describes it, without anything secret. */
-type TransitInfo = z.output<typeof keyShape>['data'];
 
 export function isTransitName(text: string): boolean {
   return namePattern.test(text);
 }
 
-/** Of the key that the field `transit_key` of a secret names; `undefined` if it names none. */
-export function transitNameIn(reference: unknown): string | undefined {
-  return referencePattern.exec(typeof reference === 'string' ? reference : '')?.[1];
+/** The key that the field `transit_key` of a secret names, by a name that Vault may not permit; `undefined` if it names none. */
+export function transitKeyIn(reference: unknown): Pick<TransitKey, 'name' | 'keyVersion'> | undefined {
+  const [, name, version] = referencePattern.exec(typeof reference === 'string' ? reference : '') ?? [];
+  return name === undefined ? undefined : { name, keyVersion: Number(version) };
 }
 
 /** The name of a login's key unless another one is chosen: no two logins have the same. `a@b` becomes `a_40b`. */
@@ -62,7 +61,7 @@ export class TransitEngine {
   readonly #client: VaultClient;
   readonly #mounts: Readonly<Record<string, string>>;
   /**
-   * By mount and name, then by version: those that Vault signs with and a secret names. A version of a key never
+   * By path, then by version: those that Vault signs with and a secret names. A version of a key never
    * changes, unless the key is replaced.
    */
   readonly #publicKeys = new LRUCache<string, Map<number, KeyObject>>({ max: maxKeys });
@@ -79,22 +78,27 @@ export class TransitEngine {
    * @throws VaultError if Vault is unavailable, or denies a token that may not be valid
    */
   async find(token: Secret, environment: string, reference: unknown, isValid: boolean): Promise<Parsed> {
-    const [, name, version] = referencePattern.exec(typeof reference === 'string' ? reference : '') ?? [];
-    if (name === undefined || !isTransitName(name))
+    const named = transitKeyIn(reference);
+    if (named === undefined || !isTransitName(named.name))
       return { problem: 'the field transit_key is not NAME:VERSION of a key in the Transit engine' };
     const mount = this.#mountOf(environment);
     if (mount === undefined)
       return {
         problem: `the field transit_key names a key in the Transit engine, but keys.vault.transit.mounts has none for ${environment}`,
       };
-    const keyVersion = Number(version);
-    const known = this.#publicKeys.get(`${mount}/${name}`)?.get(keyVersion);
-    if (known !== undefined) return usable({ mount, name, keyVersion, publicKey: known });
+    const { name, keyVersion } = named;
+    const path = `${mount}/keys/${name}`;
     try {
-      return this.#parse({ mount, name, keyVersion }, await this.#read(token, mount, name));
+      const known = this.#publicKeys.get(path)?.get(keyVersion);
+      const publicKey = known ?? publicKeyIn(await this.#client.read(path, keyShape, token), keyVersion);
+      if ('problem' in publicKey) return { problem: `the Transit key ${path} ${publicKey.problem}` };
+      const parsed = usableRsa({ kind: 'private_key', mount, name, keyVersion, publicKey }, publicKey);
+      const versions = this.#publicKeys.get(path) ?? new Map<number, KeyObject>();
+      if ('key' in parsed) this.#publicKeys.set(path, versions.set(keyVersion, publicKey));
+      return parsed;
     } catch (error) {
       if (!concernsKeyOnly(error) || (error.kind === 'denied' && !isValid)) throw error;
-      return { problem: `the Transit key ${mount}/keys/${name} cannot be read: ${error.message}` };
+      return { problem: `the Transit key ${path} cannot be read: ${error.message}` };
     }
   }
 
@@ -123,7 +127,8 @@ export class TransitEngine {
       throw new VaultError('wrong-signature');
     } catch (error) {
       // The key or its version is gone, or is another one: the next read of the login finds out.
-      if (isVaultError(error, 'wrong-signature', 'rejected')) this.#publicKeys.delete(`${mount}/${name}`);
+      if (isVaultError(error, 'wrong-signature', 'rejected'))
+        this.#publicKeys.delete(`${mount}/keys/${name}`);
       throw error;
     }
   }
@@ -134,8 +139,8 @@ export class TransitEngine {
    * @throws VaultError also `denied` if the token may not sign with the key
    */
   async objections(token: Secret, { mount, name }: TransitKey): Promise<string[]> {
-    const info = await this.#read(token, mount, name);
     const path = `${mount}/keys/${name}`;
+    const info = await this.#client.read(path, keyShape, token);
     const sign = `${mount}/sign/${name}/sha2-256`;
     const others = [
       ...['config', 'rotate', 'trim', 'import'].map((part) => `${path}/${part}`),
@@ -167,54 +172,24 @@ export class TransitEngine {
     const mount = this.#mountOf(environment);
     if (mount === undefined)
       throw new VaultError('no-route', { note: `keys.vault.transit.mounts has none for ${environment}` });
-    const existing = await this.#read(token, mount, name).catch((error: unknown) => {
+    const path = `${mount}/keys/${name}`;
+    const existing = await this.#client.read(path, keyShape, token).catch((error: unknown) => {
       if (!isVaultError(error, 'not-found')) throw error;
     });
-    const path = `${mount}/keys/${name}`;
     if (existing === undefined) {
       await this.#client.write(path, { type: `rsa-${bits}`, exportable: false }, nothingShape, token);
     } else {
-      const isRsa = existing.type.startsWith('rsa-');
-      const [problem] = isRsa ? waysOut(existing) : [`is of type ${existing.type}; an RSA key is needed`];
+      const problem = typeProblemOf(existing) ?? waysOut(existing)[0];
       if (problem !== undefined) throw new VaultError('unfit-key', { note: `it ${problem}` });
       await this.#client.write(`${path}/rotate`, {}, nothingShape, token);
     }
-    const { latest_version } = await this.#read(token, mount, name);
+    const { latest_version } = await this.#client.read(path, keyShape, token);
     return `${name}:${latest_version}`;
   }
 
   #mountOf(environment: string): string | undefined {
     const mount = Object.hasOwn(this.#mounts, environment) ? this.#mounts[environment] : undefined;
     return mount === undefined ? undefined : mountPath(mount);
-  }
-
-  async #read(token: Secret, mount: string, name: string): Promise<TransitInfo> {
-    const { data } = await this.#client.read(`${mount}/keys/${name}`, keyShape, token);
-    return data;
-  }
-
-  #parse(key: Omit<TransitKey, 'kind' | 'publicKey'>, info: TransitInfo): Parsed {
-    const { mount, name, keyVersion } = key;
-    const what = `the Transit key ${mount}/keys/${name}`;
-    if (!info.type.startsWith('rsa-'))
-      return { problem: `${what} is of type ${info.type}; an RSA key is needed` };
-    if (info.soft_deleted) return { problem: `${what} is marked as deleted (soft-delete)` };
-    if (keyVersion < info.min_encryption_version)
-      return {
-        problem: `${what} no longer signs with version ${keyVersion}: its min_encryption_version is ${info.min_encryption_version}`,
-      };
-    const entry = info.keys[keyVersion];
-    const publicKey = typeof entry === 'object' ? parsePublicKey(entry.public_key) : undefined;
-    if (publicKey === undefined)
-      return { problem: `${what} has no version ${keyVersion}; its latest is ${info.latest_version}` };
-    const parsed = usable({ ...key, publicKey });
-    if ('key' in parsed) this.#remember(key, publicKey);
-    return parsed;
-  }
-
-  #remember({ mount, name, keyVersion }: Omit<TransitKey, 'kind' | 'publicKey'>, publicKey: KeyObject): void {
-    const versions = this.#publicKeys.get(`${mount}/${name}`) ?? new Map<number, KeyObject>();
-    this.#publicKeys.set(`${mount}/${name}`, versions.set(keyVersion, publicKey));
   }
 }
 
@@ -231,14 +206,25 @@ function waysOut({ exportable, allow_plaintext_backup: backup }: TransitInfo): s
   ];
 }
 
-function usable(key: Omit<TransitKey, 'kind'>): Parsed {
-  return usableRsa({ kind: 'private_key', ...key }, key.publicKey);
+function typeProblemOf({ type }: TransitInfo): string | undefined {
+  return type.startsWith('rsa-') ? undefined : `is of type ${type}; an RSA key is needed`;
 }
 
-function parsePublicKey(pem = ''): KeyObject | undefined {
+/** Of a version, or why Vault does not sign with it, as a text that follows the key's name. */
+function publicKeyIn(info: TransitInfo, version: number): KeyObject | { readonly problem: string } {
+  const typeProblem = typeProblemOf(info);
+  if (typeProblem !== undefined) return { problem: typeProblem };
+  if (info.soft_deleted) return { problem: 'is marked as deleted (soft-delete)' };
+  const minimum = info.min_encryption_version;
+  if (version < minimum)
+    return {
+      problem: `no longer signs with version ${version}: its min_encryption_version is ${minimum}`,
+    };
+  const entry = info.keys[version];
   try {
-    return createPublicKey(pem);
+    if (typeof entry === 'object') return createPublicKey(entry.public_key ?? '');
   } catch {
-    return undefined;
+    // As if there were none.
   }
+  return { problem: `has no version ${version}; its latest is ${info.latest_version}` };
 }
