@@ -59,30 +59,25 @@ export interface Credentials {
 /** The returned function reads the files each time. It throws VaultError `no-credentials`. */
 export function credentialsReader(auth: AuthConfig, client: VaultClient): () => Promise<Credentials> {
   const unwrap = unwrapOnce(client);
-  switch (auth.method) {
-    case 'token':
-      return async () => {
-        const token = await valueOrFile(auth.token, auth.tokenFile);
-        return { fingerprint: fingerprintOf(token), logIn: () => lookUpSelf(client, token) };
-      };
-    case 'kubernetes':
-      return async () => {
-        const jwt = await secretFile(auth.jwtFile);
-        const logIn = () => logInTo(client, auth.mount, { role: auth.role, jwt });
-        return { fingerprint: fingerprintOf(jwt), logIn };
-      };
-    case 'approle':
-      return async () => {
-        const { wrappedSecretIdFile: wrapped, secretIdFile = '' } = auth;
-        const role_id = await valueOrFile(auth.roleId, auth.roleIdFile);
-        const secret = await secretFile(wrapped ?? secretIdFile);
-        const logIn = async () => {
-          const secret_id = wrapped === undefined ? secret : await unwrap(secret);
-          return logInTo(client, auth.mount, { role_id, secret_id });
-        };
-        return { fingerprint: fingerprintOf(role_id, secret), logIn };
-      };
-  }
+  return async () => {
+    if (auth.method === 'token') {
+      const token = await valueOrFile(auth.token, auth.tokenFile);
+      return { fingerprint: fingerprintOf(token), logIn: () => lookUpSelf(client, token) };
+    }
+    if (auth.method === 'kubernetes') {
+      const { mount, role, jwtFile } = auth;
+      const jwt = await secretFile(jwtFile);
+      return { fingerprint: fingerprintOf(jwt), logIn: () => logInTo(client, mount, { role, jwt }) };
+    }
+    const { wrappedSecretIdFile: wrapped, secretIdFile = '' } = auth;
+    const role_id = await valueOrFile(auth.roleId, auth.roleIdFile);
+    const secret = await secretFile(wrapped ?? secretIdFile);
+    const logIn = async () => {
+      const secret_id = wrapped === undefined ? secret : await unwrap(secret);
+      return logInTo(client, auth.mount, { role_id, secret_id });
+    };
+    return { fingerprint: fingerprintOf(role_id, secret), logIn };
+  };
 }
 
 /** `POST /sys/wrapping/unwrap`. A wrapping token works once, so its content is kept until the file has another token. */
