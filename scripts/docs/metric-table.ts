@@ -40,7 +40,7 @@ function describeLabel({ values }: Metric, label: string): string {
 function factoryInto(metrics: Metric[]): MetricFactory {
   const define = <Name extends string>(
     type: Metric['type'],
-    [name, help, labels]: readonly [name: string, help: string, labels: readonly Name[]],
+    [name, help, labels = []]: readonly [name: string, help: string, labels?: readonly Name[] | undefined],
   ) => {
     const values = new Map(labels.map((label): [Name, Set<string>] => [label, new Set()]));
     metrics.push({ name: `countersign_${name}`, type, help, labels, values });

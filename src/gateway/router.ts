@@ -66,7 +66,9 @@ function createRouter(config: Config, operations: OperationTable): Routes['resol
     const environment = environments.get(name);
     if (empty !== '' || environment === undefined || product !== environment.settings.product)
       throw unknownRoute(target);
-    const route = matchRoute(environment.root, segments);
+    let node: RouteNode | undefined = environment.root;
+    for (const segment of segments) node = node?.literals.get(segment) ?? node?.placeholder;
+    const route = node?.route;
     if (route === undefined) throw unknownRoute(target);
     const { values, path } = expandPath(route, segments);
     const url = new URL(`${environment.base}/${product}${path}`);
@@ -91,12 +93,6 @@ function addSegment(node: RouteNode, segment: string): RouteNode {
   const next = node.literals.get(segment) ?? { literals: new Map() };
   node.literals.set(segment, next);
   return next;
-}
-
-function matchRoute(root: RouteNode, segments: readonly string[]): Route | undefined {
-  let node: RouteNode | undefined = root;
-  for (const segment of segments) node = node?.literals.get(segment) ?? node?.placeholder;
-  return node?.route;
 }
 
 /** The operation's path with the values of the request target: `/api/v4/status/1234`. */

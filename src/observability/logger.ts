@@ -175,17 +175,12 @@ function requestLine(level: LineLevel, context: RequestContext): Line {
     msg: 'request completed',
   };
   // A copy of every line would cost as much as its JSON.
-  return context.rejected === undefined ? line : { ...line, ...rejectionFieldsOf(context, context.rejected) };
-}
-
-/** Where to look for a client whose request was rejected. Replaces the fields of the same name above. */
-function rejectionFieldsOf(
-  { environment, operation }: RequestContext,
-  rejected: NonNullable<RequestContext['rejected']>,
-): Record<string, string | undefined> {
-  return {
-    environment: environment ?? rejected.environment,
-    operation: operation ?? rejected.operation,
+  const { rejected } = context;
+  if (rejected === undefined) return line;
+  // Where to look for a client whose request was rejected.
+  const client = {
+    environment: context.environment ?? rejected.environment,
+    operation: context.operation ?? rejected.operation,
     login: rejected.login,
     peer: rejected.peer,
     method: rejected.method,
@@ -197,6 +192,7 @@ function rejectionFieldsOf(
     certificateIssuer: rejected.certificateIssuer,
     certificateProblem: rejected.certificateProblem,
   };
+  return { ...line, ...client };
 }
 
 /** Seconds to milliseconds with microsecond resolution. */

@@ -8,9 +8,6 @@ export const redactedLogin = '[redacted: looks like a card number]';
 /** Made by Countersign, or checked when it came in: random and hashed digits may look like a card number by chance. */
 const ownFields: ReadonlySet<string> = new Set(['id', 'requestId', 'traceId', 'mac', 'fingerprint']);
 
-/** What is neither data nor in {@link isLeftAlone} is replaced by this. */
-const redactedObject = '[redacted]';
-
 /**
  * Events that come with each request and need no redaction: they have configured names, closed values and numbers only.
  * The context of a request is made of texts that were redacted when it was made; see proxy/handler.ts.
@@ -46,7 +43,9 @@ export class LoginRedactor {
   /** Replaces each word that looks like a card number. A word consists of the characters of a login. */
   readonly text: Redact = (text) =>
     holdsCardNumber(text)
-      ? text.replace(/[\w.~@-]+/g, (word) => (this.#isAllowed(word) ? word : redactedLogin))
+      ? text.replace(/[\w.~@-]+/g, (word) =>
+          holdsCardNumber(word) && !this.#configured.has(word) ? redactedLogin : word,
+        )
       : text;
 
   /** The same for what names a client in a certificate or a JWT, where digits may be in groups with spaces. */
@@ -75,10 +74,6 @@ export class LoginRedactor {
     });
     return { ...first, ...Object.fromEntries(events) };
   }
-
-  #isAllowed(login: string): boolean {
-    return !holdsCardNumber(login) || this.#configured.has(login);
-  }
 }
 
 /** Applies `redactText` to every text of a value. */
@@ -89,14 +84,10 @@ function redactionOf(redactText: Redact): (value: unknown) => unknown {
     if (typeof value !== 'object' || value === null) return value;
     const prototype: unknown = Object.getPrototypeOf(value);
     if (prototype === Object.prototype || prototype === null) return redactFields(value, redact);
-    return isLeftAlone(value) ? value : redactedObject;
+    // They do not show what they hold, except an error: the log writes no more than its name and stack frames.
+    return [Date, KeyObject, Secret, Error].some((type) => value instanceof type) ? value : '[redacted]';
   };
   return redact;
-}
-
-/** They do not show what they hold, except an error: the log writes no more than its name and stack frames. */
-function isLeftAlone(value: object): boolean {
-  return [Date, KeyObject, Secret, Error].some((type) => value instanceof type);
 }
 
 /** A copy only if something was redacted, which is rare. */

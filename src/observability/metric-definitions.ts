@@ -19,8 +19,12 @@ interface HistogramOf<Name extends string> {
 
 /** Creates metrics; adds the prefix `countersign_` to their names. Bucket bounds are in seconds. */
 export interface MetricFactory {
-  readonly counter: <Name extends string>(name: string, help: string, labels: Name[]) => CounterOf<Name>;
-  readonly gauge: <Name extends string>(name: string, help: string, labels: Name[]) => GaugeOf<Name>;
+  readonly counter: <Name extends string = never>(
+    name: string,
+    help: string,
+    labels?: Name[],
+  ) => CounterOf<Name>;
+  readonly gauge: <Name extends string = never>(name: string, help: string, labels?: Name[]) => GaugeOf<Name>;
   readonly histogram: <Name extends string>(
     name: string,
     help: string,
@@ -84,7 +88,6 @@ function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
     dropped: counter(
       'connections_dropped_total',
       'Client connections rejected because proxy.maxConnections or proxy.maxConnectionsPerAddress was reached.',
-      [],
     ),
     inFlight: gauge('requests_in_flight', 'Number of requests currently in flight.', ['environment']),
     inFlightLimit: gauge('requests_in_flight_limit', 'Maximum number of in-flight requests.', [
@@ -185,7 +188,6 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     keyLookInterval: gauge(
       'key_look_interval_seconds',
       'Seconds between two looks at a login whose keys the gateway rejects. Above 1: more than 30 logins take turns.',
-      [],
     ),
     fallbacks: counter(
       'key_fallbacks_total',
@@ -205,32 +207,26 @@ function keySourceMetrics({ gauge }: MetricFactory) {
     loginsNotFound: gauge(
       'key_logins_not_found',
       'Logins whose cached keys are used although the key source does not know the login.',
-      [],
     ),
     keySourceUp: gauge(
       'key_source_up',
       '1 if the key source responds, also if it denies reading keys. Absent before the first read.',
-      [],
     ),
     deniedLogins: gauge(
       'key_source_denied_logins',
       'Number of logins in use whose keys the key source denies reading.',
-      [],
     ),
     cachedKeysLeft: gauge(
       'cached_keys_remaining_seconds',
       'Seconds until the first cached keys that cannot be read again are no longer used. Absent if all can be read.',
-      [],
     ),
     tokenExpiry: gauge(
       'vault_token_expiry_timestamp_seconds',
       'Expiry time of the Vault token, in seconds since 1970. Absent if it does not expire.',
-      [],
     ),
     tokenLease: gauge(
       'vault_token_lease_seconds',
       'Lease duration of the Vault token. Absent if it does not expire.',
-      [],
     ),
   };
 }
@@ -246,16 +242,14 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
       ['method'],
       signingBuckets,
     ),
-    signingQueue: gauge('signing_queue_depth', 'Number of queued RSA signatures.', []),
+    signingQueue: gauge('signing_queue_depth', 'Number of queued RSA signatures.'),
     logSuppressed: counter(
       'log_lines_suppressed_total',
       'Number of requests without a log line because of the rate limit for requests rejected before authentication.',
-      [],
     ),
     logLinesDropped: counter(
       'log_lines_dropped_total',
       'Number of log lines dropped because they could not be written.',
-      [],
     ),
     spans: counter(
       'spans_total',
@@ -285,12 +279,10 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
     configReloaded: gauge(
       'config_last_reload_successful',
       '1 if the last configuration reload took full effect. 0 also if a field needs a restart.',
-      [],
     ),
     configReloadedAt: gauge(
       'config_last_reload_success_timestamp_seconds',
       'Time of the last configuration load that took full effect, in seconds since 1970.',
-      [],
     ),
     buildInfo: gauge('build_info', 'Build information. Always 1.', ['version', 'node_version']),
   };
@@ -313,31 +305,26 @@ function jwtMetrics({ counter, gauge }: MetricFactory) {
 
 function auditMetrics({ counter, gauge }: MetricFactory) {
   return {
-    auditRecords: counter('audit_records_total', 'Number of audit records written.', []),
+    auditRecords: counter('audit_records_total', 'Number of audit records written.'),
     auditLost: counter(
       'audit_records_lost_total',
       'Number of audit records lost because they could not be written.',
-      [],
     ),
     auditOmitted: counter(
       'audit_records_omitted_total',
       'Number of requests rejected before authentication without an audit record because of the rate limit.',
-      [],
     ),
     auditUp: gauge(
       'audit_up',
       '1 if the last write of audit records succeeded. Absent without an audit trail.',
-      [],
     ),
     auditSequence: gauge(
       'audit_sequence',
       'Sequence number of the newest audit record. Absent before the first one.',
-      [],
     ),
     auditHead: gauge(
       'audit_head',
       'First 48 bits of the MAC of the newest audit record, as a number. Absent before the first one.',
-      [],
     ),
   };
 }

@@ -1,4 +1,4 @@
-import type { KeyRing, LoginRef, UsableKey } from '../keys/key-source.ts';
+import type { KeyRing, LoginRef } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
 import { datedParts } from '../tls/material.ts';
@@ -51,7 +51,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): Metrics
     logLineSuppressed: () => metrics.logSuppressed.inc({}),
     requestFinished(context) {
       countRequest(metrics, labels, context);
-      recordAcceptedKey(keys, context);
+      keys.recordAccepted(context);
     },
     gatewayResponded({ environment, operation, status, seconds, clockSkew }) {
       const route = labels.route(environment, operation);
@@ -172,14 +172,6 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
   }
 }
 
-/** The signing version is the one that the gateway last accepted, not the newest. */
-function recordAcceptedKey(keys: KeyMetrics, context: RequestContext): void {
-  const { environment, login, keyKind, keyVersion, gatewayStatus = 500 } = context;
-  if (!acceptsKey(gatewayStatus) || environment === undefined || login === undefined) return;
-  if (keyKind === undefined || keyVersion === undefined) return;
-  keys.recordAccepted({ environment, login }, keyKind, keyVersion);
-}
-
 /** The metrics that name a login: only for key rings in use, and only for a limited number of them. */
 function createKeyMetrics(metrics: Metrics) {
   /** By {@link seriesId}. */
@@ -188,13 +180,16 @@ function createKeyMetrics(metrics: Metrics) {
 
   function setSeries(labels: KeyLabels, entries: KeyRing): void {
     const id = seriesId(labels);
-    const keys = entries.filter(usable);
+    const keys = entries.filter((entry) => 'key' in entry);
+    const createdAt = keys[0]?.createdAt?.getTime();
     const versions = keys.map(({ version }) => version).join();
     const series = shown.get(id) ?? {};
     if (!shown.has(id)) for (const to of directions) fallbacks.inc({ ...labels, to }, 0);
-    keyUnusable.set(labels, entries.filter(isUnusableNow).length);
+    // An unusable version that a newer one replaced needs no action, although the ring keeps it for a while.
+    const unusable = entries.filter((entry) => !('key' in entry) && entry.supersededAt === undefined);
+    keyUnusable.set(labels, unusable.length);
     setOrRemove(keyVersion, labels, keys[0]?.version);
-    setOrRemove(keyCreated, labels, seconds(keys[0]?.createdAt));
+    setOrRemove(keyCreated, labels, createdAt && createdAt / 1000);
     // Refreshing a ring without a change keeps the signing version.
     if (series.versions !== versions) {
       series.signing = keys[0]?.version;
@@ -226,8 +221,11 @@ function createKeyMetrics(metrics: Metrics) {
       const labels = { environment, login, kind };
       if (shown.has(seriesId(labels))) fallbacks.inc({ ...labels, to });
     },
-    /** The gateway accepted a request signed with this version. */
-    recordAccepted({ environment, login }: LoginRef, kind: KeyKind, version: number): void {
+    /** The signing version is the one that the gateway last accepted, not the newest. */
+    recordAccepted(context: RequestContext): void {
+      const { environment, login, keyKind: kind, keyVersion: version, gatewayStatus = 500 } = context;
+      if (!acceptsKey(gatewayStatus) || environment === undefined || login === undefined) return;
+      if (kind === undefined || version === undefined) return;
       const labels = { environment, login, kind };
       const series = shown.get(seriesId(labels));
       if (series === undefined || series.signing === version) return;
@@ -240,19 +238,6 @@ function createKeyMetrics(metrics: Metrics) {
 /** None of the three contains a slash. */
 function seriesId({ environment, login, kind }: KeyLabels): string {
   return `${environment}/${login}/${kind}`;
-}
-
-function usable(entry: KeyRing[number]): entry is UsableKey {
-  return 'key' in entry;
-}
-
-/** An unusable version that a newer one replaced needs no action, although the ring keeps it for a while. */
-function isUnusableNow(entry: KeyRing[number]): boolean {
-  return !usable(entry) && entry.supersededAt === undefined;
-}
-
-function seconds(date: Date | undefined): number | undefined {
-  return date === undefined ? undefined : date.getTime() / 1000;
 }
 
 function setOrRemove<Name extends string>(

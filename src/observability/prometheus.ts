@@ -88,7 +88,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
 }
 
 function metricFactory(registry: SourceRegistry): MetricFactory {
-  const define = <Name extends string>(name: string, help: string, labelNames: Name[]) => ({
+  const define = <Name extends string>(name: string, help: string, labelNames: Name[] = []) => ({
     registers: [registry],
     name: `countersign_${name}`,
     help,

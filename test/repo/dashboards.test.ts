@@ -62,8 +62,8 @@ function labelsByMetric(): Map<string, readonly string[]> {
     return { inc() {}, dec() {}, set() {}, remove() {}, observe() {}, zero() {} };
   };
   const factory: MetricFactory = {
-    counter: (name, _help, names) => register(name, names),
-    gauge: (name, _help, names) => register(name, names),
+    counter: (name, _help, names = []) => register(name, names),
+    gauge: (name, _help, names = []) => register(name, names),
     histogram: (name, _help, names) => {
       for (const part of ['bucket', 'count', 'sum']) register(`${name}_${part}`, [...names, 'le']);
       return register(name, names);

@@ -242,8 +242,8 @@ function metricLabels(): ReadonlyMap<string, readonly string[]> {
     };
   };
   createMetrics({
-    counter: (name, _help, labels) => note(name, labels),
-    gauge: (name, _help, labels) => note(name, labels),
+    counter: (name, _help, labels = []) => note(name, labels),
+    gauge: (name, _help, labels = []) => note(name, labels),
     histogram: (name, _help, labels) => note(name, [...labels, 'le']),
   });
   return found;

@@ -35,14 +35,13 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
   const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
   return {
     authorization: headers.authorization,
-    revoked: certificate === undefined && socket instanceof TLSSocket && isRevoked(socket),
+    // OpenSSL's names for a certificate on a list, and for one without a valid list.
+    revoked:
+      certificate === undefined &&
+      socket instanceof TLSSocket &&
+      /^CERT_REVOKED$|CRL/.test(String(socket.authorizationError)),
     certificate: valid ? presentedCertificate(certificate) : undefined,
   };
-}
-
-/** OpenSSL's names for a certificate on a list, and for one without a valid list. */
-function isRevoked({ authorizationError }: TLSSocket): boolean {
-  return /^CERT_REVOKED$|CRL/.test(String(authorizationError));
 }
 
 function presentedCertificate(certificate: X509Certificate): PresentedCertificate {

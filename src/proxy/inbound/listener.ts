@@ -188,7 +188,8 @@ export class AddressLimit {
 
   /** @returns `false` if the address has as many connections as it may have */
   admits(socket: Socket): boolean {
-    const address = addressOf(socket);
+    // On a socket for both families, IPv4 addresses are mapped (RFC 4291 section 2.5.5.2).
+    const address = (socket.remoteAddress ?? 'gone').replace(/^::ffff:(?=\d+\.)/i, '');
     const open = this.#open.get(address) ?? 0;
     if (open >= this.limit) return false;
     this.#open.set(address, open + 1);
@@ -201,9 +202,4 @@ export class AddressLimit {
     if (open > 0) this.#open.set(address, open);
     else this.#open.delete(address);
   }
-}
-
-/** On a socket for both families, IPv4 addresses are mapped (RFC 4291 section 2.5.5.2). */
-function addressOf({ remoteAddress = 'gone' }: Socket): string {
-  return remoteAddress.replace(/^::ffff:(?=\d+\.)/i, '');
 }

@@ -139,6 +139,7 @@ export class Forwarder {
   async #sendWithRetries(way: Way, use: PlannedUse): Promise<GatewayResponse> {
     const { request } = way;
     const { deadline } = way.patience;
+    const { environment } = request.destination;
     const { readOnly, name: operation } = request.destination.operation;
     let mayRetry: ReturnType<typeof retryBudget> | undefined;
     let dedicatedConnection = !readOnly;
@@ -150,7 +151,12 @@ export class Forwarder {
         );
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
-        this.#recordFailure(request, failure);
+        const { unreachable: cause, tlsAlert } = failure;
+        if (tlsAlert !== undefined) request.record.tlsAlert = tlsAlert;
+        if (cause !== undefined) {
+          request.record.unreachable = cause;
+          this.#options.metrics.gatewayUnreachable({ environment, operation, cause });
+        }
         this.#options.decisions?.attemptFailed(operation, failure);
         const delay = 50 + 150 * this.#options.random();
         const timeLeft = this.#options.monotonic() + delay < deadline;
@@ -161,15 +167,6 @@ export class Forwarder {
         await wait(delay);
       }
     }
-  }
-
-  #recordFailure({ record, destination }: ValidatedRequest, failure: UpstreamError): void {
-    const { unreachable: cause, tlsAlert } = failure;
-    if (tlsAlert !== undefined) record.tlsAlert = tlsAlert;
-    if (cause === undefined) return;
-    const { environment, operation } = destination;
-    record.unreachable = cause;
-    this.#options.metrics.gatewayUnreachable({ environment, operation: operation.name, cause });
   }
 
   /**
