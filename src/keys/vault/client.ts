@@ -7,7 +7,6 @@ import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/back
 import { isUnavailable, VaultError, type VaultErrorKind } from './errors.ts';
 import {
   Resender,
-  type Transport,
   type TransportOptions,
   type TransportRequest,
   transport,
@@ -16,8 +15,6 @@ import {
 
 /** While Vault is unavailable, it is probed once per second. */
 const outageRange = { initial: 1000, max: 1000, jitter: 0 };
-
-export interface VaultClientOptions extends BackoffOptions, TransportOptions {}
 
 export type VaultClient = ReturnType<typeof vaultClient>;
 
@@ -31,8 +28,12 @@ export type VaultClient = ReturnType<typeof vaultClient>;
  * {@link VaultError}. A circuit breaker makes calls fail at once (`backing-off`) while Vault is unavailable, except for
  * one probe per second, or as soon as `Retry-After` allows.
  */
-export function vaultClient(config: VaultAddress, options: VaultClientOptions, tls: TlsMaterial = {}) {
-  const open = (material: TlsMaterial): Transport => transport(config, options, material);
+export function vaultClient(
+  config: VaultAddress,
+  options: BackoffOptions & TransportOptions,
+  tls: TlsMaterial = {},
+) {
+  const open = (material: TlsMaterial) => transport(config, options, material);
   let inUse = tls;
   let http = open(tls);
   const breaker = new CircuitBreaker(options, outageRange);
@@ -105,19 +106,17 @@ export class CircuitBreaker {
       this.close();
       return response;
     } catch (error) {
-      if (isUnavailable(error)) this.#trip(error, beganAt);
-      else this.close();
+      if (!isUnavailable(error)) {
+        this.close();
+        // A request that hung does not count if Vault has responded since. The time that it hung is part of the wait.
+      } else if (beganAt >= this.#respondedAt) {
+        this.#trippedBy = error;
+        this.#backoff.recordFailure(this.#monotonic(), { beganAt, atLeast: error.retryAfter });
+      }
       throw error;
     } finally {
       if (isProbe) this.#probing = false;
     }
-  }
-
-  /** A request that hung does not count if Vault has responded since. The time that it hung is part of the wait. */
-  #trip(error: VaultError, beganAt: number): void {
-    if (beganAt < this.#respondedAt) return;
-    this.#trippedBy = error;
-    this.#backoff.recordFailure(this.#monotonic(), { beganAt, atLeast: error.retryAfter });
   }
 
   /** Vault has responded, or what it failed for was replaced. */

@@ -60,8 +60,6 @@ export interface TransportRequest {
   readonly changesNothing?: boolean;
 }
 
-export type Transport = ReturnType<typeof transport>;
-
 /**
  * HTTP to one Vault server, in place of node-vault's axios: with a timeout for the whole request (that of axios does
  * not end a slowly dripping body), a size limit, no redirects, no proxy from environment variables, and TLS

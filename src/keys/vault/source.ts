@@ -6,14 +6,15 @@ import { endsWithin } from '../../util/promises.ts';
 import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
 import { isNamed, type Parsed } from '../key.ts';
 import type { KeySource, LoginRef, SigningObserver, SignRemotely, TransitResult } from '../key-source.ts';
-import { type Fields, revealFields, type VaultClientOptions, vaultClient } from './client.ts';
+import { type Fields, revealFields, vaultClient } from './client.ts';
 import { isVaultError, problemOf, VaultError } from './errors.ts';
+import type { TransportOptions } from './http.ts';
 import { KvStore, kvPaths } from './kv2.ts';
 import { identityOf, type ReadVersion, readRing } from './read-ring.ts';
 import { TokenManager, type TokenManagerOptions } from './token-manager.ts';
 import { TransitEngine } from './transit.ts';
 
-export interface VaultOptions extends VaultClientOptions, TokenManagerOptions {
+export interface VaultOptions extends TransportOptions, TokenManagerOptions {
   readonly events: TokenManagerOptions['events'] & SigningObserver;
   /** Content of `caFile`, `certFile` and `keyFile`; read from the files unless given. */
   readonly tls?: TlsMaterial;
@@ -26,9 +27,6 @@ export interface VaultOptions extends VaultClientOptions, TokenManagerOptions {
 const failingWait = 1_000;
 
 type VaultConnection = ReturnType<typeof connectVault>;
-
-/** How far a read got. */
-type Step = 'login' | 'reading';
 
 /**
  * Reads keys from Vault's KV version 2, with one secret per login.
@@ -43,10 +41,10 @@ export function createVaultSource(
 ): KeySource {
   const vault = connectVault(config, options);
   async function reading<T>(login: LoginRef, work: (read: ReadVersion) => Promise<T>): Promise<T> {
-    let step: Step = 'login';
+    let isLogin = true;
     try {
       return await vault.withKeys((kv, token, transitKeyIn) => {
-        step = 'reading';
+        isLogin = false;
         return work(async (number) => {
           const version = await kv.read(token, login, number);
           const transit = version?.fields && (await transitKeyIn(login, version.fields));
@@ -54,7 +52,7 @@ export function createVaultSource(
         });
       });
     } catch (error) {
-      throw new SourceUnavailable(login, error, stateOf(error, step), problemOf(error, step === 'login'));
+      throw new SourceUnavailable(login, error, stateOf(error, isLogin), problemOf(error, isLogin));
     }
   }
 
@@ -84,20 +82,23 @@ function createSigner(vault: VaultConnection, options: VaultOptions): SignRemote
     const startedAt = monotonic();
     const report = (result: TransitResult, problem?: string): void =>
       events.transitSigned(login.environment, result, (monotonic() - startedAt) / 1000, problem);
-    let step: Step = 'login';
+    let isLogin = true;
     const signing = vault.withToken((_kv, token) => {
-      step = 'reading';
+      isLogin = false;
       return vault.transit.sign(token, key, baseString);
     });
     try {
-      const signature = await (isFailing ? soon(signing, options.setTimer) : signing);
+      // The request ends by itself.
+      if (isFailing && !(await endsWithin(failingWait, signing, options.setTimer)))
+        throw new VaultError('timeout');
+      const signature = await signing;
       isFailing = false;
       report('ok');
       return signature;
     } catch (error) {
-      const result = transitResultOf(error, step);
+      const result = transitResultOf(error, isLogin);
       isFailing = result === 'unavailable';
-      report(result, problemOf(error, step === 'login'));
+      report(result, problemOf(error, isLogin));
       const isOfKey = result === 'rejected' || result === 'invalid';
       const problem = `Vault does not sign with the Transit key ${key.name}, version ${key.keyVersion}`;
       throw isOfKey ? keyNotUsable(login, problem, error) : signingUnavailable(login, error);
@@ -105,22 +106,16 @@ function createSigner(vault: VaultConnection, options: VaultOptions): SignRemote
   };
 }
 
-/** The result, if it comes within {@link failingWait}. The work ends by itself. @throws VaultError `timeout` */
-async function soon<T>(work: Promise<T>, startTimer: VaultOptions['setTimer']): Promise<T> {
-  if (await endsWithin(failingWait, work, startTimer)) return work;
-  throw new VaultError('timeout');
-}
-
-function transitResultOf(error: unknown, step: Step): TransitResult {
-  if (step === 'login') return 'unavailable';
+function transitResultOf(error: unknown, isLogin: boolean): TransitResult {
+  if (isLogin) return 'unavailable';
   if (isVaultError(error, 'wrong-signature')) return 'invalid';
   if (isVaultError(error, 'rejected', 'not-found')) return 'rejected';
   return isVaultError(error, 'denied', 'no-route') ? 'denied' : 'unavailable';
 }
 
 /** Without a token none can be read. */
-function stateOf(error: unknown, step: Step): SourceState {
-  if (step === 'login') return 'down';
+function stateOf(error: unknown, isLogin: boolean): SourceState {
+  if (isLogin) return 'down';
   if (isVaultError(error, 'backing-off')) return 'unknown';
   if (isVaultError(error, 'denied')) return 'denied';
   return isVaultError(error, 'rejected', 'unexpected-content', 'too-large') ? 'up' : 'down';

@@ -216,14 +216,12 @@ export class TokenManager {
     return isDue;
   }
 
-  async #canLookUp(token: Secret): Promise<boolean> {
-    try {
-      await lookUpSelf(this.#client, token);
-      return true;
-    } catch (error) {
+  #canLookUp(token: Secret): Promise<boolean> {
+    const notIfDenied = (error: unknown): boolean => {
       if (isVaultError(error, 'denied')) return false;
       throw error;
-    }
+    };
+    return lookUpSelf(this.#client, token).then(() => true, notIfDenied);
   }
 
   /** A revoked token is not used again: no key can be read until the next login succeeds. */
@@ -235,23 +233,19 @@ export class TokenManager {
   }
 
   #login(): Promise<HeldToken> {
-    return this.#logins.run(() =>
-      this.#requestToken().catch((error: unknown) => {
-        this.#reportFailure(error);
-        throw error;
-      }),
-    );
+    return this.#logins.run(() => this.#requestToken().catch((error: unknown) => this.#failed(error)));
   }
 
-  #reportFailure(error: unknown): void {
-    if (isVaultError(error, 'backing-off')) return;
+  #failed(error: unknown): never {
     const { events, monotonic } = this.#options;
     const problem = problemOf(error, true);
     // With a valid token, keys can still be read.
     const report = this.#alive() === undefined ? 'loginFailed' : 'keyProblem';
-    if (!this.#reports.isDue(monotonic(), report + problem)) return;
-    this.#reports.recordFailure(monotonic(), {}, report + problem);
-    events[report](problem);
+    if (!isVaultError(error, 'backing-off') && this.#reports.isDue(monotonic(), report + problem)) {
+      this.#reports.recordFailure(monotonic(), {}, report + problem);
+      events[report](problem);
+    }
+    throw error;
   }
 
   async #requestToken(): Promise<HeldToken> {
