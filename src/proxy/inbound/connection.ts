@@ -149,7 +149,10 @@ export class Connection {
     // What is held since then may be the rest of a head, whose time has begun and may be over.
     this.#admitted = this.#socket.isPaused();
     if (this.#socket.destroyed) return;
-    if (this.#closing || announcesClose(response)) {
+    const { headersSent, shouldKeepAlive } = response;
+    // The client knows from the response that the connection ends with it.
+    const ends = headersSent && (!shouldKeepAlive || response.getHeader('connection') === 'close');
+    if (this.#closing || ends) {
       this.#requests.length = 0;
       this.#end();
       return;
@@ -274,7 +277,10 @@ export function abortResponse(response: ServerResponse): void {
  * @param done called when nothing of the response is in memory any more
  */
 export function awaitReader(response: ServerResponse, timeout: number, done: () => void): void {
-  if (response.closed || isHandedOver(response)) {
+  const { closed, writableEnded, writableLength, socket } = response;
+  // The operating system has all of it: most responses, as soon as they end.
+  const isHandedOver = writableEnded && writableLength === 0 && socket?.writableLength === 0;
+  if (closed || isHandedOver) {
     done();
     return;
   }
@@ -282,19 +288,8 @@ export function awaitReader(response: ServerResponse, timeout: number, done: () 
   response.once('close', done);
 }
 
-/** The operating system has all of it: most responses, as soon as they end. */
-function isHandedOver({ writableEnded, writableLength, socket }: ServerResponse): boolean {
-  return writableEnded && writableLength === 0 && socket?.writableLength === 0;
-}
-
 /** @param timeout milliseconds */
 function onTimeoutUnlessClosed(stream: ServerResponse | Duplex, timeout: number, callback: () => void): void {
   const timer = setTimeout(callback, timeout);
   stream.once('close', () => clearTimeout(timer));
-}
-
-/** Whether the client knows from the response that the connection ends with it. */
-function announcesClose(response: ServerResponse): boolean {
-  if (!response.headersSent) return false;
-  return !response.shouldKeepAlive || response.getHeader('connection') === 'close';
 }
