@@ -9,7 +9,7 @@ import { loadSimulatorKeys } from '../../src/cli/demo/keys.ts';
 import { validateConfig } from '../../src/config/validate.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { startService } from '../../src/server/service.ts';
+import { startService } from '../../src/server/lifecycle.ts';
 import { startSimulator } from '../support/simulator.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';

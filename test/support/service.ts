@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configSchema } from '../../src/config/schema.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { startService } from '../../src/server/service.ts';
+import { startService } from '../../src/server/lifecycle.ts';
 import type { ServiceOptions } from '../../src/server/shared.ts';
 import type { LogLevel } from '../../src/util/log-level.ts';
 import { type ConfigInput, configFor, type EnvironmentInput } from './config.ts';

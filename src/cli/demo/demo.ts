@@ -1,6 +1,6 @@
 import { isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
-import type { Service } from '../../server/service.ts';
+import type { Service } from '../../server/lifecycle.ts';
 import type { Signals } from '../../server/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/listen.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';

@@ -1,6 +1,7 @@
 import type { LoadedConfig, ValidConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
+import { type Service, startService } from '../../server/lifecycle.ts';
 import { type OpenLog, openLog } from '../../server/open-log.ts';
 import {
   installCrashHandlers,
@@ -8,7 +9,6 @@ import {
   warnOfDescriptorLimit,
   warnOfNodeVersion,
 } from '../../server/process-safety.ts';
-import { type Service, startService } from '../../server/service.ts';
 import type { Signals } from '../../server/signals.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError, describeListenError, formatProblems, messageOf } from './cli-error.ts';

@@ -156,8 +156,7 @@ export async function permissionsOf(client: VaultClient, token: Secret, encoded:
 
 /** Passed with each call, so that node-vault keeps no token. */
 function withToken(token: Secret | undefined): { headers: Record<string, string> } {
-  const headers = { 'X-Vault-Request': 'true' };
-  return { headers: token === undefined ? headers : { ...headers, 'X-Vault-Token': reveal(token) } };
+  return { headers: token === undefined ? {} : { 'X-Vault-Token': reveal(token) } };
 }
 
 /** The error contains neither the response nor the validator's message, which may quote it. */

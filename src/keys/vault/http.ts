@@ -86,7 +86,9 @@ export function transport(
     span?.add({ ...server, 'http.request.method': method });
     const signal = AbortSignal.any([AbortSignal.timeout(timeout), ...(copy.signal ? [copy.signal] : [])]);
     const url = new URL(request.uri);
-    const headers = { ...request.headers, ...(json !== undefined && { 'Content-Type': 'application/json' }) };
+    const type = json === undefined ? {} : { 'Content-Type': 'application/json' };
+    // A listener of Vault Agent may require it (require_request_header), against requests of web pages.
+    const headers = { 'X-Vault-Request': 'true', ...request.headers, ...type };
     const body = json === undefined ? undefined : JSON.stringify(json);
     const over = (agent: Agent) =>
       sendHttpRequest({ method, url, headers, body }, { agent, signal, maxResponseBytes });
