@@ -127,6 +127,21 @@ describe('the fields of a response in the log and the metrics', () => {
     expect(resultOf([['error-message', '124']]).gatewayErrorCode).toBeUndefined();
   });
 
+  it('are the first of each name', () => {
+    const [first, second] = ['624E9', '624EA'].map((end) => `00000000-0000-0000-0000-0000000${end}`);
+    const fields = (serial = '', status = '', code = '') =>
+      [
+        ['serial-number', serial],
+        ['status', status],
+        ['error-code', code],
+      ] as const;
+    expect(resultOf([...fields(first, 'declined', '124'), ...fields(second, 'approved', '1')])).toEqual({
+      serialNumber: first,
+      gatewayResult: 'declined',
+      gatewayErrorCode: '124',
+    });
+  });
+
   it('have a serial number only if it is UUID-shaped', () => {
     const uuid = '00000000-0000-0000-0000-0000000624E9';
     expect(resultOf([['serial-number', uuid]]).serialNumber).toBe(uuid);

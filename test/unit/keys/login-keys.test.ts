@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
@@ -8,6 +6,7 @@ import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
 import type { KeyProvider, LoginKeys } from '../../../src/keys/login-keys.ts';
 import type { Patience } from '../../../src/keys/waiting.ts';
 import { reveal } from '../../../src/secret.ts';
+import { garbageCollector } from '../../support/garbage.ts';
 import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
@@ -431,13 +430,6 @@ it('nothing is remembered of logins that have no keys, whose names callers inven
   // Still in use: what it remembers is not collected.
   await expect(select()).rejects.toThrow('no keys');
 });
-
-function garbageCollector(): () => void {
-  setFlagsFromString('--expose-gc');
-  const collect: unknown = runInNewContext('gc');
-  if (typeof collect !== 'function') throw new TypeError('no garbage collector');
-  return () => void collect();
-}
 
 function keyOf(controlKey: string): UsableKey {
   const [key] = parseKeys({ control_key: controlKey }, { version: 1 });

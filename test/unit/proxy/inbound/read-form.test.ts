@@ -3,7 +3,8 @@ import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { ProxyError } from '../../../../src/errors.ts';
 import { createFormReader } from '../../../../src/proxy/inbound/read-form.ts';
-import { MemoryBudget } from '../../../../src/proxy/limits.ts';
+import { MemoryBudget, unlimitedMemory } from '../../../../src/proxy/limits.ts';
+import { garbageCollector } from '../../../support/garbage.ts';
 
 const readForm = createFormReader({ maxBodyBytes: 100, maxParameters: 3, timeout: 5_000 });
 
@@ -66,6 +67,21 @@ describe('a body', () => {
     expect(await reasonOf(read(['12345678', null], 48))).toBe('none');
     request = new IncomingMessage(new Socket());
     expect(await reasonOf(read(['12345678', null], 47))).toBe('overloaded');
+  });
+
+  it('in tiny chunks does not keep all of them: each would use hundreds of times its size', async () => {
+    const large = createFormReader({ maxBodyBytes: 2_000, maxParameters: 3, timeout: 5_000 });
+    const reading = large(request, new ServerResponse(request), unlimitedMemory());
+    const chunks = Array.from({ length: 1_000 }, () => {
+      const chunk = Buffer.alloc(1, 'x');
+      request.push(chunk);
+      return new WeakRef(chunk);
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    garbageCollector()();
+    expect(chunks.filter((chunk) => chunk.deref() !== undefined).length).toBeLessThan(300);
+    request.push(null);
+    expect(await reading).toEqual([['x'.repeat(1_000), '']]);
   });
 
   it('whose announced length is too large is not read', async () => {

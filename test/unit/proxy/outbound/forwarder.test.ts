@@ -265,6 +265,16 @@ describe('a retry', () => {
     }
   });
 
+  it.each(['proxy-denied', 'proxy-credentials'] as const)(
+    'does not happen after a rejection by the egress proxy, which would decide the same again: %s',
+    async (cause) => {
+      responses = [new UpstreamError('gateway-unreachable', false, false, { unreachable: cause })];
+      const error = await errorOf(send(eligibility));
+      expect(error).toMatchObject({ reason: 'gateway-unreachable', outcome: 'not-sent' });
+      expect(sent).toHaveLength(1);
+    },
+  );
+
   it('never happens after any other failure', async () => {
     for (const reason of ['gateway-timeout', 'gateway-reset', 'gateway-reply-invalid'] as const) {
       responses = [new UpstreamError(reason, true, false)];
