@@ -168,6 +168,27 @@ it('while the source fails, only the probes of the recovery read it', async () =
   expect(source.started.length).toBeLessThanOrEqual(600 / 5);
 });
 
+it('an outage during the refreshes after another one leads to one refresh of each ring, not two', async () => {
+  start();
+  const logins = loginsUpTo(100);
+  await read(logins);
+  source.down = true;
+  await pass(200);
+  await cache.get(refOf('login-7'));
+  source.down = false;
+  source.started.length = 0;
+  while (source.started.length < 30) await pass(0.05, 0.05);
+  source.down = true;
+  await pass(1, 0.05);
+  expect(cache.isFailing()).toBe(true);
+  source.down = false;
+  while (cache.isFailing()) await pass(0.05, 0.05);
+  source.started.length = 0;
+  await pass(10, 0.05);
+  expect(source.started.length).toBeGreaterThan(50);
+  expect(new Set(source.started).size).toBe(source.started.length);
+});
+
 it('a source that fails longer than staleIfError leaves no ring, even without requests', async () => {
   start();
   await cache.get(acme);

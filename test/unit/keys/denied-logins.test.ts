@@ -86,6 +86,21 @@ describe('logins that the source denies', () => {
     expect(events.denied.at(-1)).toBe('0 no permission');
   });
 
+  it('can be read soon after a correction, though the policy changed often before the last one', async () => {
+    let reads = 0;
+    source.denies = () => reads++ % 10 !== 0;
+    await getFor(120, names(30), second);
+    source.denies = () => false;
+    await getFor(22);
+    expect(events.denied.at(-1)).toBe('0 no permission');
+    source.denies = () => true;
+    await getFor(1, names(30));
+    expect(events.denied.at(-1)).toBe('30 no permission');
+    source.denies = () => false;
+    await getFor(0.5, names(30));
+    expect(events.denied.at(-1)).toBe('0 no permission');
+  });
+
   it('do not stop other logins, and a missing login is no longer denied', async () => {
     store(['other']);
     source.denies = (login) => login === 'acme';

@@ -157,6 +157,17 @@ describe('payments after one that was rejected', () => {
     await Promise.all(all);
   });
 
+  it('are sent one after the other, also if the end of an earlier one is reported again', async () => {
+    const earlier = await select();
+    earlier.probe?.end();
+    const probe = await select();
+    earlier.probe?.end();
+    const waiting = select();
+    expect(await Promise.race([waiting, pass(100)])).toBeUndefined();
+    probe.probe?.end();
+    expect((await waiting).probe).toBeDefined();
+  });
+
   it('are not sent if too many wait for the next one', async () => {
     await select();
     const [now, place] = [clock.now(), 'here'];
