@@ -66,6 +66,18 @@ describe('requests to Vault', () => {
     expect(JSON.stringify(seen)).not.toContain('of-the-environment');
   });
 
+  it('are sent at once with another certificate, however long Vault wanted to be left alone', async () => {
+    const source = open();
+    setup.vault.fail({ kind: 'status', status: 503, headers: { 'Retry-After': '60' } }, /acme/);
+    expect(await problemOf(source.read(acme))).toBe('sealed');
+    setup.vault.heal();
+    expect(await problemOf(source.read(acme))).toBe('backing-off');
+    source.useTls?.({});
+    expect(await problemOf(source.read(acme))).toBe('backing-off');
+    source.useTls?.({ ca: 'of another CA' });
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
   it('carry no token when they log in, even if there is an older token', async () => {
     const source = open({ auth: await setup.appRole() });
     await source.read(acme);

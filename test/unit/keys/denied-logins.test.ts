@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
@@ -111,6 +112,22 @@ describe('logins that the source denies', () => {
     await getFor(2, ['acme']);
     expect(events.denied).toEqual(['1 no permission', '0 no permission']);
     await expect(cache.get(acme)).rejects.toMatchObject({ reason: 'key-missing' });
+  });
+
+  it('are no longer denied once they can be read, though their secret is unusable', async () => {
+    source.denies = () => true;
+    await getFor(1, ['acme']);
+    expect(events.denied.at(-1)).toBe('1 no permission');
+    source.read = (login) => {
+      source.started.push(login.login);
+      return Promise.reject(new SourceUnavailable(login, new Error('unexpected content'), 'up'));
+    };
+    await getFor(2, ['acme']);
+    expect(events.denied.at(-1)).toBe('0 no permission');
+    expect(events.problems.at(-1)).toBe('acme key read failed: unexpected content');
+    source.started.length = 0;
+    await getFor(60);
+    expect(source.started).toEqual([]);
   });
 
   it('are a problem once each, not at every probe', async () => {
