@@ -18,6 +18,7 @@ import {
 } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
+import { until } from '../support/until.ts';
 
 const options = { monotonic: () => performance.now(), random: () => 0.5 };
 
@@ -76,6 +77,20 @@ describe('requests to Vault', () => {
     expect(await problemOf(source.read(acme))).toBe('backing-off');
     source.useTls?.({ ca: 'of another CA' });
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
+  it('that hang are given up once another copy of them has a response', async () => {
+    const source = open({ timeout: 60_000 });
+    await source.read(acme);
+    setup.vault.fail({ kind: 'black-hole' }, /acme/);
+    setup.vault.seen.length = 0;
+    const reading = source.read(acme);
+    await until(() => setup.vault.seen.length === 1, 'the first copy is sent');
+    const opened = setup.vault.openConnections;
+    setup.vault.heal();
+    expect(controlKeys(await reading)).toEqual(['1:first']);
+    expect(setup.vault.seen.length).toBeGreaterThan(1);
+    await until(() => setup.vault.openConnections < opened, 'the connection of the first copy is closed');
   });
 
   it('carry no token when they log in, even if there is an older token', async () => {

@@ -50,6 +50,14 @@ describe('records of rejected requests', () => {
     expect(rejectedOf('noisy')).toBe(110);
   });
 
+  it('are one per second after the burst, also of a caller whose omitted ones are counted each minute', () => {
+    finish(200, { caller: 'noisy', reason: 'not-allowed' });
+    now = 60_000;
+    log.recordOmitted();
+    finish(200, { caller: 'noisy', reason: 'not-allowed' });
+    expect(rejectedOf('noisy')).toBe(100 + 60);
+  });
+
   it('follow a record that says how many of their caller were left out', () => {
     finish(105, { caller: 'noisy', reason: 'not-allowed' });
     finish(103, { reason: 'caller-unknown' });

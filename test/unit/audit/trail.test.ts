@@ -267,6 +267,15 @@ describe('a disk that hangs', () => {
     expect(await trail.close(100)).toBe(4);
     expect([lost, disk.closed, timers.count]).toEqual([4, false, 0]);
   });
+
+  it('fails for a request that waits for its record when the process stops', async () => {
+    disk.hang = new Promise(() => {});
+    append('a');
+    await afterDelay();
+    const confirmed = trail.confirm('intent', { name: 'b' });
+    await trail.close(10);
+    expect(await Promise.race([confirmed, nextTurn('still waiting')])).toBe(false);
+  });
 });
 
 it('a record that is written but not synchronized with the disk is not confirmed, and not written again', async () => {
@@ -352,6 +361,23 @@ describe('another file', () => {
     await trail.close(1_000);
     expect([lost, defect()]).toEqual([0, undefined]);
     expect(names()).toEqual(['start', 'stop']);
+  });
+
+  it('does not name again what an earlier process left, once a whole record is behind that', async () => {
+    const left = '{"audit":"start","seq":1';
+    open(undefined, left);
+    await afterDelay();
+    const first = disk.content.length;
+    open(undefined, left);
+    disk.space = first - left.length - 1;
+    await afterDelay();
+    [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
+    await retry();
+    await trail.close(1_000);
+    const [start] = recordsOf(disk.content);
+    expect(start).toMatchObject({ audit: 'start', seq: 2, continued: true });
+    expect(start).not.toHaveProperty('torn');
+    expect([lost, defect()]).toEqual([0, undefined]);
   });
 
   it('that cannot be opened counts as a failed write', async () => {

@@ -319,6 +319,12 @@ describe('tampering is found', () => {
       /^1:12: The line is not a record/,
     ],
     [
+      'the beginning of the next record at the end of one file and of another',
+      [[...whole, '{"audit":"intent","se'], ['{"audit":"intent","se']],
+      {},
+      /^1:12: The line is not a record/,
+    ],
+    [
       'other bytes than a crash left, of the same length',
       [[...whole, '{"audit":"intent","se\n', torn('{"audit":"intent","sf')]],
       {},

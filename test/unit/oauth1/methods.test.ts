@@ -36,6 +36,14 @@ describe('HMAC-SHA1 (RFC 5849 section 3.4.2)', () => {
     },
   );
 
+  it('leaves no copy of the control key in the buffers that Node reuses', () => {
+    const secret = `control-key-${'never-to-be-found'.repeat(2)}`;
+    const pool = () => Buffer.from(Buffer.allocUnsafe(8).buffer);
+    const before = pool();
+    methods['HMAC-SHA1'].sign('bs', controlKey(secret), '');
+    for (const buffers of [before, pool()]) expect(buffers.includes(secret)).toBe(false);
+  });
+
   it('rejects a private key', () => {
     expect(() => methods['HMAC-SHA1'].sign('bs', privateKey, '')).toThrow(TypeError);
   });

@@ -215,6 +215,16 @@ describe('the state', () => {
     expect(destination.state().logStalled).toBe(false);
   });
 
+  it('does not show one that has gone: what waited is dropped, and nothing waits', async () => {
+    const { output, clock, destination, reported } = open(Array<Step>(50).fill('EAGAIN'));
+    destination.write('a\n');
+    await wait(40);
+    clock.now = 6_000;
+    output.steps.splice(0, 50, 'EPIPE');
+    await destination.flush(1_000);
+    expect([reported.dropped, destination.state().logStalled]).toEqual([1, false]);
+  });
+
   it('is reported to a listener that is added later', async () => {
     const { destination } = open(['EIO']);
     destination.write('a\n');
