@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { endFields } from '../../../src/audit/record-fields.ts';
+import { endFields, intentFields } from '../../../src/audit/record-fields.ts';
 import type { ClientDetails } from '../../../src/request-context.ts';
 
 function recordOf(rejected: ClientDetails): unknown {
@@ -12,4 +12,18 @@ it('a rejected request is recorded with the names that it presented, and why the
   const certificate = { certificateSubject: 'CN=stranger', certificateProblem: 'CERT_HAS_EXPIRED' };
   expect(recordOf({ credential: 'jwt', ...jwt })).toMatchObject({ presented: 'jwt', ...jwt });
   expect(recordOf({ credential: 'certificate', ...certificate })).toMatchObject(certificate);
+});
+
+it('an intent names no order if the form has several: it is not known which one the gateway takes', () => {
+  const orderIdOf = (...ids: readonly string[]) =>
+    intentFields({
+      request: {
+        origin: { id: 'a' },
+        destination: { environment: 'sandbox', operation: { name: 'payout' } },
+        form: ids.map((id) => ['client_orderid', id] as const),
+      },
+      key: { kind: 'control_key', version: 1 },
+      signature: { nonce: 'nonce', timestamp: 1 },
+    }).clientOrderId;
+  expect([orderIdOf('a'), orderIdOf('a', 'b'), orderIdOf('a', 'a')]).toEqual(['a', undefined, undefined]);
 });

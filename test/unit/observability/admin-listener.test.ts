@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
+import { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -55,6 +56,15 @@ describeWith('openssl').each([false, true])('with TLS, and client certificates: 
     finished.resolve();
     for (const socket of [busy, newcomer]) expect(String(await once(socket, 'data'))).toContain('200 OK');
   });
+});
+
+it('the limit of connections holds though many come at once, before the first of them is closed', async () => {
+  server = createAdminServer(2);
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const sockets = Array.from({ length: 6 }, () => new Socket());
+  for (const socket of sockets) server.emit('connection', socket);
+  expect(sockets.map(({ destroyed }) => destroyed)).toEqual([true, true, true, true, false, false]);
+  for (const socket of sockets) socket.destroy();
 });
 
 /** @returns a function that opens one more connection */

@@ -62,6 +62,16 @@ describe('the queue of spans', () => {
     expect(exports).toHaveLength(3);
   });
 
+  it('does not make another destination wait because the one before did not want more', async () => {
+    const { queue, counts, exports, record } = start();
+    record(batchSize);
+    exports[0]?.({ cause: 'status 400', retryable: false, retryAfter: 60 });
+    await until(() => counts['dropped'] === batchSize, 'the batch is dropped');
+    queue.useDestination(async () => ({ rejected: 0 }));
+    record(batchSize);
+    await until(() => counts['exported'] === batchSize, 'the next one is sent');
+  });
+
   it('counts what could not be sent in the time of the stop', async () => {
     const { queue, counts, exports, record } = start();
     record(batchSize + 3);
