@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { Agent, type ClientRequest, createServer, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterEach, expect, it } from '@jest/globals';
-import { guardReuse } from '../../../src/util/agent.ts';
+import { drainAgent, guardReuse } from '../../../src/util/agent.ts';
 import { listen } from '../../support/listening.ts';
+import { until } from '../../support/until.ts';
 
 const stops: (() => void)[] = [];
 afterEach(() => {
@@ -17,9 +18,9 @@ interface Sent {
 }
 
 /** A server that responds to every request, and a client with one agent. */
-async function start(maxSockets: number): Promise<{ send: () => Sent; connections: () => number }> {
+async function start(maxSockets: number) {
   let connections = 0;
-  const server = createServer((_request, response) => response.end('OK'));
+  const server = createServer({ keepAliveTimeout: 60_000 }, (_request, response) => response.end('OK'));
   server.on('connection', () => {
     connections += 1;
   });
@@ -40,7 +41,7 @@ async function start(maxSockets: number): Promise<{ send: () => Sent; connection
     });
     return { request: sent, status };
   };
-  return { send, connections: () => connections };
+  return { send, connections: () => connections, agent };
 }
 
 it('a request that was queued for the connection of another one has reusedSocket set', async () => {
@@ -65,6 +66,17 @@ it('an error of a connection that is about to be reused neither crashes the proc
   expect(await second.status).toBe(200);
   expect(second.request.reusedSocket).toBe(false);
   expect(connections()).toBe(2);
+});
+
+it('a drained agent closes the connections in use after their responses, not before', async () => {
+  const { send, agent } = await start(2);
+  const sent = [send(), send()];
+  const sockets = await Promise.all(
+    sent.map(async ({ request }): Promise<Socket> => (await once(request, 'socket'))[0]),
+  );
+  drainAgent(agent);
+  expect(await Promise.all(sent.map(({ status }) => status))).toEqual([200, 200]);
+  await until(() => sockets.every(({ destroyed }) => destroyed), 'the connections are closed');
 });
 
 it('a paused connection, which may have unread bytes, is not reused', async () => {

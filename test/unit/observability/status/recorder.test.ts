@@ -373,6 +373,14 @@ describe('a key that vanished', () => {
   });
 });
 
+it('why a login could not be read is forgotten with its source', () => {
+  const acme = { environment: 'sandbox', login: 'acme' };
+  recorder.keyProblem('key read failed: no permission', acme);
+  expect(recorder.readProblem(acme)).toBe('key read failed: no permission');
+  recorder.keySourceReplaced();
+  expect(recorder.readProblem(acme)).toBeUndefined();
+});
+
 it('the audit trail has its problem while it is down', () => {
   expect(recorder.audit()).toBeNull();
   recorder.auditUp(false, 'ENOSPC');
