@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import {
   existsSync,
   linkSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -10,6 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { AuditFile, type AuditFileOptions, openAuditFile } from '../../../src/audit/file.ts';
 import { readTail, type Tail } from '../../../src/audit/tail.ts';
@@ -24,6 +27,22 @@ let now: number;
 let reopenFailures: unknown[];
 let closeFailures: unknown[];
 let opened: AuditFile[];
+
+/** Descriptors of this process that lead to a file. Only Linux lists them. */
+function descriptorsOf(file: string): string[] {
+  const listed = '/proc/self/fd';
+  return existsSync(listed)
+    ? readdirSync(listed).filter((name) => targetOf(join(listed, name)) === file)
+    : [];
+}
+
+function targetOf(link: string): string | undefined {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return undefined; // closed meanwhile
+  }
+}
 
 beforeEach(() => {
   folder = new Folder();
@@ -319,6 +338,7 @@ describe('a file that was', () => {
     expect(reopenFailures).toEqual([
       expect.objectContaining({ message: expect.stringMatching(/not empty/) }),
     ]);
+    expect(descriptorsOf(path)).toEqual([]);
     await write(file, 'a\n');
     expect(content(`${path}.1`)).toBe('a\n');
     rmSync(path);

@@ -61,16 +61,19 @@ it('a timeout because the client reads too slowly leaves the outcome as it was',
 });
 
 /** RFC 9110 section 8.6: that of a 304 would be the length of another response, and a 204 must have none. */
-it.each([204, 304])('a response of status %i, which has no content, has no Content-Length', async (status) => {
-  const app = express().use((received, response) => {
-    const gatewayResponse = { status, headers: {}, body: Buffer.alloc(0) };
-    void sendResponse(received, response, 'id', gatewayResponse, destination, {});
-  });
-  const { port, close } = await listen(createServer(app));
-  stops.push(() => void close());
-  const received = await new Promise<IncomingMessage>((resolve) => {
-    request({ port, agent: false }, resolve).end();
-  });
-  received.resume();
-  expect([received.statusCode, received.headers['content-length']]).toEqual([status, undefined]);
-});
+it.each([204, 304])(
+  'a response of status %i, which has no content, has no Content-Length',
+  async (status) => {
+    const app = express().use((received, response) => {
+      const gatewayResponse = { status, headers: {}, body: Buffer.alloc(0) };
+      void sendResponse(received, response, 'id', gatewayResponse, destination, {});
+    });
+    const { port, close } = await listen(createServer(app));
+    stops.push(() => void close());
+    const received = await new Promise<IncomingMessage>((resolve) => {
+      request({ port, agent: false }, resolve).end();
+    });
+    received.resume();
+    expect([received.statusCode, received.headers['content-length']]).toEqual([status, undefined]);
+  },
+);
