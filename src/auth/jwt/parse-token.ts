@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { isDeepStrictEqual } from 'node:util';
 import { parseJson } from '../../util/text.ts';
 import { JwtError } from './jwt-error.ts';
 
@@ -62,21 +63,36 @@ function parseObject(bytes: Buffer | undefined): Claims {
 
 /**
  * Parses JSON whose objects contain no name twice: `JSON.parse` takes the last one, and who made the token may have
- * meant the first (RFC 7515 section 4, RFC 7519 section 4). Then the text has more colons than the value has members.
+ * meant the first (RFC 7515 section 4, RFC 7519 section 4). Then the text has a name more often than the value. So it has
+ * where V8 reads an escaped name as another one, after it parsed certain other texts (nodejs/node issue 63785).
  *
  * @returns `undefined` for invalid JSON, a name that occurs twice, and deeper nesting
  */
 export function parseStrictJson(text: string, maxDepth: number): unknown {
   const value = parseJson(text);
-  // Not for invalid JSON, where it can take quadratic time.
-  const colons = () => text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1;
-  return value !== undefined && countMembers(value, maxDepth) === colons() ? value : undefined;
+  // Only of JSON: of other texts it can take quadratic time.
+  const names = value === undefined ? undefined : namesIn(value, maxDepth);
+  if (names === undefined) return undefined;
+  return isDeepStrictEqual(names.sort(), writtenNames(text).sort()) ? value : undefined;
 }
 
-/** The members of all objects in a value; NaN if it is nested deeper. */
-function countMembers(value: unknown, maxDepth: number): number {
-  if (typeof value !== 'object' || value === null) return 0;
-  if (maxDepth === 0) return Number.NaN;
-  const counts = Object.values(value).map((one) => countMembers(one, maxDepth - 1));
-  return counts.reduce((sum, count) => sum + count, Array.isArray(value) ? 0 : counts.length);
+/** The names of the members of all objects in a value; `undefined` if it is nested deeper. */
+function namesIn(value: unknown, maxDepth: number): string[] | undefined {
+  if (typeof value !== 'object' || value === null) return [];
+  if (maxDepth === 0) return undefined;
+  const names = Array.isArray(value) ? [] : Object.keys(value);
+  for (const one of Object.values(value)) {
+    const inner = namesIn(one, maxDepth - 1);
+    if (inner === undefined) return undefined;
+    names.push(...inner);
+  }
+  return names;
+}
+
+/** The names in JSON as it is written, each decoded by itself: "\u0065xp" is "exp". */
+function writtenNames(text: string): string[] {
+  const strings = text.matchAll(/("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?/g);
+  return Array.from(strings).flatMap(([, name = '', colon]) =>
+    colon === undefined ? [] : [JSON.parse(name)],
+  );
 }

@@ -1,4 +1,4 @@
-import { expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { assert, json, property } from 'fast-check';
 import { parseStrictJson } from '../../../../src/auth/jwt/parse-token.ts';
 
@@ -22,6 +22,24 @@ it.each([
 ])('rejects the name that occurs twice in %s', (text) => {
   expect(() => JSON.parse(text)).not.toThrow();
   expect(parseStrictJson(text, 10)).toBeUndefined();
+});
+
+describe('after V8 has parsed a text that makes it read escaped names as others (nodejs/node issue 63785)', () => {
+  beforeEach(() => {
+    for (const name of ['iss', 'alg', 'sub']) JSON.parse(`{"x":1,"${name}":2,"\\\\u0":3}`);
+    JSON.parse('{"iss":"x","sub":"y","\\\\u0":"z"}');
+    JSON.parse('{"alg":"x","\\\\u0":"z"}');
+  });
+
+  it('a name that occurs twice is rejected, whichever of the two is escaped', () => {
+    expect(parseStrictJson('{"iss":"x","sub":"a","\\u0073ub":"b"}', 8)).toBeUndefined();
+    expect(parseStrictJson('{"iss":"x","\\u0073ub":"a","sub":"b"}', 8)).toBeUndefined();
+  });
+
+  it('no name is hidden: the value has it, or there is none', () => {
+    const value = parseStrictJson('{"alg":"RS256","\\u006aku":"https://a.example"}', 8);
+    expect([undefined, { alg: 'RS256', jku: 'https://a.example' }]).toContainEqual(value);
+  });
 });
 
 it.each([
