@@ -10,16 +10,21 @@ export function parseValue<T extends z.ZodType>(
 ): { readonly data?: z.output<T>; readonly findings: readonly Finding[] } {
   const { success, data, error } = schema.safeParse(value, { error: errorMap, reportInput: true });
   if (success) return { data, findings: [] };
-  const root = z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
+  let made: Schema | undefined;
+  // Takes longer than all the rest, and only an unknown key needs it.
+  const root = (): Schema => {
+    made ??= z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
+    return made;
+  };
   return { findings: findingsIn(error.issues, root, []) };
 }
 
-/** @param root the JSON Schema of the whole value, which has the known keys */
-function findingsIn(issues: readonly z.core.$ZodIssue[], root: Schema, at: Path): Finding[] {
+/** @param root gives the JSON Schema of the whole value, which has the known keys */
+function findingsIn(issues: readonly z.core.$ZodIssue[], root: () => Schema, at: Path): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
     if (issue.code === 'unrecognized_keys')
-      return issue.keys.map((key) => unknownKey(path, key, root, issue.input));
+      return issue.keys.map((key) => unknownKey(path, key, root(), issue.input));
     const alternatives = issue.code === 'invalid_union' ? issue.errors : [];
     const [fitting, ...others] = alternatives.filter((errors) =>
       errors.every(({ code }) => code !== 'unrecognized_keys'),
