@@ -38,8 +38,12 @@ async function startInstances(count: number, lazy = 0) {
   const token = await vault.admin.token({ policies: ['countersign'], ttl: '1h' });
   const keysFor = (ttl: string) =>
     vaultKeys(vault.vault.address, { auth: { method: 'token', token } }, { cache: { ttl } });
-  const start = (config: ProxyOptions['config'] = {}) =>
-    starts.proxy({ gateway: url, config: { keys: keysFor('0ms'), ...config } });
+  const start = async (config: ProxyOptions['config'] = {}) => {
+    const proxy = await starts.proxy({ gateway: url, config: { keys: keysFor('0ms'), ...config } });
+    // An instance listens before it has reached Vault.
+    await until(async () => (await fetch(new URL('/readyz', proxy.adminUrl))).ok, 'the instance is ready');
+    return proxy;
+  };
   const proxies = await Promise.all(
     Array.from({ length: count }, (_, nth) => start(nth < count - lazy ? {} : { keys: keysFor('1h') })),
   );
