@@ -80,13 +80,11 @@ export function parseStrictJson(text: string, maxDepth: number): unknown {
 function namesIn(value: unknown, maxDepth: number): string[] | undefined {
   if (typeof value !== 'object' || value === null) return [];
   if (maxDepth === 0) return undefined;
-  const names = Array.isArray(value) ? [] : Object.keys(value);
-  for (const one of Object.values(value)) {
-    const inner = namesIn(one, maxDepth - 1);
-    if (inner === undefined) return undefined;
-    names.push(...inner);
-  }
-  return names;
+  const inner = Object.values(value).map((one) => namesIn(one, maxDepth - 1));
+  const all = inner.filter((names) => names !== undefined);
+  return all.length < inner.length
+    ? undefined
+    : [Array.isArray(value) ? [] : Object.keys(value), ...all].flat();
 }
 
 /** The names in JSON as it is written, each decoded by itself: "\u0065xp" is "exp". */
