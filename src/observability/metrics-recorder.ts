@@ -3,10 +3,10 @@ import type { KeyKind } from '../oauth1/methods.ts';
 import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
 import { datedParts } from '../tls/material.ts';
 import { tlsPolicy } from '../util/agent.ts';
+import type { CertificateInUse, EventObserver, TlsEnd } from './events.ts';
 import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';
 import type { GaugeOf, Metrics } from './metric-definitions.ts';
-import type { CertificateInUse, MetricsObserver, TlsEnd } from './metrics-observer.ts';
 
 /** A number holds 53 bits exactly, which are 13 hex digits; 12 are whole bytes. */
 const headDigits = 12;
@@ -44,7 +44,7 @@ export function certificateName({ role, part }: CertificateInUse): string {
 }
 
 /** Turns events into metrics. */
-export function createMetricsRecorder(metrics: Metrics, labels: Labels): MetricsObserver {
+export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventObserver {
   const keys = createKeyMetrics(metrics);
   return {
     connectionRejected: () => metrics.dropped.inc({}),
@@ -108,7 +108,7 @@ function certificateRecorder(metrics: Metrics, labels: Labels) {
         metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
       }
     },
-  } satisfies Partial<MetricsObserver>;
+  } satisfies Partial<EventObserver>;
 }
 
 /** Of the versions and suites there are no others than those of the policy. */
@@ -125,7 +125,7 @@ function tlsRecorder(metrics: Metrics, labels: Labels) {
         cipher: toKnownLabel(ciphers, cipher),
       }),
     tlsFailed: (end, problem) => metrics.tlsFailures.inc({ ...labelsOf(end), problem }),
-  } satisfies Partial<MetricsObserver>;
+  } satisfies Partial<EventObserver>;
 }
 
 function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
@@ -152,7 +152,7 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
       setOrRemove(metrics.tokenLease, {}, leaseSeconds);
     },
     keyProblem: (_problem, about) => metrics.keyProblems.inc(labels.environment(about?.environment)),
-  } satisfies Partial<MetricsObserver>;
+  } satisfies Partial<EventObserver>;
 }
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {

@@ -12,9 +12,9 @@ import {
 } from '../request-context.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
+import { canaryResults, type EventObserver, type TlsEnd } from './events.ts';
 import { type LabelDomain, Labels, type ResponsibleParty } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
-import { canaryResults, type MetricsObserver, type TlsEnd } from './metrics-observer.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
 import { spanResults } from './tracing/tracing.ts';
@@ -31,7 +31,7 @@ const faults: Readonly<Record<RequestContext['outcome'], readonly ResponsiblePar
   unknown: ['countersign', 'gateway'],
 };
 
-export interface Prometheus extends MetricsObserver {
+export interface Prometheus extends EventObserver {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
   page(openMetrics: boolean): Promise<Page>;
   /**

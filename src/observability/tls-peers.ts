@@ -2,8 +2,8 @@ import { Backoff } from '../util/backoff.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import type { TlsObserver, TlsSession } from '../util/tls-observer.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
+import type { EventObserver, TlsEnd } from './events.ts';
 import type { HandshakeFailure, Logger } from './logger.ts';
-import type { MetricsObserver, TlsEnd } from './metrics-observer.ts';
 
 /** Lines about new combinations in a burst, and lines per second after that. */
 const limit = { burst: 20, rate: 1 };
@@ -12,7 +12,7 @@ const repetition = { combination: Number.MAX_VALUE, failure: 300_000 };
 
 interface TlsPeersOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message' | 'handshakeFailed'>;
-  readonly metrics: Pick<MetricsObserver, 'tlsConnected' | 'tlsFailed'>;
+  readonly metrics: Pick<EventObserver, 'tlsConnected' | 'tlsFailed'>;
 }
 
 /** Who is at the other ends of our TLS connections. */

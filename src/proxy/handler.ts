@@ -8,10 +8,10 @@ import { ProxyError, type Reason } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
 import { validateParameters } from '../gateway/parameters.ts';
 import type { Destination } from '../gateway/router.ts';
-import type { DecisionLog } from '../observability/decision-log.ts';
+import type { DebugLog } from '../observability/debug-log.ts';
+import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import type { RequestSpan, Tracing } from '../observability/tracing/tracing.ts';
 import {
   type AuthorizationDecision,
@@ -57,8 +57,8 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   /** Absent without an audit trail. */
   readonly audit?: AuditLog | undefined;
   /** At log level `debug` only. */
-  readonly decisions?: DecisionLog | undefined;
-  readonly metrics: MetricsObserver;
+  readonly decisions?: DebugLog | undefined;
+  readonly metrics: EventObserver;
   readonly tracing?: Pick<Tracing, 'begin'>;
   /** Host names, besides IP addresses and `localhost`, for requests of anonymous callers. */
   readonly allowedHosts: readonly string[];

@@ -2,7 +2,7 @@ import { ProxyError } from '../errors.ts';
 import type { LoginRef, SignRemotely, UsableKey } from '../keys/key-source.ts';
 import { loginRefString } from '../keys/login-ref.ts';
 import { type Signed, sign, signWith, type Unsigned } from '../oauth1/sign.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
+import type { EventObserver } from '../observability/events.ts';
 import { setTimer } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
 import { inSpan } from '../util/trace.ts';
@@ -32,7 +32,7 @@ const maxWait = 1_000;
  * Vault signs there, within other limits.
  */
 export class SigningPool {
-  readonly #metrics: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>;
+  readonly #metrics: Pick<EventObserver, 'signed' | 'signingQueueChanged'>;
   readonly #monotonic: () => number;
   readonly #slots: Slots;
   readonly #signRemotely: SignRemotely | undefined;
@@ -40,7 +40,7 @@ export class SigningPool {
   /** @param monotonic milliseconds of a monotonic clock */
   constructor(
     { concurrency, maxQueue }: SigningLimits,
-    metrics: Pick<MetricsObserver, 'signed' | 'signingQueueChanged'>,
+    metrics: Pick<EventObserver, 'signed' | 'signingQueueChanged'>,
     monotonic: () => number,
     remote?: RemoteSigning,
   ) {

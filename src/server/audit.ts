@@ -7,9 +7,9 @@ import { type AuditKey, readAuditKey } from '../audit/key.ts';
 import type { Tail } from '../audit/tail.ts';
 import { AuditTrail } from '../audit/trail.ts';
 import { type AuditConfig, standardOutput } from '../config/schema.ts';
+import type { EventObserver } from '../observability/events.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import type { Logger } from '../observability/logger.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createOutageLog } from '../observability/outage-log.ts';
 import { type MonotonicClock, setTimer, type WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
@@ -22,7 +22,7 @@ const recordsBetweenReports = 10_000;
 interface AuditOptions extends WallClock, MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
   readonly metrics: Pick<
-    MetricsObserver,
+    EventObserver,
     'auditRecordsWritten' | 'auditRecordsLost' | 'auditRecordsOmitted' | 'auditUp'
   >;
   /** SHA-256 over the bytes of the configuration file, hex. */

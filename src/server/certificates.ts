@@ -1,15 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import { tlsFilesOf } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
 import { datedParts, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
 import { SingleFlight } from '../util/promises.ts';
 
 interface CertificateOptions {
   readonly log: Pick<Logger, 'message'>;
-  readonly metrics: Pick<MetricsObserver, 'certificateLoaded' | 'certificateRemoved'>;
+  readonly metrics: Pick<EventObserver, 'certificateLoaded' | 'certificateRemoved'>;
 }
 
 interface Entry {

@@ -3,8 +3,8 @@ import { KeySet } from '../auth/jwt/key-set.ts';
 import { loadKeys } from '../auth/jwt/load-keys.ts';
 import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
 import type { Config, JwtIssuerConfig } from '../config/schema.ts';
+import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createOutageLog } from '../observability/outage-log.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
@@ -20,7 +20,7 @@ const messages = {
 
 interface JwtIssuersOptions extends BackoffOptions, WallClock {
   readonly log: Pick<Logger, 'message'>;
-  readonly metrics: Pick<MetricsObserver, 'jwtKeysFetched' | 'jwtKeysRemoved' | 'jwtVerified'>;
+  readonly metrics: Pick<EventObserver, 'jwtKeysFetched' | 'jwtKeysRemoved' | 'jwtVerified'>;
   readonly tlsPeers?: Pick<TlsPeers, 'servers'>;
 }
 

@@ -14,20 +14,20 @@ import type {
   TransitResult,
 } from '../keys/key-source.ts';
 import type { VaultOptions } from '../keys/vault/source.ts';
-import type { DecisionLog } from '../observability/decision-log.ts';
+import type { DebugLog } from '../observability/debug-log.ts';
+import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createOutageLog, createSteadyState, type SteadyState } from '../observability/outage-log.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { setTimer } from '../util/clock.ts';
-import { createKeySource, silentObserver } from './key-source.ts';
+import { createKeySource, silentObserver } from './open-key-source.ts';
 
 interface KeyServicesOptions extends Omit<VaultOptions, 'events' | 'tls'> {
   readonly log: Logger;
-  readonly metrics: MetricsObserver;
+  readonly metrics: EventObserver;
   /** At log level `debug` only. */
-  readonly decisions?: DecisionLog | undefined;
+  readonly decisions?: DebugLog | undefined;
 }
 
 /** The key source, key cache and key selector of one configuration. */

@@ -3,12 +3,12 @@ import { hostname } from 'node:os';
 import { fromEnvironment, type ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
-import { createDecisionLog } from '../observability/decision-log.ts';
+import { createDebugLog } from '../observability/debug-log.ts';
+import type { EventObserver } from '../observability/events.ts';
 import type { LabelDomain } from '../observability/labels.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import { type Logger, sampleRejections } from '../observability/logger.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
-import type { MetricsObserver } from '../observability/metrics-observer.ts';
 import { createPrometheus } from '../observability/prometheus.ts';
 import { createStatusRecorder } from '../observability/status/recorder.ts';
 import { createTlsPeers } from '../observability/tls-peers.ts';
@@ -38,13 +38,13 @@ export interface ServiceOptions extends Partial<typeof system> {
 export function createObservers({ config, digest }: ValidConfig, routes: Routes, overrides: ServiceOptions) {
   const redactor = new LoginRedactor(loginsIn(config));
   const log = redactor.redacting(overrides.log);
-  const decisions = createDecisionLog(log);
+  const decisions = createDebugLog(log);
   const names = labelDomainOf(routes);
   const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
   const limiter = new ConcurrencyLimiter();
   const inFlight = (environment: string): number => limiter.inFlight(environment);
   const prometheus = createPrometheus({ version: packageVersion(), inFlight, ...names });
-  const metrics = redactor.redacting<MetricsObserver>(prometheus, recorder, decisions?.observer ?? {});
+  const metrics = redactor.redacting<EventObserver>(prometheus, recorder, decisions?.observer ?? {});
   const reconfigure = (next: Routes, nextDigest: string): void => {
     for (const observer of [prometheus, recorder]) observer.reconfigure(labelDomainOf(next));
     recorder.configApplied(nextDigest);

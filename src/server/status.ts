@@ -6,7 +6,7 @@ import type { LoginRef } from '../keys/key-source.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { Readiness } from '../observability/readiness.ts';
 import { withFindings } from '../observability/status/findings.ts';
-import type { MissingKey } from '../observability/status/key-recorder.ts';
+import type { MissingKey } from '../observability/status/key-source-recorder.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { KeyStatus, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/limits.ts';

@@ -8,7 +8,7 @@ import type { KeyRing, KeySource, LoginRef, UsableKey } from '../../src/keys/key
 import { identityOf, readRing } from '../../src/keys/vault/read-ring.ts';
 import type { KeyKind } from '../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../src/oauth1/sign.ts';
-import type { MetricsObserver } from '../../src/observability/metrics-observer.ts';
+import type { EventObserver } from '../../src/observability/events.ts';
 import { ConcurrencyLimiter, unlimitedMemory } from '../../src/proxy/limits.ts';
 import { Forwarder } from '../../src/proxy/outbound/forwarder.ts';
 import type { SendOptions } from '../../src/proxy/outbound/upstream-client.ts';
@@ -262,7 +262,7 @@ function folderOf(path: string): string {
 }
 
 const none = (): void => {};
-const metricsObserver: MetricsObserver = {
+const metricsObserver: EventObserver = {
   logLineSuppressed: none,
   spansCounted: none,
   logLinesDropped: none,

@@ -19,7 +19,7 @@ import type { KeyRing, KeySource, LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
-import { createKeySource, silentObserver } from '../../server/key-source.ts';
+import { createKeySource, silentObserver } from '../../server/open-key-source.ts';
 import { system } from '../../server/system.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { createAgent } from '../../util/agent.ts';

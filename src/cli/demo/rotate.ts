@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { keyStates } from '../../observability/status/key-states.ts';
+import { keyStates } from '../../observability/status/key-texts.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import type { Signals } from '../../server/signals.ts';
 import { createAgent } from '../../util/agent.ts';

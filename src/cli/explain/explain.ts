@@ -11,7 +11,7 @@ import { ringIn, usableKeys } from '../../keys/ring.ts';
 import { decodeForm } from '../../oauth1/form.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
-import { withKeySource } from '../../server/key-source.ts';
+import { withKeySource } from '../../server/open-key-source.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';

@@ -6,7 +6,7 @@ import type { KeyRing, LoginRef, TransitKey } from '../../keys/key-source.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
-import { silentObserver } from '../../server/key-source.ts';
+import { silentObserver } from '../../server/open-key-source.ts';
 import { system } from '../../server/system.ts';
 
 export interface KeyVersionEntry {

@@ -11,7 +11,7 @@ import { abortable } from '../../util/promises.ts';
 import { entriesOf, parseJson, printable } from '../../util/text.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { exitCode } from '../shared/io.ts';
-import { type AllInstances, compareInstances, type InstanceReading } from './instances.ts';
+import { type AllInstances, compareInstances, type InstanceReading } from './compare-instances.ts';
 
 export interface StatusServer {
   /** Of `/status.json`. */

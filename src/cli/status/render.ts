@@ -10,12 +10,11 @@ import {
   span,
   whole,
 } from '../../observability/status/format.ts';
-import { nextRead } from '../../observability/status/key-progress.ts';
-import { keyStates } from '../../observability/status/key-states.ts';
+import { keyStates, nextRead } from '../../observability/status/key-texts.ts';
 import type { FailedRequest, Finding, KeyStatus, Status } from '../../observability/status/schema.ts';
 import { printable } from '../../util/text.ts';
 import { table } from '../shared/io.ts';
-import type { AllInstances, Instance, KeyOnInstances } from './instances.ts';
+import type { AllInstances, Instance, KeyOnInstances } from './compare-instances.ts';
 
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;

@@ -6,7 +6,7 @@ import { CliError } from '../shared/cli-error.ts';
 import { command, optionsHelp } from '../shared/command.ts';
 import { exitCode, type Io, lineLength } from '../shared/io.ts';
 import { readAll, readStatus } from './client.ts';
-import type { AllInstances } from './instances.ts';
+import type { AllInstances } from './compare-instances.ts';
 import { allLines, asciiJson, statusLines } from './render.ts';
 import { options, type StatusSettings, settingsFrom } from './settings.ts';
 import { openScreen, type Reading, sizeOf, untilStopped, watch } from './watch.ts';

@@ -1,10 +1,10 @@
 import type { ReadinessCode } from '../readiness.ts';
 import { type FindingCode, findingCodes, type SeverityOf, severities } from './finding-codes.ts';
 import { counted, percent, secondsBetween, span } from './format.ts';
-import { keyProgress, originOf } from './key-progress.ts';
-import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './limits.ts';
+import { keyProgress, originOf } from './key-texts.ts';
 import { maxUncertainPayments } from './recorder.ts';
 import type { Finding, KeyStatus, Status, StatusFacts } from './schema.ts';
+import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './severity.ts';
 
 type Environment = Status['environments'][number];
 type RecentFailures = Environment['failures'][number];

@@ -1,6 +1,5 @@
 import { sourceName } from './findings.ts';
 import { latency, percent, rate, relative, secondsBetween, skew, span, whole } from './format.ts';
-import { clockDifference, failing, lifetime, rejections, saturation } from './limits.ts';
 import { keys } from './page/keys.ts';
 import { banner, pageTone, stateOf, tiles } from './page/overview.ts';
 import {
@@ -24,6 +23,7 @@ import {
 import { script, scriptSource } from './page/script.ts';
 import { marks, style, styleSource } from './page/style.ts';
 import type { FailedRequest, Status } from './schema.ts';
+import { clockDifference, failing, lifetime, rejections, saturation } from './severity.ts';
 
 const sourceStates = {
   up: [pill('ok', 'Up'), 'Up since'],

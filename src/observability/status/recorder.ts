@@ -2,11 +2,11 @@ import { acceptsKey, type RequestContext } from '../../request-context.ts';
 import type { TlsUser } from '../../tls/files.ts';
 import { datedParts, type Validity } from '../../tls/material.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
+import type { CertificateInUse, EventObserver, GatewayResponseEvent } from '../events.ts';
 import type { LabelDomain } from '../labels.ts';
-import type { CertificateInUse, GatewayResponseEvent, MetricsObserver } from '../metrics-observer.ts';
 import { certificateName } from '../metrics-recorder.ts';
 import { causeOf, failureOf, isFailed, isOurFailure, isUncertainPayment } from './failure.ts';
-import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-recorder.ts';
+import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
 import { RequestWindow } from './request-window.ts';
 import type { FailedRequest, Status } from './schema.ts';
 
@@ -70,7 +70,7 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
     },
     transitSigned: ((environment, _result, _seconds, problem) => {
       if (problem !== undefined) signingProblems.set(environment, problem);
-    }) satisfies MetricsObserver['transitSigned'],
+    }) satisfies EventObserver['transitSigned'],
     audit: () => audit,
     auditUp(up: boolean, cause?: string): void {
       audit = { up, problem: up ? null : (cause ?? null) };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { KeyState } from '../../keys/key-state.ts';
 import { readinessReasons, readinessWarnings } from '../readiness.ts';
 import { type FindingCode, findingCodes, severities } from './finding-codes.ts';
-import { keySourceStates } from './key-recorder.ts';
+import { keySourceStates } from './key-source-recorder.ts';
 
 const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const satisfies KeyState[];
 

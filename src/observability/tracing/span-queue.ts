@@ -3,7 +3,7 @@ import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace';
 import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
 import { setTimer } from '../../util/clock.ts';
-import type { MetricsObserver } from '../metrics-observer.ts';
+import type { EventObserver } from '../events.ts';
 import type { OutageLog } from '../outage-log.ts';
 import type { Destination } from './destination.ts';
 
@@ -18,7 +18,7 @@ const maxAttempts = 3;
 const backoff = { initial: 1_000, max: 30_000 };
 
 interface SpanQueueOptions extends BackoffOptions {
-  readonly metrics: Pick<MetricsObserver, 'spansCounted'>;
+  readonly metrics: Pick<EventObserver, 'spansCounted'>;
   readonly outage: Pick<OutageLog, 'answered' | 'failed'>;
 }
 

@@ -2,8 +2,8 @@ import type { RequestContext } from '../../request-context.ts';
 import type { BackoffOptions } from '../../util/backoff.ts';
 import type { WallClock } from '../../util/clock.ts';
 import type { Span } from '../../util/trace.ts';
+import type { EventObserver } from '../events.ts';
 import type { Logger } from '../logger.ts';
-import type { MetricsObserver } from '../metrics-observer.ts';
 import { createOutageLog } from '../outage-log.ts';
 import type { DestinationSettings } from './destination.ts';
 import type { RequestTracer } from './request-tracer.ts';
@@ -44,7 +44,7 @@ export interface RequestSpan extends Span {
 
 interface TracingOptions extends BackoffOptions, WallClock {
   readonly log: Pick<Logger, 'message'>;
-  readonly metrics: Pick<MetricsObserver, 'spansCounted'>;
+  readonly metrics: Pick<EventObserver, 'spansCounted'>;
   readonly version: string;
   readonly instance: string;
 }

@@ -8,7 +8,7 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
-import type { CanaryResult, MetricsObserver } from '../../observability/metrics-observer.ts';
+import type { CanaryResult, EventObserver } from '../../observability/events.ts';
 import { acceptsKey, createUpstreamRecord, type RequestOrigin } from '../../request-context.ts';
 import type { SetTimer } from '../../util/clock.ts';
 import { endsWithin } from '../../util/promises.ts';
@@ -18,7 +18,7 @@ import type { GatewayResponse } from './upstream-request.ts';
 
 interface CanaryOptions extends Pick<SigningOptions, 'monotonic' | 'nonce'> {
   readonly keySelector: KeySelector;
-  readonly metrics: Pick<MetricsObserver, 'canarySent'>;
+  readonly metrics: Pick<EventObserver, 'canarySent'>;
   /** Absent without an audit trail. */
   readonly audit?: AuditLog | undefined;
   /** Default: a timer of the process. */

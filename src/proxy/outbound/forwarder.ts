@@ -9,8 +9,8 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import type { LoginKeys, Payment, PaymentKey, Probe, Verdict } from '../../keys/login-keys.ts';
 import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
-import type { DecisionLog } from '../../observability/decision-log.ts';
-import type { MetricsObserver } from '../../observability/metrics-observer.ts';
+import type { DebugLog } from '../../observability/debug-log.ts';
+import type { EventObserver } from '../../observability/events.ts';
 import { acceptsKey, addDuration } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
@@ -30,11 +30,11 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
   /** Sends canaries ahead of payments. Absent if that is not configured. */
   readonly canaries?: Canaries | undefined;
-  readonly metrics: MetricsObserver;
+  readonly metrics: EventObserver;
   /** Absent without an audit trail. */
   readonly audit?: AuditLog | undefined;
   /** At log level `debug` only. */
-  readonly decisions?: DecisionLog | undefined;
+  readonly decisions?: DebugLog | undefined;
 }
 
 /** The part of an environment's `maxInFlight` that may wait for the keys of one login, and at least how many. */

@@ -2,9 +2,9 @@ import { createSecretKey } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import type { EventObserver } from '../../../src/observability/events.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
 import { LoginRedactor, redactedLogin } from '../../../src/observability/login-redactor.ts';
-import type { MetricsObserver } from '../../../src/observability/metrics-observer.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { holdsCardNumber } from '../../../src/redact-card-data.ts';
 import { Secret } from '../../../src/secret.ts';
@@ -187,7 +187,7 @@ describe('observers', () => {
 
   it('get digits that Countersign made as they are', () => {
     const heads: unknown[] = [];
-    const metrics = new LoginRedactor([]).redacting<Partial<MetricsObserver>>({
+    const metrics = new LoginRedactor([]).redacting<Partial<EventObserver>>({
       auditRecordsWritten: (_count, head) => void heads.push(head),
     });
     const head = { sequence: 1, mac: 'a4111111111111111b' };
@@ -202,7 +202,7 @@ describe('observers', () => {
       environments: { sandbox: { operations: [], maxInFlight: 1 } },
       callers: [],
     });
-    const metrics = new LoginRedactor(['5555555555554444']).redacting<MetricsObserver>(prometheus);
+    const metrics = new LoginRedactor(['5555555555554444']).redacting<EventObserver>(prometheus);
     for (const name of ['4111111111111111', '5555555555554444', 'acme']) {
       const ref = { environment: 'sandbox', login: name };
       metrics.keyRingUpdated(ref, [{ kind: 'private_key', version: 1, problem: 'cannot be parsed' }]);

@@ -7,7 +7,7 @@ import type { KeyRing } from '../../../src/keys/key-source.ts';
 import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
 import { statusSchema } from '../../../src/observability/status/schema.ts';
 import { ConcurrencyLimiter } from '../../../src/proxy/limits.ts';
-import { silentObserver } from '../../../src/server/key-source.ts';
+import { silentObserver } from '../../../src/server/open-key-source.ts';
 import { createStatus, type StatusSources } from '../../../src/server/status.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);

@@ -5,11 +5,11 @@ import {
   type KeyOrigin,
   type KeyProgress,
   keyProgress,
+  keyStates,
   nextRead,
   originOf,
   versionLabel,
-} from '../key-progress.ts';
-import { keyStates } from '../key-states.ts';
+} from '../key-texts.ts';
 import type { KeyStatus, Status } from '../schema.ts';
 import {
   type Content,

@@ -1,9 +1,9 @@
 import type { FindingCode } from '../finding-codes.ts';
 import { counted, percent, rate, relative, secondsBetween, span, whole } from '../format.ts';
-import { keyProgress, originOf } from '../key-progress.ts';
-import { lifetime, rejections, saturation } from '../limits.ts';
+import { keyProgress, originOf } from '../key-texts.ts';
 import { maxFailures } from '../recorder.ts';
 import type { Finding, Status } from '../schema.ts';
+import { lifetime, rejections, saturation } from '../severity.ts';
 import { type Html, html, inline, pill, type Tone, worst } from './parts.ts';
 
 const labels: Readonly<Record<Finding['severity'], string>> = {

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { computeReadiness } from '../../../../src/observability/readiness.ts';
-import { thresholds } from '../../../../src/observability/status/limits.ts';
 import { renderStatusPage } from '../../../../src/observability/status/page.ts';
 import type { Status, StatusFacts } from '../../../../src/observability/status/schema.ts';
+import { thresholds } from '../../../../src/observability/status/severity.ts';
 import {
   ago,
   calmStatus,

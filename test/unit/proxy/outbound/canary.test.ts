@@ -4,7 +4,7 @@ import { createRoutes } from '../../../../src/gateway/router.ts';
 import { parseKeys } from '../../../../src/keys/key.ts';
 import { KeySelector } from '../../../../src/keys/key-selector.ts';
 import { endless } from '../../../../src/keys/waiting.ts';
-import type { CanaryResult } from '../../../../src/observability/metrics-observer.ts';
+import type { CanaryResult } from '../../../../src/observability/events.ts';
 import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
 import { Canaries } from '../../../../src/proxy/outbound/canary.ts';
 import type { ValidatedRequest } from '../../../../src/proxy/outbound/signed-request.ts';

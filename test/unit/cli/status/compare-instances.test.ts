@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { compareInstances, type InstanceReading } from '../../../../src/cli/status/instances.ts';
+import { compareInstances, type InstanceReading } from '../../../../src/cli/status/compare-instances.ts';
 import { allLines } from '../../../../src/cli/status/render.ts';
 import { withFindings } from '../../../../src/observability/status/findings.ts';
 import type { StatusFacts } from '../../../../src/observability/status/schema.ts';

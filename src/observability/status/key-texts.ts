@@ -1,7 +1,20 @@
+import type { KeyState } from '../../keys/key-state.ts';
 import type { FindingCode, Severity } from './finding-codes.ts';
 import { clockText, relative, secondsBetween } from './format.ts';
-import { isBlocked } from './limits.ts';
+import type { Tone } from './page/parts.ts';
 import type { KeyStatus, Status, StatusFacts } from './schema.ts';
+import { isBlocked } from './severity.ts';
+
+/** How the state of a key version is shown: with a title in a color on the status page, with a text in a terminal. */
+export const keyStates: Readonly<
+  Record<KeyState, { readonly tone: Tone; readonly title: string; readonly text: string }>
+> = {
+  'in-use': { tone: 'ok', title: 'In use', text: 'in use' },
+  waiting: { tone: 'info', title: 'Waiting for the gateway', text: 'waiting' },
+  rejected: { tone: 'bad', title: 'Rejected by the gateway', text: 'rejected' },
+  replaced: { tone: 'idle', title: 'Replaced', text: 'replaced' },
+  unusable: { tone: 'warn', title: 'Unusable', text: 'unusable' },
+};
 
 /** What there is to say about a key beyond the states of its versions, and what to do. */
 export interface KeyProgress {

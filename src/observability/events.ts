@@ -28,7 +28,7 @@ interface GatewayUnreachableEvent {
 }
 
 /** Events that become metrics. Implemented by prometheus.ts. */
-export interface MetricsObserver extends KeySourceObserver, SigningObserver, KeyFallbackObserver {
+export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFallbackObserver {
   /** A client connection was closed because `proxy.maxConnections` or `maxConnectionsPerAddress` was reached. */
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */

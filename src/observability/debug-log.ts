@@ -3,8 +3,8 @@ import type { VerifiedCredential } from '../auth/verified-credential.ts';
 import type { KeyUse, SelectionReason } from '../keys/key-history.ts';
 import type { LoginRef } from '../keys/key-source.ts';
 import type { RequestFacts } from '../request-context.ts';
+import type { EventObserver } from './events.ts';
 import { type DebugFields, type Logger, milliseconds } from './logger.ts';
-import type { MetricsObserver } from './metrics-observer.ts';
 
 /** What is known of an upstream request without a usable response. */
 interface AttemptFailure {
@@ -16,10 +16,10 @@ interface AttemptFailure {
 }
 
 /** What was decided for a request, and why: the lines of level `debug`. None of them can hold a secret. */
-export type DecisionLog = NonNullable<ReturnType<typeof createDecisionLog>>;
+export type DebugLog = NonNullable<ReturnType<typeof createDebugLog>>;
 
 /** Gives `undefined` at every level but `debug`, so that a decision costs nothing there. */
-export function createDecisionLog({ debug }: Pick<Logger, 'debug'>) {
+export function createDebugLog({ debug }: Pick<Logger, 'debug'>) {
   if (debug === undefined) return undefined;
   const requests = new AsyncLocalStorage<string>();
   const write = (message: string, fields: DebugFields): void => {
@@ -49,7 +49,7 @@ export function createDecisionLog({ debug }: Pick<Logger, 'debug'>) {
 }
 
 /** Writes a line for an event that is a decision or the result of one. */
-function createObserver(write: (message: string, fields: DebugFields) => void): Partial<MetricsObserver> {
+function createObserver(write: (message: string, fields: DebugFields) => void): Partial<EventObserver> {
   return {
     authorizationDecided: (caller, decision) => write('authorization decided', { caller, decision }),
     gatewayResponded: ({ environment, operation, status, seconds, clockSkew }) =>
