@@ -159,16 +159,3 @@ export type GatewayErrorCode = (typeof gatewayErrorCodes)[number];
  */
 export const rejections = ['current-key', 'other-key', 'clock-skew'] as const;
 export type Rejection = (typeof rejections)[number];
-
-/** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */
-export function isPaymentServerError(
-  context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,
-): boolean {
-  const { readOnly = true, outcome, gatewayStatus = 0 } = context;
-  return !readOnly && outcome === 'answered' && gatewayStatus >= 500;
-}
-
-/** Whether a gateway status shows that the key was accepted. A server error says nothing about the key. */
-export function acceptsKey(gatewayStatus: number): boolean {
-  return gatewayStatus !== 401 && gatewayStatus !== 403 && gatewayStatus < 500;
-}

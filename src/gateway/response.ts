@@ -1,4 +1,9 @@
-import { type GatewayErrorCode, type GatewayResult, gatewayResults } from '../request-context.ts';
+import {
+  type GatewayErrorCode,
+  type GatewayResult,
+  gatewayResults,
+  type RequestContext,
+} from '../request-context.ts';
 
 /** A decoded form-encoded response: names and values in order. */
 type ResponseFields = readonly (readonly [name: string, value: string])[];
@@ -86,4 +91,17 @@ export function skewOf(date: string | undefined, now: number): number | undefine
   const at = Date.parse(date ?? '');
   if (Number.isNaN(at)) return undefined;
   return (Math.max(0, at - now) + Math.min(0, at + 1000 - now)) / 1000;
+}
+
+/** Whether a gateway status shows that the key was accepted. A server error says nothing about the key. */
+export function acceptsKey(gatewayStatus: number): boolean {
+  return gatewayStatus !== 401 && gatewayStatus !== 403 && gatewayStatus < 500;
+}
+
+/** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */
+export function isPaymentServerError(
+  context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,
+): boolean {
+  const { readOnly = true, outcome, gatewayStatus = 0 } = context;
+  return !readOnly && outcome === 'answered' && gatewayStatus >= 500;
 }

@@ -1,7 +1,7 @@
 import { baseString } from './base-string.ts';
 import { baseStringUri } from './base-uri.ts';
+import { decodeForm } from './decode-form.ts';
 import { percentEncode } from './encode.ts';
-import { decodeForm } from './form.ts';
 import { type MethodName, methods, type SigningKey } from './methods.ts';
 import { encodePairs, joinPairs, normalize, type Pair } from './parameters.ts';
 

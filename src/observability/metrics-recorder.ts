@@ -1,6 +1,7 @@
+import { acceptsKey, isPaymentServerError } from '../gateway/response.ts';
 import type { KeyRing, LoginRef } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
-import { acceptsKey, isPaymentServerError, type RequestContext } from '../request-context.ts';
+import type { RequestContext } from '../request-context.ts';
 import { datedParts } from '../tls/material.ts';
 import { tlsPolicy } from '../util/agent.ts';
 import type { CertificateInUse, EventObserver, TlsEnd } from './events.ts';

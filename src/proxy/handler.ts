@@ -6,8 +6,8 @@ import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError, type Reason } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
-import { validateParameters } from '../gateway/parameters.ts';
 import type { Destination } from '../gateway/router.ts';
+import { validateParameters } from '../gateway/validate-parameters.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -24,22 +24,18 @@ import {
 } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { withSpan } from '../util/trace.ts';
+import { Turns } from './inbound/connection.ts';
+import type { ReadForm } from './inbound/read-form.ts';
 import {
   clientDetails,
   presentedCredentials,
   rejectedTarget,
   type TargetLookup,
-} from './inbound/client-details.ts';
-import { awaitReader, Turns } from './inbound/connection.ts';
-import type { ReadForm } from './inbound/read-form.ts';
-import { sendProblem, sendResponse } from './inbound/send-response.ts';
-import {
-  parseCallerRequestId,
-  parseTraceparent,
-  rejectWebPage,
-  type TraceContext,
-  validateRequestHead,
-} from './inbound/validate-head.ts';
+} from './inbound/rejected-client.ts';
+import { awaitReader, sendProblem, sendResponse } from './inbound/send-response.ts';
+import { parseTraceparent, type TraceContext } from './inbound/trace-context.ts';
+import { parseCallerRequestId, validateRequestHead } from './inbound/validate-head.ts';
+import { rejectWebPage } from './inbound/web-page.ts';
 import type { InflightRequests } from './inflight-requests.ts';
 import type { ConcurrencyLimiter, MemoryBudget, MemoryReservation } from './limits.ts';
 import type { Forwarder } from './outbound/forwarder.ts';

@@ -47,6 +47,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   observability: [
     'request-context',
+    'gateway/response',
     'auth/jwt/jwt-error',
     'type auth/jwt/verify',
     'type audit/chain',

@@ -12,11 +12,8 @@ import type { EventObserver } from '../../src/observability/events.ts';
 import { ConcurrencyLimiter, unlimitedMemory } from '../../src/proxy/limits.ts';
 import { Forwarder } from '../../src/proxy/outbound/forwarder.ts';
 import type { SendOptions } from '../../src/proxy/outbound/upstream-client.ts';
-import {
-  type GatewayResponse,
-  type SignedHttpRequest,
-  UpstreamError,
-} from '../../src/proxy/outbound/upstream-request.ts';
+import { UpstreamError } from '../../src/proxy/outbound/upstream-error.ts';
+import type { GatewayResponse, SignedHttpRequest } from '../../src/proxy/outbound/upstream-request.ts';
 import { SigningPool } from '../../src/proxy/signing-pool.ts';
 import { createUpstreamRecord } from '../../src/request-context.ts';
 import type { Random } from '../support/random.ts';

@@ -4,24 +4,25 @@ import { describe, expect, it } from '@jest/globals';
 import { bearerToken, presentsToken, tokenDigest } from '../../src/auth/bearer-token.ts';
 import { parseSubjectAltName } from '../../src/auth/client-certificate.ts';
 import { JwtError } from '../../src/auth/jwt/jwt-error.ts';
-import { parseStrictJson, parseToken } from '../../src/auth/jwt/parse-token.ts';
+import { parseToken } from '../../src/auth/jwt/parse-token.ts';
+import { parseStrictJson } from '../../src/auth/jwt/strict-json.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { ProxyError } from '../../src/errors.ts';
 import { resolveLogin } from '../../src/gateway/login.ts';
-import { validateParameters } from '../../src/gateway/parameters.ts';
 import { parseResponse, responseAsJson, skewOf } from '../../src/gateway/response.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
-import { decodeForm } from '../../src/oauth1/form.ts';
+import { validateParameters } from '../../src/gateway/validate-parameters.ts';
+import { decodeForm } from '../../src/oauth1/decode-form.ts';
 import type { Pair } from '../../src/oauth1/parameters.ts';
 import { prepare } from '../../src/oauth1/sign.ts';
 import { prefersOpenMetrics } from '../../src/observability/admin-app.ts';
 import { LoginRedactor } from '../../src/observability/login-redactor.ts';
+import { parseTraceparent } from '../../src/proxy/inbound/trace-context.ts';
 import {
   describeContentCoding,
   describeMediaType,
   isForm,
   parseCallerRequestId,
-  parseTraceparent,
   validateRequestHead,
 } from '../../src/proxy/inbound/validate-head.ts';
 import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';

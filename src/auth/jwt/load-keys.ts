@@ -8,7 +8,7 @@ import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { entriesOf } from '../../util/text.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
-import { parseStrictJson } from './parse-token.ts';
+import { parseStrictJson } from './strict-json.ts';
 
 /** Milliseconds for one request. */
 const timeout = 5000;

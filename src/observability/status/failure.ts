@@ -1,5 +1,6 @@
 import type { Reason } from '../../errors.ts';
-import { isPaymentServerError, type Rejection, type RequestContext } from '../../request-context.ts';
+import { isPaymentServerError } from '../../gateway/response.ts';
+import type { Rejection, RequestContext } from '../../request-context.ts';
 import { isoTime } from '../../util/clock.ts';
 import { responsibleParty } from '../labels.ts';
 import type { FailedRequest } from './schema.ts';

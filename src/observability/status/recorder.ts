@@ -1,4 +1,5 @@
-import { acceptsKey, type RequestContext } from '../../request-context.ts';
+import { acceptsKey } from '../../gateway/response.ts';
+import type { RequestContext } from '../../request-context.ts';
 import type { TlsUser } from '../../tls/files.ts';
 import { datedParts, type Validity } from '../../tls/material.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';

@@ -1,7 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import { TLSSocket } from 'node:tls';
 
 /** Bytes that are parsed at a time. Limits how many tiny requests can be parsed before the first one is processed. */
 const sliceBytes = 512;
@@ -217,7 +215,8 @@ export class Connection {
     this.#discarded = 0;
     this.#closing = true;
     // If the client has closed its side too, Node destroys the socket.
-    onTimeoutUnlessClosed(this.#socket, linger.milliseconds, () => void this.#socket.destroy());
+    const timer = setTimeout(() => this.#socket.destroy(), linger.milliseconds);
+    this.#socket.once('close', () => clearTimeout(timer));
     this.#socket.end();
     this.#socket.resume();
   }
@@ -258,38 +257,4 @@ function failBody(request: IncomingMessage, error: Error): void {
     if (request.listenerCount('error') > 0) request.emit('error', error);
     else request.once('newListener', () => failBody(request, error));
   });
-}
-
-/**
- * Closes the connection of a truncated response so that it cannot pass for a complete one: in HTTP/1.0 the end of the
- * connection may be all that ends a response. TCP is reset; TLS ends without close_notify (RFC 8446 section 6.1).
- */
-export function abortResponse(response: ServerResponse): void {
-  const { socket } = response;
-  if (socket !== null && !(socket instanceof TLSSocket)) socket.resetAndDestroy();
-  response.destroy();
-}
-
-/**
- * Waits until the client has received what was written of the response, or destroys its connection at the timeout.
- *
- * @param timeout milliseconds
- * @param done called when nothing of the response is in memory any more
- */
-export function awaitReader(response: ServerResponse, timeout: number, done: () => void): void {
-  const { closed, writableEnded, writableLength, socket } = response;
-  // The operating system has all of it: most responses, as soon as they end.
-  const isHandedOver = writableEnded && writableLength === 0 && socket?.writableLength === 0;
-  if (closed || isHandedOver) {
-    done();
-    return;
-  }
-  onTimeoutUnlessClosed(response, timeout, () => abortResponse(response));
-  response.once('close', done);
-}
-
-/** @param timeout milliseconds */
-function onTimeoutUnlessClosed(stream: ServerResponse | Duplex, timeout: number, callback: () => void): void {
-  const timer = setTimeout(callback, timeout);
-  stream.once('close', () => clearTimeout(timer));
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ProxyError } from '../../errors.ts';
-import { decodeForm } from '../../oauth1/form.ts';
+import { decodeForm } from '../../oauth1/decode-form.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { MemoryReservation } from '../limits.ts';

@@ -1,13 +1,15 @@
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { TLSSocket } from 'node:tls';
 import type { Request, Response } from 'express';
 import { errorTable, type ProxyError } from '../../errors.ts';
-import { parseResponse, responseAsJson, resultOf } from '../../gateway/response.ts';
+import { isPaymentServerError, parseResponse, responseAsJson, resultOf } from '../../gateway/response.ts';
 import type { Destination } from '../../gateway/router.ts';
-import { isPaymentServerError, type RequestIdentity, type ResponseResult } from '../../request-context.ts';
-import { type GatewayResponse, UpstreamError } from '../outbound/upstream-request.ts';
+import type { RequestIdentity, ResponseResult } from '../../request-context.ts';
+import { UpstreamError } from '../outbound/upstream-error.ts';
+import type { GatewayResponse } from '../outbound/upstream-request.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
-import { abortResponse, type Turns } from './connection.ts';
+import type { Turns } from './connection.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
 const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
@@ -171,4 +173,35 @@ export async function sendProblem(
   response.writeHead(status, { ...securityHeaders, ...headers });
   response.end(body);
   return { status, reason, outcome };
+}
+
+/**
+ * Closes the connection of a truncated response so that it cannot pass for a complete one: in HTTP/1.0 the end of the
+ * connection may be all that ends a response. TCP is reset; TLS ends without close_notify (RFC 8446 section 6.1).
+ */
+export function abortResponse(response: ServerResponse): void {
+  const { socket } = response;
+  if (socket !== null && !(socket instanceof TLSSocket)) socket.resetAndDestroy();
+  response.destroy();
+}
+
+/**
+ * Waits until the client has received what was written of the response, or destroys its connection at the timeout.
+ *
+ * @param timeout milliseconds
+ * @param done called when nothing of the response is in memory any more
+ */
+export function awaitReader(response: ServerResponse, timeout: number, done: () => void): void {
+  const { closed, writableEnded, writableLength, socket } = response;
+  // The operating system has all of it: most responses, as soon as they end.
+  const isHandedOver = writableEnded && writableLength === 0 && socket?.writableLength === 0;
+  if (closed || isHandedOver) {
+    done();
+    return;
+  }
+  const timer = setTimeout(() => abortResponse(response), timeout);
+  response.once('close', () => {
+    clearTimeout(timer);
+    done();
+  });
 }

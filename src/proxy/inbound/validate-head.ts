@@ -1,8 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { VerifiedCredential } from '../../auth/verified-credential.ts';
 import { ProxyError } from '../../errors.ts';
-import { holdsCardNumberAnywhere } from '../../redact-card-data.ts';
-import { isFromWebPage, isKnownHost } from '../../util/http-server.ts';
 
 const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
 
@@ -21,21 +18,6 @@ const contentCodings: ReadonlySet<string> = new Set([
   'compress',
   'identity',
 ]);
-
-/** The fields of a `traceparent` header that we use. */
-export interface TraceContext {
-  /** 32 lowercase hex digits. */
-  readonly traceId: string;
-  /** 16 lowercase hex digits; absent if they hold a card number, since traces show them. */
-  readonly spanId?: string;
-  /** Whether the client may have recorded the trace. */
-  readonly sampled: boolean;
-}
-
-const layout =
-  /^(?!ff)(?<version>[0-9a-f]{2})-(?!0{32})(?<traceId>[0-9a-f]{32})-(?!0{16})(?<spanId>[0-9a-f]{16})-(?<flags>[0-9a-f]{2})(?<rest>-.*)?$/;
-
-const sampledFlag = 0x01;
 
 /** Headers of a request. */
 export const maxHeaders = 100;
@@ -167,20 +149,6 @@ export function parseCallerRequestId(header: string | undefined): string | undef
     : undefined;
 }
 
-/**
- * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 has exactly 55 characters, a later version may add fields
- * after a dash, and ff is invalid. An invalid header is ignored, and so is one whose trace ID holds a card number: log and
- * exemplars show it. So do 6 of 1,000 random ones.
- */
-export function parseTraceparent(header: string | undefined): TraceContext | undefined {
-  if (header === undefined) return undefined;
-  const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header)?.groups ?? {};
-  if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
-  if (holdsCardNumberAnywhere(traceId)) return undefined;
-  const sampled = (Number.parseInt(flags, 16) & sampledFlag) !== 0;
-  return holdsCardNumberAnywhere(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
-}
-
 export function isForm(contentType: string): boolean {
   return formMediaType.test(contentType);
 }
@@ -201,31 +169,4 @@ export function describeContentCoding(contentEncoding: string): string {
   return contentCodings.has(coding)
     ? `The Content-Encoding is ${coding}.`
     : 'The request has a Content-Encoding.';
-}
-
-/**
- * Rejects what any web page can make a browser send: it needs no credentials to reach an anonymous caller, and the
- * browser presents client certificates for it. It does not know bearer tokens.
- *
- * @param allowedHosts for anonymous callers, as for {@link isKnownHost}: with DNS rebinding, the page has our origin
- * @throws ProxyError `web-page`, `unknown-host`
- */
-export function rejectWebPage(
-  { headers }: IncomingMessage,
-  { kind }: VerifiedCredential,
-  allowedHosts: readonly string[],
-): void {
-  if (kind !== 'anonymous' && kind !== 'certificate') return;
-  if (isFromWebPage(headers)) {
-    throw new ProxyError(
-      'web-page',
-      'A web page sent this (Origin or Sec-Fetch-Site header). Send it from a server, or with a bearer token.',
-    );
-  }
-  if (kind === 'anonymous' && !isKnownHost(headers.host, allowedHosts)) {
-    throw new ProxyError(
-      'unknown-host',
-      'Without credentials the Host has to be an IP address, localhost, or a name in proxy.allowedHosts. Use one of them, or have the name added.',
-    );
-  }
 }

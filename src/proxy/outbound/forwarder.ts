@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
-import { skewOf } from '../../gateway/response.ts';
+import { acceptsKey, skewOf } from '../../gateway/response.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { MutableUse, RetryPolicy } from '../../keys/key-history.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
@@ -11,18 +11,14 @@ import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DebugLog } from '../../observability/debug-log.ts';
 import type { EventObserver } from '../../observability/events.ts';
-import { acceptsKey, addDuration } from '../../request-context.ts';
+import { addDuration } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import type { Canaries } from './canary.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
-import {
-  type GatewayResponse,
-  proxyErrorFor,
-  type SignedHttpRequest,
-  UpstreamError,
-} from './upstream-request.ts';
+import { proxyErrorFor, UpstreamError } from './upstream-error.ts';
+import type { GatewayResponse, SignedHttpRequest } from './upstream-request.ts';
 
 export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly keySelector: KeySelector;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { ProxyError } from '../../../src/errors.ts';
-import { decodeForm } from '../../../src/oauth1/form.ts';
+import { decodeForm } from '../../../src/oauth1/decode-form.ts';
 import type { SigningKey } from '../../../src/oauth1/methods.ts';
 import { encodePairs, joinPairs, type Pair } from '../../../src/oauth1/parameters.ts';
 import { prepare, sign, type Unsigned } from '../../../src/oauth1/sign.ts';

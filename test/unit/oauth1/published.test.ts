@@ -2,7 +2,7 @@ import { createPrivateKey, sign as signWithNode } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { baseString } from '../../../src/oauth1/base-string.ts';
 import { baseStringUri } from '../../../src/oauth1/base-uri.ts';
-import { decodeForm } from '../../../src/oauth1/form.ts';
+import { decodeForm } from '../../../src/oauth1/decode-form.ts';
 import { methods, type SigningKey } from '../../../src/oauth1/methods.ts';
 import { encodePairs, normalize, type Pair } from '../../../src/oauth1/parameters.ts';
 import { Secret } from '../../../src/secret.ts';

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { assert, json, property } from 'fast-check';
-import { parseStrictJson } from '../../../../src/auth/jwt/parse-token.ts';
+import { parseStrictJson } from '../../../../src/auth/jwt/strict-json.ts';
 
 it('reads any JSON as JSON.parse does', () => {
   assert(

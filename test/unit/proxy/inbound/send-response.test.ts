@@ -5,7 +5,7 @@ import express, { type Response } from 'express';
 import { configSchema } from '../../../../src/config/schema.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { sendResponse } from '../../../../src/proxy/inbound/send-response.ts';
-import { UpstreamError } from '../../../../src/proxy/outbound/upstream-request.ts';
+import { UpstreamError } from '../../../../src/proxy/outbound/upstream-error.ts';
 import { listen } from '../../../support/listening.ts';
 
 const stops: (() => void)[] = [];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { parseTraceparent } from '../../../../src/proxy/inbound/validate-head.ts';
+import { parseTraceparent } from '../../../../src/proxy/inbound/trace-context.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const parent = 'b7ad6b7169203331';

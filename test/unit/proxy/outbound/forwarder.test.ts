@@ -11,11 +11,8 @@ import { createPrometheus } from '../../../../src/observability/prometheus.ts';
 import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
 import { Forwarder } from '../../../../src/proxy/outbound/forwarder.ts';
 import type { SendOptions } from '../../../../src/proxy/outbound/upstream-client.ts';
-import {
-  type GatewayResponse,
-  type SignedHttpRequest,
-  UpstreamError,
-} from '../../../../src/proxy/outbound/upstream-request.ts';
+import { UpstreamError } from '../../../../src/proxy/outbound/upstream-error.ts';
+import type { GatewayResponse, SignedHttpRequest } from '../../../../src/proxy/outbound/upstream-request.ts';
 import { withTrueOutcome } from '../../../../src/proxy/outcome.ts';
 import { SigningPool } from '../../../../src/proxy/signing-pool.ts';
 import { createUpstreamRecord, type UpstreamRecord } from '../../../../src/request-context.ts';

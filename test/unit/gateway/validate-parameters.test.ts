@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { configSchema, type OperationOverride } from '../../../src/config/schema.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { resolveOperations } from '../../../src/gateway/operations.ts';
-import { validateParameters } from '../../../src/gateway/parameters.ts';
+import { validateParameters } from '../../../src/gateway/validate-parameters.ts';
 
 const config = configSchema.parse({
   environments: { sandbox: { baseUrl: 'https://gateway.test', product: 'gw' } },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { configSchema } from '../../../src/config/schema.ts';
-import { createRoutes } from '../../../src/gateway/router.ts';
-import { rejectedTarget } from '../../../src/proxy/inbound/client-details.ts';
+import { configSchema } from '../../../../src/config/schema.ts';
+import { createRoutes } from '../../../../src/gateway/router.ts';
+import { rejectedTarget } from '../../../../src/proxy/inbound/rejected-client.ts';
 
 const { resolve } = createRoutes(
   configSchema.parse({

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
-import { decodeForm } from '../../../src/oauth1/form.ts';
+import { decodeForm } from '../../../src/oauth1/decode-form.ts';
 
 /** RFC 5849 section 3.4.1.3.1, and the parser of the WHATWG URL standard, "urlencoded parsing". */
 describe('decodeForm', () => {
