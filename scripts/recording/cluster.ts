@@ -81,7 +81,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const prometheus = await startPrometheus([secureScrape(countersign.adminUrl, adminCa.file)], rules);
   stops.push(() => prometheus.close());
   const gatewayAccepts = (login: string, ...keys: readonly AcceptedKey[]) =>
-    gateway.simulator.accounts.setKeys(login, {
+    gateway.simulator.keys.set(login, {
       controlKeys: [new Secret(controlKey)],
       publicKeys: keys.map((key) => (key === 'transit' ? publicKeys.beta : publicKeyOf(`${key}-public.pem`))),
     });

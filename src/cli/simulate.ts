@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { HandledRequest } from '../simulator/journal.ts';
 import { type ListeningSimulator, listenSimulator, listenSimulatorWithAdmin } from '../simulator/listen.ts';
 import { readDemoScenario } from './demo/config.ts';
 import { loadSimulatorKeys } from './demo/keys.ts';
@@ -78,8 +79,9 @@ async function settingsFrom(values: OptionValues<typeof options>, io: Io) {
       port,
       admin: adminPort === undefined ? undefined : { host: adminHost, port: adminPort, allowedHosts },
       clock: Date.now,
-      onRejected: (reason: string, operation: string) =>
-        io.out(`${new Date().toISOString()} ${operation} 403 ${reason}`),
+      onHandled: ({ time, operation, rejection }: HandledRequest) => {
+        if (rejection !== undefined) io.out(`${time} ${operation} 403 ${rejection}`);
+      },
     };
   } catch (error) {
     throw new CliError(messageOf(error), exitCode.usage);

@@ -124,8 +124,10 @@ function shortened(text: string, length = maxTextLength): string {
   return `${Buffer.from(text.slice(0, length)).toString()}... (${text.length - length} more characters)`;
 }
 
+export type HandledRequest = ReturnType<typeof entryOf>;
+
 /** With an ID from 1; a reset starts again. */
-export type JournalEntry = { readonly id: number } & ReturnType<typeof entryOf>;
+export type JournalEntry = { readonly id: number } & HandledRequest;
 
 /** The last requests. The oldest are dropped first. */
 export class Journal {
@@ -137,7 +139,7 @@ export class Journal {
     this.#capacity = capacity;
   }
 
-  record(entry: Omit<JournalEntry, 'id'>): void {
+  record(entry: HandledRequest): void {
     this.#total += 1;
     this.#entries.push({ id: this.#total, ...entry });
     if (this.#entries.length > this.#capacity) this.#entries.shift();

@@ -22,7 +22,6 @@ export const rejections = {
   'login-mismatch':
     'The consumer key is not the login of the path, or not the value of the only parameter `login`.',
   'login-unknown': 'The scenario has no such login. Add it under `logins`.',
-  'login-blocked': 'The login is blocked.',
   'key-missing': 'The simulator has no key of this kind for the login. Add one.',
   'signature-malformed': 'The signature is not base64, or it is hexadecimal.',
   'signature-wrong':

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import express from 'express';
 import type { Fault } from './faults.ts';
-import { entryOf, type Handled, VerificationTrace } from './journal.ts';
+import { entryOf, type Handled, type HandledRequest, VerificationTrace } from './journal.ts';
 import { VerificationError, type VerificationFailure } from './rejections.ts';
 import { receivedFrom, type VerifiedRequest } from './request.ts';
 import { deliver, htmlResponse, statusFaults, writeResponse } from './response.ts';
@@ -13,8 +13,8 @@ import { verifyRequest } from './verify.ts';
 export interface SimulatorOptions extends StateOptions {
   /** Generates the UUID of each request. */
   readonly serialNumber?: () => string;
-  /** Called for every 403. */
-  readonly onRejected?: (reason: VerificationFailure, operation: string) => void;
+  /** Called for every request, with what the journal has of it. */
+  readonly onHandled?: (request: HandledRequest) => void;
   /** Called for every accepted request, after it took effect; takes precedence over the other faults. */
   readonly fault?: (operation: string, request: VerifiedRequest) => Fault | undefined;
 }
@@ -38,7 +38,9 @@ export function createSimulator(options: SimulatorOptions) {
 
 function createApp(options: SimulatorOptions, state: SimulatorState, routes: readonly Route[]): Express {
   const record = (request: Request, trace: VerificationTrace, handled: Handled, operation?: string) => {
-    state.journal.record(entryOf(request, trace, handled, options.clock(), operation));
+    const entry = entryOf(request, trace, handled, options.clock(), operation);
+    state.journal.record(entry);
+    options.onHandled?.(entry);
   };
   const serve = (route: Route) => async (request: Request, response: Response) => {
     const trace = new VerificationTrace();
@@ -78,24 +80,17 @@ function handle(
   httpRequest: Request,
   trace: VerificationTrace,
   state: SimulatorState,
-  { serialNumber = randomUUID, onRejected, fault: faultOf }: SimulatorOptions,
+  { serialNumber = randomUUID, fault: faultOf }: SimulatorOptions,
 ): Handled {
   const { operation } = route;
-  const reject = (rejection: VerificationFailure): Handled => {
-    state.seen.add({ operation, rejection });
-    onRejected?.(rejection, operation);
-    const content = htmlResponse(403, 'Access is denied', { 'Simulator-Rejection': rejection });
-    return { content, rejection };
-  };
   try {
     const received = receivedFrom(httpRequest);
-    const { login, keyIndex, form } = verifyRequest(received, route, state, trace);
+    const { login, form } = verifyRequest(received, route, state, trace);
     const request = { login, path: received.path, form, serialNumber: serialNumber() };
     const { id: faultId, rule } = state.faults.take(operation, request) ?? {};
-    if (rule?.fault === 'status-403') return { ...reject('fault-injected'), faultId, fault: rule };
+    if (rule?.fault === 'status-403') return { ...rejected('fault-injected'), faultId, fault: rule };
     if (!rule?.beforeEffect) trace.begin('operation');
     const content = rule?.beforeEffect ? noEffect : route.respond(request, state);
-    state.seen.add({ operation, login, keyIndex });
     const injected = rule?.beforeEffect ? undefined : faultOf?.(operation, request);
     const fault = injected ?? rule ?? {};
     return {
@@ -106,6 +101,11 @@ function handle(
   } catch (error) {
     if (!(error instanceof VerificationError)) throw error;
     trace.fail(error);
-    return reject(error.reason);
+    return rejected(error.reason);
   }
+}
+
+function rejected(rejection: VerificationFailure): Handled {
+  const content = htmlResponse(403, 'Access is denied', { 'Simulator-Rejection': rejection });
+  return { content, rejection };
 }

@@ -1,7 +1,6 @@
 import { FaultRules } from './faults.ts';
 import { Journal } from './journal.ts';
 import { Ledger } from './orders.ts';
-import type { VerificationFailure } from './rejections.ts';
 import type { Scenario } from './scenario-schema.ts';
 import type { GatewayKeys } from './signature.ts';
 
@@ -21,29 +20,31 @@ export type SimulatorState = ReturnType<typeof createState>;
 
 /** All that a simulated gateway remembers. Bounded. May change while requests are in flight. */
 export function createState({ scenario, keys, clock: realClock }: StateOptions) {
+  // A login without keys is known, but all its requests are rejected.
+  const noKeys: GatewayKeys = { controlKeys: [], publicKeys: [] };
+  const firstKeys = Object.keys(scenario.logins).map((login) => [login, keys.get(login) ?? noKeys] as const);
   const state = {
     scenario,
-    accounts: new Accounts(scenario.logins, keys),
+    /** The keys that are accepted now, of every login. Several of a kind simulate a rotation. */
+    keys: new Map(firstKeys),
     /** A real clock, in milliseconds since 1970, plus an offset that may change while it runs. */
     clock: { offsetSeconds: 0, now: (): number => realClock() + state.clock.offsetSeconds * 1000 },
     faults: new FaultRules(scenario.faults),
     journal: new Journal(1000),
     ledger: new Ledger(scenario.orders, { orders: 1000, responses: 10_000 }),
     nonces: new NonceMemory(200_000),
-    seen: new RequestCounter(),
   };
   const resets: Readonly<Record<StatePart, () => void>> = {
-    journal: () => {
-      state.journal.clear();
-      state.seen.clear();
-    },
+    journal: () => state.journal.clear(),
     nonces: () => state.nonces.clear(),
     transfers: () => state.ledger.reset(),
     faults: () => state.faults.reset(),
     clock: () => {
       state.clock.offsetSeconds = 0;
     },
-    keys: () => state.accounts.reset(),
+    keys: () => {
+      for (const [login, keys] of firstKeys) state.keys.set(login, keys);
+    },
   };
   return {
     ...state,
@@ -51,94 +52,6 @@ export function createState({ scenario, keys, clock: realClock }: StateOptions) 
       for (const part of parts) resets[part]();
     },
   };
-}
-
-/** A kind of request. */
-interface RequestKey {
-  readonly operation: string;
-  /** Only of accepted requests; others may claim any login. */
-  readonly login?: string;
-  /** Index of the accepted key among the login's keys of that kind at the time. */
-  readonly keyIndex?: number;
-  /** Absent for accepted requests. */
-  readonly rejection?: VerificationFailure | undefined;
-}
-
-/** Counts requests by kind. Bounded, because every field of a key comes from a closed set. */
-class RequestCounter {
-  readonly #counts = new Map<string, { readonly key: RequestKey; count: number }>();
-
-  add(key: RequestKey): void {
-    const row = this.#counts.get(textOf(key)) ?? { key, count: 0 };
-    row.count += 1;
-    this.#counts.set(textOf(key), row);
-  }
-
-  /** The number of requests with all of these; `count()` counts all requests. */
-  count(filter: Partial<RequestKey> = {}): number {
-    return [...this.#counts]
-      .filter(([text, { key }]) => textOf({ ...key, ...filter }) === text)
-      .reduce((sum, [, { count }]) => sum + count, 0);
-  }
-
-  /** The same, but only for requests that passed every check. */
-  accepted(filter: Partial<RequestKey> = {}): number {
-    return this.count({ ...filter, rejection: undefined });
-  }
-
-  clear(): void {
-    this.#counts.clear();
-  }
-}
-
-function textOf({ operation, login, keyIndex, rejection }: RequestKey): string {
-  return JSON.stringify([operation, login, keyIndex, rejection]);
-}
-
-/** The logins of the simulated gateway: the keys that it accepts, and which logins are blocked. */
-class Accounts {
-  readonly #initial: ReadonlyMap<string, GatewayKeys>;
-  #keys: Map<string, GatewayKeys>;
-  readonly #blocked = new Set<string>();
-
-  /** A login of the scenario without keys is known, but all its requests are rejected. */
-  constructor(logins: Scenario['logins'], keys: ReadonlyMap<string, GatewayKeys>) {
-    const none: GatewayKeys = { controlKeys: [], publicKeys: [] };
-    this.#initial = new Map(Object.keys(logins).map((login) => [login, keys.get(login) ?? none]));
-    this.#keys = new Map(this.#initial);
-  }
-
-  /** The keys that are accepted now, of every login. */
-  get keys(): ReadonlyMap<string, GatewayKeys> {
-    return this.#keys;
-  }
-
-  isBlocked(login: string): boolean {
-    return this.#blocked.has(login);
-  }
-
-  /** Replaces the accepted keys from the next request on. Several keys of a kind simulate a rotation. */
-  setKeys(login: string, keys: GatewayKeys): void {
-    this.#checkKnown(login);
-    this.#keys.set(login, keys);
-  }
-
-  /** Rejects every request of the login with 403, or stops doing so. */
-  setBlocked(login: string, blocked: boolean): void {
-    this.#checkKnown(login);
-    if (blocked) this.#blocked.add(login);
-    else this.#blocked.delete(login);
-  }
-
-  /** Returns to the keys of the start, without blocked logins. */
-  reset(): void {
-    this.#keys = new Map(this.#initial);
-    this.#blocked.clear();
-  }
-
-  #checkKnown(login: string): void {
-    if (!this.#keys.has(login)) throw new TypeError(`the scenario has no login ${login}`);
-  }
 }
 
 /**

@@ -21,7 +21,6 @@ export type Expectation = Pick<Operation, 'signature' | 'loginFrom'>;
  * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares no step
  * with the proxy's signer. Records the nonce only if all other checks pass.
  *
- * @returns also the index of the key that made the signature, in the login's list of that kind
  * @throws VerificationError of the first failed check
  */
 export function verifyRequest(
@@ -50,9 +49,8 @@ export function verifyRequest(
   const expiry = checkTimestamp(oauth('oauth_timestamp'), clock, windowSeconds, trace);
   trace.begin('login');
   if (!repeatsLogin(login, expected, received, form)) throw new VerificationError('login-mismatch');
-  const keys = state.accounts.keys.get(login);
+  const keys = state.keys.get(login);
   if (keys === undefined) throw new VerificationError('login-unknown');
-  if (state.accounts.isBlocked(login)) throw new VerificationError('login-blocked');
   trace.begin('base-string');
   const baseString = baseStringOf(received.url, parameters);
   trace.note({ baseString });
@@ -65,7 +63,7 @@ export function verifyRequest(
   if (!state.nonces.remember(login, oauth('oauth_nonce'), expiry, clock)) {
     throw new VerificationError('nonce-replayed');
   }
-  return { login, keyIndex, form };
+  return { login, form };
 }
 
 /** docs/gateway-interface.md section 4: a form, and no query in the URL. */

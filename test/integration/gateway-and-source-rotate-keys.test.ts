@@ -95,10 +95,10 @@ describe('no read fails because of a key rotation', () => {
 
 describe('a gateway that rejects everything', () => {
   it('gets at most one more request per step of the back-off, and so does the source', async () => {
-    const { proxy, putInSource, simulator, pass } = await start();
+    const { proxy, putInSource, accept, simulator, pass } = await start();
     await proxy.balance();
     putInSource(nextKeys);
-    simulator.accounts.setBlocked('acme', true);
+    accept();
     const before = { requests: simulator.seen.count(), reads: await sourceReads(proxy) };
     for (let turn = 0; turn < 5; turn += 1) {
       const responses = await Promise.all(Array.from({ length: 8 }, () => proxy.balance()));
@@ -121,9 +121,9 @@ describe('a gateway that rejects everything', () => {
   });
 
   it('gets no more requests if there is no other key', async () => {
-    const { proxy, simulator } = await start();
+    const { proxy, accept, simulator } = await start();
     await proxy.balance();
-    simulator.accounts.setBlocked('acme', true);
+    accept();
     const before = simulator.seen.count();
     for (let turn = 0; turn < 10; turn += 1) expect((await proxy.balance()).status).toBe(403);
     expect(simulator.seen.count() - before).toBe(10);
@@ -134,10 +134,10 @@ describe('a gateway that rejects everything', () => {
   });
 
   it('gets each payment once', async () => {
-    const { proxy, simulator, putInSource } = await start();
+    const { proxy, accept, simulator, putInSource } = await start();
     await proxy.transfer();
     putInSource(nextKeys);
-    simulator.accounts.setBlocked('acme', true);
+    accept();
     const response = await proxy.transfer();
     expect(response).toMatchObject({ status: 403 });
     expect(response.headers['countersign-outcome']).toBe('answered');

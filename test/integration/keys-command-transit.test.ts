@@ -61,7 +61,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     /** What the gateway accepts from now on, as the file of the command has it. */
     function register(...files: readonly string[]): void {
       const publicKeys = files.map((file) => createPublicKey(readFileSync(folder.at(file))));
-      setup.gateway.simulator.accounts.setKeys('acme', {
+      setup.gateway.simulator.keys.set('acme', {
         controlKeys: [new Secret(oldControlKey)],
         publicKeys,
       });

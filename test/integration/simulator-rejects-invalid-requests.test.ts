@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { faultRule } from '../../src/simulator/faults.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
 import { harness } from '../support/harness.ts';
 import {
@@ -70,8 +71,10 @@ describe('the simulator', () => {
   });
 
   it('reports why it rejected a request', async () => {
-    const rejections: string[][] = [];
-    const { url } = await starts.simulator({ onRejected: (...what) => rejections.push(what) });
+    const rejections: unknown[][] = [];
+    const { url } = await starts.simulator({
+      onHandled: ({ rejection, operation }) => rejections.push([rejection, operation]),
+    });
     await post(url, withOAuth(balance(), 'oauth_version', '2.0'));
     expect(rejections).toEqual([['version-wrong', 'manager-balance']]);
   });
@@ -315,12 +318,12 @@ describe('the simulator rejects a login', () => {
     expect((await post(url, status())).status).toBe(200);
   });
 
-  it('that is blocked, until it is unblocked', async () => {
+  it('that a fault of its login rejects, until there is none', async () => {
     const { url, simulator } = await starts.simulator();
-    simulator.accounts.setBlocked('acme', true);
-    expect((await post(url, balance())).headers['simulator-rejection']).toBe('login-blocked');
+    simulator.faults.add(faultRule.parse({ login: 'acme', fault: 'status-403' }));
+    expect((await post(url, balance())).headers['simulator-rejection']).toBe('fault-injected');
     expect((await post(url, balance([], 'beta'))).status).toBe(200);
-    simulator.accounts.setBlocked('acme', false);
+    simulator.faults.clear();
     expect((await post(url, balance())).status).toBe(200);
   });
 

@@ -30,7 +30,7 @@ async function startInstances(count: number, lazy = 0) {
   await put(oldKey);
   const { url, simulator } = await starts.simulator({ clock: () => Date.now(), keys: new Map() });
   const accept = (...keys: readonly string[]) =>
-    simulator.accounts.setKeys('acme', {
+    simulator.keys.set('acme', {
       controlKeys: keys.map((key) => new Secret(key)),
       publicKeys: [],
     });

@@ -25,7 +25,7 @@ beforeEach(async () => {
   const gateway = await starts.simulator({ clock: () => Date.now(), keys: new Map() });
   accept = async () => {
     const publicKeys = [await vault.admin.newTransitKey('acme')];
-    gateway.simulator.accounts.setKeys('acme', { controlKeys: [], publicKeys });
+    gateway.simulator.keys.set('acme', { controlKeys: [], publicKeys });
   };
   await accept();
   await vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, transit_key: 'acme:1' });

@@ -1,6 +1,6 @@
 import type { TlsOptions } from 'node:tls';
 import { afterEach } from '@jest/globals';
-import type { ListeningSimulator, ListenOptions } from '../../src/simulator/listen.ts';
+import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { type FaultyGateway, type Script, startFaultyGateway } from './faulty-gateway.ts';
 import { Folder } from './folder.ts';
 import {
@@ -13,7 +13,7 @@ import {
 } from './process.ts';
 import { type RecordingGateway, startRecordingGateway } from './recording-gateway.ts';
 import { type ProxyOptions, startProxy, type TestProxy } from './service.ts';
-import { startSimulator } from './simulator.ts';
+import { startSimulator, type TestSimulator } from './simulator.ts';
 
 /** A Countersign in front of a gateway that records requests. */
 export interface Edge extends TestProxy {
@@ -38,7 +38,7 @@ export interface Harness {
   readonly pair: (scripts: readonly Script[], options?: ProxyOptions) => Promise<Pair>;
   readonly gateway: (scripts: readonly Script[], tls?: TlsOptions, onPort?: number) => Promise<FaultyGateway>;
   readonly recordingGateway: () => Promise<RecordingGateway>;
-  readonly simulator: (options?: Partial<ListenOptions>) => Promise<ListeningSimulator>;
+  readonly simulator: (options?: Partial<ListenOptions>) => Promise<TestSimulator>;
   readonly folder: () => Folder;
   /** Closes this too. */
   readonly closing: <T extends { close(): unknown }>(part: T) => T;

@@ -5,10 +5,9 @@ import type { z } from 'zod';
 import { keys } from '../../src/cli/keys/keys.ts';
 import type { configSchema } from '../../src/config/schema.ts';
 import { Secret } from '../../src/secret.ts';
-import type { ListeningSimulator } from '../../src/simulator/listen.ts';
 import { type CommandResult, runCommandHere } from './cli.ts';
 import { Folder } from './folder.ts';
-import { startSimulator } from './simulator.ts';
+import { startSimulator, type TestSimulator } from './simulator.ts';
 import { root } from './sources.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import type { RunningVault } from './stub-vault/real-vault.ts';
@@ -31,7 +30,7 @@ export class KeysTestEnvironment {
   readonly #gatewayClock: () => number;
   admin = new VaultAdmin('', '');
   configFile = '';
-  #gateway: ListeningSimulator | undefined;
+  #gateway: TestSimulator | undefined;
   /** Everything that commands have printed. */
   readonly printed: string[] = [];
 
@@ -48,14 +47,14 @@ export class KeysTestEnvironment {
     return this;
   }
 
-  get gateway(): ListeningSimulator {
+  get gateway(): TestSimulator {
     if (this.#gateway === undefined) throw new Error('not open');
     return this.#gateway;
   }
 
   /** Sets the keys that the gateway accepts for `acme`. For a private key, that is its public key. */
   accept(controlKeys: readonly string[], keyTexts: readonly string[]): void {
-    this.gateway.simulator.accounts.setKeys('acme', {
+    this.gateway.simulator.keys.set('acme', {
       controlKeys: controlKeys.map((key) => new Secret(key)),
       publicKeys: keyTexts.map((key) => createPublicKey(key)),
     });

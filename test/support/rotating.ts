@@ -1,9 +1,8 @@
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { Secret } from '../../src/secret.ts';
-import type { ListeningSimulator } from '../../src/simulator/listen.ts';
 import type { Harness } from './harness.ts';
 import { type ProxyOptions, type TestKeys, type TestProxy, writeKeys } from './service.ts';
-import { noon } from './simulator.ts';
+import { noon, type TestSimulator } from './simulator.ts';
 import { until } from './until.ts';
 
 type BothKeys = Required<TestKeys>;
@@ -18,9 +17,9 @@ export const nextKeys = newKeys('the next control key');
 
 /** A Countersign in front of the simulator; both have the old keys. */
 export interface Rotating {
-  readonly simulator: ListeningSimulator['simulator'];
+  readonly simulator: TestSimulator['simulator'];
   readonly proxy: TestProxy;
-  /** From now on the gateway accepts only these. */
+  /** From now on the gateway accepts only these; without keys it rejects everything. */
   readonly accept: (...keys: BothKeys[]) => void;
   /** From now on the source has these. */
   readonly putInSource: (keys: TestKeys) => void;
@@ -40,7 +39,7 @@ export async function startRotating(starts: Harness, options: ProxyOptions = {})
   return {
     simulator,
     proxy,
-    accept: (...keys) => simulator.accounts.setKeys('acme', gatewayKeysOf(...keys)),
+    accept: (...keys) => simulator.keys.set('acme', gatewayKeysOf(...keys)),
     putInSource: (keys) => writeKeys(proxy.keysFolder, 'sandbox', 'acme', keys),
     pass: (milliseconds) => {
       now += milliseconds;

@@ -1,7 +1,9 @@
 import { type KeyObject, sign as rsaSign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../src/secret.ts';
-import { type ListeningSimulator, type ListenOptions, listenSimulator } from '../../src/simulator/listen.ts';
+import type { HandledRequest } from '../../src/simulator/journal.ts';
+import { type ListenOptions, listenSimulator } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
 import { type HttpResponse, post as sendForm } from './forwarding.ts';
 import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
@@ -19,15 +21,51 @@ export const gatewayKeys = {
   publicKeys: [publicKeyOf('rsa-2048-public.pem')],
 };
 
+interface CountedRequest {
+  readonly operation: string;
+  /** The login that the request claims. */
+  readonly login: string | undefined;
+  /** Of the key that made the signature, in the login's list of that kind. */
+  readonly keyIndex: number | undefined;
+  /** `undefined` for accepted requests. */
+  readonly rejection: HandledRequest['rejection'] | undefined;
+}
+
+/** Counts the requests for operations. Unlike the journal, it has no bound. */
+export class RequestCounter {
+  readonly #requests: CountedRequest[] = [];
+
+  /** For a simulator. */
+  readonly onHandled = ({ operation, login, rejection, steps }: HandledRequest): void => {
+    const keyIndex = steps.find(({ step }) => step === 'signature')?.key?.index;
+    if (operation !== undefined) this.#requests.push({ operation, login, keyIndex, rejection });
+  };
+
+  /** The number of requests with all of these; `count()` counts all requests. */
+  count(filter: Partial<CountedRequest> = {}): number {
+    return this.#requests.filter((request) => isDeepStrictEqual({ ...request, ...filter }, request)).length;
+  }
+
+  /** The same, but only for requests that passed every check. */
+  accepted(filter: Partial<CountedRequest> = {}): number {
+    return this.count({ ...filter, rejection: undefined });
+  }
+}
+
+export type TestSimulator = Awaited<ReturnType<typeof startSimulator>>;
+
 /** The shipped scenario on a free port, with one key of each kind for both logins, at noon. */
-export function startSimulator(options: Partial<ListenOptions> = {}): Promise<ListeningSimulator> {
-  return listenSimulator({
+export async function startSimulator(options: Partial<ListenOptions> = {}) {
+  const seen = new RequestCounter();
+  const listening = await listenSimulator({
     scenario: loadScenario(shippedScenario()),
     keys: new Map(['acme', 'beta'].map((login) => [login, gatewayKeys])),
     clock: () => noon,
+    onHandled: seen.onHandled,
     port: 0,
     ...options,
   });
+  return { ...listening, simulator: { ...listening.simulator, seen } };
 }
 
 export function shippedScenario(): string {

@@ -15,6 +15,7 @@ import type { LoadRequest } from './load.ts';
 import type { FailingVault } from './outages.ts';
 import { type CountersignProcess, startProcess } from './process.ts';
 import { marksIn } from './secret-canaries.ts';
+import { RequestCounter } from './simulator.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import { approleMount, roleName } from './stub-vault/harness.ts';
 import { StubVault } from './stub-vault/server.ts';
@@ -74,6 +75,7 @@ export class TestCluster {
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
+  readonly #seen = new RequestCounter();
   #token = '';
   #roleId = '';
 
@@ -116,6 +118,7 @@ export class TestCluster {
       ),
       keys: new Map(logins.map((login) => [login, acceptedOf(this.first)])),
       clock: () => Date.now(),
+      onHandled: this.#seen.onHandled,
       fault: (operation, call) => this.#recordTransfer(operation, call),
       port: 0,
     });
@@ -140,9 +143,9 @@ export class TestCluster {
     await Promise.all(this.#options.logins.map((login) => this.putInVault(login, this.first)));
   }
 
-  get gateway(): Simulator {
+  get gateway(): Simulator & { readonly seen: RequestCounter } {
     if (this.#gateway === undefined) throw new Error('the cluster is not open');
-    return this.#gateway.simulator;
+    return { ...this.#gateway.simulator, seen: this.#seen };
   }
 
   newKeys(): KeySet {
@@ -170,9 +173,9 @@ export class TestCluster {
     await this.admin.put(`gateway/sandbox/${login}`, secretOf(keys));
   }
 
-  /** From now on the gateway accepts only these keys. */
+  /** From now on the gateway accepts only these keys; without keys it rejects everything. */
   acceptOnly(login: string, ...sets: readonly KeySet[]): void {
-    this.gateway.accounts.setKeys(login, acceptedOf(...sets));
+    this.gateway.keys.set(login, acceptedOf(...sets));
   }
 
   /** Creates a role that may read the keys, and a secret ID of it in a file. */

@@ -72,7 +72,7 @@ export class PageRunner {
     const { data } = await this.#setup.admin.request('GET', 'secret/data/gateway/production/acme');
     const { control_key, private_key } = Object(data?.['data']);
     const controlKey = event.includes('new control key') ? controlKeys['gateway/acme-new'] : control_key;
-    this.#setup.gateway.simulator.accounts.setKeys('acme', {
+    this.#setup.gateway.simulator.keys.set('acme', {
       controlKeys: [new Secret(String(controlKey))],
       publicKeys: [createPublicKey(String(private_key))],
     });

@@ -115,11 +115,11 @@ const table: Readonly<Record<string, Endpoint>> = {
   'POST /faults': {
     summary: 'Adds a fault, before those of the scenario. Body: the fields below.',
     status: 201,
-    run: read('body', faultRule, ({ accounts, faults, operations }, rule) => {
+    run: read('body', faultRule, ({ keys, faults, operations }, rule) => {
       // A misspelled name would never match.
       const findings = findingsOf((report) => {
         checkOperation(rule.operation, operations, ['operation'], report);
-        if (rule.login !== undefined && !accounts.keys.has(rule.login))
+        if (rule.login !== undefined && !keys.has(rule.login))
           report(['login'], 'is not in the scenario: add it under logins, or correct it');
       });
       if (findings.length > 0) throw invalid('body', findings);
@@ -154,8 +154,8 @@ const table: Readonly<Record<string, Endpoint>> = {
   'GET /keys': {
     summary:
       'The keys that are accepted now, by login: the number of control keys, the fingerprints of public keys.',
-    run: read('body', nothing, ({ accounts }) =>
-      Object.fromEntries([...accounts.keys].map(([login, keys]) => [login, shownKeys(keys)])),
+    run: read('body', nothing, ({ keys }) =>
+      Object.fromEntries([...keys].map(([login, accepted]) => [login, shownKeys(accepted)])),
     ),
   },
   'POST /keys/{login}': {
@@ -180,15 +180,15 @@ export const endpoints = Object.entries(table).map(([request, endpoint]) => {
 
 /** @param change of the keys of one kind, with those that are given */
 function changeKeys(change: <T>(old: readonly T[], given: readonly T[] | undefined) => readonly T[]) {
-  return read('body', keysBody, ({ accounts }, given, { login = '' }) => {
-    const old = accounts.keys.get(login);
+  return read('body', keysBody, ({ keys }, given, { login = '' }) => {
+    const old = keys.get(login);
     if (old === undefined) throw new AdminError(404, 'Unknown login. Add it to the scenario under logins');
-    const keys = {
+    const accepted = {
       controlKeys: change(old.controlKeys, given.controlKeys),
       publicKeys: change(old.publicKeys, given.publicKeys),
     };
-    accounts.setKeys(login, keys);
-    return shownKeys(keys);
+    keys.set(login, accepted);
+    return shownKeys(accepted);
   });
 }
 
