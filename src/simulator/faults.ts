@@ -1,7 +1,10 @@
+import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { flag, matching } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
 import { parameter, type VerifiedRequest } from './request.ts';
+import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
 
 const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'status-503'] as const;
 
@@ -127,4 +130,56 @@ function matches(rule: FaultRule, operation: string, request: VerifiedRequest): 
   return (['operation', 'login', 'client_orderid'] as const).every(
     (field) => rule[field] === undefined || rule[field] === actual[field],
   );
+}
+
+/** What is sent in place of the response, for a fault that is a status. */
+export const statusFaults: ReadonlyMap<Fault['fault'], SimulatorResponse> = new Map([
+  ['status-429', htmlResponse(429, 'Too many requests')],
+  ['status-500', htmlResponse(500, 'Internal error')],
+  ['status-502', htmlResponse(502, 'Bad gateway')],
+  ['status-503', htmlResponse(503, 'Service unavailable')],
+]);
+
+const secondsPerByte = 0.1;
+
+/** Sends the response, or simulates the fault. */
+export async function deliver(
+  response: ServerResponse,
+  {
+    content,
+    fault: { delaySeconds = 0, fault, cutAfterBytes = 0 } = {},
+  }: { readonly content: SimulatorResponse; readonly fault?: Fault },
+): Promise<void> {
+  await pause(delaySeconds);
+  if (response.destroyed) return;
+  if (fault === 'cut') cut(response, content, cutAfterBytes);
+  else if (fault === 'drip') await drip(response, content);
+  else if (fault === 'reset') response.socket?.resetAndDestroy();
+  else if (fault === 'garbage') response.socket?.end('this is not HTTP\r\n\r\n');
+  else writeResponse(response, content);
+}
+
+async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {
+  writeHead(response, content);
+  for (const byte of Buffer.from(content.body)) {
+    await pause(secondsPerByte);
+    if (response.destroyed) return;
+    response.write(Buffer.of(byte));
+  }
+  response.end();
+}
+
+/** A body that is not longer than that is complete. */
+function cut(response: ServerResponse, content: SimulatorResponse, bytes: number): void {
+  const body = Buffer.from(content.body);
+  if (body.length <= bytes) return writeResponse(response, content);
+  writeHead(response, content);
+  response.flushHeaders();
+  response.write(body.subarray(0, bytes));
+  response.socket?.destroySoon();
+}
+
+/** Does not keep the process alive. */
+async function pause(seconds: number): Promise<void> {
+  if (seconds > 0) await sleep(seconds * 1000, undefined, { ref: false });
 }

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import express from 'express';
-import type { Fault } from './faults.ts';
+import { deliver, type Fault, statusFaults } from './faults.ts';
 import { entryOf, type Handled, type HandledRequest, VerificationTrace } from './journal.ts';
 import { VerificationError, type VerificationFailure } from './rejections.ts';
 import { receivedFrom, type VerifiedRequest } from './request.ts';
-import { deliver, htmlResponse, statusFaults, writeResponse } from './response.ts';
+import { htmlResponse, writeResponse } from './response.ts';
 import { type Route, routesOf } from './routes.ts';
 import { createState, type SimulatorState, type StateOptions } from './state.ts';
 import { verifyRequest } from './verify.ts';
