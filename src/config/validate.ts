@@ -40,6 +40,6 @@ export function validateConfig(text: string, { lookUp, builtIn }: ValidateOption
   const unset = new Set(yamlProblems.map(({ path }) => path).filter((path) => path !== ''));
   const all = inOrder([...yamlProblems, ...problems.filter(({ path }) => !unset.has(path))]);
   if (config === undefined || all.length > 0) return { problems: all };
-  const notices = findingsOf((report) => reportNotices(config, builtIn, report));
+  const notices = findingsOf((report) => reportNotices(config, report));
   return { config, lineOf, notices: inOrder(located(notices, lineOf)) };
 }

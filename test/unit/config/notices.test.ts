@@ -8,10 +8,10 @@ function noticesOf(text: string, variables?: Readonly<Record<string, string>>): 
   return checked.notices.map(({ path, line, message }) => `${line} ${path}: ${message}`);
 }
 
-const grantOf = (operations: string, more = '') => `
+const grantOf = (operations: string) => `
 environments:
   sandbox: { baseUrl: "https://sandbox.example", product: gw }
-  production: { baseUrl: "https://gateway.example", product: gw${more} }
+  production: { baseUrl: "https://gateway.example", product: gw }
 keys: { source: directory, directory: keys }
 callers:
   - name: payouts
@@ -32,35 +32,9 @@ describe('a notice', () => {
     ]);
   });
 
-  it.each(['transfer', '"*"'])(
-    'says which transfers are rejected, if a grant allows them: %s',
-    (operations) => {
-      expect(noticesOf(grantOf(operations))).toEqual([
-        '10 callers[0].allow[0].operations: allows transfers: one without client_orderid (to allow it: parameters: { client_orderid: { required: false } }), or one that repeats a parameter name (to allow it: allowRepeatedParameters: true) is rejected with 400 before it is signed. To confirm that or to change it, set the fields under operations.transfer',
-      ]);
-    },
-  );
-
-  it('about transfers is not for a configuration that grants none', () => {
+  it('does not repeat the rules of built-in operations', () => {
     expect(noticesOf(minimal)).toEqual([]);
-    expect(noticesOf(grantOf('order-status'))).toEqual([]);
-  });
-
-  it('about transfers ends with what the configuration says itself, for all environments or for this one', () => {
-    const id = 'parameters: { client_orderid: { required: true } }';
-    const half = `operations: { transfer: { ${id} } }\n`;
-    expect(noticesOf(grantOf('transfer') + half)).toEqual([
-      expect.stringMatching(/allows transfers: one that repeats a parameter name/),
-    ]);
-    const rest = ', operations: { transfer: { allowRepeatedParameters: true } }';
-    expect(noticesOf(grantOf('transfer', rest) + half)).toEqual([]);
-  });
-
-  it('says which rules of a built-in operation an override no longer replaces', () => {
-    const text = `${minimal}operations:\n  order-status: { parameters: { note: { maxLength: 3 }, login: { required: true } } }\n`;
-    expect(noticesOf(text)).toEqual([
-      '6 operations.order-status.parameters: does not replace the built-in rules for client_orderid. To take one back, name it here, with required: false',
-    ]);
+    expect(noticesOf(grantOf('"*"'))).toEqual([]);
   });
 
   it('says which password for an egress proxy is sent unencrypted', () => {
