@@ -27,8 +27,15 @@ interface GatewayUnreachableEvent {
   readonly cause: NetworkFailure;
 }
 
-/** Events that become metrics. Implemented by prometheus.ts. */
+/** Everything that is observed: for metrics, status and log. */
 export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFallbackObserver {
+  /**
+   * A reload replaced the key source; what is known of it concerns the previous one.
+   *
+   * @param source `vault` or `directory`
+   * @param keepsKeys whether keys come from the same place as before
+   */
+  keySourceReplaced(source: string, keepsKeys: boolean): void;
   /** A client connection was closed because `proxy.maxConnections` or `maxConnectionsPerAddress` was reached. */
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */

@@ -141,6 +141,7 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
     canarySent: (environment, result) => metrics.canaries.inc({ ...labels.environment(environment), result }),
     loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),
     keyLookInterval: (seconds) => metrics.keyLookInterval.set({}, seconds),
+    keySourceReplaced: () => metrics.deniedLogins.set({}, 0),
     loginsDenied: (logins) => metrics.deniedLogins.set({}, logins),
     cachedKeysExpire: (seconds) => setOrRemove(metrics.cachedKeysLeft, {}, seconds),
     keySourceUp: (up) => metrics.keySourceUp.set({}, up ? 1 : 0),

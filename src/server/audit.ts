@@ -10,7 +10,7 @@ import { type AuditConfig, standardOutput } from '../config/schema.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import type { Logger } from '../observability/logger.ts';
-import { createOutageLog } from '../observability/outage-log.ts';
+import { createOutageLog } from '../observability/outages.ts';
 import { type MonotonicClock, setTimer, type WallClock } from '../util/clock.ts';
 import { packageVersion } from '../util/package-info.ts';
 
@@ -160,14 +160,14 @@ function createReport({ log, metrics, monotonic }: AuditOptions) {
     recordsWritten(count: number, newest: Head): void {
       metrics.auditRecordsWritten(count, newest);
       metrics.auditUp(true);
-      outage.answered();
+      outage(true);
       head = newest;
       if (head.sequence >= reported + recordsBetweenReports) logHead();
     },
     recordsLost: (count: number): void => metrics.auditRecordsLost(count),
     writeFailed(cause: string): void {
       metrics.auditUp(false, cause);
-      outage.failed(cause);
+      outage(false, cause);
     },
   };
 }

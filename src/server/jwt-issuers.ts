@@ -5,7 +5,7 @@ import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
 import type { Config, JwtIssuerConfig } from '../config/schema.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
-import { createOutageLog } from '../observability/outage-log.ts';
+import { createOutageLog } from '../observability/outages.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { setTimer, type WallClock } from '../util/clock.ts';
@@ -112,10 +112,10 @@ function createKeySet(name: string, source: { config: JwtIssuerConfig }, options
     setTimer,
     observer: {
       keysFetched() {
-        outage.answered();
+        outage(true);
         metrics.jwtKeysFetched(name, clock() / 1000);
       },
-      keyFetchFailed: (cause) => outage.failed(cause),
+      keyFetchFailed: (cause) => outage(false, cause),
     },
   });
 }

@@ -2,29 +2,17 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/schema.ts';
 import { KeyCache } from '../keys/key-cache.ts';
 import { KeySelector } from '../keys/key-selector.ts';
-import type {
-  KeyRing,
-  KeySource,
-  KeySourceObserver,
-  LoginRef,
-  LostKey,
-  RingRemoval,
-  SigningObserver,
-  SignRemotely,
-  TransitResult,
-} from '../keys/key-source.ts';
+import type { KeySource, KeySourceObserver, SignRemotely } from '../keys/key-source.ts';
 import type { VaultOptions } from '../keys/vault/source.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
-import type { Logger } from '../observability/logger.ts';
-import { createOutageLog, createSteadyState, type SteadyState } from '../observability/outage-log.ts';
+import { createSteadyState } from '../observability/outages.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { setTimer } from '../util/clock.ts';
 import { createKeySource, silentObserver } from './open-key-source.ts';
 
 interface KeyServicesOptions extends Omit<VaultOptions, 'events' | 'tls'> {
-  readonly log: Logger;
   readonly metrics: EventObserver;
   /** At log level `debug` only. */
   readonly decisions?: DebugLog | undefined;
@@ -36,7 +24,6 @@ export interface KeyServices {
   readonly source: KeySource;
   readonly cache: KeyCache;
   readonly keySelector: KeySelector;
-  readonly events: Events;
   readonly reports: SourceReports;
   /** What the key selector and the signing pool use. It survives a reload. */
   readonly inUse: InUse;
@@ -46,10 +33,8 @@ export interface KeyServices {
   stop(next?: KeyServices): Promise<void>;
 }
 
-type Events = KeySourceObserver & SigningObserver;
-
 interface SourceReports {
-  readonly events: Events;
+  readonly events: EventObserver;
   /** A reload replaced the source: what it still does says nothing about the next one. */
   end(): void;
 }
@@ -78,12 +63,11 @@ export function createKeyServices(
   if (keepsSource) before.source.useTls?.(tls);
   before?.keySelector.lookAgain();
   if (keepsSource && isDeepStrictEqual(before.config.cache, config.cache)) return before;
-  const events = before?.events ?? createEvents(options, config.source);
-  const reports = keepsSource ? before.reports : reportsTo(events, options);
-  if (before === undefined) events.loginsDenied(0, '');
+  const reports = keepsSource ? before.reports : reportsTo(options);
   const sourceOptions = { ...options, events: reports.events, tls };
   const source = keepsSource ? before.source : createKeySource(config, sourceOptions);
-  const { monotonic, random } = options;
+  const { metrics, monotonic, random } = options;
+  if (previous !== undefined && !keepsSource) metrics.keySourceReplaced(config.source, before !== undefined);
   const cache: KeyCache = new KeyCache(source, config.cache, {
     monotonic,
     random,
@@ -94,7 +78,7 @@ export function createKeyServices(
   if (before !== undefined) cache.adopt(before.cache);
   const current: InUse = { source, cache, rotationGracePeriod: config.rotationGracePeriod };
   const inUse = Object.assign(before?.inUse ?? current, current);
-  const keySelector = before?.keySelector ?? createKeySelector(inUse, events, options);
+  const keySelector = before?.keySelector ?? createKeySelector(inUse, options);
   if (!keepsSource) source.start();
   cache.start();
   return {
@@ -102,7 +86,6 @@ export function createKeyServices(
     source,
     cache,
     keySelector,
-    events,
     reports,
     inUse,
     signRemotely: source.sign && ((...request) => signIn(inUse.source, ...request)),
@@ -122,13 +105,13 @@ function signIn({ sign }: KeySource, ...request: Parameters<SignRemotely>): Prom
   return sign(...request);
 }
 
-function reportsTo(events: Events, { monotonic }: KeyServicesOptions): SourceReports {
-  let observer: Events = events;
-  const report: Events['keySourceUp'] = (...facts) => observer.keySourceUp(...facts);
+function reportsTo({ metrics, monotonic }: KeyServicesOptions): SourceReports {
+  let observer: KeySourceObserver = metrics;
+  const report: KeySourceObserver['keySourceUp'] = (...facts) => observer.keySourceUp(...facts);
   const state = createSteadyState({ monotonic, setTimer, report });
   return {
     events: {
-      ...events,
+      ...metrics,
       keySourceUp: (up, cause = 'unknown') => (up ? state.responded() : state.failed(cause)),
       loginsDenied: (...facts) => observer.loginsDenied(...facts),
       loginFailed: (problem) => {
@@ -145,7 +128,6 @@ function reportsTo(events: Events, { monotonic }: KeyServicesOptions): SourceRep
 
 function createKeySelector(
   inUse: InUse,
-  events: KeySourceObserver,
   { metrics, decisions, clock, monotonic }: KeyServicesOptions,
 ): KeySelector {
   return new KeySelector({
@@ -159,7 +141,7 @@ function createKeySelector(
         return inUse.cache.look(login);
       },
     },
-    metrics: { ...metrics, ...events },
+    metrics,
     clock,
     monotonic,
     setTimer,
@@ -196,107 +178,4 @@ function secretsIn(keys: KeysConfig): Secret[] {
   const { auth, egressProxy } = keys.vault;
   const token = auth.method === 'token' ? auth.token : undefined;
   return [token, egressProxy?.password].filter((secret) => secret !== undefined);
-}
-
-const signingMessages = { failed: 'Vault does not sign', recovered: 'Vault signs again' };
-
-const denialMessages = {
-  failed: 'key source denies reading keys',
-  recovered: 'key source permits reading keys again',
-};
-
-/** Counts and logs key errors, since an operator must act on them. */
-function createEvents({ metrics, log, monotonic }: KeyServicesOptions, source: string): Events {
-  const outage = createOutageLog({ log, monotonic, source });
-  const notFound = notFoundLog(log);
-  const denial = createOutageLog({ log, monotonic, source, messages: denialMessages });
-  const signing = signingLog(log, monotonic);
-  return {
-    ...metrics,
-    keyRingUpdated: (login, ring, removal = 'deleted', lost = []) => {
-      metrics.keyRingUpdated(login, ring, removal, lost);
-      if (ring === undefined) logRemoval(log, login, removal);
-      else logRing(log, login, ring, lost);
-    },
-    loginsNotFound: (count, login) => {
-      metrics.loginsNotFound(count, login);
-      notFound(count, login);
-    },
-    keySourceUp: (up, cause = 'unknown') => {
-      metrics.keySourceUp(up, cause);
-      if (up) outage.answered();
-      else outage.failed(cause);
-    },
-    loginsDenied: (logins, cause) => {
-      metrics.loginsDenied(logins, cause);
-      if (logins === 0) denial.answered();
-      else denial.failed(cause);
-    },
-    transitSigned: (environment, result, seconds, problem) => {
-      metrics.transitSigned(environment, result, seconds, problem);
-      signing(environment, result, problem);
-    },
-    loginFailed: (problem) => {
-      metrics.loginFailed(problem);
-      outage.failed(problem);
-    },
-    keyProblem: (problem, login) => {
-      metrics.keyProblem(problem, login);
-      log.message('error', problem, { ...login });
-    },
-  };
-}
-
-/** An outage of each environment. What concerns the key of one login is logged when that is read again. */
-function signingLog(log: Logger, monotonic: () => number) {
-  const environments = new Map<string, SteadyState>();
-  const stateOf = (environment: string): SteadyState => {
-    const known = environments.get(environment);
-    if (known !== undefined) return known;
-    const outage = createOutageLog({ log, monotonic, source: environment, messages: signingMessages });
-    const report = (up: boolean, cause = 'unknown'): void => (up ? outage.answered() : outage.failed(cause));
-    const state = createSteadyState({ monotonic, setTimer, report });
-    environments.set(environment, state);
-    return state;
-  };
-  return (environment: string, result: TransitResult, problem = 'unknown'): void => {
-    if (result === 'ok') stateOf(environment).responded();
-    if (result === 'unavailable' || result === 'denied') stateOf(environment).failed(problem);
-  };
-}
-
-/** A store that lost all its logins is one problem: a line for the first, and whenever their number has doubled. */
-function notFoundLog(log: Logger): KeySourceObserver['loginsNotFound'] {
-  let reported = 0;
-  return (count, login) => {
-    if (login !== undefined && count >= 2 * reported) {
-      log.message('error', 'login not found in the key source; its cached keys are used', {
-        ...login,
-        logins: count,
-      });
-      reported = count;
-    }
-    if (count > 0 || reported === 0) return;
-    log.message('info', 'no login with cached keys is missing in the key source any more');
-    reported = 0;
-  };
-}
-
-/** The newest version of a secret that lacks a key which the one before had was hardly meant so. */
-function logRing(log: Logger, login: LoginRef, ring: KeyRing, lost: readonly LostKey[]): void {
-  const versions = ring.map(({ kind, version }) => `${kind} ${version}`).join(', ');
-  if (lost.length === 0) log.message('info', 'keys updated', { ...login, versions });
-  for (const { kind, version } of lost) {
-    log.message('warn', 'key missing in the key source', { ...login, kind, version });
-  }
-  for (const entry of ring) {
-    if ('problem' in entry && entry.supersededAt === undefined)
-      log.message('error', entry.problem, { ...login, kind: entry.kind, version: entry.version });
-  }
-}
-
-/** Requests of a login without keys fail. A ring that leaves the cache is harmless. */
-function logRemoval(log: Logger, login: LoginRef, removal: RingRemoval): void {
-  if (removal === 'deleted') log.message('warn', 'keys deleted in the key source', { ...login });
-  else log.message('info', 'keys removed from the cache', { ...login, cause: removal });
 }

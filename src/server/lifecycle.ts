@@ -140,7 +140,6 @@ function replaceRuntime(
   shared.redactor.allow(loginsIn(config));
   const routes = createRoutes(config);
   const started = startRuntime(routes, certificates, shared, previous);
-  if (started.keys.source !== previous.keys.source) shared.recorder.keySourceReplaced();
   void previous.stop(started);
   shared.reconfigure(routes, digest);
   return started;

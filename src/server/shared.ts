@@ -5,6 +5,7 @@ import type { Config } from '../config/schema.ts';
 import type { Routes } from '../gateway/router.ts';
 import { createDebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
+import { createKeyLog } from '../observability/key-log.ts';
 import type { LabelDomain } from '../observability/labels.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import { type Logger, sampleRejections } from '../observability/logger.ts';
@@ -44,7 +45,9 @@ export function createObservers({ config, digest }: ValidConfig, routes: Routes,
   const limiter = new ConcurrencyLimiter();
   const inFlight = (environment: string): number => limiter.inFlight(environment);
   const prometheus = createPrometheus({ version: packageVersion(), inFlight, ...names });
-  const metrics = redactor.redacting<EventObserver>(prometheus, recorder, decisions?.observer ?? {});
+  const { monotonic } = { ...system, ...overrides };
+  const keyLog = createKeyLog({ log, monotonic, source: config.keys.source });
+  const metrics = redactor.redacting<EventObserver>(prometheus, recorder, keyLog, decisions?.observer ?? {});
   const reconfigure = (next: Routes, nextDigest: string): void => {
     for (const observer of [prometheus, recorder]) observer.reconfigure(labelDomainOf(next));
     recorder.configApplied(nextDigest);

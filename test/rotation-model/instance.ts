@@ -291,6 +291,7 @@ const metricsObserver: EventObserver = {
   keyLookup: none,
   keyFetched: none,
   keyRingUpdated: none,
+  keySourceReplaced: none,
   keySourceUp: none,
   loginsDenied: none,
   cachedKeysExpire: none,

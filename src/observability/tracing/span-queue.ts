@@ -4,7 +4,7 @@ import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace';
 import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
 import { setTimer } from '../../util/clock.ts';
 import type { EventObserver } from '../events.ts';
-import type { OutageLog } from '../outage-log.ts';
+import type { ReportUp } from '../outages.ts';
 import type { Destination } from './destination.ts';
 
 /** Spans that wait, at most: about 4 MB. */
@@ -19,7 +19,7 @@ const backoff = { initial: 1_000, max: 30_000 };
 
 interface SpanQueueOptions extends BackoffOptions {
   readonly metrics: Pick<EventObserver, 'spansCounted'>;
-  readonly outage: Pick<OutageLog, 'answered' | 'failed'>;
+  readonly outage: ReportUp;
 }
 
 /**
@@ -117,10 +117,10 @@ export class SpanQueue implements SpanProcessor {
         metrics.spansCounted('exported', batch.length - rejected);
         if (rejected > 0) metrics.spansCounted('rejected', rejected);
         this.#backoff.reset();
-        outage.answered();
+        outage(true);
         return;
       }
-      outage.failed(response.cause);
+      outage(false, response.cause);
       this.#backoff.recordFailure(monotonic(), { atLeast: response.retryAfter });
       if (!response.retryable || attempt === maxAttempts || this.#ending.signal.aborted) {
         metrics.spansCounted('dropped', batch.length);

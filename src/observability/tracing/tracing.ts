@@ -4,7 +4,7 @@ import type { WallClock } from '../../util/clock.ts';
 import type { Span } from '../../util/trace.ts';
 import type { EventObserver } from '../events.ts';
 import type { Logger } from '../logger.ts';
-import { createOutageLog } from '../outage-log.ts';
+import { createOutageLog } from '../outages.ts';
 import type { DestinationSettings } from './destination.ts';
 import type { RequestTracer } from './request-tracer.ts';
 import type { SpanQueue } from './span-queue.ts';

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { createSteadyState, type SteadyState } from '../../../src/observability/outage-log.ts';
+import { createSteadyState, type SteadyState } from '../../../src/observability/outages.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 
 const second = 1000;

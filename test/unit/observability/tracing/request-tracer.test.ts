@@ -20,7 +20,7 @@ function start(sampleRatio = 1) {
   let now = started;
   const none = (): void => {};
   const metrics = { spansCounted: none };
-  const outage = { answered: none, failed: none };
+  const outage = none;
   const options = { random: () => 0, monotonic: () => now, metrics, outage };
   const queue = new Collected(async () => ({ rejected: 0 }), options);
   const clock = (): number => Date.UTC(2026, 0, 15, 12) + now;

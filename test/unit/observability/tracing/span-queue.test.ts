@@ -27,7 +27,7 @@ function start() {
         counts[result] = (counts[result] ?? 0) + spans;
       },
     },
-    outage: { answered() {}, failed() {} },
+    outage() {},
   });
   const tracer = createRequestTracer(queue, { ...clocks, sampleRatio: 1, version: '1', instance: 'pod-7' });
   const record = (spans: number): void => {

@@ -1,6 +1,6 @@
 import { Backoff } from '../util/backoff.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
-import type { LogFields, Logger } from './logger.ts';
+import type { Logger } from './logger.ts';
 
 /** Milliseconds in which the third outage makes a source flapping. */
 const period = 60_000;
@@ -12,8 +12,7 @@ const quiet = 30_000;
 
 interface SteadyStateOptions extends MonotonicClock {
   readonly setTimer: SetTimer;
-  /** @param cause why it is down */
-  readonly report: (up: boolean, cause?: string) => void;
+  readonly report: ReportUp;
 }
 
 /** Milliseconds between lines with the same cause. */
@@ -22,42 +21,33 @@ const repetition = { initial: 300_000, max: 300_000 };
 interface OutageLogOptions extends MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
   readonly source: string;
-  /** Default: those of the key source. */
-  readonly messages?: { readonly failed: string; readonly recovered: string };
+  readonly messages: { readonly failed: string; readonly recovered: string };
 }
 
-export type OutageLog = ReturnType<typeof createOutageLog>;
+/** @param cause why it is down; must not contain a secret */
+export type ReportUp = (up: boolean, cause?: string) => void;
 
 /**
- * Logs an outage, by default of the key source: an error line at the beginning, at a change of the cause, and every five
+ * Logs outages of a source: an error line at the beginning, at a change of the cause, and every five
  * minutes, and an info line at the end, however many attempts fail.
  */
-export function createOutageLog({
-  log,
-  source,
-  monotonic,
-  messages = { failed: 'key source unavailable', recovered: 'key source available again' },
-}: OutageLogOptions) {
+export function createOutageLog({ log, source, monotonic, messages }: OutageLogOptions): ReportUp {
   /** By cause: those that have a line. */
   const reported = new Backoff(repetition);
   let startedAt: number | undefined;
-  const write = (level: 'info' | 'error', text: string, since: number, why: LogFields = {}): void =>
-    log.message(level, text, { source, ...why, seconds: Math.round((monotonic() - since) / 1000) });
-  return {
-    /** @param cause why; must not contain a secret */
-    failed(cause: string): void {
-      const now = monotonic();
-      startedAt ??= now;
-      if (!reported.isDue(now, cause)) return;
-      reported.recordFailure(now, {}, cause);
-      write('error', messages.failed, startedAt, { cause });
-    },
-    answered(): void {
-      if (startedAt === undefined) return;
-      write('info', messages.recovered, startedAt);
+  return (up, cause = 'unknown') => {
+    if (up && startedAt === undefined) return;
+    const now = monotonic();
+    startedAt ??= now;
+    const seconds = Math.round((now - startedAt) / 1000);
+    if (up) {
+      log.message('info', messages.recovered, { source, seconds });
       startedAt = undefined;
       reported.reset();
-    },
+    } else if (reported.isDue(now, cause)) {
+      reported.recordFailure(now, {}, cause);
+      log.message('error', messages.failed, { source, cause, seconds });
+    }
   };
 }
 
