@@ -3,7 +3,7 @@ import type { KeysConfig } from '../config/schema.ts';
 import { KeyCache } from '../keys/key-cache.ts';
 import { KeySelector } from '../keys/key-selector.ts';
 import type { KeySource, KeySourceObserver, SignRemotely } from '../keys/key-source.ts';
-import type { VaultOptions } from '../keys/vault/source.ts';
+import type { VaultOptions } from '../keys/vault/connection.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createSteadyState } from '../observability/outages.ts';

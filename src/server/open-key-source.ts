@@ -1,13 +1,14 @@
 import type { KeysConfig } from '../config/schema.ts';
 import { createDirectorySource } from '../keys/directory/source.ts';
 import type { KeySource, KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
-import { createVaultSource, type VaultOptions } from '../keys/vault/source.ts';
+import { connectVault, type VaultOptions } from '../keys/vault/connection.ts';
+import { createVaultSource } from '../keys/vault/source.ts';
 import { system } from './system.ts';
 
 /** Creates the configured key source without starting it. */
 export function createKeySource(keys: KeysConfig, options: VaultOptions): KeySource {
   return keys.source === 'vault'
-    ? createVaultSource(keys.vault, keys.rotationGracePeriod, options)
+    ? createVaultSource(connectVault(keys.vault, options), keys.rotationGracePeriod, options)
     : createDirectorySource({
         directory: keys.directory,
         rotationGracePeriod: keys.rotationGracePeriod,

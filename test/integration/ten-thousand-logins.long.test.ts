@@ -5,10 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { KeyCache } from '../../src/keys/key-cache.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { setTimer } from '../../src/util/clock.ts';
 import { printNumbers } from '../support/load.ts';
-import { day, RecordingObserver, vaultConfig } from '../support/stub-vault/harness.ts';
+import { RecordingObserver, vaultConfig, vaultSource } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { until } from '../support/until.ts';
 
@@ -75,7 +74,7 @@ describe('ten thousand logins in Vault', () => {
     const monotonic = () => performance.now() + aged;
     const events = new RecordingObserver();
     const options = { clock: Date.now, monotonic, random: Math.random, events, setTimer };
-    const source = createVaultSource(vault, day, options);
+    const source = vaultSource(vault, options);
     const counted: KeySource = {
       ...source,
       async read(...call) {

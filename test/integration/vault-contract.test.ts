@@ -2,19 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { ringIn } from '../../src/keys/ring.ts';
-import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
 import { revealFields } from '../../src/keys/vault/client.ts';
-import { connectVault, createVaultSource, type VaultOptions } from '../../src/keys/vault/source.ts';
+import { connectVault, type VaultOptions } from '../../src/keys/vault/connection.ts';
 import { reveal, Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import {
   acme,
   controlKeys,
-  day,
   problemOf,
   RecordingObserver,
   vaultConfig,
+  vaultSource,
 } from '../support/stub-vault/harness.ts';
 import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
 import { until } from '../support/until.ts';
@@ -83,7 +82,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     }
 
     function source(auth: VaultConfig['auth'], options = new TestOptions(), more: Partial<VaultConfig> = {}) {
-      const opened = createVaultSource(vaultConfig(server.address, { mount, auth, ...more }), day, options);
+      const opened = vaultSource(vaultConfig(server.address, { mount, auth, ...more }), options);
       closers.push(() => opened.stop());
       return opened;
     }
@@ -296,8 +295,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         const shared = Object.assign(options, { monotonic: () => performance.now() + ahead });
         const before = await admin.countTokens();
         const vault = connectVault(vaultConfig(server.address, { mount, auth }), shared);
-        for (; ahead < 3_590_000; ahead += 10_000)
-          await problemOf(vault.withToken((kv, token) => kv.history(token, address)));
+        for (; ahead < 3_590_000; ahead += 10_000) await problemOf(vault.kv.history(address));
         expect(options.events.expiries).toHaveLength(logins);
         expect(await admin.countTokens()).toBe(before + 1);
         await vault.close();
@@ -364,7 +362,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     it('revokes its token when it stops', async () => {
       const config = vaultConfig(server.address, { mount, auth: await appRoleAuth() });
       const vault = connectVault(config, new TestOptions());
-      const token = await vault.withToken((_kv, given) => Promise.resolve(reveal(given)));
+      const token = await vault.tokens.withToken((given) => Promise.resolve(reveal(given)));
       const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
       expect((await lookUp()).data).toMatchObject({ type: 'service' });
       await vault.close();
@@ -379,9 +377,9 @@ for (const { name, open } of vaultTargets(process.env)) {
       const auth: VaultConfig['auth'] = { method: 'token', token };
       const more = { mount: version1 };
       expect(await problemOf(source(auth, new TestOptions(), more).read(acme))).toBe('kv-version-1');
-      const opened = createVaultAdmin(vaultConfig(server.address, { auth, ...more }), new TestOptions());
+      const opened = connectVault(vaultConfig(server.address, { auth, ...more }), new TestOptions());
       closers.push(() => opened.close());
-      expect(await problemOf(opened.versions(acme))).toBe('kv-version-1');
+      expect(await problemOf(opened.kv.history(acme))).toBe('kv-version-1');
     });
 
     it('renews its token at two thirds of the lease', async () => {
@@ -419,7 +417,7 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     describe('for the platform team', () => {
       async function store() {
-        const opened = createVaultAdmin(
+        const opened = connectVault(
           vaultConfig(server.address, { mount, auth: await appRoleAuth() }),
           new TestOptions(),
         );
@@ -430,8 +428,8 @@ for (const { name, open } of vaultTargets(process.env)) {
       it('knows which path its policy does not permit to read, whatever characters a login has', async () => {
         const keys = await store();
         for (const login of ['acme', 'a.b@c~d'])
-          expect(await keys.deniedPath({ environment: 'sandbox', login })).toBeUndefined();
-        const elsewhere = createVaultAdmin(
+          expect(await keys.kv.deniedPath({ environment: 'sandbox', login })).toBeUndefined();
+        const elsewhere = connectVault(
           vaultConfig(server.address, {
             mount,
             path: 'elsewhere/{environment}/{login}',
@@ -441,14 +439,14 @@ for (const { name, open } of vaultTargets(process.env)) {
         );
         closers.push(() => elsewhere.close());
         const login = { environment: 'sandbox', login: 'a@b' };
-        expect(await elsewhere.deniedPath(login)).toBe(`${mount}/data/elsewhere/sandbox/a@b`);
+        expect(await elsewhere.kv.deniedPath(login)).toBe(`${mount}/data/elsewhere/sandbox/a@b`);
       });
 
       it('writes with check-and-set and keeps the other fields', async () => {
         const { address, path } = await newLogin();
         await admin.put(path, { control_key: 'first', note: 'keep me' }, mount);
         const keys = await store();
-        expect(await keys.write(address, { control_key: new Secret('second') }, 1)).toBe(2);
+        expect(await keys.kv.extend(address, { control_key: new Secret('second') }, 1)).toBe(2);
         const written = await keys.readVersion(address, 2);
         expect(controlKeys(written?.keys)).toEqual(['2:second']);
         expect(revealFields(written?.fields ?? {})).toEqual({ control_key: 'second', note: 'keep me' });
@@ -457,17 +455,17 @@ for (const { name, open } of vaultTargets(process.env)) {
       it('does not overwrite a concurrent change', async () => {
         const { address } = await newLogin('first', 'second');
         const keys = await store();
-        expect(await problemOf(keys.write(address, { control_key: 'x' }, 1))).toBe('cas-mismatch');
-        expect(await problemOf(keys.write(address, { control_key: 'x' }, 0))).toBe('cas-mismatch');
-        expect((await keys.versions(address))?.current).toBe(2);
+        expect(await problemOf(keys.kv.extend(address, { control_key: 'x' }, 1))).toBe('cas-mismatch');
+        expect(await problemOf(keys.kv.extend(address, { control_key: 'x' }, 0))).toBe('cas-mismatch');
+        expect((await keys.kv.history(address))?.current).toBe(2);
       });
 
       it('writes the first version of a login, and again after the newest was deleted', async () => {
         const { address, path } = await newLogin();
         const keys = await store();
-        expect(await keys.write(address, { control_key: 'first' }, 0)).toBe(1);
+        expect(await keys.kv.extend(address, { control_key: 'first' }, 0)).toBe(1);
         await admin.deleteVersions(path, [1], mount);
-        expect(await keys.write(address, { control_key: 'second' }, 1)).toBe(2);
+        expect(await keys.kv.extend(address, { control_key: 'second' }, 1)).toBe(2);
         expect(controlKeys((await keys.readVersion(address, 2))?.keys)).toEqual(['2:second']);
       });
 
@@ -476,7 +474,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         await admin.destroy(path, [1], mount);
         await admin.deleteVersions(path, [2], mount);
         const keys = await store();
-        const history = await keys.versions(address);
+        const history = await keys.kv.history(address);
         expect(history?.current).toBe(3);
         expect(history?.versions.map(({ version, destroyed }) => [version, destroyed])).toEqual([
           [3, false],
@@ -488,14 +486,15 @@ for (const { name, open } of vaultTargets(process.env)) {
           true,
           false,
         ]);
-        expect(await keys.readVersion(address, 2)).toBeUndefined();
-        expect(await keys.readVersion(address, 1)).toBeUndefined();
+        expect(await keys.readVersion(address, 2)).toMatchObject({ version: 2, keys: [] });
+        expect(await keys.readVersion(address, 1)).toMatchObject({ version: 1, keys: [] });
+        for (const gone of [1, 2]) expect((await keys.readVersion(address, gone))?.fields).toBeUndefined();
         expect(await keys.readVersion(address, 9)).toBeUndefined();
       });
 
       it('finds no versions of a login that was never written', async () => {
         const { address } = await newLogin();
-        expect(await (await store()).versions(address)).toBeUndefined();
+        expect(await (await store()).kv.history(address)).toBeUndefined();
       });
 
       it('lists the logins of an environment, whatever characters they have', async () => {
@@ -509,12 +508,12 @@ for (const { name, open } of vaultTargets(process.env)) {
           );
         }
         const keys = await store();
-        expect([...(await keys.list(environment))].sort()).toEqual([...logins].sort());
+        expect([...(await keys.kv.logins(environment))].sort()).toEqual([...logins].sort());
         const reader = source(await appRoleAuth());
         for (const login of logins) {
           expect(controlKeys(await reader.read({ environment, login }))).toEqual([`1:${login}`]);
         }
-        expect(await keys.list('unknown')).toEqual([]);
+        expect(await keys.kv.logins('unknown')).toEqual([]);
       });
     });
   });

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
+import { connectVault } from '../../src/keys/vault/connection.ts';
 import { VaultError } from '../../src/keys/vault/errors.ts';
-import { connectVault } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import {
   acme,
@@ -252,6 +252,17 @@ describe('the login to Vault', () => {
       expect(tokens()).toBe(0);
     });
 
+    it('lets an in-flight read of several versions finish with the same token', async () => {
+      for (const control_key of ['second', 'third'])
+        await setup.admin.put('gateway/sandbox/acme', { control_key });
+      const source = await started(await setup.appRole());
+      const reading = source.read(acme);
+      await source.stop();
+      expect(controlKeys(await reading)).toEqual(['3:third', '2:second', '1:first']);
+      expect(tokens()).toBe(0);
+      expect(setup.vault.count(logins)).toBe(1);
+    });
+
     it('waits two seconds at most for a Vault that hangs', async () => {
       const source = await started(await setup.appRole());
       setup.vault.fail({ kind: 'black-hole' });
@@ -436,6 +447,15 @@ describe('the login to Vault', () => {
     const source = open(await setup.appRole());
     setup.vault.fail({ kind: 'json', body }, /login/);
     expect(await problemOf(source.read(acme))).toBe('invalid-response');
+  });
+
+  it('that Vault does not know is no sign of a missing secret', async () => {
+    const source = open(await setup.appRole());
+    setup.vault.fail({ kind: 'status', status: 404 }, /login/);
+    await expect(source.read(acme)).rejects.toMatchObject({
+      source: 'down',
+      problem: 'Vault login failed: Vault has no such secret (HTTP 404)',
+    });
   });
 
   it('warns when a configured token is about to expire', async () => {

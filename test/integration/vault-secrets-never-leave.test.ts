@@ -4,12 +4,17 @@ import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
-import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { connectVault } from '../../src/keys/vault/connection.ts';
 import { Secret } from '../../src/secret.ts';
 import { marksIn } from '../support/secret-canaries.ts';
 import type { Fault } from '../support/stub-vault/faults.ts';
-import { acme, approleMount, day, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import {
+  acme,
+  approleMount,
+  roleName,
+  VaultTestEnvironment,
+  vaultSource,
+} from '../support/stub-vault/harness.ts';
 
 const marks = {
   token: 'hvs.MARK-token-5f1c~/+=',
@@ -76,14 +81,14 @@ describe('secrets', () => {
   /** All output of reading and writing: results, errors with their fields, events. */
   async function seenOf(auth: VaultConfig['auth']): Promise<string> {
     const config = setup.config({ auth, timeout: 100 });
-    const source = setup.closeAtEnd(createVaultSource(config, day, setup.options));
-    const store = setup.closeAtEnd(createVaultAdmin(config, setup.options));
+    const source = setup.closeAtEnd(vaultSource(config, setup.options));
+    const store = setup.closeAtEnd(connectVault(config, setup.options));
     const caught = (work: Promise<unknown>) => work.catch((error: unknown) => error);
     const results = [
       await caught(source.read(acme)),
       await caught(source.read(acme)),
       await caught(store.readVersion(acme, 1)),
-      await caught(store.write(acme, { control_key: new Secret(marks.controlKey) }, 1)),
+      await caught(store.kv.extend(acme, { control_key: new Secret(marks.controlKey) }, 1)),
       setup.observed,
       source,
       store,

@@ -139,6 +139,17 @@ describe('the public key that Vault names', () => {
     }
     expect(setup.vault.count(logins)).toBe(2);
   });
+
+  it('has no problem if the token is used up and Vault rejects the login for another one', async () => {
+    await useRole({ token_num_uses: 3 });
+    await setup.admin.newTransitKey('first');
+    await setup.admin.put('gateway/sandbox/first', { transit_key: 'first:1' });
+    expect(await newest({ ...acme, login: 'first' })).toMatchObject({ name: 'first' });
+    await setup.admin.newTransitKey('second');
+    await setup.admin.put('gateway/sandbox/second', { transit_key: 'second:1' });
+    setup.vault.fail({ kind: 'status', status: 400 }, /login/);
+    await expect(newest({ ...acme, login: 'second' })).rejects.toMatchObject({ source: 'down' });
+  });
 });
 
 describe('a source that a reload has stopped', () => {

@@ -5,10 +5,9 @@ import type { VaultConfig } from '../../src/config/schema.ts';
 import { describeKey } from '../../src/keys/key.ts';
 import type { KeySource, LoginRef, TransitKey } from '../../src/keys/key-source.ts';
 import { ringIn } from '../../src/keys/ring.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
-import { day, RecordingObserver, vaultConfig } from '../support/stub-vault/harness.ts';
+import { RecordingObserver, vaultConfig, vaultSource } from '../support/stub-vault/harness.ts';
 import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
 import { until } from '../support/until.ts';
 import { privateKeyOf } from '../support/vectors.ts';
@@ -60,7 +59,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       const auth = { method: 'token', token: new Secret(await admin.token({ policies: [policy] })) } as const;
       const limits = { maxInFlight: 32, maxPerSecond: 500 };
       const config = { mount: kv, auth, transit: { mounts: { sandbox: transit }, ...limits }, ...more };
-      const opened = createVaultSource(vaultConfig(server.address, config), day, {
+      const opened = vaultSource(vaultConfig(server.address, config), {
         clock: Date.now,
         monotonic: () => performance.now(),
         random: () => 0.5,

@@ -3,12 +3,11 @@ import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ringIn } from '../../src/keys/ring.ts';
-import { createVaultAdmin } from '../../src/keys/vault/admin.ts';
-import { createVaultSource } from '../../src/keys/vault/source.ts';
+import { connectVault } from '../../src/keys/vault/connection.ts';
 import { Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
-import { day, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { problemOf, VaultTestEnvironment, vaultSource } from '../support/stub-vault/harness.ts';
 import {
   enableTransit,
   type PolicyName,
@@ -65,29 +64,29 @@ describe('the policies for Vault', () => {
   }
 
   it('give the proxy exactly the capabilities that it uses', async () => {
-    const source = bench.closeAtEnd(createVaultSource(as('proxy'), day, bench.options));
+    const source = bench.closeAtEnd(vaultSource(as('proxy'), bench.options));
     expect(ringIn(await source.read(acme))?.map(({ version }) => version)).toEqual([2, 1]);
     expect(usedCapabilities()).toEqual(granted('proxy'));
   });
 
   it('do not let the proxy write, list, or read another path', async () => {
-    const store = bench.closeAtEnd(createVaultAdmin(as('proxy'), bench.options));
-    expect(await problemOf(store.write(acme, { control_key: 'x' }, 2))).toBe('denied');
-    expect(await problemOf(store.list('production'))).toBe('denied');
-    expect(await problemOf(store.versions(acme))).toBe('denied');
+    const store = bench.closeAtEnd(connectVault(as('proxy'), bench.options));
+    expect(await problemOf(store.kv.extend(acme, { control_key: 'x' }, 2))).toBe('denied');
+    expect(await problemOf(store.kv.logins('production'))).toBe('denied');
+    expect(await problemOf(store.kv.history(acme))).toBe('denied');
     const elsewhere = { ...as('proxy'), path: 'other/{environment}/{login}' };
-    expect(
-      await problemOf(bench.closeAtEnd(createVaultSource(elsewhere, day, bench.options)).read(acme)),
-    ).toBe('denied');
+    expect(await problemOf(bench.closeAtEnd(vaultSource(elsewhere, bench.options)).read(acme))).toBe(
+      'denied',
+    );
   });
 
   it('give the platform team the capabilities that the keys commands use, and those to remove a leaked key', async () => {
-    const store = bench.closeAtEnd(createVaultAdmin(as('platform'), bench.options));
-    expect((await store.versions(acme))?.current).toBe(2);
+    const store = bench.closeAtEnd(connectVault(as('platform'), bench.options));
+    expect((await store.kv.history(acme))?.current).toBe(2);
     expect((await store.readVersion(acme, 1))?.version).toBe(1);
-    expect(await store.list('production')).toEqual(['acme']);
-    expect(await store.write(acme, { control_key: new Secret('third') }, 2)).toBe(3);
-    expect(await store.replace(acme, { control_key: new Secret('fourth') }, 3)).toBe(4);
+    expect(await store.kv.logins('production')).toEqual(['acme']);
+    expect(await store.kv.extend(acme, { control_key: new Secret('third') }, 2)).toBe(3);
+    expect(await store.kv.write(acme, { control_key: new Secret('fourth') }, 3)).toBe(4);
     const forEmergencies = ['delete', 'destroy', 'undelete'].map(
       (one) => `update secret/${one}/gateway/production/*`,
     );
@@ -99,9 +98,9 @@ describe('the policies for Vault', () => {
 
   it('do not let the platform team read or write another path', async () => {
     const elsewhere = { ...as('platform'), path: 'other/{environment}/{login}' };
-    const store = bench.closeAtEnd(createVaultAdmin(elsewhere, bench.options));
-    expect(await problemOf(store.versions(acme))).toBe('denied');
-    expect(await problemOf(store.write(acme, { control_key: 'x' }, 0))).toBe('denied');
+    const store = bench.closeAtEnd(connectVault(elsewhere, bench.options));
+    expect(await problemOf(store.kv.history(acme))).toBe('denied');
+    expect(await problemOf(store.kv.extend(acme, { control_key: 'x' }, 0))).toBe('denied');
   });
 
   it.each(policyNames)('permit the %s in its environment what it needs, and nothing else', async (name) => {

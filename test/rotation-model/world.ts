@@ -1,8 +1,8 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { SourceUnavailable } from '../../src/keys/errors.ts';
-import { type Parsed, usableRsa } from '../../src/keys/key.ts';
+import { type Parsed, parseKeys, usableRsa } from '../../src/keys/key.ts';
 import type { LoginRef, UsableKey } from '../../src/keys/key-source.ts';
-import type { Version } from '../../src/keys/vault/kv2.ts';
+import type { KeyVersion } from '../../src/keys/vault/connection.ts';
 import { identityOf, type ReadVersion } from '../../src/keys/vault/read-ring.ts';
 import type { KeyKind } from '../../src/oauth1/methods.ts';
 import { reveal } from '../../src/secret.ts';
@@ -20,8 +20,8 @@ const readTimeout = 5_000;
 interface Stored {
   readonly control: string;
   readonly rsa: string;
-  /** As it is read. One object, so that its keys are parsed once. */
-  readonly version: Version;
+  /** As it is read: its keys are parsed once. */
+  readonly version: KeyVersion;
   deleted: boolean;
 }
 
@@ -70,10 +70,10 @@ function newVersion(
 ): Stored {
   const isInTransit = Number(keys.rsa.slice(1)) % 2 === 0;
   const rsa = isInTransit ? { transit_key: `${keys.rsa}:1` } : { private_key: pemOf(keys.rsa) };
-  const transit = isInTransit ? { transit: transitKeyOf(keys.rsa) } : {};
+  const transit = isInTransit ? transitKeyOf(keys.rsa) : undefined;
   const fields = { control_key: keys.control, ...rsa };
-  const version = { version: number, createdAt: new Date(epoch + at), fields, ...transit };
-  return { ...keys, version, deleted: false };
+  const about = { version: number, createdAt: new Date(epoch + at) };
+  return { ...keys, version: { ...about, fields, keys: parseKeys(fields, about, transit) }, deleted: false };
 }
 
 /** Vault's KV version 2 with the keys of one login. */
@@ -192,11 +192,11 @@ export class Vault {
     return Promise.race([hangs.then(() => true), this.#time.wait(readTimeout).then(() => false)]);
   }
 
-  #version(number = this.#versions.length): Version | undefined {
+  #version(number = this.#versions.length): KeyVersion | undefined {
     const stored = this.#versions[number - 1];
     if (stored === undefined) return undefined;
     const { version, createdAt } = stored.version;
-    return stored.deleted ? { version, createdAt } : stored.version;
+    return stored.deleted ? { version, createdAt, keys: [] } : stored.version;
   }
 }
 

@@ -19,8 +19,7 @@ import type { KeyRing, KeySource, LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { ringIn } from '../../keys/ring.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
-import { createKeySource, silentObserver } from '../../server/open-key-source.ts';
-import { system } from '../../server/system.ts';
+import { silentObserver } from '../../server/open-key-source.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
@@ -131,17 +130,15 @@ async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): 
     return [{ ...sourceCheck, result: 'not-checked', detail }];
   }
   const login = probeLogin();
-  const source = createKeySource(keys, { ...system, events: login.events });
-  const inventory = openInventory(keys);
+  const inventory = openInventory(keys, login.events);
+  const { source } = inventory;
   try {
     source.start();
     const connect = keys.source === 'vault' ? () => login.result : async () => assertReadable(source);
     const result = await runCheck(sourceCheck, connect);
-    return result.result === 'failed'
-      ? [result]
-      : [result, ...(await checkKeys(required, source, inventory))];
+    return result.result === 'failed' ? [result] : [result, ...(await checkKeys(required, inventory))];
   } finally {
-    await Promise.all([source.stop(), inventory.close()]);
+    await inventory.close();
   }
 }
 
@@ -254,13 +251,12 @@ function problemOf(error: unknown, timeout: number): string {
 /** Checks that each of these keys exists and is usable. */
 async function checkKeys(
   requiredKeys: readonly RequiredKey[],
-  source: KeySource,
   inventory: KeyInventory,
 ): Promise<CheckResult[]> {
   const rings = new Map<string, Promise<KeyRing | undefined>>();
   const readRing: ReadRing = (login) => {
     const name = loginRefString(login);
-    const ring = rings.get(name) ?? source.read(login).then(ringIn);
+    const ring = rings.get(name) ?? inventory.source.read(login).then(ringIn);
     rings.set(name, ring);
     return ring;
   };

@@ -1,8 +1,8 @@
 import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { LoginRef } from '../../keys/key-source.ts';
-import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { revealFields } from '../../keys/vault/client.ts';
+import type { VaultConnection } from '../../keys/vault/connection.ts';
 import { isTransitName, transitKeyIn, transitNameOf } from '../../keys/vault/transit.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
@@ -47,22 +47,22 @@ export const generateKey = command({ name: 'keys generate', options, usage }, ({
 function newTransitKey(bits: number, chosen: string | undefined): NewKey {
   if (![2048, 3072, 4096].includes(bits))
     throw new CliError('--bits must be 2048, 3072 or 4096 with --transit', exitCode.usage);
-  return async (admin, login) => {
-    const name = chosen ?? (await nameInUse(admin, login)) ?? transitNameOf(login.login);
+  return async ({ kv, transit }, login) => {
+    const name = chosen ?? (await nameInUse(kv, login)) ?? transitNameOf(login.login);
     if (!isTransitName(name)) {
       throw new CliError(
         'the Transit key needs a name of 1 to 255 of A-Z a-z 0-9 _ . - that neither begins nor ends with . or -: choose one with --transit-name. Nothing was written.',
       );
     }
-    const transit_key = await admin.generateInTransit(login, name, bits);
+    const transit_key = await transit.generate(login.environment, name, bits);
     return { transit_key, private_key: undefined, passphrase: undefined };
   };
 }
 
 /** Also of a key that cannot be used any more: its name is that of the login. */
-async function nameInUse(admin: VaultAdmin, login: LoginRef): Promise<string | undefined> {
-  const current = (await admin.versions(login))?.current ?? 0;
-  const fields = current === 0 ? undefined : (await admin.readVersion(login, current))?.fields;
+async function nameInUse(kv: VaultConnection['kv'], login: LoginRef): Promise<string | undefined> {
+  const current = (await kv.history(login))?.current ?? 0;
+  const fields = current === 0 ? undefined : (await kv.read(login, current))?.fields;
   return transitKeyIn(revealFields(fields ?? {})['transit_key'])?.name;
 }
 

@@ -1,11 +1,13 @@
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
 import { identifierCharacters, isIdentifier } from '../../identifiers.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
-import type { VaultAdmin } from '../../keys/vault/admin.ts';
+import { connectVault, type VaultConnection } from '../../keys/vault/connection.ts';
+import { silentObserver } from '../../server/open-key-source.ts';
+import { system } from '../../server/system.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { type OptionValues } from '../shared/command.ts';
 import { configFileOf, loadWithLogin, loginOptions } from '../shared/config.ts';
-import { createAdmin, type KeyInventory, openInventory } from '../shared/inventory.ts';
+import { type KeyInventory, openInventory } from '../shared/inventory.ts';
 import { exitCode } from '../shared/io.ts';
 
 export const commonOptions = {
@@ -67,9 +69,9 @@ export async function withInventory(
 }
 
 /** Runs a subcommand that writes to Vault. @throws CliError for invalid options, or if the keys are in a directory */
-export async function withVaultAdmin(
+export async function withVault(
   values: CommonValues,
-  work: (admin: VaultAdmin, login: LoginRef) => Promise<number>,
+  work: (vault: VaultConnection, login: LoginRef) => Promise<number>,
 ): Promise<number> {
   const context = await contextOf(values);
   if (context.keys.source === 'directory') {
@@ -79,10 +81,10 @@ export async function withVaultAdmin(
     );
   }
   const login = loginRefOf(context, values);
-  const admin = createAdmin(context.keys.vault);
+  const vault = connectVault(context.keys.vault, { ...system, events: silentObserver });
   try {
-    return await work(admin, login);
+    return await work(vault, login);
   } finally {
-    await admin.close();
+    await vault.close();
   }
 }

@@ -1,10 +1,10 @@
 import { describeKey } from '../../keys/key.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
-import type { StoredVersion } from '../../keys/vault/admin.ts';
+import type { KeyVersion } from '../../keys/vault/connection.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { command, optionsHelp, parsed } from '../shared/command.ts';
 import { exitCode } from '../shared/io.ts';
-import { commonOptions, withVaultAdmin } from './options.ts';
+import { commonOptions, withVault } from './options.ts';
 import { checkAndSet, expectedVersion, versionNumber, writeOptions } from './write.ts';
 
 const options = {
@@ -22,14 +22,14 @@ ${optionsHelp(options)}`;
 export const rollBack = command({ name: 'keys rollback', options, usage }, ({ values }, io) => {
   const { 'to-version': restored } = values;
   if (restored === undefined) throw new CliError('--to-version N is required', exitCode.usage);
-  return withVaultAdmin(values, async (admin, login) => {
-    const { current: previousVersion } = await expectedVersion(admin, login, values);
+  return withVault(values, async (vault, login) => {
+    const { current: previousVersion } = await expectedVersion(vault, login, values);
     if (restored === previousVersion) {
       throw new CliError(`version ${restored} is already current. Nothing was written.`);
     }
-    const old = assertUsable(await admin.readVersion(login, restored), restored);
+    const old = assertUsable(await vault.readVersion(login, restored), restored);
     const version = await checkAndSet(login, previousVersion, () =>
-      admin.replace(login, old.fields, previousVersion),
+      vault.kv.write(login, old.fields, previousVersion),
     );
     const keys = old.keys.map(describeKey);
     if (values.json) {
@@ -48,10 +48,10 @@ export const rollBack = command({ name: 'keys rollback', options, usage }, ({ va
 });
 
 /** @throws CliError for a version that would leave the login without a usable key */
-function assertUsable(old: StoredVersion | undefined, version: number): StoredVersion {
-  if (old === undefined) {
+function assertUsable(old: KeyVersion | undefined, version: number) {
+  if (old?.fields === undefined) {
     throw new CliError(`version ${version} does not exist or was deleted. Nothing was written.`);
   }
-  if (old.keys.some((entry) => 'key' in entry)) return old;
+  if (old.keys.some((entry) => 'key' in entry)) return { fields: old.fields, keys: old.keys };
   throw new CliError(`version ${version} has no usable key. Nothing was written.`);
 }

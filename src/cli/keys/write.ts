@@ -2,14 +2,14 @@ import { access, writeFile } from 'node:fs/promises';
 import { describeKey, type KeyDescription, type KeyFields, parseKeys } from '../../keys/key.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
-import type { VaultAdmin } from '../../keys/vault/admin.ts';
 import { hideFields } from '../../keys/vault/client.ts';
+import type { VaultConnection } from '../../keys/vault/connection.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History, VersionInfo } from '../../keys/vault/kv2.ts';
 import { CliError, messageOf } from '../shared/cli-error.ts';
 import { type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
 import { exitCode, type Io } from '../shared/io.ts';
-import { type CommonValues, withVaultAdmin } from './options.ts';
+import { type CommonValues, withVault } from './options.ts';
 
 export const versionNumber = wholeNumber(1, 999_999_999, 'must be a whole number');
 
@@ -27,7 +27,7 @@ type WriteValues = CommonValues & OptionValues<typeof writeOptions> & { readonly
 type AddValues = CommonValues & OptionValues<typeof addOptions>;
 
 /** The fields of the new key; `undefined` for those to remove. */
-export type NewKey = (admin: VaultAdmin, login: LoginRef) => Promise<KeyFields>;
+export type NewKey = (vault: VaultConnection, login: LoginRef) => Promise<KeyFields>;
 
 /**
  * Writes a new version of a login's secret with another key, and prints it.
@@ -36,13 +36,13 @@ export type NewKey = (admin: VaultAdmin, login: LoginRef) => Promise<KeyFields>;
  * @returns the exit code
  */
 export function addKey(values: AddValues, io: Io, newKey: NewKey): Promise<number> {
-  return withVaultAdmin(values, async (admin, login) => {
+  return withVault(values, async (vault, login) => {
     await checkNewFile(values['public-key']);
-    const previousVersion = await versionToExtend(admin, login, values);
-    const fields = await newKey(admin, login);
-    const description = await validateNewKey(fields, admin, login);
+    const previousVersion = await versionToExtend(vault, login, values);
+    const fields = await newKey(vault, login);
+    const description = await validateNewKey(fields, vault, login);
     const version = await checkAndSet(login, previousVersion, () =>
-      admin.write(login, hideFields(fields), previousVersion),
+      vault.kv.extend(login, hideFields(fields), previousVersion),
     );
     return reportWritten({ ...description, login, version, previousVersion }, values, io);
   });
@@ -54,8 +54,8 @@ export function addKey(values: AddValues, io: Io, newKey: NewKey): Promise<numbe
  *
  * @throws CliError if the current version is deleted or destroyed and an earlier one may be restored
  */
-async function versionToExtend(admin: VaultAdmin, login: LoginRef, values: AddValues): Promise<number> {
-  const { current, history } = await expectedVersion(admin, login, values);
+async function versionToExtend(vault: VaultConnection, login: LoginRef, values: AddValues): Promise<number> {
+  const { current, history } = await expectedVersion(vault, login, values);
   const states = (history?.versions ?? []).map((info) => ({ version: info.version, state: stateOf(info) }));
   const newest = states.find(({ version }) => version === current);
   const usable = states.find(({ state }) => state === 'usable')?.version;
@@ -82,11 +82,12 @@ function stateOf({ destroyed, deletedAt }: VersionInfo): 'usable' | 'deleted' | 
 /** Describes a new key before it is written. @throws CliError for an unusable key */
 async function validateNewKey(
   fields: KeyFields,
-  admin: VaultAdmin,
+  vault: VaultConnection,
   login: LoginRef,
 ): Promise<KeyDescription> {
   const { transit_key: reference } = fields;
-  const transit = typeof reference === 'string' ? await admin.findInTransit(login, reference) : undefined;
+  const transit =
+    typeof reference === 'string' ? await vault.transit.find(login.environment, reference) : undefined;
   const [entry] = parseKeys(fields, { version: 0 }, transit);
   if (entry === undefined) throw new TypeError('no key was given');
   if ('problem' in entry) throw new CliError(`${entry.problem}. Nothing was written.`);
@@ -143,12 +144,12 @@ async function reportWritten(
  * @throws CliError if `--create` is given for an existing login, or missing for a new one (not all commands have it)
  */
 export async function expectedVersion(
-  admin: VaultAdmin,
+  vault: VaultConnection,
   login: LoginRef,
   values: WriteValues,
 ): Promise<{ readonly current: number; readonly history: History | undefined }> {
   const { cas: expected } = values;
-  const history = await admin.versions(login);
+  const history = await vault.kv.history(login);
   const current = history?.current ?? 0;
   const name = loginRefString(login);
   if (current === 0 && !values.create) {

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
-import type { KeysConfig, VaultConfig } from '../../config/schema.ts';
+import type { KeysConfig } from '../../config/schema.ts';
 import { isIdentifier } from '../../identifiers.ts';
-import { createDirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
-import type { KeyRing, LoginRef, TransitKey } from '../../keys/key-source.ts';
+import { listSubdirectories } from '../../keys/directory/source.ts';
+import type { KeyRing, KeySource, LoginRef, TransitKey } from '../../keys/key-source.ts';
 import { ringIn } from '../../keys/ring.ts';
-import { createVaultAdmin, type VaultAdmin } from '../../keys/vault/admin.ts';
+import { connectVault, type VaultConnection } from '../../keys/vault/connection.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
-import { silentObserver } from '../../server/open-key-source.ts';
+import { createVaultSource } from '../../keys/vault/source.ts';
+import { createKeySource, silentObserver } from '../../server/open-key-source.ts';
 import { system } from '../../server/system.ts';
 
 export interface KeyVersionEntry {
@@ -20,58 +21,57 @@ export interface KeyVersionEntry {
 /** The stored keys of logins, for the operator. */
 export type KeyInventory = ReturnType<typeof vaultInventory>;
 
-export function openInventory(keys: KeysConfig): KeyInventory {
-  return keys.source === 'vault'
-    ? vaultInventory(createAdmin(keys.vault))
-    : directoryInventory(keys.directory, keys.rotationGracePeriod);
+/** @param events of the source; errors are thrown, so a command need not listen */
+export function openInventory(keys: KeysConfig, events = silentObserver): KeyInventory {
+  const options = { ...system, events };
+  if (keys.source === 'directory') return directoryInventory(keys.directory, createKeySource(keys, options));
+  const vault = connectVault(keys.vault, options);
+  return vaultInventory(vault, createVaultSource(vault, keys.rotationGracePeriod, options));
 }
 
-/** Errors are thrown to the command, so the events have no listener. */
-export function createAdmin(vault: VaultConfig): VaultAdmin {
-  return createVaultAdmin(vault, { ...system, events: silentObserver });
-}
-
-function vaultInventory(admin: VaultAdmin) {
+function vaultInventory(vault: VaultConnection, source: KeySource) {
+  const { kv, transit } = vault;
   async function readEntry(login: LoginRef, info: VersionInfo, current: number): Promise<KeyVersionEntry> {
-    const { version, createdAt } = info;
-    const stored = info.destroyed ? undefined : await admin.readVersion(login, version);
-    if (stored === undefined) {
-      return { version, createdAt, state: info.destroyed ? 'destroyed' : 'deleted', keys: [] };
-    }
+    const { version, createdAt, destroyed } = info;
+    const stored = destroyed ? undefined : await vault.readVersion(login, version);
+    if (stored?.fields === undefined)
+      return { version, createdAt, state: destroyed ? 'destroyed' : 'deleted', keys: [] };
     return { version, createdAt, state: version === current ? 'current' : 'superseded', keys: stored.keys };
   }
 
   return {
+    /** What an instance reads the same keys with. */
+    source,
     /** Logins of an environment that have or had keys, and names among them that are none: nothing reads those. */
-    logins: async (environment: string) => separate(await admin.list(environment)),
+    logins: async (environment: string) => separate(await kv.logins(environment)),
     /** Newest first; none for an unknown login. */
     async versions(login: LoginRef): Promise<KeyVersionEntry[]> {
-      const history = await admin.versions(login);
+      const history = await kv.history(login);
       if (history === undefined) return [];
       return Promise.all(history.versions.map((info) => readEntry(login, info, history.current)));
     },
     /** Whether writing a version removes the one before it. */
     async keepsOneVersion(login: LoginRef): Promise<boolean> {
-      const history = await admin.versions(login);
+      const history = await kv.history(login);
       // The limit may also be that of the mount.
       if (history === undefined) return false;
       const { maxVersions, current, versions } = history;
       return maxVersions === 1 || (current > 1 && versions.length === 1);
     },
     /** Where the keys of a login are, if they may not be read; `undefined` if they may. */
-    deniedPath: (login: LoginRef) => admin.deniedPath(login),
+    deniedPath: (login: LoginRef) => kv.deniedPath(login),
     /** Signs a base string with a key that does not leave Vault. */
-    sign: (key: TransitKey, baseString: string) => admin.sign(key, baseString),
+    sign: (key: TransitKey, baseString: string) => transit.sign(key, baseString),
     /** What an auditor would object to in such a key, or in the rights to it. @throws VaultError if it cannot sign */
-    objections: (key: TransitKey) => admin.objections(key),
-    close: (): void | Promise<void> => admin.close(),
+    objections: (key: TransitKey) => transit.objections(key),
+    close: async () => source.stop(),
   };
 }
 
 /** Files have no history, only the current version. */
-function directoryInventory(directory: string, rotationGracePeriod: number): KeyInventory {
-  const source = createDirectorySource({ directory, rotationGracePeriod, now: system.clock });
+function directoryInventory(directory: string, source: KeySource): KeyInventory {
   return {
+    source,
     logins: async (environment) => separate(await listSubdirectories(join(directory, environment))),
     async versions(login) {
       const keys = ringIn(await source.read(login)) ?? [];
@@ -86,7 +86,7 @@ function directoryInventory(directory: string, rotationGracePeriod: number): Key
       throw new TypeError('a key in a file signs here');
     },
     objections: async () => [],
-    close: () => source.stop(),
+    close: async () => source.stop(),
   };
 }
 

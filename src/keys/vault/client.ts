@@ -139,21 +139,6 @@ function backingOff(milliseconds: number, last: VaultError | undefined): VaultEr
   return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, note });
 }
 
-/** By path. */
-const capabilitiesShape = z.object({ data: z.record(z.string(), z.array(z.string())) });
-
-/**
- * What the token may do with paths (`sys/capabilities-self`). Policies name them as they are, and not encoded for a URL.
- *
- * @throws VaultError
- */
-export async function permissionsOf(client: VaultClient, token: Secret, encoded: readonly string[]) {
-  const paths = encoded.map(decodeURIComponent);
-  const { data } = await client.write('sys/capabilities-self', { paths }, capabilitiesShape, token);
-  return (path: string, ...rights: readonly string[]): boolean =>
-    data[decodeURIComponent(path)]?.some((right) => [...rights, 'root'].includes(right)) === true;
-}
-
 /** Passed with each call, so that node-vault keeps no token. */
 function withToken(token: Secret | undefined): { headers: Record<string, string> } {
   return { headers: token === undefined ? {} : { 'X-Vault-Token': reveal(token) } };

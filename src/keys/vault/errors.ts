@@ -76,6 +76,8 @@ export class VaultError extends Error {
   readonly status: number | undefined;
   readonly retryAfter: number | undefined;
   readonly metadata: unknown;
+  /** There is no token because of it. */
+  isOfLogin = false;
 
   constructor(kind: VaultErrorKind, { status, retryAfter, metadata, cause, note }: VaultErrorOptions = {}) {
     const { text } = vaultErrors[kind];
@@ -93,16 +95,20 @@ export class VaultError extends Error {
  * For the log; of a request that was not sent, the failure because of which it was not. A failed login has one text,
  * whoever reports it.
  */
-export function problemOf(error: unknown, isLogin: boolean): string {
+export function problemOf(error: unknown): string {
   const root = isVaultError(error, 'backing-off') && error.cause !== undefined ? error.cause : error;
   const message = root instanceof Error ? root.message : 'unknown';
-  // A revoked token is replaced while a key is read.
-  const ofLogin = isLogin || isVaultError(root, 'bad-credentials', 'no-credentials');
-  return ofLogin ? `Vault login failed: ${message}` : message;
+  return error instanceof VaultError && error.isOfLogin ? `Vault login failed: ${message}` : message;
 }
 
 export function isVaultError(error: unknown, ...kinds: readonly VaultErrorKind[]): error is VaultError {
   return error instanceof VaultError && kinds.includes(error.kind);
+}
+
+/** Whether Vault responded about one path, which says nothing about others, nor about the token. */
+export function isOfPathOnly(error: unknown): error is VaultError {
+  if (!(error instanceof VaultError) || error.isOfLogin) return false;
+  return !vaultErrors[error.kind].outage && error.kind !== 'backing-off';
 }
 
 /** Whether an error means that Vault as a whole is unavailable. */

@@ -1,21 +1,13 @@
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
-import type { Secret } from '../../secret.ts';
 import type { LoginRef } from '../key-source.ts';
 import { assertLoginRef } from '../login-ref.ts';
-import {
-  encodeSegment,
-  encodeSegments,
-  type Fields,
-  hideFields,
-  mountPath,
-  permissionsOf,
-  type VaultClient,
-} from './client.ts';
-import { isUnavailable, isVaultError, VaultError } from './errors.ts';
+import { type AuthenticatedClient, permissionsOf } from './authenticated-client.ts';
+import { encodeSegment, encodeSegments, type Fields, hideFields, mountPath } from './client.ts';
+import { isOfPathOnly, VaultError } from './errors.ts';
 
-/** One version. Without `fields` it is deleted or destroyed. */
-export interface Version {
+/** One version of a secret. Without `fields` it is deleted or destroyed. */
+export interface StoredVersion {
   readonly version: number;
   readonly createdAt: Date;
   readonly fields?: Fields;
@@ -29,7 +21,7 @@ const time = z
   .refine((date) => !Number.isNaN(date.getTime()));
 const metadataShape = z
   .object({ version, created_time: time })
-  .transform(({ version, created_time: createdAt }): Version => ({ version, createdAt }));
+  .transform(({ version, created_time: createdAt }): StoredVersion => ({ version, createdAt }));
 const secretShape = z
   .object({
     data: z.object({
@@ -37,7 +29,7 @@ const secretShape = z
       metadata: metadataShape,
     }),
   })
-  .transform(({ data: { data: fields, metadata } }): Version => ({ ...metadata, fields }));
+  .transform(({ data: { data: fields, metadata } }): StoredVersion => ({ ...metadata, fields }));
 const historyShape = z
   .object({
     data: z.object({
@@ -85,29 +77,29 @@ export type VersionInfo = History['versions'][number];
  * path nor login, and Vault generates its `request_id`), so the transport must not mix up responses.
  */
 export class KvStore {
-  readonly #client: VaultClient;
+  readonly #client: AuthenticatedClient;
   readonly #paths: ReturnType<typeof kvPaths>;
   #isVersion2 = false;
 
-  constructor(client: VaultClient, paths: ReturnType<typeof kvPaths>) {
+  constructor(client: AuthenticatedClient, paths: ReturnType<typeof kvPaths>) {
     this.#client = client;
     this.#paths = paths;
   }
 
   /** One version; without `number` the current one. `undefined` if there never was one. */
-  async read(token: Secret, login: LoginRef, number?: number): Promise<Version | undefined> {
+  async read(login: LoginRef, number?: number): Promise<StoredVersion | undefined> {
     const query = number === undefined ? '' : `?version=${number}`;
     const path = this.#paths.secret('data', login) + query;
-    const found = await this.#client.read(path, secretShape, token).catch(ifDeleted);
-    if (found === undefined) return this.#checkMount(token);
+    const found = await this.#client.read(path, secretShape).catch(ifDeleted);
+    if (found === undefined) return this.#checkMount();
     if (number !== undefined) checkVersion(found.version, number);
     return found;
   }
 
-  async history(token: Secret, login: LoginRef): Promise<History | undefined> {
+  async history(login: LoginRef): Promise<History | undefined> {
     const path = this.#paths.secret('metadata', login);
-    const found = await this.#client.read(path, historyShape, token).catch(ifNotFound);
-    return found ?? this.#checkMount(token);
+    const found = await this.#client.read(path, historyShape).catch(ifNotFound);
+    return found ?? this.#checkMount();
   }
 
   /**
@@ -117,18 +109,24 @@ export class KvStore {
    * @returns its number
    * @throws VaultError `cas-mismatch`; `invalid-response` if the response is about another version
    */
-  async write(token: Secret, login: LoginRef, fields: Fields, cas: number): Promise<number> {
+  async write(login: LoginRef, fields: Fields, cas: number): Promise<number> {
     const path = this.#paths.secret('data', login);
-    const written = await this.#client.write(path, { options: { cas }, data: fields }, writtenShape, token);
+    const written = await this.#client.write(path, { options: { cas }, data: fields }, writtenShape);
     // With check-and-set, the new version follows the expected one.
     checkVersion(written.data.version, cas + 1);
     return written.data.version;
   }
 
+  /** As {@link write}: the previous version with these fields changed. One that is `undefined` is removed. */
+  async extend(login: LoginRef, fields: Fields, cas: number): Promise<number> {
+    const previous = cas === 0 ? undefined : await this.read(login, cas);
+    return this.write(login, { ...previous?.fields, ...fields }, cas);
+  }
+
   /** The path of the login's secret if the token may not read it; `undefined` if it may. */
-  async deniedPath(token: Secret, login: LoginRef): Promise<string | undefined> {
+  async deniedPath(login: LoginRef): Promise<string | undefined> {
     const path = this.#paths.secret('data', login);
-    const may = await permissionsOf(this.#client, token, [path]);
+    const may = await permissionsOf(this.#client, [path]);
     return may(path, 'read') ? undefined : decodeURIComponent(path);
   }
 
@@ -136,10 +134,8 @@ export class KvStore {
    * Logins of an environment that have a secret, deleted or not. Logins of all environments if the path has the login
    * before the environment.
    */
-  async logins(token: Secret, environment: string): Promise<readonly string[]> {
-    const response = await this.#client
-      .list(this.#paths.folder(environment), keysShape, token)
-      .catch(ifNotFound);
+  async logins(environment: string): Promise<readonly string[]> {
+    const response = await this.#client.list(this.#paths.folder(environment), keysShape).catch(ifNotFound);
     return (response?.data.keys ?? [])
       .map((name) => this.#paths.loginOf(environment, name))
       .filter((login) => login !== undefined);
@@ -153,11 +149,11 @@ export class KvStore {
    *
    * @throws VaultError `kv-version-1`
    */
-  async #checkMount(token: Secret): Promise<undefined> {
+  async #checkMount(): Promise<undefined> {
     if (this.#isVersion2) return;
     const path = `sys/internal/ui/mounts/${this.#paths.mount}`;
-    const isVersion1 = await this.#client.read(path, mountShape, token).catch((error: unknown) => {
-      if (isUnavailable(error) || isVaultError(error, 'backing-off')) throw error;
+    const isVersion1 = await this.#client.read(path, mountShape).catch((error: unknown) => {
+      if (!isOfPathOnly(error)) throw error;
       return false;
     });
     if (isVersion1) throw new VaultError('kv-version-1');
@@ -217,13 +213,13 @@ function checkVersion(version: number, expected: number): void {
 }
 
 /** Vault responds with 404 for a deleted or destroyed version too, but then with its metadata. */
-function ifDeleted(error: unknown): Version | undefined {
-  if (!isVaultError(error, 'deleted')) return ifNotFound(error);
+function ifDeleted(error: unknown): StoredVersion | undefined {
+  if (!isOfPathOnly(error) || error.kind !== 'deleted') return ifNotFound(error);
   const metadata = metadataShape.safeParse(error.metadata);
   if (metadata.success) return metadata.data;
   throw new VaultError('unexpected-content', { note: 'deleted version lacks metadata' });
 }
 
 function ifNotFound(error: unknown): undefined {
-  if (!isVaultError(error, 'not-found')) throw error;
+  if (!isOfPathOnly(error) || error.kind !== 'not-found') throw error;
 }

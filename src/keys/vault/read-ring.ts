@@ -1,12 +1,9 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { type Parsed, parseKeys, sameKey } from '../key.ts';
+import { sameKey } from '../key.ts';
 import type { KeyReading, KeyRing, NoKeys, UnusableKey, UsableKey } from '../key-source.ts';
 import { usableIn } from '../ring.ts';
-import { revealFields } from './client.ts';
-import type { Version as StoredVersion } from './kv2.ts';
-
-/** With the key in the Transit engine that it names, if it names one. */
-type Version = StoredVersion & { readonly transit?: Parsed };
+import type { KeyVersion } from './connection.ts';
+import type { StoredVersion } from './kv2.ts';
 
 /** Versions that a read goes through at most: as many as Vault keeps unless configured otherwise. */
 const maxVersions = 10;
@@ -15,10 +12,10 @@ const maxKeys = 5;
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
 /** Reads one version; without a number the current one. */
-export type ReadVersion = (version?: number) => Promise<Version | undefined>;
+export type ReadVersion = (version?: number) => Promise<KeyVersion | undefined>;
 
 /** Equal numbers are different versions if the secret was removed with its metadata and written again. */
-export function identityOf({ version, createdAt, fields }: Version): string {
+export function identityOf({ version, createdAt, fields }: StoredVersion): string {
   return `${version} of ${createdAt.toISOString()}${fields === undefined ? ', deleted' : ''}`;
 }
 
@@ -40,11 +37,11 @@ export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<
   if (current === undefined) return 'not-found';
   const kept: UsableKey[] = [];
   const gone: UsableKey[] = [];
-  const versions = new Map<number, Version | undefined>(walk.versions.map((one) => [one.version, one]));
+  const versions = new Map<number, KeyVersion | undefined>(walk.versions.map((one) => [one.version, one]));
   for (const key of neededKeys(known, walk)) {
     if (!versions.has(key.version)) versions.set(key.version, await readVersion(key.version));
     const version = versions.get(key.version);
-    const found = version && usableIn(entriesOf(version)).find((entry) => sameKey(entry, key));
+    const found = version && usableIn(version.keys).find((entry) => sameKey(entry, key));
     const supersededAt = key.supersededAt ?? walk.supersededAt.get(key.kind);
     if (found !== undefined) kept.push(superseded(found, supersededAt));
     else if (!isDeleted(key, version)) gone.push(superseded(key, supersededAt));
@@ -56,7 +53,7 @@ export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<
 }
 
 /** Rather than removed by Vault, or replaced by another secret with the same numbers. */
-function isDeleted({ createdAt }: UsableKey, version: Version | undefined): boolean {
+function isDeleted({ createdAt }: UsableKey, version: StoredVersion | undefined): boolean {
   const isSame = version !== undefined && version.createdAt.getTime() === createdAt?.getTime();
   return isSame && version.fields === undefined;
 }
@@ -64,7 +61,7 @@ function isDeleted({ createdAt }: UsableKey, version: Version | undefined): bool
 /** What the current version and those before it hold. */
 interface Walk {
   /** Newest first; so are the keys, equal ones once. */
-  readonly versions: Version[];
+  readonly versions: KeyVersion[];
   readonly keys: KeyRing[number][];
   /**
    * By kind: when a version older than these was superseded; absent if none of them has a usable key of the kind. A
@@ -84,11 +81,10 @@ async function walkBack(readVersion: ReadVersion, needs: Needs): Promise<Walk> {
   return walk;
 }
 
-function addVersion({ versions, keys, supersededAt }: Walk, version: Version): void {
+function addVersion({ versions, keys, supersededAt }: Walk, version: KeyVersion): void {
   versions.push(version);
-  const entries = entriesOf(version);
   for (const kind of kinds) {
-    const entry = entries.find((one) => one.kind === kind);
+    const entry = version.keys.find((one) => one.kind === kind);
     if (entry !== undefined && isNew(entry, keys)) keys.push(superseded(entry, supersededAt.get(kind)));
     const isUsable = entry !== undefined && 'key' in entry;
     if (isUsable || version.fields === undefined) supersededAt.set(kind, version.createdAt);
@@ -117,7 +113,7 @@ function neededKeys(known: KeyRing, { keys, supersededAt }: Walk): UsableKey[] {
 }
 
 /** A kind of key that the current version lacks, although an older one has it, was hardly left out on purpose. */
-function lackedBy({ fields, version, createdAt }: Version, ring: KeyRing): UnusableKey[] {
+function lackedBy({ fields, version, createdAt }: StoredVersion, ring: KeyRing): UnusableKey[] {
   if (fields === undefined) return [];
   const has = (kind: KeyKind): boolean => ring.some((one) => one.kind === kind && one.version === version);
   const isNeeded = (kind: KeyKind): boolean =>
@@ -125,18 +121,6 @@ function lackedBy({ fields, version, createdAt }: Version, ring: KeyRing): Unusa
   return kinds
     .filter((kind) => !has(kind) && isNeeded(kind))
     .map((kind) => ({ kind, version, createdAt, problem: `the newest version lacks the field ${kind}` }));
-}
-
-/** Of versions as long as they are in use: decrypting a key takes milliseconds. */
-const parsed = new WeakMap<Version, KeyRing>();
-
-function entriesOf(read: Version): KeyRing {
-  const { version, createdAt, fields, transit } = read;
-  const entries =
-    parsed.get(read) ??
-    (fields === undefined ? [] : parseKeys(revealFields(fields), { version, createdAt }, transit));
-  parsed.set(read, entries);
-  return entries;
 }
 
 function superseded<Entry extends KeyRing[number]>(entry: Entry, at: Date | undefined): Entry {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Secret, sameSecret } from '../../secret.ts';
 import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
 import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
@@ -140,9 +141,14 @@ export class TokenManager {
 
   async #withToken<T>(work: (token: Secret) => Promise<T>): Promise<T> {
     const workWith = async (held: HeldToken): Promise<T> => {
-      const result = await work(held.token);
-      held.worked = true;
-      return result;
+      try {
+        const result = await work(held.token);
+        held.worked = true;
+        return result;
+      } catch (error) {
+        held.worked ||= isVaultError(error, 'not-found', 'deleted');
+        throw error;
+      }
     };
     const held = this.#alive() ?? (await this.#login());
     try {
@@ -158,7 +164,11 @@ export class TokenManager {
   #revoke(): Promise<void> {
     return this.#revocations.run(async () => {
       await this.#logins.running?.catch(() => undefined);
-      while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
+      do {
+        await Promise.allSettled(this.#inFlight);
+        // A read of several versions may now be about to send its next request.
+        await nextTurn();
+      } while (this.#inFlight.size > 0);
       const held = this.#alive();
       if (held === undefined || !this.#givesNewTokens) return;
       this.#held = undefined;
@@ -238,7 +248,8 @@ export class TokenManager {
 
   #failed(error: unknown): never {
     const { events, monotonic } = this.#options;
-    const problem = problemOf(error, true);
+    if (error instanceof VaultError) error.isOfLogin = true;
+    const problem = problemOf(error);
     // With a valid token, keys can still be read.
     const report = this.#alive() === undefined ? 'loginFailed' : 'keyProblem';
     if (!isVaultError(error, 'backing-off') && this.#reports.isDue(monotonic(), report + problem)) {

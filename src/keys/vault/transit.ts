@@ -3,11 +3,11 @@ import { promisify } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
-import type { Secret } from '../../secret.ts';
 import { type Parsed, usableRsa } from '../key.ts';
 import type { TransitKey } from '../key-source.ts';
-import { mountPath, permissionsOf, type VaultClient } from './client.ts';
-import { isVaultError, VaultError, vaultErrors } from './errors.ts';
+import { type AuthenticatedClient, permissionsOf } from './authenticated-client.ts';
+import { mountPath } from './client.ts';
+import { isOfPathOnly, isVaultError, VaultError } from './errors.ts';
 
 /** A name as Vault permits it. */
 const namePattern = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,253}[A-Za-z0-9_])?$/;
@@ -58,7 +58,7 @@ const verifies = promisify(verify);
  * base string, never the base string. Each method throws VaultError.
  */
 export class TransitEngine {
-  readonly #client: VaultClient;
+  readonly #client: AuthenticatedClient;
   readonly #mounts: Readonly<Record<string, string>>;
   /**
    * By path, then by version: those that Vault signs with and a secret names. A version of a key never
@@ -66,7 +66,7 @@ export class TransitEngine {
    */
   readonly #publicKeys = new LRUCache<string, Map<number, KeyObject>>({ max: maxKeys });
 
-  constructor(client: VaultClient, { transit }: Pick<VaultConfig, 'transit'>) {
+  constructor(client: AuthenticatedClient, { transit }: Pick<VaultConfig, 'transit'>) {
     this.#client = client;
     this.#mounts = transit?.mounts ?? {};
   }
@@ -74,10 +74,9 @@ export class TransitEngine {
   /**
    * The key that the field `transit_key` of a secret names. What keeps this key alone from being used is its problem.
    *
-   * @param isValid whether the token is known to be valid: Vault also denies one that was revoked or is used up
-   * @throws VaultError if Vault is unavailable, or denies a token that may not be valid
+   * @throws VaultError if Vault is unavailable, or there is no token
    */
-  async find(token: Secret, environment: string, reference: unknown, isValid: boolean): Promise<Parsed> {
+  async find(environment: string, reference: unknown): Promise<Parsed> {
     const named = transitKeyIn(reference);
     if (named === undefined || !isTransitName(named.name))
       return { problem: 'the field transit_key is not NAME:VERSION of a key in the Transit engine' };
@@ -90,14 +89,14 @@ export class TransitEngine {
     const path = `${mount}/keys/${name}`;
     try {
       const known = this.#publicKeys.get(path)?.get(keyVersion);
-      const publicKey = known ?? publicKeyIn(await this.#client.read(path, keyShape, token), keyVersion);
+      const publicKey = known ?? publicKeyIn(await this.#client.read(path, keyShape), keyVersion);
       if ('problem' in publicKey) return { problem: `the Transit key ${path} ${publicKey.problem}` };
       const parsed = usableRsa({ kind: 'private_key', mount, name, keyVersion, publicKey }, publicKey);
       const versions = this.#publicKeys.get(path) ?? new Map<number, KeyObject>();
       if ('key' in parsed) this.#publicKeys.set(path, versions.set(keyVersion, publicKey));
       return parsed;
     } catch (error) {
-      if (!concernsKeyOnly(error) || (error.kind === 'denied' && !isValid)) throw error;
+      if (!isOfPathOnly(error)) throw error;
       return { problem: `the Transit key ${path} cannot be read: ${error.message}` };
     }
   }
@@ -107,7 +106,7 @@ export class TransitEngine {
    *
    * @throws VaultError also `wrong-signature`
    */
-  async sign(token: Secret, key: TransitKey, baseString: string): Promise<string> {
+  async sign(key: TransitKey, baseString: string): Promise<string> {
     const { mount, name, keyVersion, publicKey } = key;
     const request = {
       input: createHash('sha256').update(baseString).digest('base64'),
@@ -117,7 +116,7 @@ export class TransitEngine {
     };
     try {
       const path = `${mount}/sign/${name}/sha2-256`;
-      const { data } = await this.#client.post(path, request, signedShape, token);
+      const { data } = await this.#client.post(path, request, signedShape);
       // `vault:v3:...`: that it is of this version shows the public key.
       const [, text = ''] = /^[a-z]+:v\d+:([\w+/]+={0,2})$/.exec(data.signature) ?? [];
       const signature = Buffer.from(text, 'base64');
@@ -138,15 +137,15 @@ export class TransitEngine {
    *
    * @throws VaultError also `denied` if the token may not sign with the key
    */
-  async objections(token: Secret, { mount, name }: TransitKey): Promise<string[]> {
+  async objections({ mount, name }: TransitKey): Promise<string[]> {
     const path = `${mount}/keys/${name}`;
-    const info = await this.#client.read(path, keyShape, token);
+    const info = await this.#client.read(path, keyShape);
     const sign = `${mount}/sign/${name}/sha2-256`;
     const others = [
       ...['config', 'rotate', 'trim', 'import'].map((part) => `${path}/${part}`),
       ...['export/signing-key', 'backup'].map((part) => `${mount}/${part}/${name}`),
     ];
-    const may = await permissionsOf(this.#client, token, [sign, path, ...others]);
+    const may = await permissionsOf(this.#client, [sign, path, ...others]);
     if (!may(sign, 'update')) throw new VaultError('denied', { note: `update on ${sign}` });
     const excess = [
       ...(may(path, 'create', 'update', 'delete', 'sudo') ? [path] : []),
@@ -168,22 +167,22 @@ export class TransitEngine {
    * @returns the reference for the field `transit_key`
    * @throws VaultError also `unfit-key` for one of that name that can leave Vault, or is not RSA
    */
-  async generate(token: Secret, environment: string, name: string, bits: number): Promise<string> {
+  async generate(environment: string, name: string, bits: number): Promise<string> {
     const mount = this.#mountOf(environment);
     if (mount === undefined)
       throw new VaultError('no-route', { note: `keys.vault.transit.mounts has none for ${environment}` });
     const path = `${mount}/keys/${name}`;
-    const existing = await this.#client.read(path, keyShape, token).catch((error: unknown) => {
-      if (!isVaultError(error, 'not-found')) throw error;
+    const existing = await this.#client.read(path, keyShape).catch((error: unknown) => {
+      if (!isOfPathOnly(error) || error.kind !== 'not-found') throw error;
     });
     if (existing === undefined) {
-      await this.#client.write(path, { type: `rsa-${bits}`, exportable: false }, nothingShape, token);
+      await this.#client.write(path, { type: `rsa-${bits}`, exportable: false }, nothingShape);
     } else {
       const problem = typeProblemOf(existing) ?? waysOut(existing)[0];
       if (problem !== undefined) throw new VaultError('unfit-key', { note: `it ${problem}` });
-      await this.#client.write(`${path}/rotate`, {}, nothingShape, token);
+      await this.#client.write(`${path}/rotate`, {}, nothingShape);
     }
-    const { latest_version } = await this.#client.read(path, keyShape, token);
+    const { latest_version } = await this.#client.read(path, keyShape);
     return `${name}:${latest_version}`;
   }
 
@@ -191,11 +190,6 @@ export class TransitEngine {
     const mount = Object.hasOwn(this.#mounts, environment) ? this.#mounts[environment] : undefined;
     return mount === undefined ? undefined : mountPath(mount);
   }
-}
-
-/** What Vault responded about one key says nothing about the others. */
-function concernsKeyOnly(error: unknown): error is VaultError {
-  return error instanceof VaultError && !vaultErrors[error.kind].outage && error.kind !== 'backing-off';
 }
 
 /** How its private key can leave Vault. Each text follows the key's name. */

@@ -8,8 +8,9 @@ import type {
   NoKeys,
   SigningObserver,
 } from '../../../src/keys/key-source.ts';
+import { connectVault, type VaultOptions } from '../../../src/keys/vault/connection.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
-import { createVaultSource, type VaultOptions } from '../../../src/keys/vault/source.ts';
+import { createVaultSource } from '../../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import type { ConfigInput } from '../config.ts';
 import { Folder } from '../folder.ts';
@@ -101,6 +102,11 @@ export function vaultConfig(address: string, more: Partial<VaultConfig> = {}): V
   return { address, mount: 'secret', path, timeout: 5000, minVersion, auth: rootAuth, ...more };
 }
 
+/** A source with a connection of its own. */
+export function vaultSource(config: VaultConfig, options: VaultOptions): KeySource {
+  return createVaultSource(connectVault(config, options), day, options);
+}
+
 /** A stub Vault on a manual clock, with an AppRole `countersign` that may read `gateway/*`. */
 export class VaultTestEnvironment {
   readonly clock = new ManualClock();
@@ -136,7 +142,7 @@ export class VaultTestEnvironment {
 
   /** A source of keys that this stub holds; stopped with this environment. */
   source(more: Partial<VaultConfig> = {}, options: Partial<VaultOptions> = {}): KeySource {
-    return this.closeAtEnd(createVaultSource(this.config(more), day, { ...this.options, ...options }));
+    return this.closeAtEnd(vaultSource(this.config(more), { ...this.options, ...options }));
   }
 
   /** An AppRole login with a secret ID in a file; a new one unless given. */

@@ -1,6 +1,5 @@
-import { createVaultSource } from '../../../src/keys/vault/source.ts';
 import { Secret } from '../../../src/secret.ts';
-import { acme, approleMount, day, RecordingObserver, vaultConfig } from './harness.ts';
+import { acme, approleMount, RecordingObserver, vaultConfig, vaultSource } from './harness.ts';
 
 // A separate process: a read with a token, a login by AppRole, and all possible output.
 const [, , address = '', token = '', secretIdFile = ''] = process.argv;
@@ -10,7 +9,7 @@ for (const auth of [
   { method: 'token', token: new Secret(token) },
   { method: 'approle', mount: approleMount, roleId: 'countersign', secretIdFile },
 ] as const) {
-  const source = createVaultSource(vaultConfig(address, { auth, timeout: 1000 }), day, options);
+  const source = vaultSource(vaultConfig(address, { auth, timeout: 1000 }), options);
   console.log(await source.read(acme).catch((error: unknown) => error), events);
   await source.stop();
 }

@@ -1,10 +1,11 @@
 import { expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { SourceUnavailable } from '../../../src/keys/errors.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
 import { distinctKeys, mayBeUsed } from '../../../src/keys/ring.ts';
-import type { Version } from '../../../src/keys/vault/kv2.ts';
+import type { KeyVersion } from '../../../src/keys/vault/connection.ts';
 import { identityOf, readRing } from '../../../src/keys/vault/read-ring.ts';
 import { acme, keyOf, RecordedEvents } from './scripted-source.ts';
 
@@ -209,14 +210,14 @@ class World {
     );
   }
 
-  async #read(number = this.#versions.at(-1)?.number): Promise<Version | undefined> {
+  async #read(number = this.#versions.at(-1)?.number): Promise<KeyVersion | undefined> {
     this.#reads += 1;
     if (this.failing) throw new SourceUnavailable(acme, new Error('failing'), 'down');
     const stored = this.#versions.find((one) => one.number === number);
     if (stored === undefined) return undefined;
     const about = { version: stored.number, createdAt: new Date(stored.createdAt) };
     const fields = stored.key === undefined ? { note: 'x' } : { control_key: stored.key };
-    return stored.deleted ? about : { ...about, fields };
+    return stored.deleted ? { ...about, keys: [] } : { ...about, fields, keys: parseKeys(fields, about) };
   }
 }
 

@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import type { VaultClient } from '../../../../src/keys/vault/client.ts';
+import type { AuthenticatedClient } from '../../../../src/keys/vault/authenticated-client.ts';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
 import { KvStore, kvPaths } from '../../../../src/keys/vault/kv2.ts';
-import { Secret } from '../../../../src/secret.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
-const token = new Secret('t');
 const created_time = '2026-01-15T12:00:00.123456789Z';
 
 /** A store whose Vault responds with this version to every request; with an error if it is deleted. */
@@ -17,12 +15,12 @@ function storeAbout(version: number, deleted = false): KvStore {
 
 /** A store whose Vault responds with this to every request. */
 function storeOf(body: object): KvStore {
-  const respond: VaultClient['read'] = async (_path, shape) => {
+  const respond: AuthenticatedClient['read'] = async (_path, shape) => {
     if (body instanceof VaultError) throw body;
     return shape.parse(body);
   };
-  const write: VaultClient['write'] = (path, _data, shape) => respond(path, shape, token);
-  const client = { read: respond, list: respond, write, post: write, close: () => {}, useTls: () => {} };
+  const write: AuthenticatedClient['write'] = (path, _data, shape) => respond(path, shape);
+  const client = { read: respond, list: respond, write, post: write };
   return new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
 }
 
@@ -36,7 +34,7 @@ it('the history of a secret has its newest version first', async () => {
     data: { current_version: 10, max_versions: 1, versions: Object.fromEntries(all) },
   });
   const createdAt = new Date('2026-01-15T12:00:00.123Z');
-  expect(await store.history(token, acme)).toEqual({
+  expect(await store.history(acme)).toEqual({
     current: 10,
     maxVersions: 1,
     versions: [
@@ -54,21 +52,21 @@ describe('a Vault response about another version', () => {
   };
 
   it('than the one that was read is an error', async () => {
-    await expect(storeAbout(3).read(token, acme, 2)).rejects.toMatchObject(crossed);
-    expect(await storeAbout(2).read(token, acme, 2)).toMatchObject({ version: 2 });
+    await expect(storeAbout(3).read(acme, 2)).rejects.toMatchObject(crossed);
+    expect(await storeAbout(2).read(acme, 2)).toMatchObject({ version: 2 });
   });
 
   it('is an error also if that version is deleted', async () => {
-    await expect(storeAbout(3, true).read(token, acme, 2)).rejects.toMatchObject(crossed);
-    expect(await storeAbout(2, true).read(token, acme, 2)).toMatchObject({ version: 2 });
+    await expect(storeAbout(3, true).read(acme, 2)).rejects.toMatchObject(crossed);
+    expect(await storeAbout(2, true).read(acme, 2)).toMatchObject({ version: 2 });
   });
 
   it('than the one that was written is an error', async () => {
-    await expect(storeAbout(3).write(token, acme, {}, 1)).rejects.toMatchObject(crossed);
-    expect(await storeAbout(2).write(token, acme, {}, 1)).toBe(2);
+    await expect(storeAbout(3).write(acme, {}, 1)).rejects.toMatchObject(crossed);
+    expect(await storeAbout(2).write(acme, {}, 1)).toBe(2);
   });
 
   it('is not checked if the current version was requested', async () => {
-    expect(await storeAbout(3).read(token, acme)).toMatchObject({ version: 3 });
+    expect(await storeAbout(3).read(acme)).toMatchObject({ version: 3 });
   });
 });
