@@ -1,5 +1,5 @@
+import type { VerifiedCredential } from './auth/authenticate.ts';
 import type { JwtProblem } from './auth/jwt/jwt-error.ts';
-import type { VerifiedCredential } from './auth/verified-credential.ts';
 import type { Outcome, Reason } from './errors.ts';
 import type { KeyKind } from './oauth1/methods.ts';
 import type { NetworkFailure } from './util/network-failure.ts';

@@ -1,10 +1,18 @@
+import type { X509Certificate } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { TLSSocket } from 'node:tls';
 import type { CallerConfig, RevokedCertificateConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
-import { type CertificateNames, RevokedCertificate, revocationList } from './client-certificate.ts';
+import {
+  type CertificateNames,
+  certificateDigests,
+  parseSubjectAltName,
+  RevokedCertificate,
+  revocationList,
+} from './client-certificate.ts';
 import { JwtError } from './jwt/jwt-error.ts';
 import { looksLikeJwt } from './jwt/parse-token.ts';
-import type { VerifiedCredential } from './verified-credential.ts';
 
 /** The credentials that a client presented. */
 export interface PresentedCredentials {
@@ -16,12 +24,38 @@ export interface PresentedCredentials {
   readonly revoked: boolean;
 }
 
-export interface PresentedCertificate extends CertificateNames {
+interface PresentedCertificate extends CertificateNames {
   /** SHA-256 in the form of OpenSSL: `AB:CD:...`. */
   readonly fingerprint: string;
   /** All that a list may name it by: SHA-256 in lowercase hex. */
   readonly digests: () => readonly string[];
 }
+
+/** How a caller proved who it is. Identifies the credential and does not hold it: every field may be logged. */
+export type VerifiedCredential =
+  | {
+      readonly kind: 'token';
+      /** The first 8 hex digits of the token's SHA-256. */
+      readonly tokenHash: string;
+    }
+  | {
+      readonly kind: 'certificate';
+      /** The name that matched the configuration. */
+      readonly certificateName: string;
+      /** SHA-256 of the certificate in the form of OpenSSL: `AB:CD:...`. */
+      readonly certificateFingerprint: string;
+    }
+  | {
+      readonly kind: 'jwt';
+      /** Bounded, one line of plain ASCII each. */
+      readonly issuer: string;
+      readonly subject: string;
+      /** `kid` of the header. */
+      readonly keyId?: string | undefined;
+      /** `jti` of the claims. */
+      readonly tokenId?: string | undefined;
+    }
+  | { readonly kind: 'anonymous' };
 
 export interface AuthenticatedCaller {
   readonly caller: CallerConfig;
@@ -44,6 +78,37 @@ export interface AuthenticatorOptions {
   readonly verifyJwt?: ((token: string) => Promise<AuthenticatedCaller>) | undefined;
   /** For the demo: an unknown bearer token is ignored. */
   readonly acceptUnknownTokens?: boolean | undefined;
+}
+
+/** @param now milliseconds since 1970 */
+export function presentedCredentials(request: IncomingMessage, now: number): PresentedCredentials {
+  const { socket, headers } = request;
+  const certificate =
+    socket instanceof TLSSocket && socket.authorized ? socket.getPeerX509Certificate() : undefined;
+  // TLS checks the certificate at the handshake only; a connection or a resumed session may outlive it.
+  const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
+  return {
+    authorization: headers.authorization,
+    // OpenSSL's names for a certificate on a list, and for one without a valid list.
+    revoked:
+      certificate === undefined &&
+      socket instanceof TLSSocket &&
+      /^CERT_REVOKED$|CRL/.test(String(socket.authorizationError)),
+    certificate: valid ? presentedCertificate(certificate) : undefined,
+  };
+}
+
+function presentedCertificate(certificate: X509Certificate): PresentedCertificate {
+  // Once for the list of all callers and that of one.
+  let digests: readonly string[] | undefined;
+  return {
+    ...parseSubjectAltName(certificate.subjectAltName),
+    fingerprint: certificate.fingerprint256,
+    digests() {
+      digests ??= certificateDigests(certificate);
+      return digests;
+    },
+  };
 }
 
 /**

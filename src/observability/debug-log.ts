@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { VerifiedCredential } from '../auth/verified-credential.ts';
+import type { VerifiedCredential } from '../auth/authenticate.ts';
 import type { KeyUse, SelectionReason } from '../keys/key-history.ts';
 import type { LoginRef } from '../keys/key-source.ts';
 import type { RequestFacts } from '../request-context.ts';

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Request, Response } from 'express';
 import type { AuditLog } from '../audit/audit-log.ts';
-import type { Authenticate } from '../auth/authenticate.ts';
+import { type Authenticate, presentedCredentials } from '../auth/authenticate.ts';
 import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError, type Reason } from '../errors.ts';
@@ -26,12 +26,7 @@ import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { withSpan } from '../util/trace.ts';
 import { Turns } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
-import {
-  clientDetails,
-  presentedCredentials,
-  rejectedTarget,
-  type TargetLookup,
-} from './inbound/rejected-client.ts';
+import { clientDetails, rejectedTarget, type TargetLookup } from './inbound/rejected-client.ts';
 import { awaitReader, sendProblem, sendResponse } from './inbound/send-response.ts';
 import { parseTraceparent, type TraceContext } from './inbound/trace-context.ts';
 import { parseCallerRequestId, validateRequestHead } from './inbound/validate-head.ts';

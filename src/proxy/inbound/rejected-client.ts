@@ -1,16 +1,11 @@
 import type { X509Certificate } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
-import type { PresentedCertificate, PresentedCredentials } from '../../auth/authenticate.ts';
+import type { VerifiedCredential } from '../../auth/authenticate.ts';
 import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts';
-import {
-  certificateDigests,
-  parseSubjectAltName,
-  RevokedCertificate,
-} from '../../auth/client-certificate.ts';
+import { parseSubjectAltName, RevokedCertificate } from '../../auth/client-certificate.ts';
 import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
-import type { VerifiedCredential } from '../../auth/verified-credential.ts';
 import { ProxyError } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
@@ -25,37 +20,6 @@ export interface TargetLookup {
 
 /** Characters of a certificate's name in the log. A client can make a certificate with a name of any length. */
 const maxNameLength = 200;
-
-/** @param now milliseconds since 1970 */
-export function presentedCredentials(request: IncomingMessage, now: number): PresentedCredentials {
-  const { socket, headers } = request;
-  const certificate =
-    socket instanceof TLSSocket && socket.authorized ? socket.getPeerX509Certificate() : undefined;
-  // TLS checks the certificate at the handshake only; a connection or a resumed session may outlive it.
-  const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
-  return {
-    authorization: headers.authorization,
-    // OpenSSL's names for a certificate on a list, and for one without a valid list.
-    revoked:
-      certificate === undefined &&
-      socket instanceof TLSSocket &&
-      /^CERT_REVOKED$|CRL/.test(String(socket.authorizationError)),
-    certificate: valid ? presentedCertificate(certificate) : undefined,
-  };
-}
-
-function presentedCertificate(certificate: X509Certificate): PresentedCertificate {
-  // Once for the list of all callers and that of one.
-  let digests: readonly string[] | undefined;
-  return {
-    ...parseSubjectAltName(certificate.subjectAltName),
-    fingerprint: certificate.fingerprint256,
-    digests() {
-      digests ??= certificateDigests(certificate);
-      return digests;
-    },
-  };
-}
 
 /**
  * Who sent a rejected request. Holds no credential, only what identifies one. To be read before the response ends.

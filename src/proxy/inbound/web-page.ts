@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { VerifiedCredential } from '../../auth/verified-credential.ts';
+import type { VerifiedCredential } from '../../auth/authenticate.ts';
 import { ProxyError } from '../../errors.ts';
 import { isFromWebPage, isKnownHost } from '../../util/http-server.ts';
 
