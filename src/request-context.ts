@@ -4,20 +4,35 @@ import type { Outcome, Reason } from './errors.ts';
 import type { KeyKind } from './oauth1/methods.ts';
 import type { NetworkFailure } from './util/network-failure.ts';
 
-/** Seconds. Absent for a step that was not reached. */
-interface UpstreamDurations {
-  key?: number;
-  /** Signing, its queue and retries included. */
-  sign?: number;
-  /** From the first byte sent to the gateway to the last byte of its response, retries included. */
-  gateway?: number;
-}
-
 /**
- * The upstream requests of one request so far. Only the forwarder writes it, and it does so as it works: if the
- * process has to end in between, the response and the log line must still be correct.
+ * What is known of a request so far. The steps of the pipeline and the forwarder write it as they work: if one of them
+ * rejects the request, or the process has to end, the response and the log line must still be correct.
  */
-export interface UpstreamRecord {
+export interface RequestRecord {
+  /** Countersign's own request ID (UUID), returned as `X-Request-Id`. */
+  readonly id: string;
+  /** What the client sent as `X-Request-Id`, if it can be logged. */
+  readonly callerRequestId?: string | undefined;
+  /** Trace ID (32 hex digits) of a valid W3C `traceparent` header. */
+  traceId?: string | undefined;
+  /** Sampled flag of `traceparent`: only a sampled trace can be looked up. */
+  traceSampled?: boolean | undefined;
+  /** Monotonic clock, milliseconds. */
+  readonly startedAt: number;
+  caller?: string;
+  /** How the caller proved who it is, redacted. Set together with the caller. */
+  credential?: VerifiedCredential;
+  /** Set together with the login or, if it is `denied`, without it. */
+  decision?: AuthorizationDecision;
+  /** A configured environment; absent for an unknown one. */
+  environment?: string;
+  operation?: string;
+  /** Set together with the operation. An operation that is not read-only is a payment. */
+  readOnly?: boolean;
+  /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
+  login?: string;
+  /** Of a canary ahead of the request, which has its ID. */
+  readonly isCanary?: true;
   keyVersion?: number;
   keyKind?: KeyKind;
   keyFingerprint?: string;
@@ -33,20 +48,14 @@ export interface UpstreamRecord {
   gatewayStatus?: number;
   /** Likely cause, if the gateway responded with 403 to at least one attempt. */
   rejection?: Rejection;
-  readonly durations: UpstreamDurations;
-}
-
-/** Retries add up. */
-export function addDuration(
-  durations: UpstreamDurations,
-  step: keyof UpstreamDurations,
-  seconds: number,
-): void {
-  durations[step] = (durations[step] ?? 0) + seconds;
-}
-
-export function createUpstreamRecord(): UpstreamRecord {
-  return { attempts: 0, durations: {} };
+  /** Seconds, retries included. Absent for a step that was not reached. */
+  readonly durations: {
+    key?: number;
+    /** Signing and its queue. */
+    sign?: number;
+    /** From the first byte sent to the gateway to the last byte of its response. */
+    gateway?: number;
+  };
 }
 
 /** The response that was sent to the client. */
@@ -63,47 +72,9 @@ export interface ResponseResult {
   readonly serialNumber?: string | undefined;
 }
 
-/** What the steps of the pipeline found out, up to the one that rejected the request. */
-export interface RequestFacts {
-  caller?: string;
-  /** How the caller proved who it is, redacted. Set together with the caller. */
-  credential?: VerifiedCredential;
-  /** Set together with the login or, if it is `denied`, without it. */
-  decision?: AuthorizationDecision;
-  /** A configured environment; absent for an unknown one. */
-  environment?: string;
-  operation?: string;
-  /** Set together with the operation. An operation that is not read-only is a payment. */
-  readOnly?: boolean;
-  /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
-  login?: string;
-}
-
 /** `would-deny`: denied in dry-run mode, so the request was let through. */
 export const authorizationDecisions = ['allowed', 'denied', 'would-deny'] as const;
 export type AuthorizationDecision = (typeof authorizationDecisions)[number];
-
-/** The request for which something is signed. */
-export interface RequestOrigin
-  extends Readonly<Pick<RequestFacts, 'caller' | 'credential' | 'decision' | 'login'>> {
-  /** Countersign's own request ID. */
-  readonly id: string;
-  /** Signed for a canary ahead of the request, not for the request itself. */
-  readonly isCanary?: true;
-}
-
-export interface RequestIdentity {
-  /** Countersign's own request ID (UUID), returned as `X-Request-Id`. */
-  readonly id: string;
-  /** What the client sent as `X-Request-Id`, if it can be logged. */
-  readonly callerRequestId?: string | undefined;
-  /** Trace ID (32 hex digits) of a valid W3C `traceparent` header. */
-  readonly traceId?: string | undefined;
-  /** Sampled flag of `traceparent`: only a sampled trace can be looked up. */
-  readonly traceSampled?: boolean | undefined;
-  /** Monotonic clock, milliseconds. */
-  readonly startedAt: number;
-}
 
 /** The client behind a 401 or 403 of Countersign, so that an operator can find it. Only for the log. */
 export interface ClientDetails {
@@ -134,15 +105,13 @@ export interface RejectedTarget {
 
 /** Everything about a finished request, for the log and the metrics. Every field may be logged. */
 export interface RequestContext
-  extends RequestIdentity,
-    Readonly<RequestFacts>,
-    Readonly<Omit<UpstreamRecord, 'durations'>>,
+  extends Readonly<Omit<RequestRecord, 'durations'>>,
     Omit<ResponseResult, 'status'> {
   /** Absent if no response was sent. */
   readonly status?: number;
-  /** For 401 and 403 only. Apart from the facts, since metrics show only what an authorized caller may use. */
+  /** For 401 and 403 only. Apart from the fields above, since metrics show only what an authorized caller may use. */
   readonly rejected?: (ClientDetails & RejectedTarget) | undefined;
-  readonly durations: Readonly<UpstreamDurations> & { readonly total?: number };
+  readonly durations: Readonly<RequestRecord['durations']> & { readonly total?: number };
 }
 
 /** The four status values of docs/gateway-interface.md section 3, or `other`. */

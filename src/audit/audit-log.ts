@@ -1,5 +1,5 @@
 import { ProxyError } from '../errors.ts';
-import type { RequestContext, RequestOrigin, UpstreamRecord } from '../request-context.ts';
+import type { RequestContext, RequestRecord } from '../request-context.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
 import { type AuditedAttempt, endFields, intentFields } from './record-fields.ts';
@@ -59,7 +59,7 @@ export class AuditLog {
     }
   }
 
-  canaryFinished({ id }: RequestOrigin, { attempts, gatewayStatus }: UpstreamRecord): void {
+  canaryFinished({ id, attempts, gatewayStatus }: RequestRecord): void {
     this.#options.trail.append('result', { request: id, canary: true, gatewayStatus, attempts });
   }
 

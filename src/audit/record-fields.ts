@@ -1,10 +1,15 @@
 import { holdsCardNumber } from '../redact-card-data.ts';
-import type { RequestContext, RequestOrigin } from '../request-context.ts';
+import type { RequestContext, RequestRecord } from '../request-context.ts';
+
+/** The request for which something is signed. */
+type Origin = Readonly<
+  Pick<RequestRecord, 'id' | 'caller' | 'credential' | 'decision' | 'login' | 'isCanary'>
+>;
 
 /** One signed attempt at the gateway. */
 export interface AuditedAttempt {
   readonly request: {
-    readonly origin: RequestOrigin;
+    readonly record: Origin;
     readonly destination: { readonly environment: string; readonly operation: { readonly name: string } };
     readonly form: readonly (readonly [name: string, value: string])[];
   };
@@ -17,9 +22,9 @@ export interface AuditedAttempt {
 const clientOrderIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
 
 export function intentFields({ request, key, signature: { nonce, timestamp } }: AuditedAttempt) {
-  const { origin, destination, form } = request;
+  const { record, destination, form } = request;
   return {
-    ...originFields(origin),
+    ...originFields(record),
     environment: destination.environment,
     operation: destination.operation.name,
     keyKind: key.kind,
@@ -27,7 +32,7 @@ export function intentFields({ request, key, signature: { nonce, timestamp } }: 
     keyFingerprint: key.fingerprint,
     nonce,
     timestamp,
-    login: origin.login,
+    login: record.login,
     clientOrderId: clientOrderIdOf(form),
   };
 }
@@ -56,7 +61,7 @@ export function endFields(context: RequestContext) {
   };
 }
 
-function originFields({ id, caller, credential, decision, isCanary }: RequestOrigin) {
+function originFields({ id, caller, credential, decision, isCanary }: Origin) {
   return { request: id, caller, credential, decision, canary: isCanary };
 }
 

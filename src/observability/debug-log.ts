@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { VerifiedCredential } from '../auth/authenticate.ts';
 import type { KeyUse, SelectionReason } from '../keys/key-history.ts';
 import type { LoginRef } from '../keys/key-source.ts';
-import type { RequestFacts } from '../request-context.ts';
+import type { RequestRecord } from '../request-context.ts';
 import type { EventObserver } from './events.ts';
 import { type DebugFields, type Logger, milliseconds } from './logger.ts';
 
@@ -30,7 +30,7 @@ export function createDebugLog({ debug }: Pick<Logger, 'debug'>) {
     forRequest: <T>(requestId: string, work: () => T): T => requests.run(requestId, work),
     callerAuthenticated: (caller: string, { kind, ...identity }: VerifiedCredential) =>
       write('caller authenticated', { caller, credential: kind, ...identity }),
-    requestRouted: ({ caller, environment, operation, readOnly, login }: RequestFacts) =>
+    requestRouted: ({ caller, environment, operation, readOnly, login }: RequestRecord) =>
       write('request routed', { caller, environment, operation, readOnly, login }),
     keySelected: ({ environment, login }: LoginRef, { operation, key }: KeyUse, reason: SelectionReason) => {
       const { kind: keyKind, version: keyVersion } = key;

@@ -1,5 +1,5 @@
 import { errorTable } from '../errors.ts';
-import type { RequestContext, RequestIdentity } from '../request-context.ts';
+import type { RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import { type LogLevel, logLevels } from '../util/log-level.ts';
@@ -29,7 +29,7 @@ export interface Logger {
   /** A TLS handshake that failed: there was no request. */
   handshakeFailed(failure: HandshakeFailure): void;
   /** A bug in Countersign: the error's name and stack frames, never its message, which may hold data. */
-  internalError(request: RequestIdentity, error: unknown): void;
+  internalError(request: Pick<RequestContext, 'id' | 'traceId'>, error: unknown): void;
   /** An uncaught exception outside of any request; the process exits. */
   crash(origin: string, error: unknown): void;
   /** Anything else; message and fields are the caller's responsibility. */

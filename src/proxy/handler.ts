@@ -15,12 +15,9 @@ import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { RequestSpan, Tracing } from '../observability/tracing/tracing.ts';
 import {
   type AuthorizationDecision,
-  createUpstreamRecord,
   type RequestContext,
-  type RequestFacts,
-  type RequestIdentity,
+  type RequestRecord,
   type ResponseResult,
-  type UpstreamRecord,
 } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { withSpan } from '../util/trace.ts';
@@ -71,7 +68,7 @@ export function createHandler(
     const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
     const start = (): Promise<ResponseResult> => processRequest(request, response, work, options);
-    const delivery = options.decisions?.forRequest(work.identity.id, start) ?? start();
+    const delivery = options.decisions?.forRequest(work.record.id, start) ?? start();
     let result: ResponseResult | undefined;
     try {
       result = await Promise.race([delivery, aborted]);
@@ -80,12 +77,12 @@ export function createHandler(
       // Read now, since the connection may end with the response.
       const client =
         tracedReasons.has(problem.reason) &&
-        clientDetails(request, options.clock(), { cause: problem.cause, ...work.facts });
+        clientDetails(request, options.clock(), { cause: problem.cause, credential: work.record.credential });
       // If the response was complete before an abort, that response counts.
       const how = { turns, securityHeaders: options.securityHeaders };
-      result = (await sendProblem(request, response, work.identity, problem, how)) ?? (await delivery);
+      result = (await sendProblem(request, response, work.record, problem, how)) ?? (await delivery);
       if (client !== false) {
-        const target = rejectedTarget(work.facts, work.deniedLogin, request.url, options);
+        const target = rejectedTarget(work.record, work.deniedLogin, request.url, options);
         work.rejected = options.redactor.names({ ...client, ...target });
       }
     } finally {
@@ -111,15 +108,13 @@ const tracedReasons: ReadonlySet<Reason> = new Set([
 
 /** The state of one request while it is handled. */
 interface Work {
-  identity: RequestIdentity;
+  readonly record: RequestRecord;
   readonly traceContext: TraceContext | undefined;
   /** Absent unless the trace of the request is recorded. */
   span?: RequestSpan | undefined;
-  readonly facts: RequestFacts;
   /** The login that the caller is not allowed to use. */
   deniedLogin?: string;
   rejected?: RequestContext['rejected'];
-  readonly upstream: UpstreamRecord;
   /** Absent until the caller is known, who holds it. */
   memory?: MemoryReservation;
 }
@@ -127,30 +122,28 @@ interface Work {
 function createWork(request: Request, { newRequestId, monotonic, redactor }: HandlerOptions): Work {
   const callerRequestId = parseCallerRequestId(request.get('x-request-id'));
   const trace = parseTraceparent(request.get('traceparent'));
-  return {
-    identity: {
-      id: newRequestId(),
-      callerRequestId:
-        callerRequestId && redactor.text(callerRequestId) === callerRequestId ? callerRequestId : undefined,
-      traceId: trace?.traceId,
-      traceSampled: trace?.sampled,
-      startedAt: monotonic(),
-    },
-    traceContext: trace,
-    facts: {},
-    upstream: createUpstreamRecord(),
+  const record = {
+    id: newRequestId(),
+    callerRequestId:
+      callerRequestId && redactor.text(callerRequestId) === callerRequestId ? callerRequestId : undefined,
+    traceId: trace?.traceId,
+    traceSampled: trace?.sampled,
+    startedAt: monotonic(),
+    attempts: 0,
+    durations: {},
   };
+  return { record, traceContext: trace };
 }
 
 /** @param result absent only if sending the error response failed as well */
 function contextOf(
-  { identity, facts, upstream, rejected }: Work,
+  { record, rejected }: Work,
   result: ResponseResult | undefined,
   now: number,
 ): RequestContext {
-  const durations = { ...upstream.durations, total: (now - identity.startedAt) / 1000 };
-  const outcome = outcomeWithoutResponse(upstream);
-  return { ...identity, ...facts, ...upstream, outcome, ...result, rejected, durations };
+  const durations = { ...record.durations, total: (now - record.startedAt) / 1000 };
+  const ended = result ?? { outcome: outcomeWithoutResponse(record) };
+  return { ...record, ...ended, rejected, durations };
 }
 
 /** The request pipeline, one line per step. A step that fails throws a ProxyError; only the last one sends anything. */
@@ -160,21 +153,21 @@ async function processRequest(
   work: Work,
   options: HandlerOptions,
 ): Promise<ResponseResult> {
-  const { facts } = work;
+  const { record } = work;
   validateRequestHead(request);
   const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
-  facts.caller = caller.name;
+  record.caller = caller.name;
   // The hash of a token is too short to hold a card number.
-  facts.credential = credential.kind === 'token' ? credential : options.redactor.names(credential);
-  options.decisions?.callerAuthenticated(caller.name, facts.credential);
+  record.credential = credential.kind === 'token' ? credential : options.redactor.names(credential);
+  options.decisions?.callerAuthenticated(caller.name, record.credential);
   // Only now is it known whether the client may say which trace the request belongs to.
-  work.span = options.tracing?.begin({ parent: work.traceContext, startedAt: work.identity.startedAt });
-  if (work.span) work.identity = { ...work.identity, traceId: work.span.traceId, traceSampled: true };
+  work.span = options.tracing?.begin({ parent: work.traceContext, startedAt: record.startedAt });
+  if (work.span !== undefined) [record.traceId, record.traceSampled] = [work.span.traceId, true];
   rejectWebPage(request, credential, options.allowedHosts);
   const destination = options.resolve(request.url);
-  facts.environment = destination.environment;
-  facts.operation = destination.operation.name;
-  facts.readOnly = destination.operation.readOnly;
+  record.environment = destination.environment;
+  record.operation = destination.operation.name;
+  record.readOnly = destination.operation.readOnly;
   work.span?.routed(
     `/${destination.environment}/${destination.settings.product}${destination.operation.path}`,
   );
@@ -188,9 +181,8 @@ async function processRequest(
   } finally {
     release();
   }
-  const { identity } = work;
   const { securityHeaders } = options;
-  return await sendResponse(request, response, identity.id, gatewayResponse, destination, securityHeaders);
+  return await sendResponse(request, response, record.id, gatewayResponse, destination, securityHeaders);
 }
 
 /** The steps for which the caller has a slot. */
@@ -201,21 +193,20 @@ async function processForm(
   work: Work,
   options: HandlerOptions,
 ): Promise<GatewayResponse> {
-  const { facts, upstream, identity } = work;
+  const { record } = work;
   const { environment, operation, settings } = destination;
   const memory = options.memory.reservation(caller.name);
   work.memory = memory;
   const form = await options.readForm(request, response, memory);
   const login = resolveLogin(destination, form, request.get('countersign-login'));
   authorize(caller, { environment, operation: operation.name, login }, work, options);
-  facts.login = options.redactor.text(login);
-  options.decisions?.requestRouted(facts);
+  record.login = options.redactor.text(login);
+  options.decisions?.requestRouted(record);
   validateParameters(operation, form);
-  const origin = { ...facts, id: identity.id };
   // Held until the gateway has responded.
   const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
   try {
-    return await options.forwarder.send({ origin, record: upstream, destination, login, form, memory });
+    return await options.forwarder.send({ record, destination, login, form, memory });
   } finally {
     release();
   }
@@ -233,7 +224,7 @@ function authorize(
   { metrics, log }: HandlerOptions,
 ): void {
   const decide = (decision: AuthorizationDecision): void => {
-    work.facts.decision = decision;
+    work.record.decision = decision;
     metrics.authorizationDecided(caller.name, decision);
   };
   if (isAllowed(caller, accessRequest)) {
@@ -241,7 +232,7 @@ function authorize(
   } else if (caller.mode === 'dry-run') {
     decide('would-deny');
     log.message('warn', 'would be denied in enforce mode', {
-      requestId: work.identity.id,
+      requestId: work.record.id,
       caller: caller.name,
       ...accessRequest,
     });
@@ -253,17 +244,13 @@ function authorize(
 }
 
 /** Anything but a ProxyError is a bug: its message is neither logged nor sent, since it may hold data. */
-function toProxyError(
-  error: unknown,
-  { identity, upstream }: Work,
-  { log, redactor }: HandlerOptions,
-): ProxyError {
+function toProxyError(error: unknown, { record }: Work, { log, redactor }: HandlerOptions): ProxyError {
   if (error instanceof ProxyError) {
     const detail = redactor.text(error.detail);
-    return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), upstream);
+    return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), record);
   }
-  log.internalError(identity, error);
+  log.internalError(record, error);
   return new ProxyError('internal', 'Internal error. Report the request ID to the operators.', {
-    outcome: outcomeWithoutResponse(upstream),
+    outcome: outcomeWithoutResponse(record),
   });
 }

@@ -1,5 +1,5 @@
 import { errorTable, type Outcome, ProxyError } from '../errors.ts';
-import type { UpstreamRecord } from '../request-context.ts';
+import type { RequestRecord } from '../request-context.ts';
 
 /**
  * What to do if the gateway may have processed a request. Also sent in a header: ASCII without quotation marks and
@@ -14,14 +14,14 @@ export const unknownOutcomeAdvice =
  */
 export function outcomeWithoutResponse({
   writtenAttempts = 0,
-}: Pick<UpstreamRecord, 'writtenAttempts'>): Outcome {
+}: Pick<RequestRecord, 'writtenAttempts'>): Outcome {
   return writtenAttempts === 0 ? 'not-sent' : 'unknown';
 }
 
 /** The error as the client gets it: with the outcome of all attempts and a matching text. */
 export function withTrueOutcome(
   error: ProxyError,
-  record: Pick<UpstreamRecord, 'writtenAttempts'>,
+  record: Pick<RequestRecord, 'writtenAttempts'>,
 ): ProxyError {
   const outcome = outcomeWithoutResponse(record);
   if (outcome === error.outcome) return error;

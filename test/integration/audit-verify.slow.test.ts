@@ -19,7 +19,7 @@ function payment(chain: AuditChain, number: number): string {
   const route = { environment: 'production', operation: 'transfer' };
   const intent = intentFields({
     request: {
-      origin,
+      record: origin,
       destination: { environment: route.environment, operation: { name: route.operation } },
       form: [['client_orderid', `invoice-${number}`]],
     },

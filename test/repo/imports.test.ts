@@ -26,7 +26,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   server: ['audit', 'auth', 'config', 'gateway', 'keys', 'observability', 'proxy', 'tls'],
   proxy: [
     'type config/schema',
-    'request-context',
+    'type request-context',
     'type audit',
     'auth',
     'gateway',

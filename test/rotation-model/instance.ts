@@ -15,7 +15,6 @@ import type { SendOptions } from '../../src/proxy/outbound/upstream-client.ts';
 import { UpstreamError } from '../../src/proxy/outbound/upstream-error.ts';
 import type { GatewayResponse, SignedHttpRequest } from '../../src/proxy/outbound/upstream-request.ts';
 import { SigningPool } from '../../src/proxy/signing-pool.ts';
-import { createUpstreamRecord } from '../../src/request-context.ts';
 import type { Random } from '../support/random.ts';
 import { type CanaryHooks, kindOf, ObservedCanaries } from './canaries.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
@@ -115,8 +114,7 @@ export class Instance {
   async send(id: number, login: string, operation: OperationName): Promise<End> {
     const form = [['id', String(id)]] as const;
     const request = {
-      origin: { id: String(id) },
-      record: createUpstreamRecord(),
+      record: { id: String(id), startedAt: 0, attempts: 0, durations: {} },
       destination: this.#routes.resolve(targets[operation]),
       login,
       form,

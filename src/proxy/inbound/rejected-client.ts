@@ -9,7 +9,7 @@ import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
 import { ProxyError } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
-import type { ClientDetails, RejectedTarget, RequestFacts } from '../../request-context.ts';
+import type { ClientDetails, RejectedTarget, RequestRecord } from '../../request-context.ts';
 import { printable } from '../../util/text.ts';
 
 export interface TargetLookup {
@@ -95,7 +95,7 @@ function oneLine(name = ''): string {
  * @param deniedLogin the login that the caller is not allowed to use; absent for a 401
  */
 export function rejectedTarget(
-  { environment, operation }: RequestFacts,
+  { environment, operation }: Pick<RequestRecord, 'environment' | 'operation'>,
   deniedLogin: string | undefined,
   target: string,
   { resolve, isKnownLogin }: TargetLookup,

@@ -5,7 +5,7 @@ import type { Request, Response } from 'express';
 import { errorTable, type ProxyError } from '../../errors.ts';
 import { isPaymentServerError, parseResponse, responseAsJson, resultOf } from '../../gateway/response.ts';
 import type { Destination } from '../../gateway/router.ts';
-import type { RequestIdentity, ResponseResult } from '../../request-context.ts';
+import type { RequestRecord, ResponseResult } from '../../request-context.ts';
 import { UpstreamError } from '../outbound/upstream-error.ts';
 import type { GatewayResponse } from '../outbound/upstream-request.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
@@ -15,7 +15,7 @@ import type { Turns } from './connection.ts';
 const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
 
 /** The IDs of the request that an error response names. */
-type ProblemIdentity = Pick<RequestIdentity, 'id' | 'callerRequestId'>;
+type ProblemIdentity = Pick<RequestRecord, 'id' | 'callerRequestId'>;
 
 /**
  * Gateway headers that are forwarded in addition to the configured ones. `Content-Encoding` is one of them because the

@@ -10,7 +10,7 @@ import { loginRefString } from '../../keys/login-ref.ts';
 import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, EventObserver } from '../../observability/events.ts';
-import { createUpstreamRecord, type RequestOrigin } from '../../request-context.ts';
+import type { RequestRecord } from '../../request-context.ts';
 import type { SetTimer } from '../../util/clock.ts';
 import { endsWithin } from '../../util/promises.ts';
 import { unlimitedMemory } from '../limits.ts';
@@ -85,13 +85,13 @@ export class Canaries {
     }
   }
 
-  async #send({ origin, destination }: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
+  async #send({ record, destination }: ValidatedRequest, login: LoginRef, send: SendCanary): Promise<void> {
     const { config } = this.#routes;
     const endpoint = endpointOf(config, login) ?? config.environments[login.environment]?.canaryEndpoint;
     const subject = { ...login, endpoint, clientOrderId: `countersign-canary-${this.#options.nonce()}` };
     const query = readOnlyQuery(this.#routes, subject, destination.operation.signature);
     if (typeof query === 'string') return;
-    const request = canaryRequest(query, login, origin);
+    const request = canaryRequest(query, login, record);
     let result: CanaryResult = 'failed';
     try {
       const { status, rest } = await send(request);
@@ -103,7 +103,7 @@ export class Canaries {
       if (!(error instanceof ProxyError)) throw error;
     } finally {
       this.#options.metrics.canarySent(login.environment, result);
-      this.#options.audit?.canaryFinished(origin, request.record);
+      this.#options.audit?.canaryFinished(request.record);
     }
   }
 }
@@ -111,14 +111,14 @@ export class Canaries {
 function canaryRequest(
   { destination, form }: ReadOnlyQuery,
   { login }: LoginRef,
-  origin: RequestOrigin,
+  record: RequestRecord,
 ): ValidatedRequest {
   const { settings } = destination;
   const { connect, request } = settings.timeouts;
   const timeouts = { connect: Math.min(connect, connectTimeout), request: Math.min(request, maxWait) };
   return {
-    origin: { ...origin, isCanary: true },
-    record: createUpstreamRecord(),
+    // Of the payment nothing was sent yet.
+    record: { ...record, isCanary: true, durations: {} },
     destination: { ...destination, settings: { ...settings, timeouts } },
     login,
     form,

@@ -11,7 +11,6 @@ import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DebugLog } from '../../observability/debug-log.ts';
 import type { EventObserver } from '../../observability/events.ts';
-import { addDuration } from '../../request-context.ts';
 import type { Randomness } from '../../util/clock.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import type { Canaries } from './canary.ts';
@@ -192,7 +191,7 @@ export class Forwarder {
       record.keyVersion = use.key.version;
       if (use.key.fingerprint !== undefined) record.keyFingerprint = use.key.fingerprint;
       use.sentAt = monotonic();
-      addDuration(record.durations, 'sign', (use.sentAt - startedAt) / 1000);
+      record.durations.sign = (record.durations.sign ?? 0) + (use.sentAt - startedAt) / 1000;
       if (isRetryable(request) || !keys.isOutdated(use, paymentOf(request).place)) return signature.http;
       use.probe?.end();
       const { key, probe } = await choose({ ...way, keys: await this.#keysOf(request, patience) });
@@ -254,7 +253,7 @@ export class Forwarder {
       metrics.gatewayResponded({ ...observed, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
       return response;
     } finally {
-      addDuration(record.durations, 'gateway', (monotonic() - startedAt) / 1000);
+      record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }
   }
 }
@@ -274,8 +273,8 @@ function patienceOf({ destination: { settings } }: ValidatedRequest, startedAt: 
 }
 
 /** What the gateway rejects for one caller or path, such as an endpoint, it may accept for another one. */
-function paymentOf({ origin, destination: { operation, url } }: ValidatedRequest): Payment {
-  return { operation: operation.name, place: `${origin.caller ?? ''} ${url.pathname}` };
+function paymentOf({ record, destination: { operation, url } }: ValidatedRequest): Payment {
+  return { operation: operation.name, place: `${record.caller ?? ''} ${url.pathname}` };
 }
 
 function isRetryable({ destination: { operation } }: ValidatedRequest): boolean {

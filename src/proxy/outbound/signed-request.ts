@@ -2,7 +2,7 @@ import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/key-source.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import type { Signed, Unsigned } from '../../oauth1/sign.ts';
-import type { RequestOrigin, UpstreamRecord } from '../../request-context.ts';
+import type { RequestRecord } from '../../request-context.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
 import type { MemoryReservation } from '../limits.ts';
 import type { SigningPool } from '../signing-pool.ts';
@@ -10,9 +10,8 @@ import type { SignedHttpRequest } from './upstream-request.ts';
 
 /** A request that passed every check. */
 export interface ValidatedRequest {
-  readonly origin: RequestOrigin;
-  /** Written by the forwarder. */
-  readonly record: UpstreamRecord;
+  /** Written by the forwarder too. */
+  readonly record: RequestRecord;
   readonly destination: Destination;
   readonly login: string;
   readonly form: readonly Pair[];

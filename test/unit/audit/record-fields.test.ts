@@ -18,7 +18,7 @@ it('an intent names no order if the form has several: it is not known which one 
   const orderIdOf = (...ids: readonly string[]) =>
     intentFields({
       request: {
-        origin: { id: 'a' },
+        record: { id: 'a' },
         destination: { environment: 'sandbox', operation: { name: 'payout' } },
         form: ids.map((id) => ['client_orderid', id] as const),
       },

@@ -9,7 +9,6 @@ import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
 import { Canaries } from '../../../../src/proxy/outbound/canary.ts';
 import type { ValidatedRequest } from '../../../../src/proxy/outbound/signed-request.ts';
 import type { GatewayResponse } from '../../../../src/proxy/outbound/upstream-request.ts';
-import { createUpstreamRecord } from '../../../../src/request-context.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const config = configSchema.parse({
@@ -17,8 +16,7 @@ const config = configSchema.parse({
   keys: { source: 'directory', directory: '/nowhere' },
 });
 const payment: ValidatedRequest = {
-  origin: { id: 'request-1' },
-  record: createUpstreamRecord(),
+  record: { id: 'request-1', startedAt: 0, attempts: 0, durations: {} },
   destination: createRoutes(config).resolve('/sandbox/gw/api/v2/pan-eligibility/send/1234'),
   login: acme.login,
   form: [],

@@ -15,7 +15,7 @@ import { UpstreamError } from '../../../../src/proxy/outbound/upstream-error.ts'
 import type { GatewayResponse, SignedHttpRequest } from '../../../../src/proxy/outbound/upstream-request.ts';
 import { withTrueOutcome } from '../../../../src/proxy/outcome.ts';
 import { SigningPool } from '../../../../src/proxy/signing-pool.ts';
-import { createUpstreamRecord, type UpstreamRecord } from '../../../../src/request-context.ts';
+import type { RequestRecord } from '../../../../src/request-context.ts';
 import { verifyAuthorization } from '../../../support/verify.ts';
 
 const noon = Date.UTC(2026, 0, 15, 12);
@@ -49,7 +49,7 @@ function configFor(environment: object): Config {
 }
 
 interface Sent {
-  readonly record: UpstreamRecord;
+  readonly record: RequestRecord;
   readonly response: GatewayResponse;
 }
 
@@ -95,11 +95,11 @@ async function send(target: string, environment: object = {}, caller?: string): 
     random: () => 0,
     userAgent: 'countersign/test',
   });
-  const record = createUpstreamRecord();
+  const record: RequestRecord = { id: 'request-1', startedAt: 0, attempts: 0, durations: {} };
+  if (caller !== undefined) record.caller = caller;
   const memory = unlimitedMemory();
   const destination = createRoutes(configFor(environment)).resolve(target);
   const sending = forwarder.send({
-    origin: { id: 'request-1', ...(caller === undefined ? {} : { caller }) },
     record,
     destination,
     login: 'acme',
