@@ -1,5 +1,5 @@
 import './preflight.cjs';
-import { exitCode } from './cli/shared/io.ts';
+import { exitCode } from './cli/shared/cli-error.ts';
 import { catchSignals, ignoreDebuggerSignal } from './server/signals.ts';
 import { sizeThreadPool } from './server/thread-pool.ts';
 

@@ -4,9 +4,8 @@ import type { AuditRecord, Head } from '../audit/chain.ts';
 import { readAuditKey } from '../audit/key.ts';
 import { type Defect, headText, type TrailSummary, Verifier } from '../audit/verifier.ts';
 import { printable } from '../util/text.ts';
-import { CliError } from './shared/cli-error.ts';
+import { CliError, exitCode } from './shared/cli-error.ts';
 import { command, group, list, optionsHelp, parsed } from './shared/command.ts';
-import { exitCode } from './shared/io.ts';
 
 interface Line {
   /** Without its line feed. */

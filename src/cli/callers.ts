@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { tokenDigest } from '../auth/bearer-token.ts';
 import { callerNamePattern } from '../config/schema/caller.ts';
-import { CliError, withheldMessage } from './shared/cli-error.ts';
+import { CliError, exitCode, withheldMessage } from './shared/cli-error.ts';
 import { command, group, optionsHelp, parsed } from './shared/command.ts';
-import { exitCode } from './shared/io.ts';
 
 const options = {
   'name NAME': parsed('Name of a new caller: print its whole entry instead of one credential', callerName),

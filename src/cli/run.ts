@@ -2,8 +2,8 @@ import { didYouMean } from '../config/problem.ts';
 import { unsafeSettings } from '../server/process-safety.ts';
 import type { Signals } from '../server/signals.ts';
 import { packageVersion } from '../util/package-info.ts';
-import type { Run } from './shared/command.ts';
-import { exitCode, type Io } from './shared/io.ts';
+import { exitCode } from './shared/cli-error.ts';
+import type { Io, Run } from './shared/command.ts';
 
 /** With a summary. The modules of a command are loaded when it runs: the proxy needs none of the others. */
 const commands: readonly (readonly [name: string, summary: string, load: () => Promise<Run>])[] = [

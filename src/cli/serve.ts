@@ -1,7 +1,7 @@
 import { fromEnvironment, type LoadedConfig, loadConfig } from '../config/load.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Signals } from '../server/signals.ts';
-import { CliError, withheldMessage } from './shared/cli-error.ts';
+import { CliError, exitCode, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
 import {
   configFileOf,
@@ -10,7 +10,6 @@ import {
   settingOptions,
   withOverrides,
 } from './shared/config.ts';
-import { exitCode } from './shared/io.ts';
 import { runService } from './shared/run-service.ts';
 
 const options = {

@@ -3,9 +3,8 @@ import type { HandledRequest } from '../simulator/journal.ts';
 import { type ListeningSimulator, listenSimulator, listenSimulatorWithAdmin } from '../simulator/listen.ts';
 import { readDemoScenario } from './demo/config.ts';
 import { loadSimulatorKeys } from './demo/keys.ts';
-import { CliError, describeListenError, messageOf } from './shared/cli-error.ts';
-import { command, list, type OptionValues, optionsHelp, parsed, port } from './shared/command.ts';
-import { exitCode, type Io } from './shared/io.ts';
+import { CliError, describeListenError, exitCode, messageOf } from './shared/cli-error.ts';
+import { command, type Io, list, type OptionValues, optionsHelp, parsed, port } from './shared/command.ts';
 
 const options = {
   'keys DIR':

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { table } from '../../src/cli/shared/io.ts';
+import { table } from '../../src/cli/shared/table.ts';
 import { Folder } from '../support/folder.ts';
 import { post } from '../support/forwarding.ts';
 import { type Hit, Load } from '../support/load.ts';

@@ -1,4 +1,4 @@
-import { table } from '../../src/cli/shared/io.ts';
+import { table } from '../../src/cli/shared/table.ts';
 import { runCommand } from '../support/command.ts';
 import { type Cost, violationsOf } from './judge.ts';
 import { readOptions, usage } from './options.ts';

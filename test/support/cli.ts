@@ -1,5 +1,5 @@
 import { run as runCommand } from '../../src/cli/run.ts';
-import type { Io } from '../../src/cli/shared/io.ts';
+import type { Io } from '../../src/cli/shared/command.ts';
 import { catchSignals } from '../../src/server/signals.ts';
 
 export interface CommandResult {

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
-import { table } from '../../src/cli/shared/io.ts';
+import { table } from '../../src/cli/shared/table.ts';
 import { alertExpressions } from './alert-expressions.ts';
 import { type Countersign, sumOf } from './countersign.ts';
 import { post } from './forwarding.ts';

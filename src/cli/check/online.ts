@@ -24,9 +24,10 @@ import { readTlsMaterial } from '../../tls/files.ts';
 import { createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ConnectionError, describeNetworkFailure } from '../../util/network-failure.ts';
-import { CliError, messageOf, operatorMessage } from '../shared/cli-error.ts';
+import { CliError, exitCode, messageOf, operatorMessage } from '../shared/cli-error.ts';
+import type { Io } from '../shared/command.ts';
 import { type KeyInventory, openInventory } from '../shared/inventory.ts';
-import { exitCode, type Io, table } from '../shared/io.ts';
+import { table } from '../shared/table.ts';
 
 interface RequiredKey {
   readonly environment: string;

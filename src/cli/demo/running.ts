@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { hostOf, isLoopback } from '../../config/url.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { entriesOf } from '../../util/text.ts';
-import { CliError, messageOf } from '../shared/cli-error.ts';
-import { exitCode } from '../shared/io.ts';
+import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { type DemoSettings, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, temporaryDirectories, writeAtomically } from './keys.ts';
 

@@ -16,10 +16,9 @@ import { wholeNumberIn } from '../../util/text.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
 import { findDemo, settingsOf } from '../demo/running.ts';
-import { CliError, messageOf } from '../shared/cli-error.ts';
-import { command, type OptionValues, optionsHelp } from '../shared/command.ts';
+import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
+import { command, type Io, type OptionValues, optionsHelp } from '../shared/command.ts';
 import { configFileOf, loadWithLogin, loginOptions, validConfig, withLogin } from '../shared/config.ts';
-import { exitCode, type Io } from '../shared/io.ts';
 import { compareBaseStrings, renderExplanation } from './render.ts';
 
 const options = {

@@ -4,9 +4,8 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import { revealFields } from '../../keys/vault/client.ts';
 import type { VaultConnection } from '../../keys/vault/connection.ts';
 import { isTransitName, transitKeyIn, transitNameOf } from '../../keys/vault/transit.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
-import { exitCode } from '../shared/io.ts';
 import { commonOptions } from './options.ts';
 import { addKey, addOptions, type NewKey } from './write.ts';
 

@@ -3,8 +3,7 @@ import { text as readText } from 'node:stream/consumers';
 import { type KeyFields, withoutLineBreak } from '../../keys/key.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { command, oneOf, optionsHelp } from '../shared/command.ts';
-import type { Io } from '../shared/io.ts';
+import { command, type Io, oneOf, optionsHelp } from '../shared/command.ts';
 import { commonOptions } from './options.ts';
 import { addKey, addOptions } from './write.ts';
 

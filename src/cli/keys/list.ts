@@ -4,10 +4,10 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
 import { printable } from '../../util/text.ts';
-import { CliError, operatorMessage } from '../shared/cli-error.ts';
-import { command, optionsHelp } from '../shared/command.ts';
+import { CliError, exitCode, operatorMessage } from '../shared/cli-error.ts';
+import { command, type Io, optionsHelp } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
-import { exitCode, type Io, table } from '../shared/io.ts';
+import { table } from '../shared/table.ts';
 import { type CommonValues, commonOptions, loginRefOf, withInventory } from './options.ts';
 
 const usage = `Usage: countersign keys list --config FILE --environment NAME [--login LOGIN] [options]

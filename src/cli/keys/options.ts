@@ -4,11 +4,10 @@ import type { LoginRef } from '../../keys/key-source.ts';
 import { connectVault, type VaultConnection } from '../../keys/vault/connection.ts';
 import { silentObserver } from '../../server/open-key-source.ts';
 import { system } from '../../server/system.ts';
-import { CliError } from '../shared/cli-error.ts';
-import { type OptionValues } from '../shared/command.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
+import type { OptionValues } from '../shared/command.ts';
 import { configFileOf, loadWithLogin, loginOptions } from '../shared/config.ts';
 import { type KeyInventory, openInventory } from '../shared/inventory.ts';
-import { exitCode } from '../shared/io.ts';
 
 export const commonOptions = {
   'config FILE':

@@ -1,9 +1,8 @@
 import { describeKey } from '../../keys/key.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { KeyVersion } from '../../keys/vault/connection.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, optionsHelp, parsed } from '../shared/command.ts';
-import { exitCode } from '../shared/io.ts';
 import { commonOptions, withVault } from './options.ts';
 import { checkAndSet, expectedVersion, versionNumber, writeOptions } from './write.ts';
 

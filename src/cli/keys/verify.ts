@@ -15,10 +15,10 @@ import { UpstreamError } from '../../proxy/outbound/upstream-error.ts';
 import type { GatewayResponse } from '../../proxy/outbound/upstream-request.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { packageVersion } from '../../util/package-info.ts';
-import { CliError } from '../shared/cli-error.ts';
-import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
+import { command, type Io, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
-import { exitCode, type Io, table } from '../shared/io.ts';
+import { table } from '../shared/table.ts';
 import { type CommonValues, commonOptions, type KeysContext, loginRefOf, withInventory } from './options.ts';
 
 /** What the gateway responded to a query signed with one key. */

@@ -6,9 +6,8 @@ import { hideFields } from '../../keys/vault/client.ts';
 import type { VaultConnection } from '../../keys/vault/connection.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History, VersionInfo } from '../../keys/vault/kv2.ts';
-import { CliError, messageOf } from '../shared/cli-error.ts';
-import { type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
-import { exitCode, type Io } from '../shared/io.ts';
+import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
+import { type Io, type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
 import { type CommonValues, withVault } from './options.ts';
 
 export const versionNumber = wholeNumber(1, 999_999_999, 'must be a whole number');

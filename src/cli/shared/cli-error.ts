@@ -2,7 +2,6 @@ import type { Problem } from '../../config/problem.ts';
 import { ProxyError } from '../../errors.ts';
 import { safeStackFrames } from '../../observability/logger.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { exitCode } from './io.ts';
 
 /** A failed system call, as Node reports it. */
 interface SystemError {
@@ -36,6 +35,9 @@ const listenSentences: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'is not an address of this machine. Choose another host.',
   ENOTFOUND: 'is unknown. Choose an address of this machine.',
 };
+
+/** Exit codes of every command. */
+export const exitCode = { done: 0, failed: 1, usage: 2 } as const;
 
 /** Ends a command with a message for the operator and an exit code. Holds no secret. */
 export class CliError extends Error {

@@ -3,8 +3,14 @@ import { didYouMean } from '../../config/problem.ts';
 import type { Signals } from '../../server/signals.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { wholeNumberIn } from '../../util/text.ts';
-import { CliError, messageOf, operatorMessage } from './cli-error.ts';
-import { exitCode, type Io, wrapWords } from './io.ts';
+import { CliError, exitCode, messageOf, operatorMessage } from './cli-error.ts';
+import { wrapWords } from './table.ts';
+
+/** Where a command prints, line by line: results to `out`, everything else to `err`. */
+export interface Io {
+  readonly out: (line: string) => void;
+  readonly err: (line: string) => void;
+}
 
 /** Runs a command line, without its first word. @returns the exit code */
 export type Run = (argv: readonly string[], io: Io, signals: Signals) => Promise<number>;

@@ -4,9 +4,8 @@ import type { EnvLookup } from '../../config/yaml.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { Secret } from '../../secret.ts';
 import { logLevels } from '../../util/log-level.ts';
-import { CliError, formatProblems, messageOf } from './cli-error.ts';
+import { CliError, exitCode, formatProblems, messageOf } from './cli-error.ts';
 import { type OptionValues, oneOf, port } from './command.ts';
-import { exitCode } from './io.ts';
 
 const configVariable = 'COUNTERSIGN_CONFIG';
 

@@ -11,9 +11,8 @@ import {
 } from '../../server/process-safety.ts';
 import type { Signals } from '../../server/signals.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { CliError, describeListenError, formatProblems, messageOf } from './cli-error.ts';
+import { CliError, describeListenError, exitCode, formatProblems, messageOf } from './cli-error.ts';
 import { validConfig } from './config.ts';
-import { exitCode } from './io.ts';
 
 interface ServiceSource {
   /** Name of the configuration in messages. */

@@ -9,8 +9,7 @@ import { type NetworkFailure, networkFailureOf } from '../../util/network-failur
 import { packageVersion } from '../../util/package-info.ts';
 import { abortable } from '../../util/promises.ts';
 import { entriesOf, parseJson, printable } from '../../util/text.ts';
-import { CliError } from '../shared/cli-error.ts';
-import { exitCode } from '../shared/io.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
 import { type AllInstances, compareInstances, type InstanceReading } from './compare-instances.ts';
 
 export interface StatusServer {

@@ -13,7 +13,7 @@ import {
 import { keyStates, nextRead } from '../../observability/status/key-texts.ts';
 import type { FailedRequest, Finding, KeyStatus, Status } from '../../observability/status/schema.ts';
 import { printable } from '../../util/text.ts';
-import { table } from '../shared/io.ts';
+import { table } from '../shared/table.ts';
 import type { AllInstances, Instance, KeyOnInstances } from './compare-instances.ts';
 
 /** Enough digits to compare by eye. */

@@ -6,9 +6,8 @@ import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
 import { findDemo } from '../demo/running.ts';
-import { CliError } from '../shared/cli-error.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
 import { list, type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
-import { exitCode } from '../shared/io.ts';
 
 import type { AllSettings, StatusServer } from './client.ts';
 

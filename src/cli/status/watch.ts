@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { exitCode } from '../shared/io.ts';
+import { exitCode } from '../shared/cli-error.ts';
 
 /** What `process.stdout` is at a terminal. */
 interface TerminalOutput {

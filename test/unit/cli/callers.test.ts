@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { callers } from '../../../src/cli/callers.ts';
-import { exitCode } from '../../../src/cli/shared/io.ts';
+import { exitCode } from '../../../src/cli/shared/cli-error.ts';
 
 it('does not print the message of an unexpected error, which may hold the token', async () => {
   const errors: string[] = [];

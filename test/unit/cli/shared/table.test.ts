@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { table } from '../../../../src/cli/shared/io.ts';
+import { table } from '../../../../src/cli/shared/table.ts';
 
 describe('a table', () => {
   it('makes columns as wide as their content', () => {

@@ -6,15 +6,6 @@ const minLastWidth = 24;
 
 const belowIndent = '    ';
 
-/** Where a command prints, line by line: results to `out`, everything else to `err`. */
-export interface Io {
-  readonly out: (line: string) => void;
-  readonly err: (line: string) => void;
-}
-
-/** Exit codes of every command. */
-export const exitCode = { done: 0, failed: 1, usage: 2 } as const;
-
 /**
  * Lines of a plain text table. The last column is wrapped between words if it is too long, and comes below its row if
  * there is too little space beside long names, or less than a word of it takes.
