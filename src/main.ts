@@ -1,5 +1,4 @@
 import './preflight.cjs';
-import { exitCode } from './cli/shared/cli-error.ts';
 import { catchSignals, ignoreDebuggerSignal } from './server/signals.ts';
 import { sizeThreadPool } from './server/thread-pool.ts';
 
@@ -12,12 +11,14 @@ const signals = catchSignals(command === 'serve' || command === 'demo');
 
 // Without a listener, a failed write to an output ends the process with an exception.
 let lost = false;
+/** `exitCode.failed`, which is not loaded yet. */
+const failed = 1;
 process.stderr.on('error', () => {});
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   // The reader closed the pipe on purpose, such as head.
   if (error.code === 'EPIPE') return;
   lost = true;
-  process.exitCode = exitCode.failed;
+  process.exitCode = failed;
   process.stderr.write(
     `Cannot write to standard output: ${error.code}. Check the disk and the redirection.\n`,
   );
@@ -29,4 +30,4 @@ const io = {
   err: (line: string) => process.stderr.write(`${line}\n`),
 };
 const code = await run(command, argv, io, signals);
-process.exitCode = lost ? exitCode.failed : code;
+process.exitCode = lost ? failed : code;

@@ -1,15 +1,9 @@
 import { fromEnvironment, type LoadedConfig, loadConfig } from '../config/load.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Signals } from '../server/signals.ts';
-import { CliError, exitCode, withheldMessage } from './shared/cli-error.ts';
+import { withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
-import {
-  configFileOf,
-  isConfigVariableSet,
-  readOverrides,
-  settingOptions,
-  withOverrides,
-} from './shared/config.ts';
+import { configFileOf, isConfigVariableSet, settingOptions, withSettings } from './shared/config-file.ts';
 import { runService } from './shared/run-service.ts';
 
 const options = {
@@ -29,14 +23,10 @@ Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid con
 const serveFile = command(
   { name: 'serve', options, usage, describe: withheldMessage, withoutHint: true },
   async ({ values }, _io, signals: Signals) => {
-    const read = readOverrides(values);
-    if ('problems' in read) throw new CliError(read.problems.join('\ncountersign serve: '), exitCode.usage);
     const file = configFileOf(values.config) ?? '';
     const load = async (): Promise<LoadedConfig> => {
       const loaded = await loadConfig(file, builtInOperations, { lookUp: fromEnvironment });
-      return 'config' in loaded
-        ? { ...loaded, config: withOverrides(loaded.config, read.overrides) }
-        : loaded;
+      return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
     };
     return runService({ file, load }, signals);
   },

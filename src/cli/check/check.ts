@@ -4,9 +4,10 @@ import { type Config, configJsonSchema } from '../../config/schema.ts';
 import type { EnvLookup } from '../../config/yaml.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
-import { CliError, exitCode, formatProblems, withheldMessage } from '../shared/cli-error.ts';
+import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionNames, optionsHelp } from '../shared/command.ts';
-import { configFileOf, hasOwnToken, loginOptions, lookUpUsed, withLogin } from '../shared/config.ts';
+import { configFileOf, formatProblems } from '../shared/config-file.ts';
+import { hasOwnToken, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { checkOnline } from './online.ts';
 
 const options = {

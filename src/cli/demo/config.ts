@@ -8,8 +8,7 @@ import { builtInOperations } from '../../gateway/operations.ts';
 import { loadScenario, ScenarioError } from '../../simulator/scenario.ts';
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { packageRoot } from '../../util/package-info.ts';
-import { formatProblems } from '../shared/cli-error.ts';
-import { type Overrides, withOverrides } from '../shared/config.ts';
+import { formatProblems, type Settings, withSettings } from '../shared/config-file.ts';
 
 /** The configuration used without `--config`. */
 export const demoConfigFile = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
@@ -26,7 +25,7 @@ export interface DemoSettings {
   readonly host: string;
   /** Host names that all ports accept besides IP addresses and `localhost`. */
   readonly allowedHosts: readonly string[];
-  readonly overrides: Overrides;
+  readonly overrides: Partial<Settings>;
   readonly scenario: Scenario;
 }
 
@@ -66,12 +65,12 @@ export async function loadDemoConfig(
   const lookUp = (name: string): string | undefined => variables.get(name);
   const loaded = await loadConfig(demoConfigFile, builtInOperations, { lookUp });
   if (settings === undefined || 'problems' in loaded) return loaded;
-  return { ...loaded, config: withSettings(loaded.config, settings) };
+  return { ...loaded, config: runningConfig(loaded.config, settings) };
 }
 
 /** The configuration with other ports, and an environment that fits the scenario. */
-function withSettings(embedded: Config, { host, allowedHosts, overrides, scenario }: DemoSettings): Config {
-  const config = withOverrides(embedded, overrides);
+function runningConfig(embedded: Config, { host, allowedHosts, overrides, scenario }: DemoSettings): Config {
+  const config = withSettings(embedded, overrides);
   const { [demoEnvironment]: environment } = config.environments;
   if (environment === undefined) throw new TypeError(`${demoConfigFile} has no ${demoEnvironment}`);
   const known = Object.entries(environment.endpoints).filter(([, login]) =>

@@ -6,7 +6,7 @@ import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../.
 import type { Scenario } from '../../simulator/scenario-schema.ts';
 import { CliError, describeListenError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, list, type OptionValues, optionsHelp, parsed, port, type Run } from '../shared/command.ts';
-import { readOverrides, settingOptions } from '../shared/config.ts';
+import { settingOptions } from '../shared/config-file.ts';
 import { runService } from '../shared/run-service.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys, loadSimulatorKeys } from './keys.ts';
@@ -136,15 +136,12 @@ async function settingsFrom(values: OptionValues<typeof options>) {
       exitCode.usage,
     );
   }
-  const read = readOverrides(values);
-  if ('problems' in read) throw new CliError(read.problems.join('\n'), exitCode.usage);
-  const { overrides } = read;
-  const isFree = overrides.port === 0;
+  const isFree = values.port === 0;
   try {
     return {
       host,
       allowedHosts: values['admin-allowed-host'],
-      overrides: isFree ? { ...overrides, adminPort: overrides.adminPort ?? 0 } : overrides,
+      overrides: { ...values, 'admin-port': values['admin-port'] ?? (isFree ? 0 : undefined) },
       gatewayPort: values['gateway-port'] ?? (isFree ? 0 : defaultPorts.gateway),
       gatewayAdminPort: values['gateway-admin-port'] ?? (isFree ? 0 : defaultPorts.gatewayAdmin),
       ...(await readDemoScenario(scenario)),

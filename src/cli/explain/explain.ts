@@ -18,7 +18,8 @@ import { generateDemoKeys } from '../demo/keys.ts';
 import { findDemo, settingsOf } from '../demo/running.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionsHelp } from '../shared/command.ts';
-import { configFileOf, loadWithLogin, loginOptions, validConfig, withLogin } from '../shared/config.ts';
+import { configFileOf, validConfig } from '../shared/config-file.ts';
+import { loadWithLogin, loginOptions, withLogin } from '../shared/vault-login.ts';
 import { compareBaseStrings, renderExplanation } from './render.ts';
 
 const options = {

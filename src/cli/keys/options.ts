@@ -6,8 +6,9 @@ import { silentObserver } from '../../server/open-key-source.ts';
 import { system } from '../../server/system.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import type { OptionValues } from '../shared/command.ts';
-import { configFileOf, loadWithLogin, loginOptions } from '../shared/config.ts';
+import { configFileOf } from '../shared/config-file.ts';
 import { type KeyInventory, openInventory } from '../shared/inventory.ts';
+import { loadWithLogin, loginOptions } from '../shared/vault-login.ts';
 
 export const commonOptions = {
   'config FILE':

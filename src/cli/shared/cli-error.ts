@@ -1,4 +1,3 @@
-import type { Problem } from '../../config/problem.ts';
 import { ProxyError } from '../../errors.ts';
 import { safeStackFrames } from '../../observability/logger.ts';
 import { errorCode } from '../../util/error-code.ts';
@@ -107,16 +106,4 @@ export function unexpectedErrorMessage(error: unknown): string {
 function isSystemError(error: unknown): error is SystemError {
   if (typeof error !== 'object' || error === null) return false;
   return 'syscall' in error && 'code' in error && typeof error.code === 'string';
-}
-
-/** The problems of a configuration file as lines to print: file and line, path, message; then their number. */
-export function formatProblems(file: string, problems: readonly Problem[], noun = 'problem'): string[] {
-  const places = problems.map(({ line }) => (line === 0 ? `${file}:` : `${file}:${line}:`));
-  const width = Math.max(...places.map(({ length }) => length));
-  return [
-    ...problems.map(({ path, message }, index) =>
-      [(places[index] ?? '').padEnd(width), ...(path === '' ? [] : [`${path}:`]), message].join(' '),
-    ),
-    problems.length === 1 ? `1 ${noun}` : `${problems.length} ${noun}s`,
-  ];
 }

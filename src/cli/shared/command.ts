@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { fromEnvironment } from '../../config/load.ts';
 import { didYouMean } from '../../config/problem.ts';
 import type { Signals } from '../../server/signals.ts';
 import { errorCode } from '../../util/error-code.ts';
@@ -22,6 +23,8 @@ interface Option<T, Fallback = string | undefined> {
   readonly description: string;
   /** The text of an option that is not given; the help shows it. */
   readonly fallback?: Fallback;
+  /** The environment variable that is used if the option is not given. An empty one counts as not set. */
+  readonly variable?: string;
   readonly isList?: boolean;
   readonly parse: Parser<T>;
 }
@@ -53,6 +56,11 @@ export function parsed<T, Fallback extends string | undefined>(
   fallback?: Fallback,
 ): Option<T, Fallback> {
   return { description, parse, ...(fallback === undefined ? {} : { fallback }) };
+}
+
+/** An option in place of an environment variable. */
+export function fromVariable<T>(variable: string, description: string, parse: Parser<T>): Option<T> {
+  return { description, parse, variable };
 }
 
 /** An option that may be repeated. */
@@ -139,7 +147,7 @@ export function command<T extends OptionTable, Rest extends readonly unknown[]>(
     try {
       if (parsed !== undefined) {
         const { values, positionals } = parsed;
-        return await run({ values: valuesOf(options, values), positionals }, io, ...rest);
+        return await run({ values: valuesOf(spec, values), positionals }, io, ...rest);
       }
       io.out(usage);
       return exitCode.done;
@@ -173,16 +181,31 @@ function parse(argv: readonly string[], options: OptionTable, maxPositionals: nu
 
 type ParsedTexts = NonNullable<ReturnType<typeof parse>>['values'];
 
-function valuesOf<T extends OptionTable>(options: T, given: ParsedTexts): OptionValues<T>;
-function valuesOf(options: OptionTable, given: ParsedTexts): object {
-  const valueOf = ({ name, value, parse, fallback, isList }: ReturnType<typeof rowsOf>[number]): unknown => {
+/** @throws CliError with every option and environment variable that has an invalid value */
+function valuesOf<T extends OptionTable>(spec: Spec<T>, given: ParsedTexts): OptionValues<T>;
+function valuesOf({ name: command, options }: Spec<OptionTable>, given: ParsedTexts): object {
+  const problems: string[] = [];
+  const valueOf = (row: ReturnType<typeof rowsOf>[number]): unknown => {
+    const { name, value, variable = '', fallback, isList } = row;
+    const parse = (text: string, source: string): unknown => {
+      try {
+        return row.parse(text, source);
+      } catch (error) {
+        problems.push(messageOf(error));
+        return undefined;
+      }
+    };
     if (value === undefined) return given[name] === true;
     const texts = [given[name] ?? []].flat().map(String);
     if (isList) return texts.map((text) => parse(text, `--${name}`));
+    const set = fromEnvironment(variable) ?? '';
+    if (texts[0] === undefined && set !== '') return parse(set, variable);
     const text = texts[0] ?? fallback;
     return text === undefined ? undefined : parse(text, `--${name}`);
   };
-  return Object.fromEntries(rowsOf(options).map((row) => [row.name, valueOf(row)]));
+  const values = rowsOf(options).map((row) => [row.name, valueOf(row)]);
+  if (problems.length > 0) throw new CliError(problems.join(`\ncountersign ${command}: `), exitCode.usage);
+  return Object.fromEntries(values);
 }
 
 /** Characters in a line of the help. */

@@ -11,8 +11,8 @@ import {
 } from '../../server/process-safety.ts';
 import type { Signals } from '../../server/signals.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { CliError, describeListenError, exitCode, formatProblems, messageOf } from './cli-error.ts';
-import { validConfig } from './config.ts';
+import { CliError, describeListenError, exitCode, messageOf } from './cli-error.ts';
+import { formatProblems, validConfig } from './config-file.ts';
 
 interface ServiceSource {
   /** Name of the configuration in messages. */
