@@ -1,6 +1,6 @@
-import { didYouMean } from '../config/problem.ts';
 import { unsafeSettings } from '../server/process-safety.ts';
 import type { Signals } from '../server/signals.ts';
+import { didYouMean } from '../util/did-you-mean.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { exitCode } from './shared/cli-error.ts';
 import type { Io, Run } from './shared/command.ts';
@@ -22,7 +22,7 @@ const commands: readonly (readonly [name: string, summary: string, load: () => P
   ['check', 'Validate a configuration file', async () => (await import('./check/check.ts')).check],
   ['explain', 'Explain how a form is signed', async () => (await import('./explain/explain.ts')).explain],
   ['keys', 'Manage keys in Vault', async () => (await import('./keys/keys.ts')).keys],
-  ['audit', 'Verify an audit trail', async () => (await import('./audit.ts')).audit],
+  ['audit', 'Verify an audit trail', async () => (await import('./audit-verify.ts')).audit],
   ['callers', 'Create a bearer token for a caller', async () => (await import('./callers.ts')).callers],
 ];
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { didYouMean, type Finding, type Path } from './problem.ts';
+import { didYouMean } from '../util/did-you-mean.ts';
+import type { Finding, Path } from './problem.ts';
 
 export type Schema = z.core.JSONSchema.JSONSchema;
 

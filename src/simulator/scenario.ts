@@ -1,7 +1,6 @@
 import { checkOperations } from '../config/operation-rules.ts';
 import { parseValue } from '../config/parse-value.ts';
 import {
-  didYouMean,
   findingsOf,
   inOrder,
   located,
@@ -12,6 +11,7 @@ import {
 } from '../config/problem.ts';
 import { readDocument } from '../config/yaml.ts';
 import { builtInOperations } from '../gateway/operations.ts';
+import { didYouMean } from '../util/did-you-mean.ts';
 import { type Scenario, scenarioSchema } from './scenario-schema.ts';
 
 /** An invalid scenario. The message has every problem with its line. */

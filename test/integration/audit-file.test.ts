@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { audit as auditCommand } from '../../src/cli/audit.ts';
+import { audit as auditCommand } from '../../src/cli/audit-verify.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { type ConfigInput, configFor } from '../support/config.ts';

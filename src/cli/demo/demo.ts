@@ -10,8 +10,8 @@ import { settingOptions } from '../shared/config-file.ts';
 import { runService } from '../shared/run-service.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys, loadSimulatorKeys } from './keys.ts';
+import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile } from './ready-file.ts';
 import { rotateDemoKey } from './rotate.ts';
-import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile } from './running.ts';
 
 const rotationHint = [
   '',

@@ -15,7 +15,7 @@ import { validConfig } from '../shared/config-file.ts';
 import { readStatus } from '../status/client.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig } from './config.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
-import { findDemo, hasStatusPage, type RunningDemo, settingsOf } from './running.ts';
+import { findDemo, hasStatusPage, type RunningDemo, settingsOf } from './ready-file.ts';
 
 /** Milliseconds. */
 const responseTimeout = 5000;

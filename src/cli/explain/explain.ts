@@ -15,7 +15,7 @@ import { withKeySource } from '../../server/open-key-source.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
-import { findDemo, settingsOf } from '../demo/running.ts';
+import { findDemo, settingsOf } from '../demo/ready-file.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionsHelp } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';

@@ -5,7 +5,7 @@ import { text as readText } from 'node:stream/consumers';
 import { fromEnvironment, loadConfig } from '../../config/load.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
-import { findDemo } from '../demo/running.ts';
+import { findDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { list, type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
 

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { expect, it } from '@jest/globals';
-import { readLines } from '../../../src/cli/audit.ts';
+import { readLines } from '../../../src/cli/audit-verify.ts';
 
 async function linesOf(...chunks: string[]): Promise<[text: string, number: number, isOpen: boolean][]> {
   const lines: [string, number, boolean][] = [];

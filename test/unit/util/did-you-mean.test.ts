@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { didYouMean } from '../../../src/config/problem.ts';
+import { didYouMean } from '../../../src/util/did-you-mean.ts';
 
 describe('the suggestion for an unknown name', () => {
   it.each([

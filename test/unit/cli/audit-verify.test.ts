@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { AuditChain } from '../../../src/audit/chain.ts';
-import { audit } from '../../../src/cli/audit.ts';
+import { audit } from '../../../src/cli/audit-verify.ts';
 import { auditIn, headOf, testAuditKey, trailLines } from '../../support/audit.ts';
 import { runCommandHere } from '../../support/cli.ts';
 import { Folder } from '../../support/folder.ts';

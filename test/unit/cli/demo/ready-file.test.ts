@@ -1,6 +1,6 @@
 import { chownSync, mkdirSync, symlinkSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { findRunningDemo } from '../../../../src/cli/demo/running.ts';
+import { findRunningDemo } from '../../../../src/cli/demo/ready-file.ts';
 import { Folder } from '../../../support/folder.ts';
 import { itWhere } from '../../../support/requires.ts';
 
