@@ -8,7 +8,7 @@ const sources = sourcesIn('src/**/*.ts');
  * import errors, identifiers, secret, redact-card-data, util and files in the same folder.
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
-  main: ['cli', 'server/signals', 'server/thread-pool'],
+  main: ['server/signals', 'server/thread-pool'],
   cli: [
     'audit',
     'auth/bearer-token',
