@@ -73,6 +73,20 @@ export const errorTable = {
 
 export type Reason = keyof typeof errorTable;
 
+/** Who has to act on a failed request. `countersign`: its operators. `none`: it did not fail. */
+export type ResponsibleParty = 'none' | 'caller' | 'countersign' | 'gateway';
+
+/** @param request what is known of it: the reason of an error of Countersign, the status of the gateway's response */
+export function responsibleParty(request: {
+  readonly reason?: Reason | undefined;
+  readonly gatewayStatus?: number | undefined;
+}): ResponsibleParty {
+  const { reason, gatewayStatus = 0 } = request;
+  if (reason === undefined) return gatewayStatus >= 500 ? 'gateway' : 'none';
+  if (reason.startsWith('gateway-')) return 'gateway';
+  return errorTable[reason].status < 500 ? 'caller' : 'countersign';
+}
+
 interface ProxyErrorOptions {
   /** For operators only, never sent to a client. Must not hold a secret or card data. */
   readonly cause?: unknown;

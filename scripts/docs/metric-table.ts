@@ -1,3 +1,5 @@
+import { configSchema } from '../../src/config/schema.ts';
+import { createRoutes } from '../../src/gateway/router.ts';
 import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
 import { initializeSeries } from '../../src/observability/prometheus.ts';
 import { cell, code, table } from './markdown.ts';
@@ -17,11 +19,12 @@ const openLabels: ReadonlySet<string> = new Set(['environment', 'operation', 'ca
 /** Every metric of Countersign's own. */
 export function metricTable(): string {
   const metrics: Metric[] = [];
-  const operations = ['transfer'];
-  initializeSeries(createMetrics(factoryInto(metrics)), {
-    environments: { sandbox: { operations, payments: operations, maxInFlight: 1 } },
-    callers: ['billing'],
+  const config = configSchema.parse({
+    environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
+    callers: [{ name: 'billing', credentials: [{ anonymous: true }], allow: [] }],
+    keys: { source: 'directory', directory: 'keys' },
   });
+  initializeSeries(createMetrics(factoryInto(metrics)), createRoutes(config));
   const rows = metrics.map((metric) => [
     code(metric.name),
     metric.type,

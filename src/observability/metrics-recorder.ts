@@ -1,3 +1,4 @@
+import { responsibleParty } from '../errors.ts';
 import { acceptsKey, isPaymentServerError } from '../gateway/response.ts';
 import type { KeyRing, LoginRef } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
@@ -5,7 +6,7 @@ import type { RequestContext } from '../request-context.ts';
 import { datedParts } from '../tls/material.ts';
 import { tlsPolicy } from '../util/agent.ts';
 import type { CertificateInUse, EventObserver, TlsEnd } from './events.ts';
-import { type Labels, responsibleParty, statusLabel, toKnownLabel } from './labels.ts';
+import { type Labels, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';
 import type { GaugeOf, Metrics } from './metric-definitions.ts';
 

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { jwtProblems } from '../auth/jwt/jwt-error.ts';
+import type { ResponsibleParty } from '../errors.ts';
 import { cacheResults, transitResults } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import {
@@ -13,7 +14,7 @@ import {
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
 import { canaryResults, type EventObserver, type TlsEnd } from './events.ts';
-import { type LabelDomain, Labels, type ResponsibleParty } from './labels.ts';
+import { type ConfiguredNames, Labels } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { createMetricsRecorder } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
@@ -38,10 +39,11 @@ export interface Prometheus extends EventObserver {
    * Adds the names of a reloaded configuration. Counters continue, and earlier names remain valid labels:
    * in-flight requests still use them.
    */
-  reconfigure(names: LabelDomain): void;
+  reconfigure(routes: ConfiguredNames): void;
 }
 
-interface PrometheusOptions extends LabelDomain {
+interface PrometheusOptions {
+  readonly routes: ConfiguredNames;
   readonly version: string;
   /** Requests to an environment in flight. */
   readonly inFlight: (environment: string) => number;
@@ -71,11 +73,11 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   for (const gauge of [...unknown, configReloaded, configReloadedAt]) gauge.remove({});
 
   const labels = new Labels();
-  const reconfigure = (names: LabelDomain): void => {
-    labels.allow(names);
-    initializeSeries(metrics, names);
+  const reconfigure = (routes: ConfiguredNames): void => {
+    labels.allow(routes);
+    initializeSeries(metrics, routes);
   };
-  reconfigure(options);
+  reconfigure(options.routes);
   return {
     ...createMetricsRecorder(metrics, labels),
     page(openMetrics) {
@@ -127,28 +129,27 @@ async function render(source: SourceRegistry, openMetrics: boolean): Promise<Pag
  * Initializes series to 0 before their first event, because `rate()` and `increase()` miss the first increment of a
  * new series. Not for labels with too many values: callers by status, logins.
  */
-export function initializeSeries(
-  metrics: Metrics,
-  { environments, callers, issuers = [] }: LabelDomain,
-): void {
-  for (const [
-    environment,
-    { operations, payments = [], maxInFlight, egressProxy, transit = false },
-  ] of Object.entries(environments)) {
+export function initializeSeries(metrics: Metrics, { config, operations: table }: ConfiguredNames): void {
+  const { environments, callers, jwtIssuers, keys } = config;
+  const mounts = keys.source === 'vault' ? (keys.vault.transit?.mounts ?? {}) : {};
+  for (const [environment, { maxInFlight, egressProxy }] of Object.entries(environments)) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.keyProblems.inc({ environment }, 0);
     initializeTls(metrics, 'gateway', environment);
     for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
-    if (transit) for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
+    if (Object.hasOwn(mounts, environment))
+      for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
     for (const result of cacheResults) metrics.cacheLookups.inc({ environment, result }, 0);
-    const failures = networkFailures(egressProxy ?? false);
-    for (const operation of operations) initializeRoute(metrics, { environment, operation }, failures);
-    for (const operation of payments) metrics.paymentServerErrors.inc({ environment, operation }, 0);
+    const failures = networkFailures(egressProxy !== undefined);
+    for (const { name: operation, readOnly } of table.get(environment) ?? []) {
+      initializeRoute(metrics, { environment, operation }, failures);
+      if (!readOnly) metrics.paymentServerErrors.inc({ environment, operation }, 0);
+    }
   }
-  for (const caller of callers) {
+  for (const { name: caller } of callers) {
     for (const decision of authorizationDecisions) metrics.decisions.inc({ caller, decision }, 0);
   }
-  for (const issuer of issuers) {
+  for (const issuer of Object.keys(jwtIssuers)) {
     // Unlike `set`, leaves the time of a fetch before a reload.
     metrics.jwtKeysFetched.inc({ issuer }, 0);
     for (const result of ['accepted', ...jwtProblems]) metrics.jwtVerifications.inc({ issuer, result }, 0);

@@ -133,15 +133,16 @@ async function run(
 
 function replaceRuntime(
   previous: Runtime,
-  { config, digest }: ValidConfig,
+  loaded: ValidConfig,
   certificates: Certificates,
   shared: Shared,
 ): Runtime {
+  const { config } = loaded;
   shared.redactor.allow(loginsIn(config));
   const routes = createRoutes(config);
   const started = startRuntime(routes, certificates, shared, previous);
   void previous.stop(started);
-  shared.reconfigure(routes, digest);
+  shared.reconfigure(loaded, routes);
   return started;
 }
 

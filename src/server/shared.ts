@@ -6,7 +6,6 @@ import type { Routes } from '../gateway/router.ts';
 import { createDebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createKeyLog } from '../observability/key-log.ts';
-import type { LabelDomain } from '../observability/labels.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import { type Logger, sampleRejections } from '../observability/logger.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
@@ -36,21 +35,21 @@ export interface ServiceOptions extends Partial<typeof system> {
 }
 
 /** Who observes what happens: log, metrics, status and, at log level `debug`, the log of decisions. */
-export function createObservers({ config, digest }: ValidConfig, routes: Routes, overrides: ServiceOptions) {
+export function createObservers(loaded: ValidConfig, routes: Routes, overrides: ServiceOptions) {
+  const { config } = loaded;
   const redactor = new LoginRedactor(loginsIn(config));
   const log = redactor.redacting(overrides.log);
   const decisions = createDebugLog(log);
-  const names = labelDomainOf(routes);
-  const recorder = createStatusRecorder({ ...system, ...overrides, names, digest });
+  const recorder = createStatusRecorder(loaded, { ...system, ...overrides });
   const limiter = new ConcurrencyLimiter();
   const inFlight = (environment: string): number => limiter.inFlight(environment);
-  const prometheus = createPrometheus({ version: packageVersion(), inFlight, ...names });
+  const prometheus = createPrometheus({ version: packageVersion(), inFlight, routes });
   const { monotonic } = { ...system, ...overrides };
   const keyLog = createKeyLog({ log, monotonic, source: config.keys.source });
   const metrics = redactor.redacting<EventObserver>(prometheus, recorder, keyLog, decisions?.observer ?? {});
-  const reconfigure = (next: Routes, nextDigest: string): void => {
-    for (const observer of [prometheus, recorder]) observer.reconfigure(labelDomainOf(next));
-    recorder.configApplied(nextDigest);
+  const reconfigure = (next: ValidConfig, nextRoutes: Routes): void => {
+    recorder.reconfigure(next);
+    prometheus.reconfigure(nextRoutes);
   };
   return { redactor, log, decisions, recorder, limiter, prometheus, metrics, reconfigure };
 }
@@ -88,24 +87,6 @@ export function createShared(
     audit: audit?.log,
     newRequestId: () => randomUUID(),
     userAgent: `countersign/${version}`,
-  };
-}
-
-/** The names of a configuration that may become label values. */
-function labelDomainOf({ config, operations: table }: Routes): LabelDomain {
-  const mounts = config.keys.source === 'vault' ? config.keys.vault.transit?.mounts : undefined;
-  const environments = Object.entries(config.environments).map(([name, { maxInFlight, egressProxy }]) => {
-    const operations = table.get(name) ?? [];
-    const payments = operations.filter(({ readOnly }) => !readOnly);
-    const namesIn = (list: typeof operations): string[] => list.map((operation) => operation.name);
-    const names = { operations: namesIn(operations), payments: namesIn(payments) };
-    const transit = mounts !== undefined && Object.hasOwn(mounts, name);
-    return [name, { ...names, maxInFlight, egressProxy: egressProxy !== undefined, transit }] as const;
-  });
-  return {
-    environments: Object.fromEntries(environments),
-    callers: config.callers.map(({ name }) => name),
-    issuers: Object.keys(config.jwtIssuers),
   };
 }
 

@@ -6,10 +6,11 @@ import { createPrometheus } from '../../src/observability/prometheus.ts';
 import type { Readiness } from '../../src/observability/readiness.ts';
 import { listen } from '../support/listening.ts';
 import { RawConnection } from '../support/raw-http.ts';
+import { routesOf } from '../support/routes.ts';
 import { sampleStatus } from '../support/sample-status.ts';
 import { until } from '../support/until.ts';
 
-const metrics = createPrometheus({ version: '1', inFlight: () => 0, environments: {}, callers: [] });
+const metrics = createPrometheus({ version: '1', inFlight: () => 0, routes: routesOf() });
 let state: Readiness;
 let server: Server;
 let origin: string;

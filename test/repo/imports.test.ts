@@ -48,6 +48,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   observability: [
     'request-context',
     'gateway/response',
+    'type gateway/router',
     'auth/jwt/jwt-error',
     'type auth/jwt/verify',
     'type audit/chain',

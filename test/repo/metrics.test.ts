@@ -6,6 +6,7 @@ import type { RequestContext } from '../../src/request-context.ts';
 import { samples } from '../support/exposition.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';
+import { routesOf } from '../support/routes.ts';
 
 const operations = [
   'manager-balance',
@@ -19,8 +20,7 @@ function create(): Prometheus {
   return createPrometheus({
     version: '0.1.0',
     inFlight: () => 0,
-    environments: { sandbox: { operations, maxInFlight: 50 }, production: { operations, maxInFlight: 500 } },
-    callers: ['billing'],
+    routes: routesOf({ sandbox: 50, production: 500 }),
   });
 }
 

@@ -1,8 +1,7 @@
-import type { Reason } from '../../errors.ts';
+import { type Reason, responsibleParty } from '../../errors.ts';
 import { isPaymentServerError } from '../../gateway/response.ts';
 import type { Rejection, RequestContext } from '../../request-context.ts';
 import { isoTime } from '../../util/clock.ts';
-import { responsibleParty } from '../labels.ts';
 import type { FailedRequest } from './schema.ts';
 
 /** `reason` of our own errors, the cause of a 403 of the gateway, or another status of the gateway. */

@@ -4,7 +4,6 @@ import type { TlsUser } from '../../tls/files.ts';
 import { datedParts, type Validity } from '../../tls/material.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { CertificateInUse, EventObserver, GatewayResponseEvent } from '../events.ts';
-import type { LabelDomain } from '../labels.ts';
 import { certificateName } from '../metrics-recorder.ts';
 import { causeOf, failureOf, isFailed, isOurFailure, isUncertainPayment } from './failure.ts';
 import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
@@ -26,24 +25,26 @@ export const maxUncertainPayments = 1_000;
 /** How long they are kept, in milliseconds. */
 const uncertainAge = 3_600_000;
 
-/** The configured names; see labels.ts. */
-export type StatusNames = Readonly<Record<'environments', object>> & Pick<LabelDomain, 'callers'>;
-
-interface StatusRecorderOptions extends WallClock, MonotonicClock {
-  readonly names: StatusNames;
-  /** Of the configuration file. */
+/** What counts of a configuration. */
+interface Configured {
+  readonly config: {
+    readonly environments: Readonly<Record<string, unknown>>;
+    readonly callers: readonly { readonly name: string }[];
+  };
+  /** Of the file. */
   readonly digest: string;
 }
+
+type Clocks = WallClock & MonotonicClock;
 
 export type StatusRecorder = ReturnType<typeof createStatusRecorder>;
 
 /**
  * Remembers what the status shows, as it shows it. Its memory is bounded, and an event costs much less than a request.
  */
-export function createStatusRecorder(options: StatusRecorderOptions) {
-  const { clock, names, digest } = options;
-  const keySource = createKeySourceRecorder(options);
-  const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(options);
+export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
+  const keySource = createKeySourceRecorder(clocks);
+  const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(clocks);
   /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
   const signingProblems = new Map<string, string>();
   const detailOf = (context: RequestContext): string | undefined => {
@@ -56,12 +57,18 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
     if (reason !== 'key-source-unavailable') return undefined;
     return keys.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
   };
-  const requests = createRequestRecorder(options, detailOf);
-  requests.reconfigure(names);
+  const { useNames, ...requests } = createRequestRecorder(clocks, detailOf);
   let audit: Status['audit'] = null;
-  let config = { digest, loadedAt: isoTime(clock()), reloadFailed: false };
+  let config = { digest: '', loadedAt: '', reloadFailed: false };
+  /** Keeps what is known of the names that a reloaded configuration still has. */
+  const reconfigure = (next: Configured): void => {
+    useNames(next.config);
+    config = { ...config, digest: next.digest, loadedAt: isoTime(clocks.clock()) };
+  };
+  reconfigure(loaded);
   return {
     ...requests,
+    reconfigure,
     ...keySource,
     ...keys,
     /** A reload changed the key source; what is known concerns the previous one. */
@@ -79,10 +86,6 @@ export function createStatusRecorder(options: StatusRecorderOptions) {
     ...createCertificateRecorder(),
     /** The configuration in effect. */
     config: () => config,
-    /** @param applied digest of the file */
-    configApplied(applied: string): void {
-      config = { ...config, digest: applied, loadedAt: isoTime(clock()) };
-    },
     configLoaded(successful: boolean): void {
       config = { ...config, reloadFailed: !successful };
     },
@@ -96,8 +99,6 @@ interface Caller {
   /** Milliseconds since 1970. */
   lastSeenAt: number | undefined;
 }
-
-type Clocks = WallClock & MonotonicClock;
 
 type DetailOf = (context: RequestContext) => string | undefined;
 
@@ -122,10 +123,11 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
     },
     gatewayResponded: (response: GatewayResponseEvent): void =>
       environments.get(response.environment)?.responded(response),
-    /** Drops names that a reloaded configuration no longer has. */
-    reconfigure(names: StatusNames): void {
-      environments = mapOf(Object.keys(names.environments), environments, newEnvironment);
-      callers = mapOf(names.callers, callers, newCaller);
+    /** Drops the names that are not in the configuration. */
+    useNames: (config: Configured['config']): void => {
+      environments = mapOf(Object.keys(config.environments), environments, newEnvironment);
+      const names = config.callers.map(({ name }) => name);
+      callers = mapOf(names, callers, newCaller);
     },
     /** One that is not known had no requests. */
     environment: (name: string) => (environments.get(name) ?? newEnvironment()).status(),

@@ -4,6 +4,7 @@ import type { KeyRing, UnusableKey, UsableKey } from '../../../src/keys/key-sour
 import { createPrometheus, type Prometheus } from '../../../src/observability/prometheus.ts';
 import { Secret } from '../../../src/secret.ts';
 import { samples, series } from '../../support/exposition.ts';
+import { routesOf } from '../../support/routes.ts';
 
 const login = { environment: 'sandbox', login: 'acme' };
 const controlLabels = { ...login, kind: 'control_key' };
@@ -26,8 +27,7 @@ const broken: UnusableKey = { kind: 'control_key', version: 9, problem: 'is empt
 let metrics: Prometheus;
 
 beforeEach(() => {
-  const environments = { sandbox: { operations: ['order-status'], maxInFlight: 5 } };
-  metrics = createPrometheus({ version: '1', inFlight: () => 0, environments, callers: [] });
+  metrics = createPrometheus({ version: '1', inFlight: () => 0, routes: routesOf() });
 });
 
 async function value(name: string, labels: Readonly<Record<string, string>>): Promise<number | undefined> {

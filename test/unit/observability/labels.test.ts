@@ -1,12 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { errorTable, type Reason } from '../../../src/errors.ts';
-import { Labels, responsibleParty, statusLabel } from '../../../src/observability/labels.ts';
+import { errorTable } from '../../../src/errors.ts';
+import { Labels, statusLabel } from '../../../src/observability/labels.ts';
+import { routesOf } from '../../support/routes.ts';
 
 const labels = new Labels();
-labels.allow({
-  environments: { sandbox: { operations: ['transfer', 'get'], maxInFlight: 1 } },
-  callers: ['billing'],
-});
+labels.allow(routesOf());
 
 describe('a label', () => {
   it('is the name if it is configured', () => {
@@ -36,25 +34,5 @@ describe('a label', () => {
 
   it('exists for the status of every error', () => {
     for (const { status } of Object.values(errorTable)) expect(statusLabel(status)).toBe(String(status));
-  });
-});
-
-describe('the responsible party', () => {
-  it.each<[Reason | undefined, number | undefined, string]>([
-    [undefined, 200, 'none'],
-    [undefined, 403, 'none'],
-    [undefined, 500, 'gateway'],
-    ['malformed-form', undefined, 'caller'],
-    ['not-allowed', undefined, 'caller'],
-    ['caller-gone', undefined, 'caller'],
-    ['overloaded', undefined, 'countersign'],
-    ['key-missing', undefined, 'countersign'],
-    ['internal', 200, 'countersign'],
-    ['gateway-unreachable', undefined, 'gateway'],
-    ['gateway-timeout', 200, 'gateway'],
-  ])('on reason %s, gateway status %p: %s', (reason, gatewayStatus, fault) => {
-    expect(responsibleParty({ ...(reason && { reason }), ...(gatewayStatus && { gatewayStatus }) })).toBe(
-      fault,
-    );
   });
 });

@@ -8,6 +8,7 @@ import { LoginRedactor, redactedLogin } from '../../../src/observability/login-r
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { holdsCardNumber } from '../../../src/redact-card-data.ts';
 import { Secret } from '../../../src/secret.ts';
+import { routesOf } from '../../support/routes.ts';
 
 // Test numbers that card schemes and acquirers publish.
 const cards = [
@@ -138,7 +139,7 @@ describe('observers', () => {
   it('get an event that was added later redacted, wherever it holds the login', () => {
     const seen: unknown[] = [];
     const other: unknown[] = [];
-    const prometheus = createPrometheus({ version: '1', inFlight: () => 0, environments: {}, callers: [] });
+    const prometheus = createPrometheus({ version: '1', inFlight: () => 0, routes: routesOf() });
     const metrics = new LoginRedactor(['5555555555554444']).redacting(
       { ...prometheus, loginSeen: (...values: unknown[]) => void seen.push(values) },
       { loginSeen: (...values) => void other.push(values) },
@@ -199,8 +200,7 @@ describe('observers', () => {
     const prometheus = createPrometheus({
       version: '1',
       inFlight: () => 0,
-      environments: { sandbox: { operations: [], maxInFlight: 1 } },
-      callers: [],
+      routes: routesOf(),
     });
     const metrics = new LoginRedactor(['5555555555554444']).redacting<EventObserver>(prometheus);
     for (const name of ['4111111111111111', '5555555555554444', 'acme']) {

@@ -3,18 +3,13 @@ import { describe, expect, it } from '@jest/globals';
 import { createPrometheus, type Prometheus } from '../../../src/observability/prometheus.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { samples, series } from '../../support/exposition.ts';
+import { routesOf } from '../../support/routes.ts';
 
-const names = {
-  environments: {
-    sandbox: { operations: ['order-status', 'transfer'], maxInFlight: 50 },
-    production: { operations: ['order-status'], maxInFlight: 500 },
-  },
-  callers: ['billing'],
-};
+const routes = routesOf({ sandbox: 50, production: 500 });
 const route = { environment: 'sandbox', operation: 'transfer' };
 
 function create(inFlight: Readonly<Record<string, number>> = {}): Prometheus {
-  return createPrometheus({ version: '1.2.3', inFlight: (name) => inFlight[name] ?? 0, ...names });
+  return createPrometheus({ version: '1.2.3', inFlight: (name) => inFlight[name] ?? 0, routes });
 }
 
 async function read(metrics: Prometheus) {
@@ -203,10 +198,7 @@ describe('a reloaded configuration', () => {
     const metrics = create();
     metrics.keyLookup('sandbox', 'fresh');
     metrics.keyLookup('staging', 'fresh');
-    metrics.reconfigure({
-      ...names,
-      environments: { ...names.environments, staging: names.environments.sandbox },
-    });
+    metrics.reconfigure(routesOf({ sandbox: 50, production: 500, staging: 50 }));
     metrics.keyLookup('staging', 'fresh');
     const page = await read(metrics);
     expect(page.get('countersign_key_cache_lookups_total{environment="sandbox",result="fresh"}')).toBe(1);
@@ -218,7 +210,7 @@ describe('a reloaded configuration', () => {
   it('still counts the end of a request whose environment it removed', async () => {
     const inFlight = { sandbox: 1 };
     const metrics = create(inFlight);
-    metrics.reconfigure({ ...names, environments: { production: names.environments.production } });
+    metrics.reconfigure(routesOf({ production: 500 }));
     expect((await read(metrics)).get('countersign_requests_in_flight{environment="sandbox"}')).toBe(1);
     inFlight.sandbox = 0;
     expect((await read(metrics)).get('countersign_requests_in_flight{environment="sandbox"}')).toBe(0);

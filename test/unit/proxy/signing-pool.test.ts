@@ -6,6 +6,7 @@ import type { Signed, Unsigned } from '../../../src/oauth1/sign.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { SigningPool } from '../../../src/proxy/signing-pool.ts';
 import { Secret } from '../../../src/secret.ts';
+import { routesOf } from '../../support/routes.ts';
 import { privateKeyOf, publicKeyOf } from '../../support/vectors.ts';
 
 const rsa: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
@@ -29,7 +30,7 @@ let metrics: ReturnType<typeof createPrometheus>;
 beforeEach(() => {
   [depths, signed] = [[], []];
   metrics = {
-    ...createPrometheus({ version: '0', inFlight: () => 0, environments: {}, callers: [] }),
+    ...createPrometheus({ version: '0', inFlight: () => 0, routes: routesOf() }),
     signingQueueChanged: (depth) => void depths.push(depth),
     signed: (method) => void signed.push(method),
   };

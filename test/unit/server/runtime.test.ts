@@ -12,6 +12,7 @@ import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client
 import type { RequestContext } from '../../../src/request-context.ts';
 import { createApp } from '../../../src/server/runtime.ts';
 import { type HttpResponse, post, transferForm, verdict } from '../../support/forwarding.ts';
+import { routesOf } from '../../support/routes.ts';
 import { until } from '../../support/until.ts';
 
 const ok = { status: 200, headers: {}, body: Buffer.from('OK') };
@@ -31,7 +32,7 @@ let url: string;
 
 beforeEach(async () => {
   [forward, logged] = [async () => ok, []];
-  const metrics = createPrometheus({ version: '0', inFlight: () => 0, environments: {}, callers: [] });
+  const metrics = createPrometheus({ version: '0', inFlight: () => 0, routes: routesOf() });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
   const keys = {

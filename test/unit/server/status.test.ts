@@ -32,11 +32,7 @@ beforeEach(() => {
   const clock = (): number => noon + now;
   const monotonic = (): number => now;
   const clocks = { clock, monotonic };
-  recorder = createStatusRecorder({
-    ...clocks,
-    names: { environments: config.environments, callers: ['billing'] },
-    digest: 'abc',
-  });
+  recorder = createStatusRecorder({ config, digest: 'abc' }, clocks);
   const source = {
     read: async () => ({ ring, current: '1', gone: [] }),
     readCurrent: async () => '1',

@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../../../src/errors.ts';
-import {
-  createStatusRecorder,
-  type StatusNames,
-  type StatusRecorder,
-} from '../../../../src/observability/status/recorder.ts';
+import { createStatusRecorder, type StatusRecorder } from '../../../../src/observability/status/recorder.ts';
 import type { RequestContext } from '../../../../src/request-context.ts';
 
-const names = (environments: string[], callers: string[]): StatusNames => ({
-  environments: Object.fromEntries(environments.map((name) => [name, {}])),
-  callers,
+const loaded = (environments: string[], callers: string[], digest = 'first') => ({
+  config: {
+    environments: Object.fromEntries(environments.map((name) => [name, {}])),
+    callers: callers.map((name) => ({ name })),
+  },
+  digest,
 });
+const started = loaded(['sandbox', 'production'], ['billing', 'shop']);
 const noon = Date.UTC(2026, 0, 1, 12);
 /** @param milliseconds since noon */
 const time = (milliseconds: number): string => new Date(noon + milliseconds).toISOString();
@@ -23,12 +23,7 @@ let recorder: StatusRecorder;
 beforeEach(() => {
   now = 0;
   set = 0;
-  recorder = createStatusRecorder({
-    clock: () => noon + now + set,
-    monotonic: () => now,
-    names: names(['sandbox', 'production'], ['billing', 'shop']),
-    digest: 'first',
-  });
+  recorder = createStatusRecorder(started, { clock: () => noon + now + set, monotonic: () => now });
 });
 
 function finish(fields: Partial<RequestContext> = {}): void {
@@ -111,7 +106,7 @@ describe('a reload', () => {
     now = 1_000;
     finish();
     finish({ environment: 'production', caller: 'shop' });
-    recorder.reconfigure(names(['sandbox', 'staging'], ['billing', 'new']));
+    recorder.reconfigure(loaded(['sandbox', 'staging'], ['billing', 'new']));
     expect(recorder.environment('sandbox').requestsPerSecond).toBe(1);
     expect(recorder.environment('staging').requestsPerSecond).toBe(0);
     expect(recorder.environment('production').requestsPerSecond).toBe(0);
@@ -125,7 +120,7 @@ describe('a reload', () => {
     now = 3_000;
     recorder.configLoaded(false);
     expect(recorder.config()).toEqual({ digest: 'first', loadedAt: time(0), reloadFailed: true });
-    recorder.configApplied('second');
+    recorder.reconfigure({ ...started, digest: 'second' });
     recorder.configLoaded(true);
     expect(recorder.config()).toEqual({ digest: 'second', loadedAt: time(3_000), reloadFailed: false });
   });

@@ -16,6 +16,7 @@ import type { GatewayResponse, SignedHttpRequest } from '../../../../src/proxy/o
 import { withTrueOutcome } from '../../../../src/proxy/outcome.ts';
 import { SigningPool } from '../../../../src/proxy/signing-pool.ts';
 import type { RequestRecord } from '../../../../src/request-context.ts';
+import { routesOf } from '../../../support/routes.ts';
 import { verifyAuthorization } from '../../../support/verify.ts';
 
 const noon = Date.UTC(2026, 0, 15, 12);
@@ -58,7 +59,7 @@ async function send(target: string, environment: object = {}, caller?: string): 
     ...parseKeys({ control_key: 'new' }, { version: 2 }),
     ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(noon - 1000) }),
   ];
-  const metrics = createPrometheus({ version: '0', inFlight: () => 0, environments: {}, callers: [] });
+  const metrics = createPrometheus({ version: '0', inFlight: () => 0, routes: routesOf() });
   const get = async () => {
     monotonic += keyLookup;
     return ring;
