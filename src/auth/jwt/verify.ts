@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { errors, jwtVerify } from 'jose';
 import type { CallerConfig, JwtIssuerConfig } from '../../config/schema.ts';
 import type { WallClock } from '../../util/clock.ts';
@@ -50,7 +51,7 @@ export function createJwtVerifier({ callers, issuers, observer, clock }: JwtVeri
       const { iss } = claims;
       issuer = typeof iss === 'string' ? byClaim.get(iss) : undefined;
       if (issuer === undefined) throw new JwtError('jwt-issuer');
-      const keyId = await verifySignature(token, issuer, clock());
+      const keyId = await verifySignature(token, claims, issuer, clock());
       const checked = checkTypes(claims, issuer.config, clock());
       const caller = findCaller(credentials, issuer.name, checked, observer);
       observer.tokenVerified(issuer.name, 'accepted');
@@ -63,16 +64,18 @@ export function createJwtVerifier({ callers, issuers, observer, clock }: JwtVeri
 }
 
 /** @param now milliseconds since 1970 @returns the key ID, if there is one */
-async function verifySignature(token: string, { config, keys }: JwtIssuer, now: number) {
+async function verifySignature(token: string, claims: Claims, { config, keys }: JwtIssuer, now: number) {
   const { issuer, audience, algorithms, leeway } = config;
   try {
-    const { protectedHeader } = await jwtVerify(token, (header, jws) => keys.find(header, jws), {
+    const { payload, protectedHeader } = await jwtVerify(token, (header, jws) => keys.find(header, jws), {
       algorithms,
       issuer,
       audience,
       clockTolerance: leeway / 1000,
       currentDate: new Date(now),
     });
+    // What jose has checked is what it has parsed by itself, perhaps after V8 began to read names as others (strict-json.ts).
+    if (!isDeepStrictEqual(payload, claims)) throw new JwtError('jwt-malformed');
     return protectedHeader.kid;
   } catch (error) {
     throw error instanceof errors.JOSEError ? new JwtError(problemOf(error)) : error;

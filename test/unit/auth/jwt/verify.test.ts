@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { assert, asyncProperty, constantFrom, nat, property, string } from 'fast-check';
-import { createLocalJWKSet } from 'jose';
+import { CompactSign, createLocalJWKSet } from 'jose';
 import { JwtError } from '../../../../src/auth/jwt/jwt-error.ts';
 import { parseToken } from '../../../../src/auth/jwt/parse-token.ts';
 import { createJwtVerifier } from '../../../../src/auth/jwt/verify.ts';
@@ -8,17 +8,25 @@ import { caller } from '../../../../src/config/schema/caller.ts';
 import { configSchema } from '../../../../src/config/schema.ts';
 import { configFor } from '../../../support/config.ts';
 import { jwtConfig } from '../../../support/jwt.ts';
-import { issuerKey, OidcServer } from '../../../support/oidc-server.ts';
+import { issuerKey, OidcServer, usualClaims } from '../../../support/oidc-server.ts';
 
 const issuer = new OidcServer('https://idp.example', [issuerKey('first')], async () => {});
 const config = configSchema.parse(configFor('http://127.0.0.1:9', jwtConfig(issuer)));
 const results: string[] = [];
 
-function create(credentials: readonly object[] = [{ jwt: { issuer: 'idp', subject: 'billing' } }]) {
+/** @param meanwhile runs while the key is looked up */
+function create(
+  credentials: readonly object[] = [{ jwt: { issuer: 'idp', subject: 'billing' } }],
+  meanwhile = () => {},
+) {
   const callers = config.callers.map((one) => caller.parse({ ...one, credentials }));
   const [[name, settings] = []] = Object.entries(config.jwtIssuers);
   if (name === undefined || settings === undefined) throw new Error('no issuer');
-  const find = createLocalJWKSet({ keys: issuer.keys.map(({ jwk }) => jwk) });
+  const keys = createLocalJWKSet({ keys: issuer.keys.map(({ jwk }) => jwk) });
+  const find = (...values: Parameters<typeof keys>) => {
+    meanwhile();
+    return keys(...values);
+  };
   return createJwtVerifier({
     callers,
     issuers: [{ name, config: settings, keys: { find } }],
@@ -60,6 +68,24 @@ describe('the verification of a JWT', () => {
       await issuer.sign({ sub: 'billing\u202e\n\u001b[2J', jti: 'a\u202e' }),
     );
     expect(credential).toMatchObject({ subject: 'billing???[2J', tokenId: 'a?' });
+  });
+
+  it('rejects an expired token whatever V8 reads meanwhile (nodejs/node issue 63785)', async () => {
+    const [key] = issuer.keys;
+    if (key === undefined) throw new Error('no key');
+    const expired = { ...usualClaims(issuer.url), exp: 1 };
+    const escaped = JSON.stringify(expired).replace('"exp"', '"\\u0065xp"');
+    const token = await new CompactSign(Buffer.from(escaped))
+      .setProtectedHeader({ alg: key.alg, kid: key.kid })
+      .sign(key.privateKey);
+    const misread = (): void => {
+      for (const name of Object.keys(expired)) JSON.parse(`{"x":1,"${name}":2,"\\\\u0":3}`);
+      JSON.parse(JSON.stringify({ ...expired, exp: undefined, '\\u0': 1 }));
+    };
+    const verify = create(undefined, misread);
+    const problem = await verify(token).catch((error: unknown) => error instanceof JwtError && error.problem);
+    // The first, while V8 has this defect.
+    expect(['jwt-malformed', 'jwt-expired']).toContain(problem);
   });
 
   it('rejects any text with a JwtError', () => {
