@@ -144,6 +144,20 @@ it('a request without a connection at the shutdown timeout is reported as not se
   ]);
 });
 
+it('a body that never ends does not keep the process beyond the shutdown timeout', async () => {
+  const process = await starts.process({
+    config: { proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '200ms', body: '60s' } } },
+  });
+  const whole = formRequest(paths.transfer, transferForm);
+  const client = (await process.connect()).send(whole.slice(0, -1));
+  await until(async () => (await post(`${process.url}${paths.transfer}`, transferForm)).status > 0);
+  process.signal('SIGTERM');
+  const began = performance.now();
+  expect(await process.ended).toBe(1);
+  expect(performance.now() - began).toBeLessThan(10_000);
+  client.close();
+});
+
 describe('a process that cannot start ends at once', () => {
   it.each([
     ['proxy', '--port'],

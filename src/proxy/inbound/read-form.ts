@@ -91,7 +91,8 @@ function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryRe
     if (!request.readableEnded) reject(clientClosedRequest());
   };
   const timedOut = `Timed out after ${limits.timeout / 1000} s reading the body.`;
-  const timer = setTimeout(() => reject(new ProxyError('request-timeout', timedOut)), limits.timeout);
+  // The connection keeps the process alive; without it, a shutdown need not wait for a body that never ends.
+  const timer = setTimeout(() => reject(new ProxyError('request-timeout', timedOut)), limits.timeout).unref();
   request
     .on('data', collect)
     .on('error', fail)
