@@ -112,7 +112,7 @@ export class AuditTrail {
     this.#state = 'closed';
     const unwritten = this.#pending.size + this.#inFlight.length;
     if (unwritten > 0) this.#options.observer.recordsLost(unwritten);
-    this.#pending.rejectAwaited();
+    this.#rejectAwaited();
     // A file in use by a write that hangs cannot be closed.
     if (!isStuck) await this.#options.output.close();
     return unwritten;
@@ -192,14 +192,19 @@ export class AuditTrail {
 
   #stall(): void {
     this.#stalled = true;
+    this.#rejectAwaited();
+    this.#options.observer.writeFailed('timeout');
+  }
+
+  /** Those in a write that hangs may still be written. */
+  #rejectAwaited(): void {
     for (const { settle } of this.#inFlight) settle?.(false);
     this.#pending.rejectAwaited();
-    this.#options.observer.writeFailed('timeout');
   }
 
   #failed(cause: string): void {
     this.#state = 'waiting';
-    this.#pending.rejectAwaited();
+    this.#rejectAwaited();
     this.#options.observer.writeFailed(cause);
     if (this.#closing !== undefined) this.#closing.resolve();
     else this.#runIn(retryInterval);

@@ -268,11 +268,17 @@ describe('a disk that hangs', () => {
     expect([lost, disk.closed, timers.count]).toEqual([4, false, 0]);
   });
 
-  it('fails for a request that waits for its record when the process stops', async () => {
+  it.each([
+    ['that is being written', false],
+    ['that waits for a write', true],
+  ])('fails for a request when the process stops with its record %s', async (_name, writesBefore) => {
     disk.hang = new Promise(() => {});
-    append('a');
-    await afterDelay();
+    if (writesBefore) {
+      append('a');
+      await afterDelay();
+    }
     const confirmed = trail.confirm('intent', { name: 'b' });
+    await nextTurn();
     await trail.close(10);
     expect(await Promise.race([confirmed, nextTurn('still waiting')])).toBe(false);
   });
