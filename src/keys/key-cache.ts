@@ -110,24 +110,23 @@ export class KeyCache {
   }
 
   /**
-   * Reads all keys of a login past the cache. Falls back to the cached ring if the source fails, or does not respond
-   * by the deadline: then the read continues, and what it finds is cached.
+   * Reads the keys of a login past the cache: the current version, and the other ones only if it changed. Falls back to
+   * the cached ring if the source fails; while it does, that is after a second: the read continues, and what it finds is
+   * cached.
    *
-   * @param deadline until when to wait for the source; monotonic, milliseconds. While the source fails, the wait for
-   *   a login with cached keys ends after a second
    * @returns `undefined` if the login has no keys anymore
    * @throws ProxyError `key-source-unavailable` if nothing usable is cached
    */
-  refresh(login: LoginRef, deadline?: number): Promise<KeyRing | undefined> {
-    return this.#orCached(login, this.#fetches.fetchFresh(login, 'foreground'), deadline);
-  }
-
-  /**
-   * As {@link refresh}, for a login whose keys the gateway rejects: reads the current version, and the other ones only
-   * if it changed.
-   */
-  look(login: LoginRef, deadline?: number): Promise<KeyRing | undefined> {
-    return this.#orCached(login, this.#looks.fetchFresh(login, 'foreground'), deadline);
+  async look(login: LoginRef): Promise<KeyRing | undefined> {
+    const isPatient = !this.#background.failing || this.#store.peek(login) === undefined;
+    const deadline = isPatient ? Number.POSITIVE_INFINITY : this.#options.monotonic() + failingWait;
+    try {
+      return await this.#by(deadline, login, this.#looks.fetchFresh(login, 'foreground'));
+    } catch (error) {
+      const known = this.#store.lookup(login);
+      if (known === undefined) throw errorFor(error, login);
+      return known === 'missing' ? undefined : known.ring;
+    }
   }
 
   /** Whether the source was unavailable when last read. */
@@ -196,23 +195,6 @@ export class KeyCache {
     if (known.fresh) return { result: 'fresh', ring: known.ring };
     if (known.refreshDue) void this.#refreshInBackground(login);
     return { result: 'stale', ring: known.ring };
-  }
-
-  async #orCached(
-    login: LoginRef,
-    read: Promise<KeyRing | undefined>,
-    deadline?: number,
-  ): Promise<KeyRing | undefined> {
-    const { monotonic } = this.#options;
-    const isPatient = !this.#background.failing || this.#store.peek(login) === undefined;
-    const patience = isPatient ? Number.POSITIVE_INFINITY : monotonic() + failingWait;
-    try {
-      return await this.#by(Math.min(deadline ?? patience, patience), login, read);
-    } catch (error) {
-      const known = this.#store.lookup(login);
-      if (known === undefined) throw errorFor(error, login);
-      return known === 'missing' ? undefined : known.ring;
-    }
   }
 
   /** The result, if it comes by the deadline. The read continues, since its result is cached. */

@@ -87,7 +87,7 @@ describe('keys in Vault, while Vault fails', () => {
       setup.clock.advance(61_000);
       setup.vault.fail(fault, read);
       expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
-      expect(controlKeys(await cache.refresh(acme))).toEqual(['1:first']);
+      expect(controlKeys(await cache.look(acme))).toEqual(['1:first']);
       setup.clock.advance(3_600_000);
       expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
     });
@@ -126,11 +126,11 @@ describe('keys in Vault, while Vault fails', () => {
   it('removes a key that is deleted or destroyed', async () => {
     await cache.get(acme);
     await setup.admin.deleteVersions('gateway/sandbox/acme', [1]);
-    expect(await cache.refresh(acme)).toBeUndefined();
+    expect(await cache.look(acme)).toBeUndefined();
     await setup.admin.request('POST', 'secret/undelete/gateway/sandbox/acme', { versions: [1] });
-    expect(controlKeys(await cache.refresh(acme))).toEqual(['1:first']);
+    expect(controlKeys(await cache.look(acme))).toEqual(['1:first']);
     await setup.admin.destroy('gateway/sandbox/acme', [1]);
-    expect(await cache.refresh(acme)).toBeUndefined();
+    expect(await cache.look(acme)).toBeUndefined();
   });
 
   it('probes a sealed Vault once per second, however many requests arrive', async () => {

@@ -207,7 +207,7 @@ it('rings of a retired cache are not in use, but are served to in-flight request
   expect(events.removals).toEqual(['acme replaced']);
   expect(keyOf(await cache.get(acme))).toBe('first');
   source.set(acme, ringOf('second', 2));
-  await cache.refresh(acme);
+  await cache.look(acme);
   expect(events.rings).toEqual(['sandbox/acme first', 'sandbox/acme none']);
 });
 

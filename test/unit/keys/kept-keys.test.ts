@@ -64,16 +64,17 @@ describe('the key that the gateway accepted last', () => {
   });
 
   it('is still the one after the ring was read again, without a change to report', async () => {
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(accepted()).toEqual(['old']);
     source.set(acme, [...ringOf('newer', 3), ...ringOf('new', 2), ...old]);
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(accepted()).toEqual(['old']);
     expect(events.rings).toEqual(['sandbox/acme new', 'sandbox/acme newer']);
   });
 
   it('is handed to the source as known', async () => {
-    await cache.refresh(acme);
+    source.touch();
+    await cache.look(acme);
     expect(source.known).toEqual([[], cache.cached(acme)]);
   });
 
@@ -95,9 +96,9 @@ describe('the key that the gateway accepted last', () => {
     expect(source.known.at(-1)).toEqual([{ ...first(old), isAccepted: true }]);
     expect(accepted()).toEqual(['old']);
     source.set(acme, undefined);
-    await cache.refresh(acme);
+    await cache.look(acme);
     source.set(acme, [...ringOf('new', 2), ...old]);
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(source.known.at(-1)).toEqual([]);
     expect(accepted()).toEqual([]);
   });
@@ -105,7 +106,7 @@ describe('the key that the gateway accepted last', () => {
   it('is known with the newest version that has it', async () => {
     const newer = parseKeys({ control_key: 'old' }, { version: 3, supersededAt });
     source.set(acme, [...ringOf('new', 4), ...newer, ...old]);
-    await cache.refresh(acme);
+    await cache.look(acme);
     cache.keep(acme, first(old));
     clock.advance(12 * hour);
     await cache.get(acme);
@@ -123,14 +124,16 @@ describe('the key that the gateway accepted last', () => {
     clock.advance(hour);
     source.set(acme, ringOf('new', 2));
     source.gone = acceptedIn(cache.cached(acme) ?? []);
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(accepted()).toEqual(['old']);
     clock.advance(11 * hour - second);
     source.gone = acceptedIn(cache.cached(acme) ?? []);
-    await cache.refresh(acme);
+    source.touch();
+    await cache.look(acme);
     expect(accepted()).toEqual(['old']);
     clock.advance(second);
-    await cache.refresh(acme);
+    source.touch();
+    await cache.look(acme);
     expect(cache.cached(acme)).toHaveLength(1);
   });
 });
@@ -139,7 +142,7 @@ it('a secret that was written anew has new times, also with the numbers and keys
   await cache.get(acme);
   const createdAt = new Date(5);
   source.set(acme, parseKeys({ control_key: 'abc' }, { version: 1, createdAt }));
-  await cache.refresh(acme);
+  await cache.look(acme);
   expect(cache.cached(acme)).toEqual([expect.objectContaining({ createdAt })]);
 });
 
@@ -151,7 +154,7 @@ describe('a login that the source does not know', () => {
   });
 
   it('keeps its cached keys until staleIfError after they were read', async () => {
-    expect(keyOf(await cache.refresh(acme))).toBe('abc');
+    expect(keyOf(await cache.look(acme))).toBe('abc');
     expect(keyOf(await cache.look(acme))).toBe('abc');
     clock.advance(12 * hour - second);
     expect(keyOf(await cache.get(acme))).toBe('abc');
@@ -162,10 +165,10 @@ describe('a login that the source does not know', () => {
   });
 
   it('is reported, and again once it is found', async () => {
-    await cache.refresh(acme);
-    await cache.refresh(acme);
+    await cache.look(acme);
+    await cache.look(acme);
     source.set(acme, ringOf('abc'));
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(events.notFound).toEqual(['1 acme', '0']);
   });
 
@@ -173,7 +176,7 @@ describe('a login that the source does not know', () => {
     const other = refOf('other');
     await expect(cache.get(other)).rejects.toMatchObject({ reason: 'key-missing' });
     source.set(other, ringOf('xyz'));
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(keyOf(await cache.get(other))).toBe('xyz');
     const another = refOf('another');
     await expect(cache.get(another)).rejects.toMatchObject({ reason: 'key-missing' });
@@ -185,9 +188,9 @@ describe('a login that the source does not know', () => {
   });
 
   it('counts no more once its keys are deleted or too old', async () => {
-    await cache.refresh(acme);
+    await cache.look(acme);
     source.withoutKeys = 'deleted';
-    expect(await cache.refresh(acme)).toBeUndefined();
+    expect(await cache.look(acme)).toBeUndefined();
     expect(events.notFound).toEqual(['1 acme', '0']);
   });
 
@@ -195,13 +198,13 @@ describe('a login that the source does not know', () => {
     source.set(refOf('other'), ringOf('xyz'));
     await cache.get(refOf('other'));
     source.set(refOf('other'), undefined);
-    await cache.refresh(acme);
-    await cache.refresh(refOf('other'));
+    await cache.look(acme);
+    await cache.look(refOf('other'));
     expect(events.notFound).toEqual(['1 acme', '2 other']);
     const next = newCache();
     next.adopt(cache);
     source.set(acme, ringOf('abc'));
-    await next.refresh(acme);
+    await next.look(acme);
     expect(events.notFound.at(-1)).toBe('1');
   });
 
@@ -231,7 +234,7 @@ describe('a kind of key that the ring lacks', () => {
     expect(source.searched).toBe(0);
     await Promise.all([cache.get(acme, undefined, 'private_key'), cache.get(acme, undefined, 'private_key')]);
     expect(source.searched).toBe(1);
-    await cache.refresh(acme);
+    await cache.look(acme);
     await cache.get(acme, undefined, 'private_key');
     expect(source.searched).toBe(1);
   });

@@ -32,10 +32,8 @@ class World {
     this.source.paused = true;
     const source = {
       read: (login: LoginRef) => this.#read(login),
-      readCurrent: async (login: LoginRef) => {
-        const reading = await this.#read(login);
-        return typeof reading === 'string' ? reading : reading.current;
-      },
+      // As if it changed each time: a look then reads the ring.
+      readCurrent: async () => 'another version',
       start: () => undefined,
       ready: () => true,
       stop: () => undefined,
@@ -59,7 +57,7 @@ class World {
   }
 
   refresh(login: LoginRef): void {
-    this.#expectResult(login, this.#cache.refresh(login));
+    this.#expectResult(login, this.#cache.look(login));
   }
 
   async #read(login: LoginRef): Promise<KeyReading | NoKeys> {

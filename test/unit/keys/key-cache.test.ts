@@ -280,7 +280,7 @@ describe('a login without keys', () => {
   it('is still missing when the source fails meanwhile', async () => {
     await failure(ghost);
     source.down = true;
-    await cache.refresh(ghost);
+    await cache.look(ghost);
     expect((await failure(ghost)).reason).toBe('key-missing');
   });
 
@@ -296,7 +296,7 @@ describe('a refresh past the cache', () => {
   it('returns and caches what the source has now', async () => {
     await served();
     source.set(acme, ringOf('xyz', 2));
-    expect(keyOf(await cache.refresh(acme))).toBe('xyz');
+    expect(keyOf(await cache.look(acme))).toBe('xyz');
     expect(await served()).toBe('xyz');
     expect(events.lookups).toEqual(['sandbox fetched', 'sandbox fresh']);
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme xyz']);
@@ -306,7 +306,7 @@ describe('a refresh past the cache', () => {
     source.paused = true;
     const lookup = served();
     source.set(acme, ringOf('xyz', 2));
-    const reread = cache.refresh(acme);
+    const reread = cache.look(acme);
     expect(source.started).toHaveLength(1);
     await source.release();
     expect(await lookup).toBe('abc');
@@ -318,7 +318,7 @@ describe('a refresh past the cache', () => {
 
   it('shares the one read that is queued behind it', async () => {
     source.paused = true;
-    const reads = [cache.refresh(acme), cache.refresh(acme), cache.refresh(acme)];
+    const reads = [cache.look(acme), cache.look(acme), cache.look(acme)];
     await source.release();
     await source.release();
     expect((await Promise.all(reads)).map(keyOf)).toEqual(['abc', 'abc', 'abc']);
@@ -328,24 +328,24 @@ describe('a refresh past the cache', () => {
   it('returns nothing if the login has no keys anymore, and removes them', async () => {
     await served();
     source.set(acme, undefined);
-    expect(await cache.refresh(acme)).toBeUndefined();
+    expect(await cache.look(acme)).toBeUndefined();
     expect((await failure()).reason).toBe('key-missing');
   });
 
   it('returns the cached ring if the source fails', async () => {
     const ring = await cache.get(acme);
     source.down = true;
-    expect(await cache.refresh(acme)).toBe(ring);
+    expect(await cache.look(acme)).toBe(ring);
   });
 
   it('throws if the source fails and nothing is cached', async () => {
     source.down = true;
-    await expect(cache.refresh(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
+    await expect(cache.look(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
     source.down = false;
     await served();
     source.down = true;
     now += 12 * hour;
-    await expect(cache.refresh(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
+    await expect(cache.look(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
   });
 });
 
@@ -378,7 +378,7 @@ it('a login that was missing, got keys and was evicted is not missing again', as
   const late = refOf('late');
   await failure(late);
   source.set(late, ringOf('xyz'));
-  await cache.refresh(late);
+  await cache.look(late);
   for (const login of ['a', 'b', 'c']) {
     source.set(refOf(login), ringOf(login));
     await served(refOf(login));
@@ -403,14 +403,14 @@ describe('events', () => {
   it('do not report an unchanged ring, which stays the same object', async () => {
     const ring = await cache.get(acme);
     source.set(acme, ringOf('abc'));
-    expect(await cache.refresh(acme)).toBe(ring);
+    expect(await cache.look(acme)).toBe(ring);
     expect(events.rings).toEqual(['sandbox/acme abc']);
   });
 
   it('report a new version even if its key is the same', async () => {
     await served();
     source.set(acme, ringOf('abc', 2));
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(events.rings).toEqual(['sandbox/acme abc', 'sandbox/acme abc']);
   });
 
@@ -426,7 +426,7 @@ describe('events', () => {
       ringOf('xyz', 2),
     ]) {
       source.set(acme, ring);
-      await cache.refresh(acme);
+      await cache.look(acme);
     }
     expect(events.rings).toHaveLength(5);
   });
@@ -436,7 +436,7 @@ describe('events', () => {
     const ringOfBoth = parseKeys({ control_key, private_key }, { version: 1 });
     for (const ring of [ringOfBoth, ringOf('abc', 2), ringOf('abc', 2), ringOfBoth, undefined, undefined]) {
       source.set(acme, ring);
-      await cache.refresh(acme);
+      await cache.look(acme);
     }
     expect(events.lost).toEqual(['acme private_key 1', 'acme control_key 1', 'acme private_key 1']);
   });
@@ -463,7 +463,7 @@ describe('events', () => {
     await lookup;
     source.paused = false;
     source.down = true;
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(events.fetched).toEqual(['scripted 1.5', 'scripted 0']);
     expect(events.up).toEqual([true, false]);
   });
@@ -482,7 +482,7 @@ describe('events', () => {
     expect(events.up).toEqual([false]);
     source.paused = false;
     source.down = false;
-    await cache.refresh(acme);
+    await cache.look(acme);
     expect(events.up).toEqual([false, true]);
   });
 

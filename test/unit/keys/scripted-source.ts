@@ -18,10 +18,6 @@ export function ringOf(controlKey: string, version = 1): KeyRing {
   return parseKeys({ control_key: controlKey }, { version });
 }
 
-export function readingOf(ring: KeyRing, gone: KeyRing = []): KeyReading {
-  return { ring, current: `${ring[0]?.version}`, gone };
-}
-
 /** The newest control key of a ring. */
 export function keyOf(ring: KeyRing | undefined): string {
   const [entry] = ring ?? [];
@@ -54,6 +50,7 @@ export class ScriptedSource implements KeySource {
   /** Whether two reads of one login ever ran at the same time. */
   overlapped = false;
   #pending: PromiseWithResolvers<void>[] = [];
+  #changes = 0;
 
   /** The result is that of the start of the read. */
   async read(login: LoginRef, known?: KeyRing, isSearch = false): Promise<KeyReading | NoKeys> {
@@ -71,7 +68,8 @@ export class ScriptedSource implements KeySource {
     this.running.splice(this.running.indexOf(name), 1);
     if (down) throw new Error('MARK: the source is down');
     if (denied) throw new SourceUnavailable(login, new Error('no permission'), 'denied');
-    return ring === undefined ? this.withoutKeys : readingOf(ring, this.gone);
+    const { gone } = this;
+    return ring === undefined ? this.withoutKeys : { ring, current: this.#identityOf(ring), gone };
   }
 
   /** Named with a `?` among the started reads. */
@@ -81,12 +79,18 @@ export class ScriptedSource implements KeySource {
     const { down } = this;
     await this.#whenReleased();
     if (down) throw new Error('MARK: the source is down');
-    return ring === undefined ? this.withoutKeys : readingOf(ring).current;
+    return ring === undefined ? this.withoutKeys : this.#identityOf(ring);
   }
 
   set(login: LoginRef, ring: KeyRing | undefined): void {
     if (ring === undefined) this.rings.delete(loginRefString(login));
     else this.rings.set(loginRefString(login), ring);
+    this.touch();
+  }
+
+  /** What a look finds is new from now on, also if the keys are the same. */
+  touch(): void {
+    this.#changes += 1;
   }
 
   /** Ends the oldest reads in flight; all of them unless `count` is given. */
@@ -107,6 +111,10 @@ export class ScriptedSource implements KeySource {
   }
 
   stop(): void {}
+
+  #identityOf([newest]: KeyRing): string {
+    return `${newest?.version}, after ${this.#changes} changes`;
+  }
 
   async #whenReleased(): Promise<void> {
     if (!this.paused) return;
