@@ -1,4 +1,5 @@
 import { Backoff } from '../util/backoff.ts';
+import { HeldBackPayments } from './held-back-payments.ts';
 import { sameKey } from './key.ts';
 import type { UsableKey } from './key-source.ts';
 
@@ -29,12 +30,6 @@ export type SelectionReason = 'only-key' | 'last-accepted' | 'newest' | 'newer-r
 
 /** Milliseconds until a rejected key is tried again. */
 const retrySteps = { initial: 1_000, max: 30_000 };
-/** How many callers and paths with rejected payments are remembered. */
-const maxPlaces = 100;
-/** is the name of all others. No caller and path has this name. */
-const furtherPlaces = '*';
-/** Milliseconds between payments with rejected keys. */
-const probeSteps = { initial: 2_000, max: 30_000 };
 /** Milliseconds without an acceptance after which the 403s of an operation may be about the key, though others were accepted. */
 const doubtAfter = 1_000;
 /** Milliseconds after which a login of which the gateway never accepted a key is looked at rarely. */
@@ -79,6 +74,7 @@ interface Rejections {
  * accepted while others are.
  */
 export class KeyHistory {
+  readonly payments = new HeldBackPayments();
   #keys: readonly UsableKey[] = [];
   #lastAccepted: KeyUse | undefined;
   /** Of each key, the accepted request that was sent last, whatever rejects the key now. */
@@ -88,10 +84,6 @@ export class KeyHistory {
   /** When the last accepted request was sent. */
   #acceptedAt = Number.NEGATIVE_INFINITY;
   #rejections: Rejections[] = [];
-  /** Those with a rejected payment since the last acceptance. */
-  readonly #places = new Set<string>();
-  /** By place: when a payment may be sent although the gateway rejected some with each key. */
-  readonly #paymentSteps = new Backoff(probeSteps);
   /** Since when the gateway has only rejected these keys; monotonic, milliseconds. */
   #rejectingSince: number | undefined;
   /** When a request of each operation was last accepted; absent for operations that never were. */
@@ -168,32 +160,19 @@ export class KeyHistory {
 
   /** Whether a payment of this place was rejected with the key since the last acceptance. */
   hasRejectedPayment(key: UsableKey, place: string): boolean {
-    return this.#find(key)?.places.has(this.#placeOf(place)) ?? false;
+    return this.#find(key)?.places.has(this.payments.nameOf(place)) ?? false;
   }
 
   /**
-   * A payment was rejected. One 403 may be about that payment; after another one, of a payment sent since, further ones
-   * of the place are sent once per step.
+   * A payment was rejected; see {@link HeldBackPayments}. Another 403 counts only of a payment sent since the first.
    */
   recordRejectedPayment({ key, sentAt }: KeyUse, place: string, now: number): void {
-    const name = this.#placeOf(place);
-    this.#places.add(name);
+    const name = this.payments.nameOf(place);
     const { places } = ofKey(this.#rejections, key);
     const since = places.get(name);
     if (since !== undefined && sentAt <= since) return;
     places.set(name, now);
-    if (since !== undefined) this.#paymentSteps.recordFailure(now, {}, name);
-  }
-
-  /** Milliseconds until the next payment of the place may be sent; `undefined` unless it is one per step only. */
-  heldBackFor(place: string, now: number): number | undefined {
-    const name = this.#placeOf(place);
-    return this.#paymentSteps.failures(name) > 0 ? this.#paymentSteps.remaining(now, name) : undefined;
-  }
-
-  /** Where the gateway rejects payments of very many places and accepts none, all further ones count as one place. */
-  #placeOf(place: string): string {
-    return this.#places.has(place) || this.#places.size < maxPlaces ? place : furtherPlaces;
+    this.payments.recordRejected(name, since !== undefined, now);
   }
 
   /**
@@ -274,8 +253,7 @@ export class KeyHistory {
     this.#rejectedWithAnyKey.delete(operation);
     this.#rejectingSince = undefined;
     this.#acceptedAt = Math.max(this.#acceptedAt, sentAt);
-    this.#paymentSteps.reset();
-    this.#places.clear();
+    if (!this.payments.isEmpty) this.payments.recordAccepted();
     const rejections = this.#find(key);
     for (const one of this.#rejections) {
       one.places.clear();
@@ -379,7 +357,7 @@ export class KeyHistory {
   /** Each key may be tried again at once. */
   resetSteps(): void {
     for (const { steps } of this.#rejections) steps.reset();
-    this.#paymentSteps.reset();
+    this.payments.resetSteps();
   }
 
   #find(key: UsableKey): Rejections | undefined {
@@ -403,9 +381,9 @@ function ofKey(all: Rejections[], key: UsableKey): Rejections {
   return fresh;
 }
 
-/** As {@link sameKey}; `undefined` equals no key. */
+/** As {@link sameKey}; `undefined` equals no key. Mostly it is the same object. */
 function isSame(key: UsableKey, other: UsableKey | undefined): boolean {
-  return other !== undefined && sameKey(key, other);
+  return other !== undefined && (key === other || sameKey(key, other));
 }
 
 function includes(keys: readonly UsableKey[], key: UsableKey): boolean {

@@ -2,11 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
 import { acceptsKey, skewOf } from '../../gateway/response.ts';
+import type { Probe } from '../../keys/held-back-payments.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { MutableUse, RetryPolicy } from '../../keys/key-history.ts';
-import type { KeySelector } from '../../keys/key-selector.ts';
+import type { KeySelector, LoginKeys, Payment, PaymentKey, Verdict } from '../../keys/key-selector.ts';
 import type { LoginRef } from '../../keys/key-source.ts';
-import type { LoginKeys, Payment, PaymentKey, Probe, Verdict } from '../../keys/login-keys.ts';
+
 import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DebugLog } from '../../observability/debug-log.ts';
