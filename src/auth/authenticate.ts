@@ -65,10 +65,10 @@ export interface AuthenticatedCaller {
 /** Throws ProxyError `caller-unknown`, which does not say what was wrong. */
 export type Authenticate = (presented: PresentedCredentials) => Promise<AuthenticatedCaller>;
 
-/** One method of authentication. `undefined`: no such credentials were presented. May be asynchronous, as with JWKS. */
+/** One method of authentication. `undefined`: no such credentials were presented. A promise with a JWT only. */
 type Authenticator = (
   presented: PresentedCredentials,
-) => AuthenticatedCaller | undefined | Promise<AuthenticatedCaller | undefined>;
+) => AuthenticatedCaller | undefined | Promise<AuthenticatedCaller>;
 
 export interface AuthenticatorOptions {
   readonly callers: readonly CallerConfig[];
@@ -118,15 +118,17 @@ function presentedCertificate(certificate: X509Certificate): PresentedCertificat
 export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
   const { callers, revokedCertificates = [] } = options;
   const isRevoked = revocationList(revokedCertificates);
-  const authenticators = [byBearerToken(options), byCertificate(callers), byAnonymous(callers)];
+  const [byToken, byName, anonymously] = [
+    byBearerToken(options),
+    byCertificate(callers),
+    byAnonymous(callers),
+  ];
   return async (presented) => {
     const { certificate, revoked } = presented;
     if (revoked || (certificate && isRevoked(certificate.digests))) throw revokedCertificate();
-    for (const authenticator of authenticators) {
-      const authenticated = await authenticator(presented);
-      if (authenticated !== undefined) return authenticated;
-    }
-    throw invalidCredentials();
+    const authenticated = byToken(presented) ?? byName(presented) ?? anonymously(presented);
+    if (authenticated === undefined) throw invalidCredentials();
+    return authenticated;
   };
 }
 
