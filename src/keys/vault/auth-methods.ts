@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, Secret, sameSecret } from '../../secret.ts';
-import { mountPath, type VaultClient } from './client.ts';
+import type { VaultClient } from './client.ts';
 import { isVaultError, VaultError } from './errors.ts';
+import { mountPath } from './paths.ts';
 
 export interface TokenLease {
   readonly token: Secret;

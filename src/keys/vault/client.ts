@@ -3,8 +3,9 @@ import nodeVault from 'node-vault';
 import { z } from 'zod';
 import { reveal, Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
-import { isUnavailable, VaultError, type VaultErrorKind } from './errors.ts';
+import type { BackoffOptions } from '../../util/backoff.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
+import { VaultError, type VaultErrorKind } from './errors.ts';
 import {
   Resender,
   type TransportOptions,
@@ -15,6 +16,8 @@ import {
 
 /** While Vault is unavailable, it is probed once per second. */
 const outageRange = { initial: 1000, max: 1000, jitter: 0 };
+
+type Shape<T> = z.ZodType<T>;
 
 export type VaultClient = ReturnType<typeof vaultClient>;
 
@@ -51,19 +54,18 @@ export function vaultClient(
     }),
     { token: '', namespace: config.namespace ?? '', pathPrefix: '' },
   );
-  type Shape<T> = z.ZodType<T>;
 
   return {
     read: <T>(path: string, shape: Shape<T>, token: Secret): Promise<T> =>
-      shaped(vault.read(path, withToken(token)), shape, 'unexpected-content'),
+      shaped(vault.read(path, tokenHeader(token)), shape, 'unexpected-content'),
     list: <T>(path: string, shape: Shape<T>, token: Secret): Promise<T> =>
-      shaped(vault.list(path, withToken(token)), shape, 'unexpected-content'),
+      shaped(vault.list(path, tokenHeader(token)), shape, 'unexpected-content'),
     /** A POST. Secrets in `data` are {@link Secret}s. Without a token: a login. */
     write: <T>(path: string, data: object, shape: Shape<T>, token?: Secret): Promise<T> =>
-      shaped(vault.write(path, revealFields(data), withToken(token)), shape, 'invalid-response'),
+      shaped(vault.write(path, revealFields(data), tokenHeader(token)), shape, 'invalid-response'),
     /** A POST that changes nothing, such as a signature: over a connection that is kept, and once more if that was stale. */
     post: <T>(path: string, data: object, shape: Shape<T>, token: Secret): Promise<T> => {
-      const options = { ...withToken(token), changesNothing: true };
+      const options = { ...tokenHeader(token), changesNothing: true };
       return shaped(vault.write(path, revealFields(data), options), shape, 'invalid-response');
     },
     /** Replaces the certificates for new connections; in-flight requests finish on theirs. */
@@ -78,74 +80,50 @@ export function vaultClient(
   };
 }
 
-/**
- * Blocks requests for a while after Vault was unavailable: they fail at once with `backing-off`. Then one request
- * passes as a probe, and the others still fail until it has ended.
- */
-export class CircuitBreaker {
-  readonly #monotonic: () => number;
-  readonly #backoff: Backoff;
-  #probing = false;
-  #respondedAt = Number.NEGATIVE_INFINITY;
-  #trippedBy: VaultError | undefined;
-
-  constructor({ monotonic, random }: BackoffOptions, range: BackoffRange) {
-    this.#monotonic = monotonic;
-    this.#backoff = new Backoff(range, random);
-  }
-
-  /** @throws VaultError `backing-off`, whose message names the failure; and what the request throws */
-  async run<T>(request: () => Promise<T>): Promise<T> {
-    const isProbe = this.#backoff.failures() > 0;
-    if (this.#probing) throw backingOff(1000, this.#trippedBy);
-    assertDue(this.#backoff, this.#monotonic(), this.#trippedBy);
-    this.#probing = isProbe;
-    const beganAt = this.#monotonic();
-    try {
-      const response = await request();
-      this.close();
-      return response;
-    } catch (error) {
-      if (!isUnavailable(error)) {
-        this.close();
-        // A request that hung does not count if Vault has responded since. The time that it hung is part of the wait.
-      } else if (beganAt >= this.#respondedAt) {
-        this.#trippedBy = error;
-        this.#backoff.recordFailure(this.#monotonic(), { beganAt, atLeast: error.retryAfter });
-      }
-      throw error;
-    } finally {
-      if (isProbe) this.#probing = false;
-    }
-  }
-
-  /** Vault has responded, or what it failed for was replaced. */
-  close(): void {
-    this.#respondedAt = this.#monotonic();
-    this.#backoff.reset();
-  }
+/** Of a TokenManager. */
+interface Tokens {
+  withToken<T>(work: (token: Secret) => Promise<T>): Promise<T>;
 }
 
+export type AuthenticatedClient = ReturnType<typeof authenticatedClient>;
+
 /**
- * @param key of the back-off
- * @throws VaultError `backing-off` while the next attempt is not due
+ * The same requests as those of the client, each with the current token. What is still `denied` is denied to it, and not
+ * because it was revoked.
  */
-export function assertDue(backoff: Backoff, now: number, last: VaultError | undefined, key?: string): void {
-  if (!backoff.isDue(now, key)) throw backingOff(backoff.remaining(now, key), last);
+export function authenticatedClient(client: VaultClient, tokens: Tokens) {
+  return {
+    read: <T>(path: string, shape: Shape<T>) => tokens.withToken((token) => client.read(path, shape, token)),
+    list: <T>(path: string, shape: Shape<T>) => tokens.withToken((token) => client.list(path, shape, token)),
+    write: <T>(path: string, data: object, shape: Shape<T>) =>
+      tokens.withToken((token) => client.write(path, data, shape, token)),
+    post: <T>(path: string, data: object, shape: Shape<T>) =>
+      tokens.withToken((token) => client.post(path, data, shape, token)),
+  };
 }
 
-function backingOff(milliseconds: number, last: VaultError | undefined): VaultError {
-  const note = last && `last: ${last.message}`;
-  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, note });
+/** By path. */
+const capabilitiesShape = z.object({ data: z.record(z.string(), z.array(z.string())) });
+
+/**
+ * What the token may do with paths (`sys/capabilities-self`). Policies name them as they are, and not encoded for a URL.
+ *
+ * @throws VaultError
+ */
+export async function permissionsOf(client: AuthenticatedClient, encoded: readonly string[]) {
+  const paths = encoded.map(decodeURIComponent);
+  const { data } = await client.write('sys/capabilities-self', { paths }, capabilitiesShape);
+  return (path: string, ...rights: readonly string[]): boolean =>
+    data[decodeURIComponent(path)]?.some((right) => [...rights, 'root'].includes(right)) === true;
 }
 
 /** Passed with each call, so that node-vault keeps no token. */
-function withToken(token: Secret | undefined): { headers: Record<string, string> } {
+function tokenHeader(token: Secret | undefined): { headers: Record<string, string> } {
   return { headers: token === undefined ? {} : { 'X-Vault-Token': reveal(token) } };
 }
 
 /** The error contains neither the response nor the validator's message, which may quote it. */
-async function shaped<T>(response: Promise<unknown>, shape: z.ZodType<T>, kind: VaultErrorKind): Promise<T> {
+async function shaped<T>(response: Promise<unknown>, shape: Shape<T>, kind: VaultErrorKind): Promise<T> {
   const result = shape.safeParse(await response);
   if (!result.success) throw new VaultError(kind, { note: 'unexpected shape' });
   return result.data;
@@ -172,21 +150,4 @@ function mapFields(fields: object, change: (value: unknown) => unknown): Fields 
     return isObject ? mapFields(changed, change) : changed;
   };
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, inside(value)]));
-}
-
-/** A mount may have several segments (`team/kv`). */
-export function mountPath(mount: string): string {
-  return encodeSegments(mount.split('/'));
-}
-
-export function encodeSegments(segments: readonly string[]): string {
-  return segments.map(encodeSegment).join('/');
-}
-
-/** @throws TypeError for a segment that URL normalization would remove */
-export function encodeSegment(segment: string): string {
-  if (segment === '' || segment === '.' || segment === '..') {
-    throw new TypeError('a path in Vault has an empty segment, "." or ".."');
-  }
-  return encodeURIComponent(segment);
 }

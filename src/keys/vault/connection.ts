@@ -3,10 +3,10 @@ import { readTlsMaterial } from '../../tls/files.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { isNamed, parseKeys } from '../key.ts';
 import type { KeyRing, LoginRef, SigningObserver } from '../key-source.ts';
-import { authenticatedClient } from './authenticated-client.ts';
-import { revealFields, vaultClient } from './client.ts';
+import { authenticatedClient, revealFields, vaultClient } from './client.ts';
 import type { TransportOptions } from './http.ts';
-import { KvStore, kvPaths, type StoredVersion } from './kv2.ts';
+import { KvStore, type StoredVersion } from './kv2.ts';
+import { kvPaths } from './paths.ts';
 import { TokenManager, type TokenManagerOptions } from './token-manager.ts';
 import { TransitEngine } from './transit.ts';
 

@@ -1,10 +1,8 @@
 import { z } from 'zod';
-import type { VaultConfig } from '../../config/schema.ts';
 import type { LoginRef } from '../key-source.ts';
-import { assertLoginRef } from '../login-ref.ts';
-import { type AuthenticatedClient, permissionsOf } from './authenticated-client.ts';
-import { encodeSegment, encodeSegments, type Fields, hideFields, mountPath } from './client.ts';
+import { type AuthenticatedClient, type Fields, hideFields, permissionsOf } from './client.ts';
 import { isOfPathOnly, VaultError } from './errors.ts';
+import type { kvPaths } from './paths.ts';
 
 /** One version of a secret. Without `fields` it is deleted or destroyed. */
 export interface StoredVersion {
@@ -159,52 +157,6 @@ export class KvStore {
     if (isVersion1) throw new VaultError('kv-version-1');
     this.#isVersion2 = true;
   }
-}
-
-/**
- * Builds Vault paths segment by segment, so that no name can break out of its segment. The configuration's
- * validation ensures that no two logins share a path.
- *
- * @throws TypeError for an invalid mount or template, or a template without {environment} or {login}
- */
-export function kvPaths({ mount, path }: Pick<VaultConfig, 'mount' | 'path'>) {
-  const template = path.split('/');
-  const at = template.findIndex((segment) => segment.includes('{login}'));
-  const named = template[at];
-  if (named === undefined || !path.includes('{environment}')) {
-    throw new TypeError('the path in Vault must contain {environment} and {login}');
-  }
-  const base = mountPath(mount);
-  encodeSegments(template);
-
-  return {
-    /** Path of the secrets engine. */
-    mount: base,
-    secret(view: 'data' | 'metadata', login: LoginRef): string {
-      assertLoginRef(login);
-      return `${base}/${view}/${encodeSegments(filled(template, login))}`;
-    },
-    /** The path whose listing has the logins of an environment. */
-    folder(environment: string): string {
-      const anyLogin = { environment, login: '-' };
-      assertLoginRef(anyLogin);
-      const folder = filled(template.slice(0, at), anyLogin);
-      return [base, 'metadata', ...folder.map(encodeSegment)].join('/');
-    },
-    /** The login of a name in that listing; names of folders end in `/`. */
-    loginOf(environment: string, name: string): string | undefined {
-      const [before = '', after = ''] = named.replaceAll('{environment}', environment).split('{login}');
-      const end = at < template.length - 1 ? `${after}/` : after;
-      const login = name.slice(before.length, name.length - end.length);
-      return login !== '' && !login.endsWith('/') && name === `${before}${login}${end}` ? login : undefined;
-    },
-  };
-}
-
-function filled(segments: readonly string[], { environment, login }: LoginRef): readonly string[] {
-  return segments.map((segment) =>
-    segment.replaceAll('{environment}', environment).replaceAll('{login}', login),
-  );
 }
 
 function checkVersion(version: number, expected: number): void {

@@ -13,7 +13,8 @@ import {
   revokeSelf,
   type TokenLease,
 } from './auth-methods.ts';
-import { assertDue, type VaultClient } from './client.ts';
+import { assertDue } from './circuit-breaker.ts';
+import type { VaultClient } from './client.ts';
 import { isUnavailable, isVaultError, problemOf, VaultError } from './errors.ts';
 
 /**

@@ -5,9 +5,9 @@ import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { type Parsed, usableRsa } from '../key.ts';
 import type { TransitKey } from '../key-source.ts';
-import { type AuthenticatedClient, permissionsOf } from './authenticated-client.ts';
-import { mountPath } from './client.ts';
+import { type AuthenticatedClient, permissionsOf } from './client.ts';
 import { isOfPathOnly, isVaultError, VaultError } from './errors.ts';
+import { mountPath } from './paths.ts';
 
 /** A name as Vault permits it. */
 const namePattern = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,253}[A-Za-z0-9_])?$/;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AuthenticatedClient } from '../../../../src/keys/vault/authenticated-client.ts';
+import type { AuthenticatedClient } from '../../../../src/keys/vault/client.ts';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
-import { KvStore, kvPaths } from '../../../../src/keys/vault/kv2.ts';
+import { KvStore } from '../../../../src/keys/vault/kv2.ts';
+import { kvPaths } from '../../../../src/keys/vault/paths.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const created_time = '2026-01-15T12:00:00.123456789Z';

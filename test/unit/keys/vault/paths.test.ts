@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { assert, property, stringMatching } from 'fast-check';
-import { mountPath } from '../../../../src/keys/vault/client.ts';
-import { kvPaths } from '../../../../src/keys/vault/kv2.ts';
+import { kvPaths, mountPath } from '../../../../src/keys/vault/paths.ts';
 
 const path = 'gateway/{environment}/{login}';
 const acme = { environment: 'sandbox', login: 'acme' };
