@@ -50,7 +50,15 @@ function factoryInto(metrics: Metric[]): MetricFactory {
     const record = (given: Readonly<Record<Name, string>>): void => {
       for (const label of labels) values.get(label)?.add(given[label]);
     };
-    return { inc: record, dec: record, set: record, remove: () => {}, observe: () => {}, zero: () => {} };
+    return {
+      inc: record,
+      dec: record,
+      set: record,
+      remove: () => {},
+      reset: () => {},
+      observe: () => {},
+      zero: () => {},
+    };
   };
   return {
     counter: (...definition) => define('counter', definition),

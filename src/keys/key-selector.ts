@@ -40,8 +40,6 @@ export interface KeyProvider {
 export interface KeyFallbackObserver {
   /** A request was rejected with one key version and accepted with another. */
   keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
-  /** Seconds between two looks at a login whose keys the gateway rejects. */
-  keyLookInterval(seconds: number): void;
 }
 
 export interface KeySelectorOptions {
@@ -91,13 +89,9 @@ export class KeySelector {
 
   constructor(options: KeySelectorOptions) {
     this.options = options;
-    const { keys, metrics } = options;
+    const { keys, monotonic } = options;
     this.waiting = new Waiting(options);
-    this.looks = new Looks({
-      ...options,
-      look: (login) => keys.look(login),
-      intervalChanged: (seconds) => metrics.keyLookInterval(seconds),
-    });
+    this.looks = new Looks({ monotonic, look: (login) => keys.look(login) });
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { MonotonicClock, SetTimer } from '../util/clock.ts';
+import type { MonotonicClock } from '../util/clock.ts';
 import type { KeyRing, LoginRef } from './key-source.ts';
 import { loginRefString } from './login-ref.ts';
 
@@ -19,11 +19,8 @@ export interface Look {
 }
 
 interface LooksOptions extends MonotonicClock {
-  readonly setTimer: SetTimer;
   /** Reads past the cache. */
   readonly look: (login: LoginRef) => Promise<KeyRing | undefined>;
-  /** Seconds between two looks at one login, when that changes. */
-  readonly intervalChanged: (seconds: number) => void;
 }
 
 /**
@@ -39,10 +36,15 @@ export class Looks {
   /** When the last looks began, the latest last. */
   #begun: number[] = [];
   #interval = interval;
-  #isCounting = false;
 
   constructor(options: LooksOptions) {
     this.#options = options;
+  }
+
+  /** Seconds between two looks at one login. */
+  get interval(): number {
+    this.#count(this.#options.monotonic());
+    return this.#interval / 1_000;
   }
 
   /** The look in flight, or of the last interval: no other one may begin. */
@@ -93,20 +95,6 @@ export class Looks {
       this.#needed.delete(other);
       this.#last.delete(other);
     }
-    const next = Math.max(interval, (this.#needed.size * 1_000) / maxPerSecond);
-    if (next > interval) this.#countLater();
-    if (next === this.#interval) return;
-    this.#interval = next;
-    this.#options.intervalChanged(next / 1_000);
-  }
-
-  /** The interval is shown also when no request needs a look anymore. */
-  #countLater(): void {
-    if (this.#isCounting) return;
-    this.#isCounting = true;
-    this.#options.setTimer(() => {
-      this.#isCounting = false;
-      this.#count(this.#options.monotonic());
-    }, forgetAfter);
+    this.#interval = Math.max(interval, (this.#needed.size * 1_000) / maxPerSecond);
   }
 }

@@ -5,7 +5,6 @@ import type { KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';
-import type { datedParts, Validity } from '../tls/material.ts';
 import type { NetworkFailure } from '../util/network-failure.ts';
 import type { TlsProblem, TlsSession } from '../util/tls-observer.ts';
 import type { SpanResult } from './tracing/tracing.ts';
@@ -46,11 +45,6 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFa
   gatewayUnreachable(failure: GatewayUnreachableEvent): void;
   signed(method: MethodName, seconds: number): void;
   signingQueueChanged(depth: number): void;
-  logLinesDropped(lines: number): void;
-  /** This certificate is in use from now on. */
-  certificateLoaded(certificate: CertificateInUse, validity: Validity): void;
-  /** The certificates of this user are no longer in use. */
-  certificateRemoved(user: TlsUser): void;
   tlsConnected(end: TlsEnd, session: TlsSession): void;
   tlsFailed(end: TlsEnd, problem: TlsProblem): void;
   /** A read-only query was sent ahead of a payment. See canary in docs/glossary.md. */
@@ -64,10 +58,6 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFa
   configLoaded(successful: boolean, at: number): void;
   /** @param issuer name in the configuration; `undefined` if the token has none of those */
   jwtVerified(issuer: string | undefined, result: JwtResult): void;
-  /** @param at seconds since 1970 */
-  jwtKeysFetched(issuer: string, at: number): void;
-  /** The issuer is no longer in the configuration. */
-  jwtKeysRemoved(issuer: string): void;
   /** @param head the newest record of the audit trail */
   auditRecordsWritten(count: number, head: AuditHead): void;
   /** Records of the audit trail that could neither be written nor kept. */
@@ -85,11 +75,6 @@ export interface TlsEnd {
   readonly role: TlsUser['role'] | 'jwt-issuer';
   /** For `gateway`. */
   readonly environment?: string;
-}
-
-/** Our own certificate chain, the CAs we trust for the peer and the egress proxy, or the listener's revocation lists. */
-export interface CertificateInUse extends TlsUser {
-  readonly part: (typeof datedParts)[number];
 }
 
 /** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */

@@ -23,13 +23,6 @@ export interface LogState {
   readonly logStalled: boolean;
 }
 
-interface DeliveryListener {
-  /** This number of lines was dropped. */
-  readonly dropped?: (lines: number) => void;
-  /** Lines are written again, after this number was dropped. */
-  readonly recovered?: (lines: number) => void;
-}
-
 /** The bytes of one write whose caller waits for its result, or of all between two such. */
 interface Accepted {
   size: number;
@@ -58,7 +51,8 @@ export class LogDestination {
   readonly #output: Output;
   readonly #monotonic: () => number;
   readonly #capacity: number;
-  readonly #listeners: DeliveryListener[] = [];
+  /** Called when lines are written again, with the number of those that were dropped. */
+  onRecovery?: (lines: number) => void;
   /** Size of everything that waits. */
   #bytes = 0;
   /** Lines without a write attempt. */
@@ -110,10 +104,9 @@ export class LogDestination {
     this.#endGathering?.();
   }
 
-  /** Notifies the listener of later events, and of the number of lines dropped before. */
-  watch(listener: DeliveryListener): void {
-    this.#listeners.push(listener);
-    if (this.#dropped > 0) listener.dropped?.(this.#dropped);
+  /** Lines that were dropped since the start. */
+  get dropped(): number {
+    return this.#dropped;
   }
 
   state(): LogState {
@@ -209,7 +202,7 @@ export class LogDestination {
     this.#report(count);
     const lines = this.#unreported;
     this.#unreported = 0;
-    if (lines > 0) for (const listener of this.#listeners) listener.recovered?.(lines);
+    if (lines > 0) this.onRecovery?.(lines);
   }
 
   /** Tells those whose bytes are written. */
@@ -245,7 +238,6 @@ export class LogDestination {
     this.#dropped += lines;
     this.#unreported += lines;
     this.#droppedAt = this.#monotonic();
-    for (const listener of this.#listeners) listener.dropped?.(lines);
   }
 }
 

@@ -3,6 +3,7 @@ type Labels<Name extends string> = Record<Name, string>;
 interface CounterOf<Name extends string> {
   inc(labels: Labels<Name>, value?: number): void;
   remove(labels: Labels<Name>): void;
+  reset(): void;
 }
 
 export interface GaugeOf<Name extends string> extends CounterOf<Name> {

@@ -3,9 +3,8 @@ import { acceptsKey, isPaymentServerError } from '../gateway/response.ts';
 import type { KeyRing, LoginRef } from '../keys/key-source.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { RequestContext } from '../request-context.ts';
-import { datedParts } from '../tls/material.ts';
 import { tlsPolicy } from '../util/agent.ts';
-import type { CertificateInUse, EventObserver, TlsEnd } from './events.ts';
+import type { EventObserver, TlsEnd } from './events.ts';
 import { type Labels, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';
 import type { GaugeOf, Metrics } from './metric-definitions.ts';
@@ -32,19 +31,6 @@ const directions = ['newer', 'older'] as const;
 
 const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
 
-const certificateNames: Readonly<Record<CertificateInUse['role'], Record<'cert' | 'ca', string>>> = {
-  listener: { cert: 'listener', ca: 'listener-client-ca' },
-  admin: { cert: 'admin', ca: 'admin-client-ca' },
-  vault: { cert: 'vault-client', ca: 'vault-ca' },
-  gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
-};
-
-/** The label `certificate`. */
-export function certificateName({ role, part }: CertificateInUse): string {
-  if (part === 'proxyCa') return `${role}-proxy-ca`;
-  return part === 'crl' ? `${role}-client-crl` : certificateNames[role][part];
-}
-
 /** Turns events into metrics. */
 export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventObserver {
   const keys = createKeyMetrics(metrics);
@@ -69,7 +55,6 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
       metrics.signing.observe({ labels: { method }, value: seconds });
     },
     spansCounted: (result, count) => metrics.spans.inc({ result }, count),
-    logLinesDropped: (lines) => metrics.logLinesDropped.inc({}, lines),
     signingQueueChanged: (depth) => metrics.signingQueue.set({}, depth),
     configLoaded(successful, at) {
       metrics.configReloaded.set({}, successful ? 1 : 0);
@@ -77,8 +62,6 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
     },
     authorizationDecided: (caller, decision) => metrics.decisions.inc({ ...labels.caller(caller), decision }),
     jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels.issuer(issuer), result }),
-    jwtKeysFetched: (issuer, at) => metrics.jwtKeysFetched.set(labels.issuer(issuer), at),
-    jwtKeysRemoved: (issuer) => metrics.jwtKeysFetched.remove(labels.issuer(issuer)),
     auditRecordsWritten(count, { sequence, mac }) {
       metrics.auditRecords.inc({}, count);
       // In one turn of the event loop, so that a scrape has both of the same record.
@@ -88,29 +71,9 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
     auditRecordsLost: (count) => metrics.auditLost.inc({}, count),
     auditRecordsOmitted: (count) => metrics.auditOmitted.inc({}, count),
     auditUp: (up) => metrics.auditUp.set({}, up ? 1 : 0),
-    ...certificateRecorder(metrics, labels),
     ...tlsRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };
-}
-
-function certificateRecorder(metrics: Metrics, labels: Labels) {
-  const labelsOf = (certificate: CertificateInUse) => ({
-    certificate: certificateName(certificate),
-    ...labels.environment(certificate.environment),
-  });
-  return {
-    certificateLoaded(certificate, { from, until }) {
-      metrics.certificateStart.set(labelsOf(certificate), from / 1000);
-      metrics.certificateExpiry.set(labelsOf(certificate), until / 1000);
-    },
-    certificateRemoved(user) {
-      for (const part of datedParts) {
-        metrics.certificateStart.remove(labelsOf({ ...user, part }));
-        metrics.certificateExpiry.remove(labelsOf({ ...user, part }));
-      }
-    },
-  } satisfies Partial<EventObserver>;
 }
 
 /** Of the versions and suites there are no others than those of the policy. */
@@ -141,7 +104,6 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
       metrics.transitSigning.observe({ labels: { ...labels.environment(environment), result }, value }),
     canarySent: (environment, result) => metrics.canaries.inc({ ...labels.environment(environment), result }),
     loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),
-    keyLookInterval: (seconds) => metrics.keyLookInterval.set({}, seconds),
     keySourceReplaced: () => metrics.deniedLogins.set({}, 0),
     loginsDenied: (logins) => metrics.deniedLogins.set({}, logins),
     cachedKeysExpire: (seconds) => setOrRemove(metrics.cachedKeysLeft, {}, seconds),

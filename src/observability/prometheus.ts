@@ -11,6 +11,7 @@ import {
   type RequestContext,
   rejections,
 } from '../request-context.ts';
+import type { Validity } from '../tls/material.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
 import { canaryResults, type EventObserver, type TlsEnd } from './events.ts';
@@ -34,7 +35,7 @@ const faults: Readonly<Record<RequestContext['outcome'], readonly ResponsiblePar
 
 export interface Prometheus extends EventObserver {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
-  page(openMetrics: boolean): Promise<Page>;
+  page(openMetrics: boolean, readings?: Partial<Readings>): Promise<Page>;
   /**
    * Adds the names of a reloaded configuration. Counters continue, and earlier names remain valid labels:
    * in-flight requests still use them.
@@ -45,8 +46,27 @@ export interface Prometheus extends EventObserver {
 interface PrometheusOptions {
   readonly routes: ConfiguredNames;
   readonly version: string;
+}
+
+/** A certificate of ours, the CAs we trust for a peer, or the listener's revocation lists. */
+export interface CertificateInUse extends Validity {
+  /** The label `certificate`. */
+  readonly name: string;
+  /** Absent for those that are not specific to an environment. */
+  readonly environment?: string | undefined;
+}
+
+/** What is not counted, but read from where it is known whenever the page is rendered. */
+export interface Readings {
   /** Requests to an environment in flight. */
   readonly inFlight: (environment: string) => number;
+  readonly certificates: readonly CertificateInUse[];
+  /** Seconds between two looks at a login whose keys the gateway rejects. */
+  readonly keyLookInterval: number;
+  /** When the keys of each JWT issuer were fetched last, in milliseconds since 1970; 0 if they never were. */
+  readonly jwtKeysFetchedAt: ReadonlyMap<string, number>;
+  /** Since the start. */
+  readonly logLinesDropped: number;
 }
 
 type SourceRegistry = Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>;
@@ -80,13 +100,31 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   reconfigure(options.routes);
   return {
     ...createMetricsRecorder(metrics, labels),
-    page(openMetrics) {
-      for (const environment of labels.environments())
-        metrics.inFlight.set({ environment }, options.inFlight(environment));
+    page(openMetrics, readings = {}) {
+      setReadings(metrics, labels.environments(), readings);
       return render(registry, openMetrics);
     },
     reconfigure,
   };
+}
+
+function setReadings(
+  metrics: Metrics,
+  environments: Iterable<string>,
+  { inFlight = () => 0, certificates = [], ...others }: Partial<Readings>,
+): void {
+  const { keyLookInterval = 1, jwtKeysFetchedAt = [], logLinesDropped = 0 } = others;
+  for (const environment of environments) metrics.inFlight.set({ environment }, inFlight(environment));
+  const { certificateStart, certificateExpiry, jwtKeysFetched } = metrics;
+  for (const gauge of [certificateStart, certificateExpiry, jwtKeysFetched]) gauge.reset();
+  for (const { name: certificate, environment = 'none', from, until } of certificates) {
+    certificateStart.set({ certificate, environment }, from / 1000);
+    certificateExpiry.set({ certificate, environment }, until / 1000);
+  }
+  for (const [issuer, at] of jwtKeysFetchedAt) jwtKeysFetched.set({ issuer }, at / 1000);
+  metrics.keyLookInterval.set({}, keyLookInterval);
+  metrics.logLinesDropped.reset();
+  metrics.logLinesDropped.inc({}, logLinesDropped);
 }
 
 function metricFactory(registry: SourceRegistry): MetricFactory {
@@ -150,15 +188,12 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
     for (const decision of authorizationDecisions) metrics.decisions.inc({ caller, decision }, 0);
   }
   for (const issuer of Object.keys(jwtIssuers)) {
-    // Unlike `set`, leaves the time of a fetch before a reload.
-    metrics.jwtKeysFetched.inc({ issuer }, 0);
     for (const result of ['accepted', ...jwtProblems]) metrics.jwtVerifications.inc({ issuer, result }, 0);
   }
   metrics.keyProblems.inc({ environment: 'none' }, 0);
   for (const role of ['listener', 'admin', 'vault', 'jwt-issuer'] as const)
     initializeTls(metrics, role, 'none');
   for (const result of spanResults) metrics.spans.inc({ result }, 0);
-  metrics.keyLookInterval.set({}, 1);
   for (const method of methodNames) metrics.signatures.inc({ method }, 0);
 }
 

@@ -5,7 +5,7 @@ import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
 import { createAdminApp, createAdminServer } from '../observability/admin-app.ts';
 import type { Logger } from '../observability/logger.ts';
-import type { Prometheus } from '../observability/prometheus.ts';
+import type { Prometheus, Readings } from '../observability/prometheus.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import { ConnectionTracker } from '../proxy/inbound/listener.ts';
 import { acceptTls, type ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
@@ -13,6 +13,8 @@ import { closeServer } from '../util/http-server.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
 interface AdminOptions extends StatusSources {
+  /** Since the start. */
+  readonly logLinesDropped: () => number;
   readonly prometheus: Pick<Prometheus, 'page'>;
   readonly log: Pick<Logger, 'message'>;
   readonly tlsPeers: Pick<TlsPeers, 'clients'>;
@@ -37,7 +39,7 @@ export function createAdmin(started: Config['admin'], tls: ListenerTls | undefin
   const connections = new ConnectionTracker();
   const { server, tlsInUse, reloadTls } = createServer(started, tls, options, () => connections.close());
   const app = createAdminApp({
-    page: (openMetrics) => prometheus.page(openMetrics),
+    page: (openMetrics) => prometheus.page(openMetrics, readingsOf(options)),
     monotonic: options.monotonic,
     interval: options.renderInterval ?? renderInterval,
     readiness,
@@ -59,6 +61,17 @@ export function createAdmin(started: Config['admin'], tls: ListenerTls | undefin
     return closed;
   };
   return { server, reloadTls, close };
+}
+
+function readingsOf({ limiter, certificates, runtime, logLinesDropped }: AdminOptions): Readings {
+  const { keys, jwtIssuers } = runtime();
+  return {
+    inFlight: (environment) => limiter.inFlight(environment),
+    certificates: certificates.inUse(),
+    keyLookInterval: keys.keySelector.looks.interval,
+    jwtKeysFetchedAt: new Map(jwtIssuers.list.map(({ name, source }) => [name, source.fetchedAt ?? 0])),
+    logLinesDropped: logLinesDropped(),
+  };
 }
 
 function createServer(

@@ -1,21 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { tlsFilesOf } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
-import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
+import type { CertificateInUse } from '../observability/prometheus.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
 import { datedParts, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
 import { SingleFlight } from '../util/promises.ts';
-
-interface CertificateOptions {
-  readonly log: Pick<Logger, 'message'>;
-  readonly metrics: Pick<EventObserver, 'certificateLoaded' | 'certificateRemoved'>;
-}
 
 interface Entry {
   readonly user: TlsUser;
   readonly files: TlsFiles;
   readonly material: TlsMaterial;
+  readonly certificates: readonly CertificateInUse[];
   /** How many checks in a row found the files unusable. */
   readonly failedChecks: number;
 }
@@ -39,11 +35,16 @@ export function materialOf(certificates: Certificates, user: TlsUser): TlsMateri
  * them unusable too.
  */
 export class CertificateFiles {
-  readonly #options: CertificateOptions;
+  readonly #log: Pick<Logger, 'message'>;
   #entries = new Map<string, Entry>();
 
-  constructor(options: CertificateOptions) {
-    this.#options = options;
+  constructor(log: Pick<Logger, 'message'>) {
+    this.#log = log;
+  }
+
+  /** Those that have a validity, for metrics and status. */
+  inUse(): readonly CertificateInUse[] {
+    return [...this.#entries.values()].flatMap(({ certificates }) => certificates);
   }
 
   /**
@@ -62,11 +63,9 @@ export class CertificateFiles {
     return prepared;
   }
 
-  /** Replaces the certificates in use, and updates their metrics. */
+  /** Replaces the certificates in use. */
   use(certificates: Certificates): void {
-    for (const { user } of this.#entries.values()) this.#options.metrics.certificateRemoved(user);
     this.#entries = new Map(certificates);
-    for (const { user, material } of certificates.values()) this.#updateMetrics(user, material);
   }
 
   /** Checks all files at an interval of the given number of milliseconds. @returns a function that stops it */
@@ -82,7 +81,7 @@ export class CertificateFiles {
     if (before === undefined) return;
     const read = await readTlsFiles(before.files);
     if ('material' in read && !isDeepStrictEqual(read.material, before.material))
-      this.#replace(before, { ...before, material: read.material, failedChecks: 0 }, renew);
+      this.#replace(before, entryOf(before, read.material), renew);
   }
 
   /** Checks all files. @param renew is called for each user whose files were replaced */
@@ -100,39 +99,51 @@ export class CertificateFiles {
     this.#entries.set(nameOf(user), after);
     if (material === before.material) return;
     renew(user, material);
-    this.#updateMetrics(user, material);
-    this.#options.log.message('info', 'certificate files reloaded', { ...user });
+    this.#log.message('info', 'certificate files reloaded', { ...user });
   }
 
   async #checkEntry(entry: Entry): Promise<Entry> {
     const { user, files, material } = entry;
     const read = await readTlsFiles(files);
     if ('material' in read) {
-      const unchanged = isDeepStrictEqual(read.material, material);
-      if (unchanged && entry.failedChecks === 0) return entry;
-      return { user, files, material: unchanged ? material : read.material, failedChecks: 0 };
+      if (!isDeepStrictEqual(read.material, material)) return entryOf(entry, read.material);
+      return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0 };
     }
     const badLooks = entry.failedChecks + 1;
     if (badLooks % checksBetweenReports === 2) {
       const fault = faultsText(files, read.faults);
       const message = 'certificate files are unusable; keeping the previous ones';
-      this.#options.log.message('error', message, { ...user, fault });
+      this.#log.message('error', message, { ...user, fault });
     }
     return { ...entry, failedChecks: badLooks };
-  }
-
-  #updateMetrics(user: TlsUser, material: TlsMaterial): void {
-    for (const part of datedParts) {
-      const validity = validityOf(material, part);
-      if (validity !== undefined) this.#options.metrics.certificateLoaded({ ...user, part }, validity);
-    }
   }
 }
 
 async function readNew(user: TlsUser, files: TlsFiles): Promise<Entry> {
   const read = await readTlsFiles(files);
   if ('faults' in read) throw new Error(faultsText(files, read.faults));
-  return { user, files, material: read.material, failedChecks: 0 };
+  return entryOf({ user, files }, read.material);
+}
+
+function entryOf({ user, files }: Pick<Entry, 'user' | 'files'>, material: TlsMaterial): Entry {
+  const { role, environment } = user;
+  const certificates = datedParts.flatMap((part) => {
+    const validity = validityOf(material, part);
+    return validity === undefined ? [] : [{ name: labelOf(role, part), environment, ...validity }];
+  });
+  return { user, files, material, certificates, failedChecks: 0 };
+}
+
+const labels: Readonly<Record<TlsUser['role'], Record<'cert' | 'ca', string>>> = {
+  listener: { cert: 'listener', ca: 'listener-client-ca' },
+  admin: { cert: 'admin', ca: 'admin-client-ca' },
+  vault: { cert: 'vault-client', ca: 'vault-ca' },
+  gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
+};
+
+function labelOf(role: TlsUser['role'], part: (typeof datedParts)[number]): string {
+  if (part === 'proxyCa') return `${role}-proxy-ca`;
+  return part === 'crl' ? `${role}-client-crl` : labels[role][part];
 }
 
 function faultsText(files: TlsFiles, faults: readonly TlsFault[]): string {

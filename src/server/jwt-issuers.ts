@@ -20,14 +20,20 @@ const messages = {
 
 interface JwtIssuersOptions extends BackoffOptions, WallClock {
   readonly log: Pick<Logger, 'message'>;
-  readonly metrics: Pick<EventObserver, 'jwtKeysFetched' | 'jwtKeysRemoved' | 'jwtVerified'>;
+  readonly metrics: Pick<EventObserver, 'jwtVerified'>;
   readonly tlsPeers?: Pick<TlsPeers, 'servers'>;
 }
 
 interface RunningIssuer extends JwtIssuer {
   readonly keys: KeySet;
   /** What the keys are fetched with. A reload replaces it. */
-  readonly source: { config: JwtIssuerConfig };
+  readonly source: KeySetSource;
+}
+
+interface KeySetSource {
+  config: JwtIssuerConfig;
+  /** Last; milliseconds since 1970. The age of other keys says nothing about those of another server or file. */
+  fetchedAt?: number;
 }
 
 /** The issuers of one configuration, with their keys. */
@@ -53,9 +59,7 @@ export function startJwtIssuers(
 ): JwtIssuers {
   const list = Object.entries(jwtIssuers).map(([name, config]): RunningIssuer => {
     const before = previous?.list.find((one) => one.name === name && sameKeys(one.config, config));
-    // The age of the previous keys says nothing about those of another server or file.
-    if (before === undefined) options.metrics.jwtKeysRemoved(name);
-    const source = before?.source ?? { config };
+    const source: KeySetSource = before?.source ?? { config };
     source.config = config;
     const keys = before?.keys ?? createKeySet(name, source, options);
     keys.refresh();
@@ -66,9 +70,8 @@ export function startJwtIssuers(
     verify: list.length === 0 ? undefined : createVerifier(list, callers, options),
     available: () => list.every(({ keys }) => keys.available),
     stop(next) {
-      for (const { name, keys } of list) {
+      for (const { keys } of list) {
         if (!next?.list.some((one) => one.keys === keys)) keys.stop();
-        if (!next?.list.some((one) => one.name === name)) options.metrics.jwtKeysRemoved(name);
       }
     },
   };
@@ -97,8 +100,8 @@ function sameKeys(a: JwtIssuerConfig, b: JwtIssuerConfig): boolean {
   return a.issuer === b.issuer && isDeepStrictEqual(a.jwks, b.jwks);
 }
 
-function createKeySet(name: string, source: { config: JwtIssuerConfig }, options: JwtIssuersOptions): KeySet {
-  const { log, metrics, clock, monotonic, random } = options;
+function createKeySet(name: string, source: KeySetSource, options: JwtIssuersOptions): KeySet {
+  const { log, clock, monotonic, random } = options;
   const { jwks = {} } = source.config;
   const outage = createOutageLog({ log, monotonic, messages, source: name });
   return new KeySet({
@@ -113,7 +116,7 @@ function createKeySet(name: string, source: { config: JwtIssuerConfig }, options
     observer: {
       keysFetched() {
         outage(true);
-        metrics.jwtKeysFetched(name, clock() / 1000);
+        source.fetchedAt = clock();
       },
       keyFetchFailed: (cause) => outage(false, cause),
     },

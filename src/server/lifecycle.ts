@@ -47,7 +47,7 @@ async function open(loaded: ValidConfig, overrides: ServiceOptions) {
   const { config, digest } = loaded;
   const routes = createRoutes(config);
   const observers = createObservers(loaded, routes, overrides);
-  const certificates = new CertificateFiles(observers);
+  const certificates = new CertificateFiles(observers.log);
   const inUse = await certificates.prepare(config);
   certificates.use(inUse);
   const audit =
@@ -71,7 +71,7 @@ async function run(
   let runtime = startRuntime(routes, inUse, shared);
   (await tracing.prepare(config.tracing))();
   let draining = false;
-  const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime };
+  const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime, certificates };
   const ports = {
     listener: createProxyListener(config, tlsOfPort('listener', inUse, config), shared, state.runtime),
     admin: createAdmin(config.admin, tlsOfPort('admin', inUse, config), { ...shared, ...state }),

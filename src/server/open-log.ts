@@ -17,7 +17,7 @@ export type OpenLog = ReturnType<typeof openLog>;
 export function openLog(level: LogLevel) {
   const destination = new LogDestination({ output: standardOutput(), monotonic: system.monotonic });
   const log = createLogger(level, destination);
-  destination.watch({ recovered: (lines) => log.message('warn', 'log lines dropped', { lines }) });
+  destination.onRecovery = (lines) => log.message('warn', 'log lines dropped', { lines });
   process.once('exit', () => destination.flushSync());
   /** Writes buffered lines; gives up after {@link flushTimeout}. */
   const flush = () => destination.flush(flushTimeout);

@@ -42,8 +42,7 @@ export function createObservers(loaded: ValidConfig, routes: Routes, overrides: 
   const decisions = createDebugLog(log);
   const recorder = createStatusRecorder(loaded, { ...system, ...overrides });
   const limiter = new ConcurrencyLimiter();
-  const inFlight = (environment: string): number => limiter.inFlight(environment);
-  const prometheus = createPrometheus({ version: packageVersion(), inFlight, routes });
+  const prometheus = createPrometheus({ version: packageVersion(), routes });
   const { monotonic } = { ...system, ...overrides };
   const keyLog = createKeyLog({ log, monotonic, source: config.keys.source });
   const metrics = redactor.redacting<EventObserver>(prometheus, recorder, keyLog, decisions?.observer ?? {});
@@ -66,7 +65,6 @@ export function createShared(
   tlsFailed: () => void,
 ) {
   const { log, metrics } = observers;
-  logDestination?.watch({ dropped: (lines) => metrics.logLinesDropped(lines) });
   const parts = { ...system, nonce: createNonceGenerator(), ...overrides };
   const { monotonic } = parts;
   const sampled = sampleRejections(log, { monotonic, suppressed: () => metrics.logLineSuppressed() });
@@ -81,6 +79,7 @@ export function createShared(
     tracing: createTracing({ ...parts, log, metrics, version, instance: hostname() }),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     inflight: new InflightRequests(),
+    logLinesDropped: () => logDestination?.dropped ?? 0,
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
     /** Audit records are required and cannot be written. */
     isAuditUnavailable: () => audit?.isUnavailable() ?? false,

@@ -4,6 +4,7 @@ import type { CachedRing } from '../keys/cache-store.ts';
 import { referenceOf } from '../keys/key.ts';
 import type { LoginRef } from '../keys/key-source.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
+import type { CertificateInUse } from '../observability/prometheus.ts';
 import type { Readiness } from '../observability/readiness.ts';
 import { withFindings } from '../observability/status/findings.ts';
 import type { MissingKey } from '../observability/status/key-source-recorder.ts';
@@ -27,6 +28,7 @@ export interface StatusSources extends WallClock, MonotonicClock {
   /** Removes logins that may not be written. */
   readonly redactor: Pick<LoginRedactor, 'text'>;
   readonly readiness: () => Readiness;
+  readonly certificates: { inUse(): readonly CertificateInUse[] };
   /** What is in effect now. */
   readonly runtime: () => {
     readonly config: Config;
@@ -35,6 +37,7 @@ export interface StatusSources extends WallClock, MonotonicClock {
       readonly list: readonly {
         readonly name: string;
         readonly keys: Pick<KeySet, 'available' | 'problem'>;
+        readonly source: { readonly fetchedAt?: number };
       }[];
     };
   };
@@ -64,7 +67,12 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         .map(({ name, ...seen }) => ({ name, mode: modes.get(name) ?? 'enforce', ...seen })),
       failures: recorder.failures(),
       uncertainPayments: recorder.uncertainPayments(),
-      certificates: recorder.certificates(),
+      certificates: sources.certificates.inUse().map(({ name, environment = null, from, until }) => ({
+        name,
+        environment,
+        from: isoTime(from),
+        until: isoTime(until),
+      })),
       jwtIssuers: jwtIssuers.list.map(({ name, keys: { available, problem } }) => ({
         name,
         available,

@@ -10,7 +10,7 @@ import { routesOf } from '../support/routes.ts';
 import { sampleStatus } from '../support/sample-status.ts';
 import { until } from '../support/until.ts';
 
-const metrics = createPrometheus({ version: '1', inFlight: () => 0, routes: routesOf() });
+const metrics = createPrometheus({ version: '1', routes: routesOf() });
 let state: Readiness;
 let server: Server;
 let origin: string;

@@ -82,8 +82,7 @@ describe.each(alerts)('$alert', ({ alert, expr, labels, annotations }) => {
   });
 
   it('uses only exposed metrics', async () => {
-    const page = (await createPrometheus({ version: '1', inFlight: () => 0, routes: routesOf() }).page(false))
-      .body;
+    const page = (await createPrometheus({ version: '1', routes: routesOf() }).page(false)).body;
     const recorded = rules.flatMap((other) => other.record ?? []);
     for (const [name] of expr.matchAll(/\b(environment:)?countersign_[\w:]+/g)) {
       const family = name.replace(/_(bucket|count|sum)$/, '');

@@ -59,7 +59,7 @@ function labelsByMetric(): Map<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
   const register = (name: string, names: readonly string[]) => {
     found.set(`countersign_${name}`, names);
-    return { inc() {}, dec() {}, set() {}, remove() {}, observe() {}, zero() {} };
+    return { inc() {}, dec() {}, set() {}, remove() {}, reset() {}, observe() {}, zero() {} };
   };
   const factory: MetricFactory = {
     counter: (name, _help, names = []) => register(name, names),

@@ -58,7 +58,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type keys/key-selector',
     'type keys/key-state',
     'type oauth1/methods',
-    'tls/material',
+    'type tls/material',
     'type tls/files',
   ],
   audit: ['type request-context'],

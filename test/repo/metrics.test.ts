@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from '@jest/globals';
 import { errorTable, type Reason } from '../../src/errors.ts';
-import { createPrometheus, type Prometheus } from '../../src/observability/prometheus.ts';
+import { createPrometheus, type Prometheus, type Readings } from '../../src/observability/prometheus.ts';
 import type { RequestContext } from '../../src/request-context.ts';
 import { samples } from '../support/exposition.ts';
 import { promtool } from '../support/promtool.ts';
@@ -19,7 +19,6 @@ const operations = [
 function create(): Prometheus {
   return createPrometheus({
     version: '0.1.0',
-    inFlight: () => 0,
     routes: routesOf({ sandbox: 50, production: 500 }),
   });
 }
@@ -84,17 +83,14 @@ it('ten thousand random callers, environments, operations and logins add only no
   expect(await own()).toEqual(afterOne);
 });
 
-it.each<[string, (metrics: Prometheus) => void]>([
-  ['a request without a route', (metrics) => metrics.requestFinished(request({ status: 404 }))],
-  ['a problem with all keys', (metrics) => metrics.keyProblem('cannot log in')],
-  [
-    'a certificate of the listener',
-    (metrics) => metrics.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1 }),
-  ],
-])('HELP explains environment=none: %s', async (_name, record) => {
+it.each<[string, (metrics: Prometheus) => void, Partial<Readings>]>([
+  ['a request without a route', (metrics) => metrics.requestFinished(request({ status: 404 })), {}],
+  ['a problem with all keys', (metrics) => metrics.keyProblem('cannot log in'), {}],
+  ['a certificate of the listener', () => {}, { certificates: [{ name: 'listener', from: 0, until: 1 }] }],
+])('HELP explains environment=none: %s', async (_name, record, readings) => {
   const metrics = create();
   record(metrics);
-  const page = (await metrics.page(false)).body;
+  const page = (await metrics.page(false, readings)).body;
   const withNone = [...samples(page).keys()]
     .filter((name) => /[{,]environment="none"/.test(name))
     .map((name) => name.replace(/(_bucket|_count|_sum)?\{.*/, ''));

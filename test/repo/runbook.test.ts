@@ -237,6 +237,7 @@ function metricLabels(): ReadonlyMap<string, readonly string[]> {
       dec: () => {},
       set: () => {},
       remove: () => {},
+      reset: () => {},
       observe: () => {},
       zero: () => {},
     };

@@ -51,7 +51,7 @@ const cache = new KeyCache(
 );
 const rotation = new KeySelector({
   keys: cache,
-  metrics: { keyFallback() {}, keyLookInterval() {}, keyProblem() {} },
+  metrics: { keyFallback() {}, keyProblem() {} },
   clock: () => Date.now(),
   monotonic: () => performance.now(),
   setTimer: () => () => {},

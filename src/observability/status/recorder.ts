@@ -1,10 +1,7 @@
 import { acceptsKey } from '../../gateway/response.ts';
 import type { RequestContext } from '../../request-context.ts';
-import type { TlsUser } from '../../tls/files.ts';
-import { datedParts, type Validity } from '../../tls/material.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
-import type { CertificateInUse, EventObserver, GatewayResponseEvent } from '../events.ts';
-import { certificateName } from '../metrics-recorder.ts';
+import type { EventObserver, GatewayResponseEvent } from '../events.ts';
 import { causeOf, failureOf, isFailed, isOurFailure, isUncertainPayment } from './failure.ts';
 import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
 import { RequestWindow } from './request-window.ts';
@@ -83,7 +80,6 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
     auditUp(up: boolean, cause?: string): void {
       audit = { up, problem: up ? null : (cause ?? null) };
     },
-    ...createCertificateRecorder(),
     /** The configuration in effect. */
     config: () => config,
     configLoaded(successful: boolean): void {
@@ -241,21 +237,4 @@ function addBounded<T>(entries: T[], entry: T, max: number): void {
 
 function newestFirst(entries: readonly Failure[]): FailedRequest[] {
   return entries.toSorted((one, other) => other.number - one.number).map(({ failure }) => failure);
-}
-
-function createCertificateRecorder() {
-  const certificates = new Map<string, Status['certificates'][number]>();
-  const idOf = ({ part, role, environment = '' }: CertificateInUse): string =>
-    `${role} ${part} ${environment}`;
-  return {
-    certificates: () => [...certificates.values()],
-    certificateLoaded(certificate: CertificateInUse, { from, until }: Validity): void {
-      const { environment = null } = certificate;
-      const validity = { from: isoTime(from), until: isoTime(until) };
-      certificates.set(idOf(certificate), { name: certificateName(certificate), environment, ...validity });
-    },
-    certificateRemoved(user: TlsUser): void {
-      for (const part of datedParts) certificates.delete(idOf({ ...user, part }));
-    },
-  };
 }

@@ -49,7 +49,6 @@ beforeEach(() => {
   };
   const metrics = {
     keyFallback: () => {},
-    keyLookInterval: () => {},
     keyProblem: (problem: string) => void problems.push(problem),
   };
   selector = new KeySelector({

@@ -194,7 +194,7 @@ describe('the selector', () => {
         isFailing: () => false,
         keep: () => {},
       },
-      metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
+      metrics: { keyFallback: () => {}, keyProblem: () => {} },
       clock: () => now,
       monotonic: () => (time += 1),
       setTimer: () => () => {},

@@ -5,28 +5,20 @@ import { Looks } from '../../../src/keys/looks.ts';
 let now: number;
 /** Name of the login of each look, and when it began. */
 let begun: { readonly login: string; readonly at: number }[];
-let intervals: number[];
 let respond: () => void;
 let looks: Looks;
-let timers: (() => void)[];
-const setTimer = (run: () => void): (() => void) => {
-  timers.push(run);
-  return () => {};
-};
 
 beforeEach(() => {
-  [now, begun, intervals, timers] = [0, [], [], []];
+  [now, begun] = [0, []];
   const slow = new Promise<undefined>((resolve) => {
     respond = () => resolve(undefined);
   });
   looks = new Looks({
     monotonic: () => now,
-    setTimer,
     look: async ({ login }) => {
       begun.push({ login, at: now });
       return login === 'slow' ? slow : undefined;
     },
-    intervalChanged: (seconds) => void intervals.push(seconds),
   });
 });
 
@@ -59,7 +51,7 @@ it('each of 20 logins is looked at once a second', async () => {
   await requests(20, 20_000);
   expect(begun).toHaveLength(20 * 20);
   expect(longestGap()).toBe(1_000);
-  expect(intervals).toEqual([]);
+  expect(looks.interval).toBe(1);
 });
 
 it('more than 30 logins take turns, at most 30 a second in all', async () => {
@@ -68,22 +60,21 @@ it('more than 30 logins take turns, at most 30 a second in all', async () => {
   expect(new Set(begun.map(({ login }) => login)).size).toBe(90);
   // 90 logins at 30 a second: 3 s, plus one round of requests.
   expect(longestGap()).toBeLessThanOrEqual(3_100);
-  expect(intervals.at(-1)).toBe(3);
+  expect(looks.interval).toBe(3);
 });
 
 it('logins that need no look anymore are not counted', async () => {
   await requests(60, 5_000);
-  expect(intervals.at(-1)).toBe(2);
+  expect(looks.interval).toBe(2);
   await requests(1, 6_000);
-  expect(intervals.at(-1)).toBe(1);
+  expect(looks.interval).toBe(1);
 });
 
 it('the interval is shown also when there are no more requests', async () => {
   await requests(60, 1_000);
-  expect(intervals.at(-1)).toBe(2);
+  expect(looks.interval).toBe(2);
   now += 60_000;
-  for (const run of timers.splice(0)) run();
-  expect(intervals.at(-1)).toBe(1);
+  expect(looks.interval).toBe(1);
 });
 
 it('no look begins while one at the same login is in flight', async () => {
@@ -98,9 +89,7 @@ it('no look begins while one at the same login is in flight', async () => {
 it('a failed look counts as well, and is due again after a second', async () => {
   const failing = new Looks({
     monotonic: () => now,
-    setTimer,
     look: () => Promise.reject(new Error('down')),
-    intervalChanged: () => {},
   });
   await failing.begin(refOf(1)).ring.catch(() => {});
   expect(failing.isDue(refOf(1), 0)).toBe(false);

@@ -36,7 +36,7 @@ beforeEach(() => {
         return ringOf(cached);
       },
     },
-    metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
+    metrics: { keyFallback: () => {}, keyProblem: () => {} },
     clock: () => 1e12,
     monotonic: clock.now,
     setTimer: clock.setTimer,

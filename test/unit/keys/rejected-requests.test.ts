@@ -34,7 +34,6 @@ describe('requests rejected by the gateway', () => {
       },
       metrics: {
         keyFallback: (_login, _kind, to) => void fallbacks.push(to),
-        keyLookInterval: () => {},
         keyProblem: () => {},
       },
       clock: () => now,

@@ -27,7 +27,7 @@ const broken: UnusableKey = { kind: 'control_key', version: 9, problem: 'is empt
 let metrics: Prometheus;
 
 beforeEach(() => {
-  metrics = createPrometheus({ version: '1', inFlight: () => 0, routes: routesOf() });
+  metrics = createPrometheus({ version: '1', routes: routesOf() });
 });
 
 async function value(name: string, labels: Readonly<Record<string, string>>): Promise<number | undefined> {

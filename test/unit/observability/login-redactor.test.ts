@@ -139,7 +139,7 @@ describe('observers', () => {
   it('get an event that was added later redacted, wherever it holds the login', () => {
     const seen: unknown[] = [];
     const other: unknown[] = [];
-    const prometheus = createPrometheus({ version: '1', inFlight: () => 0, routes: routesOf() });
+    const prometheus = createPrometheus({ version: '1', routes: routesOf() });
     const metrics = new LoginRedactor(['5555555555554444']).redacting(
       { ...prometheus, loginSeen: (...values: unknown[]) => void seen.push(values) },
       { loginSeen: (...values) => void other.push(values) },
@@ -199,7 +199,6 @@ describe('observers', () => {
   it('have no series for a login that looks like a card number, unless it is configured', async () => {
     const prometheus = createPrometheus({
       version: '1',
-      inFlight: () => 0,
       routes: routesOf(),
     });
     const metrics = new LoginRedactor(['5555555555554444']).redacting<EventObserver>(prometheus);

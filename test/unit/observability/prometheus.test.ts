@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { createPrometheus, type Prometheus } from '../../../src/observability/prometheus.ts';
+import { createPrometheus, type Prometheus, type Readings } from '../../../src/observability/prometheus.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { samples, series } from '../../support/exposition.ts';
 import { routesOf } from '../../support/routes.ts';
@@ -8,12 +8,12 @@ import { routesOf } from '../../support/routes.ts';
 const routes = routesOf({ sandbox: 50, production: 500 });
 const route = { environment: 'sandbox', operation: 'transfer' };
 
-function create(inFlight: Readonly<Record<string, number>> = {}): Prometheus {
-  return createPrometheus({ version: '1.2.3', inFlight: (name) => inFlight[name] ?? 0, routes });
+function create(): Prometheus {
+  return createPrometheus({ version: '1.2.3', routes });
 }
 
-async function read(metrics: Prometheus) {
-  return samples((await metrics.page(false)).body);
+async function read(metrics: Prometheus, readings: Partial<Readings> = {}) {
+  return samples((await metrics.page(false, readings)).body);
 }
 
 function ended(fields: Partial<RequestContext> = {}): RequestContext {
@@ -141,9 +141,9 @@ describe('the gateway', () => {
 
 describe('the process', () => {
   it('shows in-flight requests and their limit', async () => {
-    const metrics = create({ sandbox: 1 });
+    const metrics = create();
     metrics.signingQueueChanged(4);
-    const page = await read(metrics);
+    const page = await read(metrics, { inFlight: (name) => (name === 'sandbox' ? 1 : 0) });
     expect(page.get('countersign_requests_in_flight{environment="sandbox"}')).toBe(1);
     expect(page.get('countersign_requests_in_flight{environment="production"}')).toBe(0);
     expect(page.get('countersign_requests_in_flight_limit{environment="production"}')).toBe(500);
@@ -187,6 +187,42 @@ describe('the process', () => {
     expect((await read(metrics)).has('countersign_vault_token_lease_seconds')).toBe(false);
   });
 
+  it('shows what is read when the page is rendered, and nothing of what was read before', async () => {
+    const metrics = create();
+    const validity = { from: 1_000, until: 2_000 };
+    const before = await read(metrics, {
+      certificates: [
+        { name: 'listener', ...validity },
+        { name: 'gateway-ca', environment: 'sandbox', ...validity },
+      ],
+      keyLookInterval: 2,
+      jwtKeysFetchedAt: new Map([
+        ['idp', 5_000],
+        ['other', 0],
+      ]),
+      logLinesDropped: 3,
+    });
+    const expiry = (labels: object) =>
+      series('countersign_certificate_expiry_timestamp_seconds', { ...labels });
+    const start = 'countersign_certificate_not_before_timestamp_seconds';
+    const fetched = 'countersign_jwt_keys_fetched_timestamp_seconds';
+    const ca = { certificate: 'gateway-ca', environment: 'sandbox' };
+    expect(before.get(expiry({ certificate: 'listener', environment: 'none' }))).toBe(2);
+    expect(before.get(expiry(ca))).toBe(2);
+    expect(before.get(series(start, ca))).toBe(1);
+    expect(before.get('countersign_key_look_interval_seconds')).toBe(2);
+    expect(before.get(series(fetched, { issuer: 'idp' }))).toBe(5);
+    expect(before.get(series(fetched, { issuer: 'other' }))).toBe(0);
+    expect(before.get('countersign_log_lines_dropped_total')).toBe(3);
+    const after = await read(metrics, {
+      certificates: [{ name: 'listener', ...validity }],
+      logLinesDropped: 4,
+    });
+    expect(after.has(expiry(ca)) || after.has(series(fetched, { issuer: 'idp' }))).toBe(false);
+    expect(after.get(expiry({ certificate: 'listener', environment: 'none' }))).toBe(2);
+    expect(after.get('countersign_log_lines_dropped_total')).toBe(4);
+  });
+
   it('shows its version', async () => {
     const labels = { version: '1.2.3', node_version: process.version };
     expect((await read(create())).get(series('countersign_build_info', labels))).toBe(1);
@@ -208,12 +244,12 @@ describe('a reloaded configuration', () => {
   });
 
   it('still counts the end of a request whose environment it removed', async () => {
-    const inFlight = { sandbox: 1 };
-    const metrics = create(inFlight);
+    const metrics = create();
+    const inFlight = (count: number) => ({ inFlight: (name: string) => (name === 'sandbox' ? count : 0) });
     metrics.reconfigure(routesOf({ production: 500 }));
-    expect((await read(metrics)).get('countersign_requests_in_flight{environment="sandbox"}')).toBe(1);
-    inFlight.sandbox = 0;
-    expect((await read(metrics)).get('countersign_requests_in_flight{environment="sandbox"}')).toBe(0);
+    const series = 'countersign_requests_in_flight{environment="sandbox"}';
+    expect((await read(metrics, inFlight(1))).get(series)).toBe(1);
+    expect((await read(metrics, inFlight(0))).get(series)).toBe(0);
   });
 });
 

@@ -30,7 +30,7 @@ let metrics: ReturnType<typeof createPrometheus>;
 beforeEach(() => {
   [depths, signed] = [[], []];
   metrics = {
-    ...createPrometheus({ version: '0', inFlight: () => 0, routes: routesOf() }),
+    ...createPrometheus({ version: '0', routes: routesOf() }),
     signingQueueChanged: (depth) => void depths.push(depth),
     signed: (method) => void signed.push(method),
   };

@@ -1,4 +1,5 @@
-import { copyFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { type Config, configSchema } from '../../../src/config/schema.ts';
 import { CertificateFiles } from '../../../src/server/certificates.ts';
@@ -16,13 +17,7 @@ beforeEach(() => {
   const ca = new Ca(folder.path, 'ca');
   [first, second] = [ca.issue('first'), ca.issue('second')];
   events = [];
-  files = new CertificateFiles({
-    log: { message: (_level, message) => void events.push(message) },
-    metrics: {
-      certificateLoaded: ({ part }) => void events.push(`${part} loaded`),
-      certificateRemoved: ({ role }) => void events.push(`${role} removed`),
-    },
-  });
+  files = new CertificateFiles({ message: (_level, message) => void events.push(message) });
 });
 afterEach(() => folder.remove());
 
@@ -46,7 +41,7 @@ it('a replaced certificate is used at the next check', async () => {
   events = [];
   const renewed: string[] = [];
   await files.check(({ role }) => void renewed.push(role));
-  expect([renewed, events]).toEqual([['listener'], ['cert loaded', 'certificate files reloaded']]);
+  expect([renewed, events]).toEqual([['listener'], ['certificate files reloaded']]);
   await files.check(({ role }) => void renewed.push(role));
   expect(renewed).toHaveLength(1);
 });
@@ -64,6 +59,25 @@ it('a check in flight does not put back a certificate that a reload removed', as
   expect([renewed, events]).toEqual([[], []]);
   await files.check(({ role }) => void renewed.push(role));
   expect(renewed).toEqual([]);
+});
+
+it('those in use have the name of their metric, the environment and the validity, until a reload removes them', async () => {
+  place(first);
+  const { validFromDate, validToDate } = new X509Certificate(readFileSync(folder.at('used.crt')));
+  const validity = { from: validFromDate.getTime(), until: validToDate.getTime() };
+  const tls = { certFile: folder.at('used.crt'), keyFile: folder.at('used.key') };
+  const sandbox = { baseUrl: 'https://127.0.0.1:9', product: 'gw', caFile: tls.certFile };
+  const config = configFor('http://127.0.0.1:9', { proxy: { tls }, environments: { sandbox } });
+  files.use(await files.prepare(configSchema.parse(config)));
+  expect(files.inUse()).toEqual([
+    { name: 'listener', environment: undefined, ...validity },
+    { name: 'gateway-ca', environment: 'sandbox', ...validity },
+  ]);
+  const before = files.inUse();
+  await files.check(() => {});
+  expect(files.inUse()).toEqual(before);
+  files.use(await files.prepare(plain()));
+  expect(files.inUse()).toEqual([]);
 });
 
 it('unusable files are reported at their second check, and the previous ones stay in use', async () => {

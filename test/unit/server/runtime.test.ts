@@ -32,7 +32,7 @@ let url: string;
 
 beforeEach(async () => {
   [forward, logged] = [async () => ok, []];
-  const metrics = createPrometheus({ version: '0', inFlight: () => 0, routes: routesOf() });
+  const metrics = createPrometheus({ version: '0', routes: routesOf() });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
   const keys = {

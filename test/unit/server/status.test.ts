@@ -4,6 +4,7 @@ import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
 import type { KeyRing } from '../../../src/keys/key-source.ts';
+import type { CertificateInUse } from '../../../src/observability/prometheus.ts';
 import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
 import { statusSchema } from '../../../src/observability/status/schema.ts';
 import { ConcurrencyLimiter } from '../../../src/proxy/limits.ts';
@@ -27,8 +28,9 @@ let recorder: StatusRecorder;
 let ring: KeyRing;
 let sources: StatusSources;
 let cache: KeyCache;
+let certificates: readonly CertificateInUse[];
 beforeEach(() => {
-  [now, ring] = [0, parseKeys({ control_key: 'a' }, { version: 1 })];
+  [now, ring, certificates] = [0, parseKeys({ control_key: 'a' }, { version: 1 }), []];
   const clock = (): number => noon + now;
   const monotonic = (): number => now;
   const clocks = { clock, monotonic };
@@ -45,7 +47,7 @@ beforeEach(() => {
   const keySelector = new KeySelector({
     ...clocks,
     keys: cache,
-    metrics: { ...silentObserver, keyFallback: () => {}, keyLookInterval: () => {} },
+    metrics: { ...silentObserver, keyFallback: () => {} },
     setTimer: () => () => {},
     rotationGracePeriod: config.keys.rotationGracePeriod,
   });
@@ -54,6 +56,7 @@ beforeEach(() => {
     recorder,
     limiter: new ConcurrencyLimiter(),
     redactor: { text: (text) => text.replaceAll('MARK', '***') },
+    certificates: { inUse: () => certificates },
     readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
     runtime: () => ({ config, keys: { cache, keySelector }, jwtIssuers: { list: [] } }),
   };
@@ -102,8 +105,10 @@ describe('the status', () => {
 
   it('has no time beyond the years 0 and 9999, whatever a server, a file or a certificate says', async () => {
     recorder.tokenExpiryChanged(1e15);
-    recorder.certificateLoaded({ role: 'listener', part: 'cert' }, { from: -1e15, until: 1e18 });
-    recorder.certificateLoaded({ role: 'vault', part: 'ca' }, { from: Number.NaN, until: Number.NaN });
+    certificates = [
+      { name: 'listener', from: -1e15, until: 1e18 },
+      { name: 'vault-ca', from: Number.NaN, until: Number.NaN },
+    ];
     ring = parseKeys({ control_key: 'a' }, { version: 1, createdAt: new Date(8e15) });
     await cache.get({ environment: 'sandbox', login: 'acme' });
     const [first, last] = ['0000-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z'];
@@ -114,6 +119,19 @@ describe('the status', () => {
       { from: first, until: first },
     ]);
     expect(status.keys.list[0]?.versions[0]?.createdAt).toBe(last);
+  });
+
+  it('has certificates with their environment, and null for those of all of them', async () => {
+    const validity = { from: noon, until: noon + 1_000 };
+    certificates = [
+      { name: 'listener', ...validity },
+      { name: 'gateway-ca', environment: 'sandbox', ...validity },
+    ];
+    const times = { from: '2026-01-01T12:00:00.000Z', until: '2026-01-01T12:00:01.000Z' };
+    expect((await createStatus(sources)()).certificates).toEqual([
+      { name: 'listener', environment: null, ...times },
+      { name: 'gateway-ca', environment: 'sandbox', ...times },
+    ]);
   });
 
   it('has logins and problems only as they may be written', async () => {

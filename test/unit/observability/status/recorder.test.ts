@@ -179,19 +179,6 @@ describe('the key source', () => {
   });
 });
 
-it('a certificate is listed by the name that its metric has, until it is removed', () => {
-  const validity = { from: noon + 1, until: noon + 2 };
-  recorder.certificateLoaded({ role: 'listener', part: 'cert' }, { from: 0, until: 1 });
-  recorder.certificateLoaded({ role: 'listener', part: 'cert' }, validity);
-  recorder.certificateLoaded({ role: 'gateway', part: 'ca', environment: 'sandbox' }, validity);
-  recorder.certificateLoaded({ role: 'gateway', part: 'ca', environment: 'production' }, validity);
-  recorder.certificateRemoved({ role: 'gateway', environment: 'production' });
-  expect(recorder.certificates()).toEqual([
-    { name: 'listener', environment: null, from: time(1), until: time(2) },
-    { name: 'gateway-ca', environment: 'sandbox', from: time(1), until: time(2) },
-  ]);
-});
-
 it('failed requests of unknown callers do not hide the others', () => {
   const fail = (id: string, caller: object): void => {
     now += 7;

@@ -45,7 +45,7 @@ beforeEach(() => {
       isFailing: () => false,
       keep: () => {},
     },
-    metrics: { keyFallback: () => {}, keyLookInterval: () => {}, keyProblem: () => {} },
+    metrics: { keyFallback: () => {}, keyProblem: () => {} },
     clock: () => 0,
     monotonic,
     setTimer: () => () => {},

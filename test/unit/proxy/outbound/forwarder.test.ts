@@ -58,7 +58,7 @@ async function send(target: string, environment: object = {}, caller?: string): 
     ...parseKeys({ control_key: 'new' }, { version: 2 }),
     ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(noon - 1000) }),
   ];
-  const metrics = createPrometheus({ version: '0', inFlight: () => 0, routes: routesOf() });
+  const metrics = createPrometheus({ version: '0', routes: routesOf() });
   const get = async () => {
     monotonic += keyLookup;
     return ring;
