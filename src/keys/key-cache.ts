@@ -5,8 +5,9 @@ import type { BackoffOptions } from '../util/backoff.ts';
 import { type SetTimer, setTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { currentSpan, inSpan } from '../util/trace.ts';
-import { BackgroundRefresh, DeniedLogins } from './background-reads.ts';
+import { BackgroundRefresh } from './background-refresh.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
+import { DeniedLogins } from './denied-logins.ts';
 import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
 import { FetchQueue } from './fetch-queue.ts';
 import type {
