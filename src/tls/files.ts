@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { readConsistent } from '../util/consistent-read.ts';
 import { errorCode } from '../util/error-code.ts';
+import { readConsistent } from '../util/read-files.ts';
 import { entriesOf } from '../util/text.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';
 

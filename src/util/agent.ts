@@ -3,8 +3,8 @@ import { type Agent, type AgentOptions, ClientRequest, Agent as HttpAgent } from
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'node:tls';
-import { readText } from './consistent-read.ts';
 import { type EgressProxySettings, tunnelThrough } from './egress-proxy.ts';
+import { readText } from './read-files.ts';
 import { observeTls, type TlsObserver } from './tls-observer.ts';
 
 /** The options with which a request was made. */

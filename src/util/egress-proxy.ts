@@ -6,7 +6,6 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { callbackify } from 'node:util';
 import { reveal, type Secret } from '../secret.ts';
-import { readConsistent } from './consistent-read.ts';
 import { errorCode, isParserError } from './error-code.ts';
 import {
   ConnectionError,
@@ -14,6 +13,7 @@ import {
   type NetworkFailure,
   networkFailureOf,
 } from './network-failure.ts';
+import { readConsistent } from './read-files.ts';
 
 /** `egressProxy` of the configuration, without the CA file. */
 export interface EgressProxySettings {

@@ -2,12 +2,12 @@ import { createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor } from '../../util/agent.ts';
-import { readText } from '../../util/consistent-read.ts';
-import { isCostlyKey } from '../../util/costly-key.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
+import { readText } from '../../util/read-files.ts';
 import { entriesOf } from '../../util/text.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
+import { isCostlyKey } from '../client-certificate.ts';
 import { parseStrictJson } from './strict-json.ts';
 
 /** Milliseconds for one request. */

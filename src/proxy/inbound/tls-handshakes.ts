@@ -7,8 +7,8 @@ import {
   type TLSSocket,
   type Server as TlsServer,
 } from 'node:tls';
+import { isCostlyKey } from '../../auth/client-certificate.ts';
 import { type MinVersion, tlsPolicy } from '../../util/agent.ts';
-import { isCostlyKey } from '../../util/costly-key.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { sessionOf, type TlsFailure, type TlsObserver, tlsProblemOf } from '../../util/tls-observer.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';

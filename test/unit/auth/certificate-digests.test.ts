@@ -1,7 +1,7 @@
 import { generateKeyPairSync, getCurves } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { curveOrders } from '../../../src/auth/client-certificate.ts';
-import { derElements, encodeDer, encodeDerInteger } from '../../../src/util/costly-key.ts';
+import { derElements, encodeDer, encodeDerInteger } from '../../../src/util/der.ts';
 
 /** ECParameters of SEC 1 section C.2: version, field, curve, base point, order, cofactor. */
 function orderOf(namedCurve: string): bigint {

@@ -1,5 +1,3 @@
-import type { KeyObject } from 'node:crypto';
-
 /** One element of a DER encoding (X.690 section 8.1). */
 export interface DerElement {
   readonly tag: number;
@@ -9,16 +7,6 @@ export interface DerElement {
 }
 
 export const derTags = { integer: 0x02, bitString: 0x03, sequence: 0x30 } as const;
-
-/** A verification with the largest takes 0.5 ms; with an exponent as long as its modulus it would take a hundred times that. */
-const maxRsaBits = 8192;
-const maxRsaExponent = 0xffff_ffffn;
-
-/** Whether a verification with this public key, which a stranger may have chosen, takes too long. */
-export function isCostlyKey({ asymmetricKeyDetails = {} }: KeyObject): boolean {
-  const { modulusLength = 0, publicExponent = 0n } = asymmetricKeyDetails;
-  return modulusLength > maxRsaBits || publicExponent > maxRsaExponent;
-}
 
 /**
  * Elements one after the other.
