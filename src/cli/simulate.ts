@@ -1,6 +1,10 @@
 import { once } from 'node:events';
 import type { HandledRequest } from '../simulator/journal.ts';
-import { type ListeningSimulator, listenSimulator, listenSimulatorWithAdmin } from '../simulator/listen.ts';
+import {
+  type ListeningSimulator,
+  listenSimulator,
+  listenSimulatorWithAdmin,
+} from '../simulator/simulator.ts';
 import { readDemoScenario } from './demo/config.ts';
 import { loadSimulatorKeys } from './demo/keys.ts';
 import { CliError, describeListenError, exitCode, messageOf } from './shared/cli-error.ts';

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { flag, matching } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
-import { parameter, type VerifiedRequest } from './request.ts';
 import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
+import { parameter, type VerifiedRequest } from './verify.ts';
 
 const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'status-503'] as const;
 

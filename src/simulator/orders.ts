@@ -1,8 +1,8 @@
 import type { Pair } from './form.ts';
-import { parameter, type VerifiedRequest } from './request.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Scenario, Stage } from './scenario-schema.ts';
 import type { SimulatorState } from './state.ts';
+import { parameter, type VerifiedRequest } from './verify.ts';
 
 export interface Order {
   readonly login: string;

@@ -2,11 +2,10 @@ import { mergeOperations, type Operation } from '../gateway/operations.ts';
 import type { Pair } from './form.ts';
 import { statusResponse, transferResponse } from './orders.ts';
 import { VerificationError } from './rejections.ts';
-import { parameter, type VerifiedRequest } from './request.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Balance, Scenario } from './scenario-schema.ts';
 import type { SimulatorState } from './state.ts';
-import type { Expectation } from './verify.ts';
+import { type Expectation, parameter, type VerifiedRequest } from './verify.ts';
 
 /** An operation of the proxy, as the simulator serves it. */
 export interface Route extends Expectation {

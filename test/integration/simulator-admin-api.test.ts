@@ -1,8 +1,8 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
-import { listenSimulatorWithAdmin } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import { listenSimulatorWithAdmin } from '../../src/simulator/simulator.ts';
 import { harness } from '../support/harness.ts';
 import {
   balanceDraft,

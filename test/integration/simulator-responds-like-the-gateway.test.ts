@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { loadScenario } from '../../src/simulator/scenario.ts';
+import type { SimulatorOptions } from '../../src/simulator/simulator.ts';
 import { harness } from '../support/harness.ts';
 import {
   balanceDraft,
@@ -16,7 +16,7 @@ import {
 const starts = harness();
 
 /** Serial numbers count up: sn-1 for the first accepted request. */
-async function start(options: Partial<ListenOptions> = {}) {
+async function start(options: Partial<SimulatorOptions> = {}) {
   let last = 0;
   const serialNumber = () => {
     last += 1;
