@@ -1,5 +1,4 @@
-import type { Schema } from '../../src/config/parse-value.ts';
-import { configJsonSchema } from '../../src/config/schema.ts';
+import { configJsonSchema, type Schema } from '../../src/config/schema.ts';
 
 /** The schema of the chart's values, with `config` generated from the configuration schema. */
 export function withConfigSchema(valuesSchema: string): string {

@@ -1,5 +1,4 @@
-import type { Schema } from '../../src/config/parse-value.ts';
-import { configJsonSchema } from '../../src/config/schema.ts';
+import { configJsonSchema, type Schema } from '../../src/config/schema.ts';
 import { cell, code, table } from './markdown.ts';
 
 /** One field of the configuration. */

@@ -1,5 +1,5 @@
 import { type Path, type Report, repeated } from './problem.ts';
-import type { Overrides, Parts } from './rules.ts';
+import type { Parts } from './rules.ts';
 import type { OperationConfig, OperationOverride } from './schema.ts';
 
 export type BuiltIn = Readonly<Record<string, OperationConfig>>;
@@ -7,7 +7,7 @@ export type BuiltIn = Readonly<Record<string, OperationConfig>>;
 /** One layer of operations: built in, of the configuration, or of an environment. */
 interface Layer {
   readonly path: Path;
-  readonly operations: Overrides;
+  readonly operations: Parts['operations'];
 }
 
 /** What the rules about operations need. */

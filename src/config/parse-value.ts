@@ -1,65 +1,98 @@
 import { z } from 'zod';
 import { didYouMean } from '../util/did-you-mean.ts';
-import type { Finding, Path } from './problem.ts';
+import {
+  type Finding,
+  findingsOf,
+  inOrder,
+  located,
+  type Path,
+  type Problem,
+  type Report,
+} from './problem.ts';
+import { auth, keys } from './schema/keys.ts';
+import { type EnvLookup, readDocument } from './yaml.ts';
 
-export type Schema = z.core.JSONSchema.JSONSchema;
+interface ParsedDocument<T> {
+  readonly data: T;
+  /** The line of a path in the text, from 1. */
+  readonly lineOf: (path: Path) => number;
+}
+
+/**
+ * The data of a YAML text, or all its problems in the order of their lines. No message contains a value of the text.
+ *
+ * @param acrossFields reports on the plain content; the data is absent if the schema finds something
+ * @param lookUp replaces variables
+ */
+export function parseText<T extends z.ZodType>(
+  text: string,
+  schema: T,
+  acrossFields: (report: Report, content: unknown, data: z.output<T> | undefined) => void,
+  lookUp?: EnvLookup,
+): ParsedDocument<z.output<T>> | { readonly problems: readonly Problem[] } {
+  const { content, problems: yamlProblems, lineOf } = readDocument(text, lookUp);
+  if (content === undefined) return { problems: inOrder(yamlProblems) };
+  const { data, findings } = parseValue(schema, content.value);
+  const more = findingsOf((report) => acrossFields(report, content.value, data));
+  // An unset variable explains every other problem with its value.
+  const unset = new Set(yamlProblems.map(({ path }) => path).filter((path) => path !== ''));
+  const problems = located([...findings, ...more], lineOf).filter(({ path }) => !unset.has(path));
+  const all = inOrder([...yamlProblems, ...problems]);
+  return data === undefined || all.length > 0 ? { problems: all } : { data, lineOf };
+}
 
 /** Parses a value. Findings are in our own texts, with one for each unknown key. */
 export function parseValue<T extends z.ZodType>(
   schema: T,
   value: unknown,
 ): { readonly data?: z.output<T>; readonly findings: readonly Finding[] } {
-  const { success, data, error } = schema.safeParse(value, { error: errorMap, reportInput: true });
-  if (success) return { data, findings: [] };
-  let made: Schema | undefined;
-  // Takes longer than all the rest, and only an unknown key needs it.
-  const root = (): Schema => {
-    made ??= z.toJSONSchema(schema, { io: 'input', target: 'draft-7', unrepresentable: 'any' });
-    return made;
-  };
-  return { findings: findingsIn(error.issues, root, []) };
+  const rejectedBy: RejectedKeys = new Map();
+  const { success, data, error } = schema.safeParse(value, {
+    error: (issue) => {
+      // The issues of the result do not have it.
+      if (issue.code === 'unrecognized_keys') rejectedBy.set(issue.keys, issue.inst);
+      return textOf(issue);
+    },
+  });
+  return success ? { data, findings: [] } : { findings: findingsIn(error.issues, rejectedBy, []) };
 }
 
-/** @param root gives the JSON Schema of the whole value, which has the known keys */
-function findingsIn(issues: readonly z.core.$ZodIssue[], root: () => Schema, at: Path): Finding[] {
+/** The schema that rejected unknown keys. */
+type RejectedKeys = Map<readonly string[], unknown>;
+
+function findingsIn(issues: readonly z.core.$ZodIssue[], rejectedBy: RejectedKeys, at: Path): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...at, ...issue.path];
     if (issue.code === 'unrecognized_keys')
-      return issue.keys.map((key) => unknownKey(path, key, root(), issue.input));
+      return issue.keys.map((key) => ({
+        path: [...path, key],
+        message: unknownKey(key, rejectedBy.get(issue.keys)),
+      }));
     const alternatives = issue.code === 'invalid_union' ? issue.errors : [];
     const [fitting, ...others] = alternatives.filter((errors) =>
       errors.every(({ code }) => code !== 'unrecognized_keys'),
     );
     // If the keys fit only one alternative, its own issues are more helpful than the union's.
     return fitting !== undefined && others.length === 0
-      ? findingsIn(fitting, root, path)
+      ? findingsIn(fitting, rejectedBy, path)
       : [{ path, message: issue.message }];
   });
 }
 
-function unknownKey(path: Path, key: string, root: Schema, input: unknown): Finding {
-  const schemas = schemasAt(path, root);
-  const known = keysOf(schemas);
-  const others = keysOf(schemas.filter((schema) => fits(schema, input)));
-  const alike = others.filter((name) => lastWord(name) === lastWord(key));
+/** Mappings whose keys depend on one of them, such as `source`. */
+const dependent: readonly (readonly unknown[])[] = [keys.options, auth.options];
+
+function unknownKey(key: string, mapping: unknown): string {
+  const options = dependent.find((options) => options.includes(mapping)) ?? [mapping];
+  const known = options.flatMap(keysOf);
+  if (!known.includes(key)) return `is not a known key${didYouMean(key, known)}`;
+  const alike = keysOf(mapping).filter((name) => lastWord(name) === lastWord(key));
   const advice = alike.length === 1 ? `; did you mean "${alike[0]}"?` : ': remove it';
-  const message = known.includes(key)
-    ? `is not allowed in combination with its sibling keys${advice}`
-    : `is not a known key${didYouMean(key, known)}`;
-  return { path: [...path, key], message };
+  return `is not allowed in combination with its sibling keys${advice}`;
 }
 
-function keysOf(schemas: readonly Schema[]): string[] {
-  return schemas.flatMap(({ properties = {} }) => Object.keys(properties));
-}
-
-/** Whether a mapping has the constants of a schema, such as `method: kubernetes`. */
-function fits({ properties = {} }: Schema, input: unknown): boolean {
-  const given: Readonly<Record<string, unknown>> = typeof input === 'object' ? { ...input } : {};
-  return Object.entries(properties).every(
-    ([name, schema]) =>
-      typeof schema !== 'object' || schema.const === undefined || schema.const === given[name],
-  );
+function keysOf(schema: unknown): string[] {
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
 }
 
 /** `File` of `tokenFile`. */
@@ -68,7 +101,7 @@ function lastWord(name: string): string {
 }
 
 /** Our own texts for zod's issues. A message in the schema takes precedence. */
-const errorMap: z.core.$ZodErrorMap = (issue) => {
+const textOf: z.core.$ZodErrorMap = (issue) => {
   const { code, input } = issue;
   if (code === 'invalid_type') return wrongType(issue.expected, input);
   if (code === 'invalid_value')
@@ -98,23 +131,3 @@ const types: Readonly<Record<string, string>> = {
   record: 'a mapping of names to values',
   string: 'a string',
 };
-
-/** The schemas of a path in `root`; several if it depends on a sibling such as `source`. */
-export function schemasAt(path: Path, root: Schema): readonly Schema[] {
-  return path.reduce<readonly Schema[]>(
-    (parents, step) => parents.flatMap((schema) => childSchemas(schema, step)),
-    alternatives(root),
-  );
-}
-
-function childSchemas(schema: Schema, step: PropertyKey): readonly Schema[] {
-  const { properties = {}, additionalProperties, items } = schema;
-  const name = String(step);
-  const next = Object.hasOwn(properties, name) ? properties[name] : (additionalProperties ?? items);
-  return typeof next === 'object' && !Array.isArray(next) ? alternatives(next) : [];
-}
-
-function alternatives(schema: Schema): readonly Schema[] {
-  const options = schema.anyOf ?? schema.oneOf ?? [];
-  return [schema, ...options.flatMap((option) => (typeof option === 'object' ? alternatives(option) : []))];
-}

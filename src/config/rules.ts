@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { entriesOf } from '../util/text.ts';
 import { type Path, pathText, type Report, repeated, reportUnknown } from './problem.ts';
 import { caller, credential } from './schema/caller.ts';
@@ -7,79 +7,68 @@ import { operationOverride } from './schema/operation.ts';
 import { configSchema } from './schema.ts';
 import { canonicalUrl, isLoopback, isPlaintextRemote } from './url.ts';
 
-/** Operations of one layer by name. */
-export type Overrides = ReturnType<typeof overridesIn>;
-
 type Credential = z.output<typeof credential>;
 
-export type Parts = ReturnType<typeof parsePartially>;
+/** `undefined` for what is invalid. */
+const leniently = <T extends z.ZodType>(schema: T) => schema.optional().catch(undefined);
+const fields = <T extends z.ZodRawShape>(shape: T) => z.preprocess(entriesOf, z.object(shape));
+const byName = <T extends z.ZodType>(value: T) =>
+  z
+    .preprocess(entriesOf, z.record(z.string(), value))
+    .transform((entries) => new Map(Object.entries(entries)));
+const listOf = <T extends z.ZodType>(item: T) => z.array(item).catch([]);
+
+const overrides = byName(leniently(operationOverride));
+const texts = listOf(leniently(z.string()));
 
 /**
  * The configuration in parts for the rules across fields, so that an invalid part does not hide problems in others.
  * `undefined` means that a part is present but invalid.
  */
-export function parsePartially(value: unknown) {
-  const { proxy, environments, operations, keys, jwtIssuers, callers } = entriesOf(value);
-  const { vault, rotation } = entriesOf(keys);
-  return {
-    proxy: configSchema.shape.proxy.safeParse(proxy).data,
-    environments: byName(environments, (entry) => {
-      const { baseUrl, allowInsecureHttp, operations, endpoints, canaryEndpoint } = entriesOf(entry);
-      return {
-        baseUrl: environment.shape.baseUrl.safeParse(baseUrl).data,
-        allowInsecureHttp: allowInsecureHttp === true,
-        hasEndpoint: canaryEndpoint !== undefined || Object.keys(entriesOf(endpoints)).length > 0,
-        operations: overridesIn(operations),
-      };
+const partsSchema = fields({
+  proxy: leniently(configSchema.shape.proxy),
+  environments: byName(
+    fields({
+      baseUrl: leniently(environment.shape.baseUrl),
+      allowInsecureHttp: leniently(z.literal(true)),
+      canaryEndpoint: leniently(z.unknown()),
+      endpoints: byName(z.unknown()),
+      operations: overrides,
     }),
-    operations: overridesIn(operations),
-    /** Environments in `keys.vault.transit.mounts`, and their mounts. */
-    transitMounts: byName(entriesOf(entriesOf(vault)['transit'])['mounts'], (mount) => mount),
-    canary: entriesOf(rotation)['canary'] === true,
-    /** The `iss` claim by name. */
-    jwtIssuers: byName(jwtIssuers, (entry) => textOrUndefined(entriesOf(entry)['issuer'])),
-    callers: itemsOf(callers).map((entry) => {
-      const { name, credentials, allow } = entriesOf(entry);
-      return {
-        name: caller.shape.name.safeParse(name).data,
-        credentials: itemsOf(credentials).map((item) => credential.safeParse(item).data),
-        allow: itemsOf(allow)
-          .map(entriesOf)
-          .map(({ environments, operations }) => ({
-            environments: itemsOf(environments).map(textOrUndefined),
-            operations: itemsOf(operations).map(textOrUndefined),
-          })),
-      };
+  ),
+  operations: overrides,
+  keys: fields({
+    vault: fields({ transit: fields({ mounts: byName(z.unknown()) }) }),
+    rotation: fields({ canary: leniently(z.boolean()) }),
+  }),
+  jwtIssuers: byName(fields({ issuer: leniently(z.string()) })),
+  callers: listOf(
+    fields({
+      name: leniently(caller.shape.name),
+      credentials: listOf(leniently(credential)),
+      allow: listOf(fields({ environments: texts, operations: texts })),
     }),
-  };
-}
+  ),
+});
 
-function overridesIn(value: unknown) {
-  return byName(value, (entry) => operationOverride.safeParse(entry).data);
-}
+export type Parts = z.output<typeof partsSchema>;
 
-function byName<T>(value: unknown, partOf: (entry: unknown) => T): ReadonlyMap<string, T> {
-  return new Map(Object.entries(entriesOf(value)).map(([name, entry]) => [name, partOf(entry)]));
-}
-
-function itemsOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function textOrUndefined(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
+/** Never throws: every part may be invalid. */
+export function parsePartially(content: unknown): Parts {
+  return partsSchema.parse(content);
 }
 
 /**
  * Keeps environments apart: a request signed for one must not reach another. Signed requests must also be encrypted
  * in transit.
  */
-export function checkEnvironments({ environments, canary, transitMounts }: Parts, report: Report): void {
+export function checkEnvironments({ environments, keys }: Parts, report: Report): void {
+  const { mounts } = keys.vault.transit;
   const mountPath = (name: string) => ['keys', 'vault', 'transit', 'mounts', name];
-  for (const name of transitMounts.keys())
+  for (const name of mounts.keys())
     reportUnknown(mountPath(name), name, [...environments.keys()], 'environment', report);
   // With one mount, two could sign with the keys of each other, and no policy could keep them apart.
-  for (const [[name], [owner]] of repeated(transitMounts, ([, mount]) => mount))
+  for (const [[name], [owner]] of repeated(mounts, ([, mount]) => mount))
     report(
       mountPath(name),
       `must differ from the mount of ${owner}: each environment has a separate Transit engine`,
@@ -92,14 +81,14 @@ export function checkEnvironments({ environments, canary, transitMounts }: Parts
       ['environments', name, 'baseUrl'],
       `is also the URL of "${owner}", so keys of one could sign for the other: use separate URLs`,
     );
-  for (const [name, { baseUrl, allowInsecureHttp, hasEndpoint }] of environments) {
+  for (const [name, { baseUrl, allowInsecureHttp, canaryEndpoint, endpoints }] of environments) {
     if (baseUrl !== undefined && isPlaintextRemote(baseUrl) && !allowInsecureHttp)
       report(
         ['environments', name, 'baseUrl'],
         'must use https unless the host is loopback, or set allowInsecureHttp: true',
       );
     // There would silently be no canary for RSA keys.
-    if (canary && !hasEndpoint)
+    if (keys.rotation.canary && canaryEndpoint === undefined && endpoints.size === 0)
       report(
         ['environments', name],
         'requires canaryEndpoint or endpoints, because keys.rotation.canary is true',
@@ -158,7 +147,7 @@ export function checkListener(callers: Parts['callers'], proxy: Parts['proxy'], 
 /** Issuers of JWTs, and the credentials that refer to them. */
 function checkJwts({ jwtIssuers, callers }: Parts, report: Report): void {
   // A token names its issuer by the claim `iss`, which must lead to one entry.
-  for (const [[name], [before]] of repeated(jwtIssuers, ([, issuer]) => issuer))
+  for (const [[name], [before]] of repeated(jwtIssuers, ([, { issuer }]) => issuer))
     report(['jwtIssuers', name, 'issuer'], `duplicate issuer (jwtIssuers.${before}): remove one of the two`);
   const placed = credentialsOf(callers).flatMap(({ path, caller, credential }) =>
     'jwt' in credential ? [{ path: [...path, 'jwt'], caller, jwt: credential.jwt }] : [],

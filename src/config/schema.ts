@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { Secret } from '../secret.ts';
 import { logLevels } from '../util/log-level.ts';
-import type { Schema } from './parse-value.ts';
 import {
   caller,
   issuerName,
@@ -247,6 +246,8 @@ export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];
 export type VaultConfig = z.output<typeof vault>;
+
+export type Schema = z.core.JSONSchema.JSONSchema;
 
 /** JSON Schema of the configuration file, for editors: `config/schema.json`. */
 export function configJsonSchema(): Schema {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { tlsFilesOf } from '../config/load.ts';
+import { tlsFilesOf } from '../config/named-files.ts';
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';

@@ -1,6 +1,6 @@
 import type { Pair } from './form.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
-import type { Scenario, Stage } from './scenario-schema.ts';
+import type { Scenario, Stage } from './scenario.ts';
 import type { SimulatorState } from './state.ts';
 import { parameter, type VerifiedRequest } from './verify.ts';
 

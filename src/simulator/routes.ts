@@ -3,7 +3,7 @@ import type { Pair } from './form.ts';
 import { statusResponse, transferResponse } from './orders.ts';
 import { VerificationError } from './rejections.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
-import type { Balance, Scenario } from './scenario-schema.ts';
+import type { Balance, Scenario } from './scenario.ts';
 import type { SimulatorState } from './state.ts';
 import { type Expectation, parameter, type VerifiedRequest } from './verify.ts';
 

@@ -1,47 +1,126 @@
+import { z } from 'zod';
 import { checkOperations } from '../config/operation-rules.ts';
-import { parseValue } from '../config/parse-value.ts';
-import {
-  findingsOf,
-  inOrder,
-  located,
-  type Path,
-  type Problem,
-  type Report,
-  repeated,
-} from '../config/problem.ts';
-import { readDocument } from '../config/yaml.ts';
+import { parseText } from '../config/parse-value.ts';
+import { type Path, type Report, repeated } from '../config/problem.ts';
+import { operationOverrides } from '../config/schema/operation.ts';
+import { matching, operationName } from '../config/schema/values.ts';
 import { builtInOperations } from '../gateway/operations.ts';
+import { identifierCharacters, identifierPattern } from '../identifiers.ts';
 import { didYouMean } from '../util/did-you-mean.ts';
-import { type Scenario, scenarioSchema } from './scenario-schema.ts';
+import { faultRule, seconds } from './faults.ts';
 
-/** An invalid scenario. The message has every problem with its line. */
-export class ScenarioError extends Error {
-  override readonly name = 'ScenarioError';
-  /** In the order of their lines. */
-  readonly problems: readonly Problem[];
+const stringValue = z.string({ error: 'must be a string: put numbers in quotes' });
+const identifier = stringValue.regex(identifierPattern, `must be 1 to 128 of ${identifierCharacters}`);
+const amount = z.number({ error: 'must be a number' });
 
-  constructor(problems: readonly Problem[]) {
-    const lines = problems.map(({ line, path, message }) =>
-      [`  line ${line}`, ...(path === '' ? [] : [path]), message].join(': '),
-    );
-    super(['Invalid scenario:', ...lines].join('\n'));
-    this.problems = problems;
-  }
-}
+/** docs/gateway-interface.md section 2.1. `online-balance-live-amount` is computed from the others, so it is omitted. */
+const balance = z.strictObject({
+  name: z.string().min(1).max(128),
+  currency: matching(/^[A-Z]{3}$/, 'must be a three-letter code'),
+  amount,
+  'total-short-term-hold-amount': amount.default(0),
+  'total-rolling-reserve-amount': amount.default(0),
+  'amount-buffer-hold': amount.default(0),
+  externalMerchantIdentifier: z.string().nullable().default(null),
+});
 
-/**
- * Parses a scenario from YAML text; config/scenario.yaml explains the format.
- *
- * @throws ScenarioError
- */
-export function loadScenario(text: string): Scenario {
-  const { content, problems: yamlProblems, lineOf } = readDocument(text);
-  if (content === undefined) throw new ScenarioError(inOrder(yamlProblems));
-  const { data: scenario, findings } = parseValue(scenarioSchema, content.value);
-  const acrossFields = findingsOf((report) => scenario && checkScenario(scenario, report));
-  const all = inOrder([...yamlProblems, ...located([...findings, ...acrossFields], lineOf)]);
-  if (scenario === undefined || all.length > 0) throw new ScenarioError(all);
-  return scenario;
+/** Fields of a status response that the simulator sets. */
+const simulatorFields = ['type', 'by-request-sn', 'merchant-order-id'];
+const needsMessage = ['error', 'declined', 'filtered'];
+
+/** Fields of the status response (docs/gateway-interface.md section 2.2) at one stage of an order. */
+const stage = z
+  .record(matching(/^[a-z][A-Za-z0-9_-]*$/, 'must be a field of the status response'), stringValue)
+  .describe('"serial-number" is that of the request that led to this stage.')
+  .refine(
+    (fields) => simulatorFields.every((name) => !Object.hasOwn(fields, name)),
+    `must omit ${simulatorFields.join(', ')}`,
+  )
+  .refine((fields) => Object.hasOwn(fields, 'status'), 'must have a status')
+  .refine(
+    (fields) =>
+      !needsMessage.includes(fields['status'] ?? '') ||
+      (Object.hasOwn(fields, 'error-message') && Object.hasOwn(fields, 'error-code')),
+    'must have error-message and error-code, because its status is declined, error or filtered',
+  );
+
+const order = z.strictObject({
+  login: identifier,
+  endpoint: identifier,
+  client_orderid: z.string().min(1).max(128),
+  orderid: z.string({ error: 'must be a string: put it in quotes' }).regex(/^\d{1,18}$/, 'must be digits'),
+  stages: z.array(stage).min(1),
+});
+
+/** The result of a transfer. Its own response is the same for all. */
+const transferRule = z.strictObject({
+  client_orderid: z.string().min(1).max(128),
+  status: stringValue.min(1).default('approved').describe('Of its order in the end.'),
+  foundAfterSeconds: seconds.describe('Until then a status query does not find the order.'),
+  processingSeconds: seconds.describe('So long after the transfer its order is `processing`.'),
+});
+
+const scenarioSchema = z.strictObject(
+  {
+    product: matching(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment').default('gw'),
+    timestampWindowSeconds: z.int().min(1).max(86_400).default(300),
+    signatures: z
+      .record(operationName, z.enum(['HMAC-SHA1', 'RSA-SHA256']))
+      .default({})
+      .describe('Overrides the signature method of operations.'),
+    operations: operationOverrides.describe(
+      "The operations section of the proxy's configuration: the simulator accepts what that section adds or overrides.",
+    ),
+    responses: z
+      .record(operationName, z.record(z.string().min(1), stringValue))
+      .default({})
+      .describe('Fields of the response of each added operation.'),
+    logins: z.record(
+      identifier,
+      z.strictObject({
+        balances: z.array(balance).optional().describe('If absent, the balance feature is not enabled.'),
+        keys: z
+          .literal('unavailable', { error: 'must be unavailable, or absent' })
+          .optional()
+          .describe("The key source of the demo's proxy cannot read the keys of this login."),
+      }),
+    ),
+    caller: z
+      .strictObject({
+        tokens: z
+          .array(stringValue.regex(/^[\w.~+/-]+=*$/, 'must be a bearer token: A-Z a-z 0-9 . _ ~ + / -'))
+          .min(1, 'must have a token, or be absent to accept any request')
+          .optional()
+          .describe('Bearer tokens, one of which a request needs.'),
+        maxInFlight: z.int().min(1).max(1_000_000).optional().describe('Maximum concurrent requests.'),
+      })
+      .default({})
+      .describe("The only caller of the demo's proxy."),
+    endpoints: z.array(identifier).default([]),
+    groups: z.record(identifier, z.array(identifier)).default({}).describe('Maps group ID to endpoints.'),
+    orders: z.array(order).default([]),
+    transfers: z
+      .array(transferRule)
+      .default([])
+      .describe('The result of transfers, by client_orderid; every other one is approved at once.'),
+    faults: z.array(faultRule).default([]).describe('The first match applies.'),
+  },
+  {
+    error: ({ code }) =>
+      code === 'invalid_type' ? 'must be a mapping that contains at least logins' : undefined,
+  },
+);
+
+/** The logins, balances and orders of the simulated gateway. Contains no keys. */
+export type Scenario = z.output<typeof scenarioSchema>;
+export type Balance = z.output<typeof balance>;
+export type Stage = z.output<typeof stage>;
+
+/** The scenario of a YAML text, or all its problems. config/scenario.yaml explains the format. */
+export function parseScenario(text: string) {
+  return parseText(text, scenarioSchema, (report, _content, scenario) => {
+    if (scenario !== undefined) checkScenario(scenario, report);
+  });
 }
 
 /** Rules across fields: known names, distinct IDs, operations that do not contradict each other. */

@@ -1,7 +1,7 @@
 import { FaultRules } from './faults.ts';
 import { Journal } from './journal.ts';
 import { Ledger } from './orders.ts';
-import type { Scenario } from './scenario-schema.ts';
+import type { Scenario } from './scenario.ts';
 import type { GatewayKeys } from './signature.ts';
 
 export interface StateOptions {

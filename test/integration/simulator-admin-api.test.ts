@@ -1,9 +1,9 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
-import { loadScenario } from '../../src/simulator/scenario.ts';
 import { listenSimulatorWithAdmin } from '../../src/simulator/simulator.ts';
 import { harness } from '../support/harness.ts';
+import { loadScenario } from '../support/scenario.ts';
 import {
   balanceDraft,
   type Draft,

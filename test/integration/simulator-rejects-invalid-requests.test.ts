@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { faultRule } from '../../src/simulator/faults.ts';
-import { loadScenario } from '../../src/simulator/scenario.ts';
 import { harness } from '../support/harness.ts';
+import { loadScenario } from '../support/scenario.ts';
 import {
   balanceDraft,
   bodyOf,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { loadScenario } from '../../src/simulator/scenario.ts';
 import type { SimulatorOptions } from '../../src/simulator/simulator.ts';
 import { harness } from '../support/harness.ts';
+import { loadScenario } from '../support/scenario.ts';
 import {
   balanceDraft,
   type Draft,

@@ -3,8 +3,8 @@ import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
-import { loadScenario } from '../../src/simulator/scenario.ts';
 import { harness } from '../support/harness.ts';
+import { loadScenario } from '../support/scenario.ts';
 import {
   balanceDraft,
   controlKey,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { loadScenario } from '../../src/simulator/scenario.ts';
 import { harness } from '../support/harness.ts';
+import { loadScenario } from '../support/scenario.ts';
 import {
   balanceDraft,
   type Draft,

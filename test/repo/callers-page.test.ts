@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { jwtProblems } from '../../src/auth/jwt/jwt-error.ts';
 import { parseToken } from '../../src/auth/jwt/parse-token.ts';
-import { validateConfig } from '../../src/config/validate.ts';
+import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { blocksOf } from '../support/doc-examples.ts';
 import { at, configText, list, record, renderOne, template, values } from '../support/helm.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { loadSimulatorKeys } from '../../src/cli/demo/keys.ts';
-import { validateConfig } from '../../src/config/validate.ts';
+import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { startService } from '../../src/server/lifecycle.ts';

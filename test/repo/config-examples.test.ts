@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { validateConfig } from '../../src/config/validate.ts';
+import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 
 const folder = new URL('../../config/', import.meta.url);

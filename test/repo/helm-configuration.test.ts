@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import { parse } from 'yaml';
-import { validateConfig } from '../../src/config/validate.ts';
+import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { at, ciValues, configText, container, list, renderOne, values } from '../support/helm.ts';
 import { itWith } from '../support/requires.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
-import { validateConfig } from '../../src/config/validate.ts';
+import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { blocksOf } from '../support/doc-examples.ts';
 import { chart, configText, template } from '../support/helm.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, parseAllDocuments } from 'yaml';
-import { validateConfig } from '../../src/config/validate.ts';
+import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { blocksOf } from '../support/doc-examples.ts';
 import { httpResponse, type Script } from '../support/faulty-gateway.ts';

@@ -1,6 +1,6 @@
 import type { JournalEntry } from '../../src/simulator/journal.ts';
-import { loadScenario } from '../../src/simulator/scenario.ts';
 import { listenSimulatorWithAdmin } from '../../src/simulator/simulator.ts';
+import { loadScenario } from './scenario.ts';
 import { type Draft, gatewayKeys, noon, post, shippedScenario } from './simulator.ts';
 
 /** The shipped scenario with the admin API, both on free ports, at noon. */

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../src/secret.ts';
 import type { HandledRequest } from '../../src/simulator/journal.ts';
-import { loadScenario } from '../../src/simulator/scenario.ts';
 import { listenSimulator, type SimulatorOptions } from '../../src/simulator/simulator.ts';
 import { type HttpResponse, post as sendForm } from './forwarding.ts';
 import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
+import { loadScenario } from './scenario.ts';
 import { privateKeyOf, publicKeyOf } from './vectors.ts';
 
 type Pair = readonly [name: string, value: string];

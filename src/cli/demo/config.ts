@@ -5,8 +5,7 @@ import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { withoutPrototype } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
-import { loadScenario, ScenarioError } from '../../simulator/scenario.ts';
-import type { Scenario } from '../../simulator/scenario-schema.ts';
+import { parseScenario, type Scenario } from '../../simulator/scenario.ts';
 import { packageRoot } from '../../util/package-info.ts';
 import { formatProblems, type Settings, withSettings } from '../shared/config-file.ts';
 
@@ -44,13 +43,9 @@ export async function readDemoScenario(
   file = defaultScenarioFile,
 ): Promise<{ scenario: Scenario; scenarioText: string }> {
   const scenarioText = await readFile(file, 'utf8');
-  try {
-    return { scenario: loadScenario(scenarioText), scenarioText };
-  } catch (error) {
-    if (!(error instanceof ScenarioError)) throw error;
-    const lines = ['invalid scenario', ...formatProblems(file, error.problems)];
-    throw new Error(lines.join('\n'), { cause: error });
-  }
+  const parsed = parseScenario(scenarioText);
+  if ('data' in parsed) return { scenario: parsed.data, scenarioText };
+  throw new Error(['invalid scenario', ...formatProblems(file, parsed.problems)].join('\n'));
 }
 
 /** The embedded configuration, and with settings that of a running demo. */

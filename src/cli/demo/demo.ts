@@ -2,7 +2,7 @@ import { isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
 import type { Service } from '../../server/lifecycle.ts';
 import type { Signals } from '../../server/signals.ts';
-import type { Scenario } from '../../simulator/scenario-schema.ts';
+import type { Scenario } from '../../simulator/scenario.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/simulator.ts';
 import { CliError, describeListenError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, list, type OptionValues, optionsHelp, parsed, port, type Run } from '../shared/command.ts';

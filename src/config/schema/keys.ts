@@ -94,6 +94,8 @@ const transit = z
     "Private keys that never leave Vault: a login whose secret has the field transit_key, such as acme:3, is signed for by version 3 of the key acme in Vault's Transit engine.",
   );
 
+export const auth = z.discriminatedUnion('method', [token, appRole, kubernetes]);
+
 export const vault = z
   .strictObject({
     address: secureUrl.describe('URL of Vault: https://host[:port].'),
@@ -111,7 +113,7 @@ export const vault = z
     egressProxy,
     transit,
     timeout: timeout('5s').describe('Maximum time for one request to Vault and its response.'),
-    auth: z.discriminatedUnion('method', [token, appRole, kubernetes]).describe('How to log in.'),
+    auth: auth.describe('How to log in.'),
   })
   .refine(
     ({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined),

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { validateConfig } from '../../../src/config/load.ts';
 import type { Config } from '../../../src/config/schema.ts';
-import { validateConfig } from '../../../src/config/validate.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 
 export const digest = '2f77668a9dfbf8d5848b9eeb4a7145ca94c6ed9236e4a773f6dcafa5132b2f91';

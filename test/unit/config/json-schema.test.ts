@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { configTable } from '../../../scripts/docs/config-table.ts';
-import { type Schema, schemasAt } from '../../../src/config/parse-value.ts';
-import { configJsonSchema } from '../../../src/config/schema.ts';
+import { configJsonSchema, type Schema } from '../../../src/config/schema.ts';
 
 const committed = new URL('../../../config/schema.json', import.meta.url);
 
@@ -75,4 +74,23 @@ function fieldsWithoutDescription(schema: Schema, path: string): string[] {
     ),
     ...inner.flatMap((part) => (typeof part === 'object' ? fieldsWithoutDescription(part, path) : [])),
   ];
+}
+
+/** The schemas of a path in `root`; several if it depends on a sibling such as `source`. */
+function schemasAt(path: readonly string[], root: Schema): readonly Schema[] {
+  return path.reduce<readonly Schema[]>(
+    (parents, step) => parents.flatMap((schema) => childSchemas(schema, step)),
+    alternatives(root),
+  );
+}
+
+function childSchemas(schema: Schema, name: string): readonly Schema[] {
+  const { properties = {}, additionalProperties, items } = schema;
+  const next = Object.hasOwn(properties, name) ? properties[name] : (additionalProperties ?? items);
+  return typeof next === 'object' && !Array.isArray(next) ? alternatives(next) : [];
+}
+
+function alternatives(schema: Schema): readonly Schema[] {
+  const options = schema.anyOf ?? schema.oneOf ?? [];
+  return [schema, ...options.flatMap((option) => (typeof option === 'object' ? alternatives(option) : []))];
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { loadScenario, ScenarioError } from '../../../src/simulator/scenario.ts';
+import { loadScenario } from '../../support/scenario.ts';
 
 const least = 'logins: { acme: {} }\nendpoints: ["1"]\n';
 const refund = '{ path: "/api/v4/refund/{endpoint}", signature: RSA-SHA256, loginFrom: header }';
@@ -11,7 +11,7 @@ function problemsOf(text: string): string[] {
   try {
     loadScenario(text);
   } catch (error) {
-    return error instanceof ScenarioError ? error.message.split('\n  ').slice(1) : [String(error)];
+    return String(error).split('\n  ').slice(1);
   }
   return [];
 }

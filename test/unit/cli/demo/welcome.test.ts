@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { welcome } from '../../../../src/cli/demo/demo.ts';
-import { loadScenario } from '../../../../src/simulator/scenario.ts';
+import { loadScenario } from '../../../support/scenario.ts';
 
 const urlsWith = (adminUrl: string) => ({ proxyUrl: 'P', adminUrl, gatewayUrl: 'G', gatewayAdminUrl: 'GA' });
 
