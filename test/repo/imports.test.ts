@@ -73,7 +73,6 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'config/operation-rules',
     'config/schema/operation',
     'config/schema/values',
-    'config/yaml',
     'config/parse-value',
   ],
   config: ['tls', 'audit/key'],
