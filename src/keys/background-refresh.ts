@@ -1,6 +1,6 @@
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
 import type { SetTimer } from '../util/clock.ts';
-import type { LoginRef } from './key-source.ts';
+import type { LoginRef } from './login-ref.ts';
 
 /** Maximum number of concurrent reads of a batch, over all logins. */
 const batchSize = 16;

@@ -2,18 +2,9 @@ import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
 import { findEqualKey, sameContent } from './key.ts';
-import type {
-  KeyReading,
-  KeyRing,
-  KeySourceObserver,
-  LoginRef,
-  LostKey,
-  NoKeys,
-  RingRemoval,
-  UsableKey,
-} from './key-source.ts';
-import { loginRefString } from './login-ref.ts';
-import { withAccepted } from './ring.ts';
+import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
+import { type KeyRing, type UsableKey, withAccepted } from './ring.ts';
 
 /** Up to a tenth of the TTL is subtracted, so that keys that were read together are not refreshed together. */
 const ttlJitter = 0.1;

@@ -1,7 +1,6 @@
 import { Backoff, type BackoffOptions } from '../util/backoff.ts';
 import type { SetTimer } from '../util/clock.ts';
-import type { LoginRef } from './key-source.ts';
-import { loginRefString } from './login-ref.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
 
 /** Milliseconds in which each denied login is probed, as far as the limits between two probes permit that. */
 const probeRound = 2_000;

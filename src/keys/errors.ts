@@ -1,5 +1,5 @@
 import { ProxyError } from '../errors.ts';
-import type { LoginRef } from './key-source.ts';
+import type { LoginRef } from './login-ref.ts';
 
 /** Seconds: long enough for a source to recover, short enough for a caller to wait. */
 const retryAfter = 5;

@@ -1,7 +1,6 @@
 import { boundToSpan } from '../util/trace.ts';
 import { SourceUnavailable } from './errors.ts';
-import type { LoginRef } from './key-source.ts';
-import { loginRefString } from './login-ref.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
 
 /** Maximum concurrent reads: a source that has just recovered must not be flooded. */
 const maximumRunning = 8;

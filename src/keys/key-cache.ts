@@ -10,15 +10,9 @@ import { type CachedRing, CacheStore } from './cache-store.ts';
 import { DeniedLogins } from './denied-logins.ts';
 import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
 import { FetchQueue } from './fetch-queue.ts';
-import type {
-  CacheResult,
-  KeyRing,
-  KeySource,
-  KeySourceObserver,
-  LoginRef,
-  UsableKey,
-} from './key-source.ts';
-import { loginRefString } from './login-ref.ts';
+import type { CacheResult, KeySource, KeySourceObserver } from './key-source.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
+import type { KeyRing, UsableKey } from './ring.ts';
 
 interface KeyCacheOptions extends BackoffOptions {
   readonly events: KeySourceObserver;

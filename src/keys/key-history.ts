@@ -1,7 +1,7 @@
 import { Backoff } from '../util/backoff.ts';
 import { HeldBackPayments } from './held-back-payments.ts';
 import { sameKey } from './key.ts';
-import type { UsableKey } from './key-source.ts';
+import type { UsableKey } from './ring.ts';
 
 /** The distinct usable keys of one login and kind, newest first; see ring.ts. */
 export type UsableKeys = readonly [UsableKey, ...UsableKey[]];

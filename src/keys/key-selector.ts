@@ -12,11 +12,11 @@ import {
   type SelectionReason,
   type UsableKeys,
 } from './key-history.ts';
-import type { KeyRing, KeySourceObserver, LoginRef, UsableKey } from './key-source.ts';
+import type { KeySourceObserver } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
-import { keyName } from './login-ref.ts';
+import { keyName, type LoginRef } from './login-ref.ts';
 import { type Look, Looks } from './looks.ts';
-import { usableKeys } from './ring.ts';
+import { type KeyRing, type UsableKey, usableKeys } from './ring.ts';
 import { endless, type Patience, Waiting } from './waiting.ts';
 
 /** Provides key rings: KeyCache. */

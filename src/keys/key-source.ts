@@ -1,57 +1,6 @@
-import type { KeyObject } from 'node:crypto';
-import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import type { TlsMaterial } from '../tls/material.ts';
-
-/** Identifies a secret: the same login has a different one in each environment. */
-export interface LoginRef {
-  readonly environment: string;
-  readonly login: string;
-}
-
-interface RingEntry {
-  readonly kind: KeyKind;
-  /** Version number of the secret (Vault KV v2), or the file's modification time in whole seconds. */
-  readonly version: number;
-  readonly createdAt?: Date;
-  /**
-   * When a newer version replaced it: one with a usable key of this kind, or one that was deleted since. Absent for the
-   * current version, and for one whose key no newer version replaces.
-   */
-  readonly supersededAt?: Date;
-  /** The gateway accepted it last of its kind, so it may be used beyond the grace period. */
-  readonly isAccepted?: true;
-  /** When it was last read, if the source has it no more without having deleted it; monotonic, milliseconds. */
-  readonly goneSince?: number;
-}
-
-/**
- * An RSA private key in Vault's Transit engine, which signs with it and does not hand it out. The field `transit_key` of
- * the login's secret names it.
- */
-export interface TransitKey {
-  readonly kind: 'private_key';
-  readonly publicKey: KeyObject;
-  /** Path of the engine. */
-  readonly mount: string;
-  readonly name: string;
-  /** Of the key in the engine, which is another number than that of the secret. */
-  readonly keyVersion: number;
-}
-
-/** A parsed key, ready to sign, or to be signed with. */
-export interface UsableKey extends RingEntry {
-  readonly key: SigningKey | TransitKey;
-  /** SHA-256 over the public key's SPKI DER, hex; RSA keys only. */
-  readonly fingerprint?: string;
-}
-
-/** A key that exists but cannot be used. `problem` says why, without any of its content. */
-export interface UnusableKey extends RingEntry {
-  readonly problem: string;
-}
-
-/** All keys of one login, newest version first; a version holds a control key, a private key or both. */
-export type KeyRing = readonly (UsableKey | UnusableKey)[];
+import type { LoginRef } from './login-ref.ts';
+import type { KeyRing, TransitKey, UsableKey } from './ring.ts';
 
 /** The result of a read. */
 export interface KeyReading {
@@ -118,7 +67,7 @@ export interface KeySource {
 export type RingRemoval = 'deleted' | 'unused' | 'expired' | 'evicted' | 'replaced';
 
 /** A key that the newest version of a login's secret no longer has, and the last version that had it. */
-export type LostKey = Pick<RingEntry, 'kind' | 'version'>;
+export type LostKey = Pick<UsableKey, 'kind' | 'version'>;
 
 /** Result of a cache lookup; the label of `key_cache_lookups_total`. */
 export const cacheResults = ['fresh', 'stale', 'fetched', 'missing', 'failed'] as const;

@@ -1,6 +1,5 @@
 import type { KeyHistory } from './key-history.ts';
-import type { KeyRing, UsableKey } from './key-source.ts';
-import { distinctKeys, mayBeUsed } from './ring.ts';
+import { distinctKeys, type KeyRing, mayBeUsed, type UsableKey } from './ring.ts';
 
 /**
  * The state of a version: it signs payments (`in-use`), it is newer than the one that the gateway accepts (`waiting`),

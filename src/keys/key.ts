@@ -1,7 +1,7 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { Secret, sameSecret } from '../secret.ts';
-import type { KeyRing, TransitKey, UnusableKey, UsableKey } from './key-source.ts';
+import type { KeyRing, TransitKey, UnusableKey, UsableKey } from './ring.ts';
 
 /** The public facts of a key. The names are those of `--json`. */
 export interface KeyDescription {

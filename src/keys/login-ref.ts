@@ -1,6 +1,11 @@
 import { environmentPattern, isIdentifier } from '../identifiers.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
-import type { LoginRef } from './key-source.ts';
+
+/** Identifies a secret: the same login has a different one in each environment. */
+export interface LoginRef {
+  readonly environment: string;
+  readonly login: string;
+}
 
 /**
  * Last check before the names become part of a path, of a file or in Vault. Both were validated with the request;

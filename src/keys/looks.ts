@@ -1,6 +1,6 @@
 import type { MonotonicClock } from '../util/clock.ts';
-import type { KeyRing, LoginRef } from './key-source.ts';
-import { loginRefString } from './login-ref.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
+import type { KeyRing } from './ring.ts';
 
 /** Milliseconds between two looks at a login's keys. */
 const interval = 1_000;

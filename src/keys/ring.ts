@@ -1,8 +1,55 @@
+import type { KeyObject } from 'node:crypto';
 import { ProxyError } from '../errors.ts';
-import type { KeyKind } from '../oauth1/methods.ts';
+import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { findEqualKey, sameKey } from './key.ts';
 import type { UsableKeys } from './key-history.ts';
-import type { KeyReading, KeyRing, LoginRef, NoKeys, UsableKey } from './key-source.ts';
+import type { KeyReading, NoKeys } from './key-source.ts';
+import type { LoginRef } from './login-ref.ts';
+
+interface RingEntry {
+  readonly kind: KeyKind;
+  /** Version number of the secret (Vault KV v2), or the file's modification time in whole seconds. */
+  readonly version: number;
+  readonly createdAt?: Date;
+  /**
+   * When a newer version replaced it: one with a usable key of this kind, or one that was deleted since. Absent for the
+   * current version, and for one whose key no newer version replaces.
+   */
+  readonly supersededAt?: Date;
+  /** The gateway accepted it last of its kind, so it may be used beyond the grace period. */
+  readonly isAccepted?: true;
+  /** When it was last read, if the source has it no more without having deleted it; monotonic, milliseconds. */
+  readonly goneSince?: number;
+}
+
+/**
+ * An RSA private key in Vault's Transit engine, which signs with it and does not hand it out. The field `transit_key` of
+ * the login's secret names it.
+ */
+export interface TransitKey {
+  readonly kind: 'private_key';
+  readonly publicKey: KeyObject;
+  /** Path of the engine. */
+  readonly mount: string;
+  readonly name: string;
+  /** Of the key in the engine, which is another number than that of the secret. */
+  readonly keyVersion: number;
+}
+
+/** A parsed key, ready to sign, or to be signed with. */
+export interface UsableKey extends RingEntry {
+  readonly key: SigningKey | TransitKey;
+  /** SHA-256 over the public key's SPKI DER, hex; RSA keys only. */
+  readonly fingerprint?: string;
+}
+
+/** A key that exists but cannot be used. `problem` says why, without any of its content. */
+export interface UnusableKey extends RingEntry {
+  readonly problem: string;
+}
+
+/** All keys of one login, newest version first; a version holds a control key, a private key or both. */
+export type KeyRing = readonly (UsableKey | UnusableKey)[];
 
 /**
  * The distinct keys of one kind that may be used now, newest first: the current one, those superseded within the

@@ -1,8 +1,7 @@
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { inSpan } from '../util/trace.ts';
-import type { LoginRef } from './key-source.ts';
-import { loginRefString } from './login-ref.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
 
 /** How long a request waits for keys, and in how large a company. */
 export interface Patience {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { VerifiedCredential } from '../auth/authenticate.ts';
 import type { KeyUse, SelectionReason } from '../keys/key-history.ts';
-import type { LoginRef } from '../keys/key-source.ts';
+import type { LoginRef } from '../keys/login-ref.ts';
 import type { RequestRecord } from '../request-context.ts';
 import type { EventObserver } from './events.ts';
 import { type DebugFields, type Logger, milliseconds } from './logger.ts';

@@ -1,11 +1,6 @@
-import type {
-  KeyRing,
-  KeySourceObserver,
-  LoginRef,
-  LostKey,
-  RingRemoval,
-  TransitResult,
-} from '../keys/key-source.ts';
+import type { KeySourceObserver, LostKey, RingRemoval, TransitResult } from '../keys/key-source.ts';
+import type { LoginRef } from '../keys/login-ref.ts';
+import type { KeyRing } from '../keys/ring.ts';
 import { type MonotonicClock, setTimer } from '../util/clock.ts';
 import type { EventObserver } from './events.ts';
 import type { Logger } from './logger.ts';

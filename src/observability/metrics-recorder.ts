@@ -1,6 +1,7 @@
 import { responsibleParty } from '../errors.ts';
 import { acceptsKey, isPaymentServerError } from '../gateway/response.ts';
-import type { KeyRing, LoginRef } from '../keys/key-source.ts';
+import type { LoginRef } from '../keys/login-ref.ts';
+import type { KeyRing } from '../keys/ring.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { RequestContext } from '../request-context.ts';
 import { tlsPolicy } from '../util/agent.ts';

@@ -1,6 +1,7 @@
 import { ProxyError } from '../errors.ts';
-import type { LoginRef, SignRemotely, UsableKey } from '../keys/key-source.ts';
-import { loginRefString } from '../keys/login-ref.ts';
+import type { SignRemotely } from '../keys/key-source.ts';
+import { type LoginRef, loginRefString } from '../keys/login-ref.ts';
+import type { UsableKey } from '../keys/ring.ts';
 import { type Signed, sign, signWith, type Unsigned } from '../oauth1/sign.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { setTimer } from '../util/clock.ts';

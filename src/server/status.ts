@@ -2,7 +2,7 @@ import type { KeySet } from '../auth/jwt/key-set.ts';
 import type { Config } from '../config/schema.ts';
 import type { CachedRing } from '../keys/cache-store.ts';
 import { referenceOf } from '../keys/key.ts';
-import type { LoginRef } from '../keys/key-source.ts';
+import type { LoginRef } from '../keys/login-ref.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
 import type { Readiness } from '../observability/readiness.ts';

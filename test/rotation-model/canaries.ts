@@ -1,7 +1,7 @@
 import type { Config } from '../../src/config/schema.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
 import type { KeySelector } from '../../src/keys/key-selector.ts';
-import type { LoginRef } from '../../src/keys/key-source.ts';
+import type { LoginRef } from '../../src/keys/login-ref.ts';
 import type { Patience } from '../../src/keys/waiting.ts';
 import { type KeyKind, methods } from '../../src/oauth1/methods.ts';
 import { Canaries, type SendCanary } from '../../src/proxy/outbound/canary.ts';

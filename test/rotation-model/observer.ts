@@ -1,4 +1,4 @@
-import type { KeyRing } from '../../src/keys/key-source.ts';
+import type { KeyRing } from '../../src/keys/ring.ts';
 import type { KeyKind } from '../../src/oauth1/methods.ts';
 import { CanaryRule, type Excuse } from './canary-rule.ts';
 import type { Conditions } from './conditions.ts';

@@ -1,7 +1,8 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { SourceUnavailable } from '../../src/keys/errors.ts';
 import { type Parsed, parseKeys, usableRsa } from '../../src/keys/key.ts';
-import type { LoginRef, UsableKey } from '../../src/keys/key-source.ts';
+import type { LoginRef } from '../../src/keys/login-ref.ts';
+import type { UsableKey } from '../../src/keys/ring.ts';
 import type { KeyVersion } from '../../src/keys/vault/connection.ts';
 import { identityOf, type ReadVersion } from '../../src/keys/vault/read-ring.ts';
 import type { KeyKind } from '../../src/oauth1/methods.ts';

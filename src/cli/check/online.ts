@@ -15,9 +15,9 @@ import type {
 import { hostOf } from '../../config/url.ts';
 import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
-import type { KeyRing, KeySource, LoginRef } from '../../keys/key-source.ts';
-import { loginRefString } from '../../keys/login-ref.ts';
-import { ringIn } from '../../keys/ring.ts';
+import type { KeySource } from '../../keys/key-source.ts';
+import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
+import { type KeyRing, ringIn } from '../../keys/ring.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
 import { silentObserver } from '../../server/open-key-source.ts';
 import { readTlsMaterial } from '../../tls/files.ts';

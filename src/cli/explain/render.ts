@@ -1,6 +1,6 @@
 import { hostOf, isLoopback } from '../../config/url.ts';
 import type { Destination } from '../../gateway/router.ts';
-import type { UsableKey } from '../../keys/key-source.ts';
+import type { UsableKey } from '../../keys/ring.ts';
 import { encodePairs, joinPairs } from '../../oauth1/parameters.ts';
 import { authorizationHeader, prepare, type Signer, type Unsigned } from '../../oauth1/sign.ts';
 import { redactBaseString, redactParameters } from '../../redact-card-data.ts';

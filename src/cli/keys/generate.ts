@@ -1,6 +1,6 @@
 import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
-import type { LoginRef } from '../../keys/key-source.ts';
+import type { LoginRef } from '../../keys/login-ref.ts';
 import { revealFields } from '../../keys/vault/client.ts';
 import type { VaultConnection } from '../../keys/vault/connection.ts';
 import { isTransitName, transitKeyIn, transitNameOf } from '../../keys/vault/transit.ts';

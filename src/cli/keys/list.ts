@@ -1,7 +1,6 @@
 import { identifierCharacters } from '../../identifiers.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
-import type { LoginRef } from '../../keys/key-source.ts';
-import { loginRefString } from '../../keys/login-ref.ts';
+import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
 import { printable } from '../../util/text.ts';
 import { CliError, exitCode, operatorMessage } from '../shared/cli-error.ts';

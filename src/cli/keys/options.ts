@@ -1,6 +1,6 @@
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
 import { identifierCharacters, isIdentifier } from '../../identifiers.ts';
-import type { LoginRef } from '../../keys/key-source.ts';
+import type { LoginRef } from '../../keys/login-ref.ts';
 import { connectVault, type VaultConnection } from '../../keys/vault/connection.ts';
 import { silentObserver } from '../../server/open-key-source.ts';
 import { system } from '../../server/system.ts';

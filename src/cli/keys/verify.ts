@@ -4,7 +4,7 @@ import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-o
 import { skewOf } from '../../gateway/response.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
-import type { UnusableKey, UsableKey } from '../../keys/key-source.ts';
+import type { UnusableKey, UsableKey } from '../../keys/ring.ts';
 import { VaultError } from '../../keys/vault/errors.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { sign, signWith } from '../../oauth1/sign.ts';

@@ -1,7 +1,6 @@
 import { access, writeFile } from 'node:fs/promises';
 import { describeKey, type KeyDescription, type KeyFields, parseKeys } from '../../keys/key.ts';
-import type { LoginRef } from '../../keys/key-source.ts';
-import { loginRefString } from '../../keys/login-ref.ts';
+import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
 import { hideFields } from '../../keys/vault/client.ts';
 import type { VaultConnection } from '../../keys/vault/connection.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';

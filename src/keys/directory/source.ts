@@ -7,8 +7,9 @@ import { errorCode } from '../../util/error-code.ts';
 import { type FileSet, ignoreNotFound, readConsistent } from '../../util/read-files.ts';
 import { SourceUnavailable } from '../errors.ts';
 import { parseKeys, sameContent } from '../key.ts';
-import type { KeyReading, KeyRing, KeySource, LoginRef, NoKeys, UsableKey } from '../key-source.ts';
-import { assertLoginRef } from '../login-ref.ts';
+import type { KeyReading, KeySource, NoKeys } from '../key-source.ts';
+import { assertLoginRef, type LoginRef } from '../login-ref.ts';
+import type { KeyRing, UsableKey } from '../ring.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
 /** Files have no history, so the ring keeps it: enough keys for a rotation that took several attempts. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { LoginRef } from '../key-source.ts';
+import type { LoginRef } from '../login-ref.ts';
 import { type AuthenticatedClient, type Fields, hideFields, permissionsOf } from './client.ts';
 import { isOfPathOnly, VaultError } from './errors.ts';
 import type { kvPaths } from './paths.ts';

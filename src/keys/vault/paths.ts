@@ -1,6 +1,5 @@
 import type { VaultConfig } from '../../config/schema.ts';
-import type { LoginRef } from '../key-source.ts';
-import { assertLoginRef } from '../login-ref.ts';
+import { assertLoginRef, type LoginRef } from '../login-ref.ts';
 
 /**
  * Builds Vault paths segment by segment, so that no name can break out of its segment. The configuration's

@@ -1,7 +1,7 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { sameKey } from '../key.ts';
-import type { KeyReading, KeyRing, NoKeys, UnusableKey, UsableKey } from '../key-source.ts';
-import { usableIn } from '../ring.ts';
+import type { KeyReading, NoKeys } from '../key-source.ts';
+import { type KeyRing, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
 import type { KeyVersion } from './connection.ts';
 import type { StoredVersion } from './kv2.ts';
 

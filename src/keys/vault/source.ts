@@ -1,6 +1,7 @@
 import { endsWithin } from '../../util/promises.ts';
 import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
-import type { KeySource, LoginRef, SignRemotely, TransitResult } from '../key-source.ts';
+import type { KeySource, SignRemotely, TransitResult } from '../key-source.ts';
+import type { LoginRef } from '../login-ref.ts';
 import type { VaultConnection, VaultOptions } from './connection.ts';
 import { isOfPathOnly, isVaultError, problemOf, VaultError } from './errors.ts';
 import { identityOf, readRing } from './read-ring.ts';

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { type Parsed, usableRsa } from '../key.ts';
-import type { TransitKey } from '../key-source.ts';
+import type { TransitKey } from '../ring.ts';
 import { type AuthenticatedClient, permissionsOf } from './client.ts';
 import { isOfPathOnly, isVaultError, VaultError } from './errors.ts';
 import { mountPath } from './paths.ts';

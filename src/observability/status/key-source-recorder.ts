@@ -1,4 +1,6 @@
-import type { KeyRing, LoginRef, LostKey, RingRemoval } from '../../keys/key-source.ts';
+import type { LostKey, RingRemoval } from '../../keys/key-source.ts';
+import type { LoginRef } from '../../keys/login-ref.ts';
+import type { KeyRing } from '../../keys/ring.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 
 /** `denied`: it responds, and denies reading some keys. */

@@ -8,7 +8,7 @@ import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
 import { ProxyError } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
-import type { LoginRef } from '../../keys/key-source.ts';
+import type { LoginRef } from '../../keys/login-ref.ts';
 import type { ClientDetails, RejectedTarget, RequestRecord } from '../../request-context.ts';
 import { printable } from '../../util/text.ts';
 

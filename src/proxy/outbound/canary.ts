@@ -5,8 +5,7 @@ import { endpointOf, type ReadOnlyQuery, readOnlyQuery } from '../../gateway/rea
 import { acceptsKey } from '../../gateway/response.ts';
 import type { Routes } from '../../gateway/router.ts';
 import type { KeySelector } from '../../keys/key-selector.ts';
-import type { LoginRef } from '../../keys/key-source.ts';
-import { loginRefString } from '../../keys/login-ref.ts';
+import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
 import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { CanaryResult, EventObserver } from '../../observability/events.ts';

@@ -6,7 +6,7 @@ import type { Probe } from '../../keys/held-back-payments.ts';
 import { sameKey } from '../../keys/key.ts';
 import type { MutableUse, RetryPolicy } from '../../keys/key-history.ts';
 import type { KeySelector, LoginKeys, Payment, PaymentKey, Verdict } from '../../keys/key-selector.ts';
-import type { LoginRef } from '../../keys/key-source.ts';
+import type { LoginRef } from '../../keys/login-ref.ts';
 
 import type { Patience } from '../../keys/waiting.ts';
 import { methods } from '../../oauth1/methods.ts';

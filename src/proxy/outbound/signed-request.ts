@@ -1,5 +1,5 @@
 import type { Destination } from '../../gateway/router.ts';
-import type { UsableKey } from '../../keys/key-source.ts';
+import type { UsableKey } from '../../keys/ring.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import type { Signed, Unsigned } from '../../oauth1/sign.ts';
 import type { RequestRecord } from '../../request-context.ts';

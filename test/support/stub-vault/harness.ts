@@ -2,12 +2,12 @@ import type { VaultConfig } from '../../../src/config/schema.ts';
 import type {
   CacheResult,
   KeyReading,
-  KeyRing,
   KeySource,
   KeySourceObserver,
   NoKeys,
   SigningObserver,
 } from '../../../src/keys/key-source.ts';
+import type { KeyRing } from '../../../src/keys/ring.ts';
 import { connectVault, type VaultOptions } from '../../../src/keys/vault/connection.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { createVaultSource } from '../../../src/keys/vault/source.ts';

@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
-import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
-import { mayBeUsed } from '../../../src/keys/ring.ts';
+import { type KeyRing, mayBeUsed, type UsableKey } from '../../../src/keys/ring.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 

@@ -1,9 +1,9 @@
 import { expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
-import type { KeyReading, KeyRing, LoginRef, NoKeys } from '../../../src/keys/key-source.ts';
-import { loginRefString } from '../../../src/keys/login-ref.ts';
-import { ringIn } from '../../../src/keys/ring.ts';
+import type { KeyReading, NoKeys } from '../../../src/keys/key-source.ts';
+import { type LoginRef, loginRefString } from '../../../src/keys/login-ref.ts';
+import { type KeyRing, ringIn } from '../../../src/keys/ring.ts';
 import { keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 
 const second = 1000;

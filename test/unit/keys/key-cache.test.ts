@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
-import type { LoginRef } from '../../../src/keys/key-source.ts';
+import type { LoginRef } from '../../../src/keys/login-ref.ts';
 import { testKeys } from '../../support/service.ts';
 import { acme, keyOf, RecordedEvents, refOf, ringOf, ScriptedSource, settled } from './scripted-source.ts';
 

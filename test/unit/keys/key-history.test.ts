@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyHistory, type KeyUse, type UsableKeys } from '../../../src/keys/key-history.ts';
-import type { UsableKey } from '../../../src/keys/key-source.ts';
-import { usableKeys } from '../../../src/keys/ring.ts';
+import { type UsableKey, usableKeys } from '../../../src/keys/ring.ts';
 import { reveal } from '../../../src/secret.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };

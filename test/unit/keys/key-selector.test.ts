@@ -3,7 +3,7 @@ import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import type { KeyProvider, LoginKeys } from '../../../src/keys/key-selector.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
-import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
+import type { KeyRing, UsableKey } from '../../../src/keys/ring.ts';
 import type { Patience } from '../../../src/keys/waiting.ts';
 import { reveal } from '../../../src/secret.ts';
 import { garbageCollector } from '../../support/garbage.ts';

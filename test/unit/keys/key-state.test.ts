@@ -2,9 +2,8 @@ import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyHistory } from '../../../src/keys/key-history.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
-import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
 import { describeKeys } from '../../../src/keys/key-state.ts';
-import { distinctKeys } from '../../../src/keys/ring.ts';
+import { distinctKeys, type KeyRing, type UsableKey } from '../../../src/keys/ring.ts';
 
 const gracePeriod = 1000;
 const now = 1e12;

@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:cryp
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { type KeyFields, parseKeys, sameContent, sameKey } from '../../../src/keys/key.ts';
-import type { UsableKey } from '../../../src/keys/key-source.ts';
+import type { UsableKey } from '../../../src/keys/ring.ts';
 import { reveal } from '../../../src/secret.ts';
 import { privateKeyOf, vectorText } from '../../support/vectors.ts';
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from '@jest/globals';
-import type { LoginRef } from '../../../src/keys/key-source.ts';
+import type { LoginRef } from '../../../src/keys/login-ref.ts';
 import { Looks } from '../../../src/keys/looks.ts';
 
 let now: number;

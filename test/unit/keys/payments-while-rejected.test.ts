@@ -3,7 +3,7 @@ import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import type { LoginKeys, PaymentKey } from '../../../src/keys/key-selector.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
-import type { KeyRing } from '../../../src/keys/key-source.ts';
+import type { KeyRing } from '../../../src/keys/ring.ts';
 import { reveal } from '../../../src/secret.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
-import type { KeyRing, UsableKey } from '../../../src/keys/key-source.ts';
+import type { KeyRing, UsableKey } from '../../../src/keys/ring.ts';
 import { reveal } from '../../../src/secret.ts';
 
 const payment = { operation: 'payment', place: '' };

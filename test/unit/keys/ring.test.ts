@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import type { KeyRing } from '../../../src/keys/key-source.ts';
-import { usableKeys } from '../../../src/keys/ring.ts';
+import { type KeyRing, usableKeys } from '../../../src/keys/ring.ts';
 import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };

@@ -2,15 +2,14 @@ import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import type {
   KeyReading,
-  KeyRing,
   KeySource,
   KeySourceObserver,
-  LoginRef,
   LostKey,
   NoKeys,
   RingRemoval,
 } from '../../../src/keys/key-source.ts';
-import { loginRefString } from '../../../src/keys/login-ref.ts';
+import { type LoginRef, loginRefString } from '../../../src/keys/login-ref.ts';
+import type { KeyRing } from '../../../src/keys/ring.ts';
 import { reveal } from '../../../src/secret.ts';
 
 /** A ring of one control key. */

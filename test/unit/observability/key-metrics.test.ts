@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { KeyRing, UnusableKey, UsableKey } from '../../../src/keys/key-source.ts';
+import type { KeyRing, UnusableKey, UsableKey } from '../../../src/keys/ring.ts';
 import { createPrometheus, type Prometheus } from '../../../src/observability/prometheus.ts';
 import { Secret } from '../../../src/secret.ts';
 import { samples, series } from '../../support/exposition.ts';

@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
-import type { LoginRef, SignRemotely, TransitKey } from '../../../src/keys/key-source.ts';
+import type { SignRemotely } from '../../../src/keys/key-source.ts';
+import type { LoginRef } from '../../../src/keys/login-ref.ts';
+import type { TransitKey } from '../../../src/keys/ring.ts';
 import type { SigningKey } from '../../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../../src/oauth1/sign.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';

@@ -3,7 +3,7 @@ import { configSchema } from '../../../src/config/schema.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
-import type { KeyRing } from '../../../src/keys/key-source.ts';
+import type { KeyRing } from '../../../src/keys/ring.ts';
 import type { CertificateInUse } from '../../../src/observability/prometheus.ts';
 import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
 import { statusSchema } from '../../../src/observability/status/schema.ts';

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createDirectorySource } from '../../../../src/keys/directory/source.ts';
-import type { KeyRing, KeySource, UsableKey } from '../../../../src/keys/key-source.ts';
-import { ringIn, withAccepted } from '../../../../src/keys/ring.ts';
+import type { KeySource } from '../../../../src/keys/key-source.ts';
+import { type KeyRing, ringIn, type UsableKey, withAccepted } from '../../../../src/keys/ring.ts';
 import { reveal } from '../../../../src/secret.ts';
 import { vectorText } from '../../../support/vectors.ts';
 
