@@ -4,7 +4,7 @@ import type { LoginRef } from '../keys/login-ref.ts';
 import type { KeyRing } from '../keys/ring.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { RequestContext } from '../request-context.ts';
-import { tlsPolicy } from '../util/agent.ts';
+import { tlsPolicy } from '../util/tls-policy.ts';
 import type { EventObserver, TlsEnd } from './events.ts';
 import { type Labels, statusLabel, toKnownLabel } from './labels.ts';
 import { redactedLogin } from './login-redactor.ts';

@@ -1,4 +1,3 @@
-import { constants } from 'node:crypto';
 import { type Agent, type AgentOptions, ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
@@ -6,6 +5,7 @@ import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'no
 import { type EgressProxySettings, tunnelThrough } from './egress-proxy.ts';
 import { readText } from './read-files.ts';
 import { observeTls, type TlsObserver } from './tls-observer.ts';
+import { type MinVersion, tlsPolicy } from './tls-policy.ts';
 
 /** The options with which a request was made. */
 const requested: unique symbol = Symbol('requested');
@@ -19,28 +19,6 @@ declare module 'node:http' {
     addRequest(request: ClientRequest, options: object): void;
   }
 }
-
-/**
- * For every TLS connection, in both directions: only suites with forward secrecy and authenticated encryption. Of the
- * Diffie-Hellman ones only those on elliptic curves, because the server alone chooses the group of the others (RFC 9325
- * sections 4.2 and 4.4). Without renegotiation, a connection keeps the peer that was verified.
- */
-export const tlsPolicy = {
-  ciphers: [
-    'TLS_AES_256_GCM_SHA384',
-    'TLS_CHACHA20_POLY1305_SHA256',
-    'TLS_AES_128_GCM_SHA256',
-    'ECDHE-ECDSA-AES256-GCM-SHA384',
-    'ECDHE-RSA-AES256-GCM-SHA384',
-    'ECDHE-ECDSA-CHACHA20-POLY1305',
-    'ECDHE-RSA-CHACHA20-POLY1305',
-    'ECDHE-ECDSA-AES128-GCM-SHA256',
-    'ECDHE-RSA-AES128-GCM-SHA256',
-  ].join(':'),
-  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
-} as const;
-
-export type MinVersion = 'TLSv1.2' | 'TLSv1.3';
 
 /** PEM texts; the public CAs where `ca` is absent. */
 export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'> {
