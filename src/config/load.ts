@@ -3,10 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileFindings, fileProblem, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
-import { type BuiltIn, checkOperations, operationNames } from './operation-rules.ts';
 import { parseText } from './parse-value.ts';
 import { findingsOf, inOrder, located, type Problem, type Report } from './problem.ts';
-import { checkCallers, checkEnvironments, parsePartially } from './rules.ts';
+import { type BuiltIn, checkRules } from './rules.ts';
 import { type Config, configSchema } from './schema.ts';
 import type { EnvLookup } from './yaml.ts';
 
@@ -63,12 +62,7 @@ export function validateConfig(
   text: string,
   { lookUp, builtIn }: { readonly lookUp: EnvLookup; readonly builtIn: BuiltIn },
 ) {
-  const acrossFields = (report: Report, content: unknown): void => {
-    const parts = parsePartially(content);
-    checkEnvironments(parts, report);
-    checkOperations(parts, builtIn, report);
-    checkCallers(parts, operationNames(parts, builtIn), report);
-  };
+  const acrossFields = (report: Report, content: unknown) => checkRules(content, builtIn, report);
   const parsed = parseText(text, configSchema, acrossFields, lookUp);
   if ('problems' in parsed) return parsed;
   const { data: config, lineOf } = parsed;

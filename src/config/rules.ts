@@ -4,7 +4,7 @@ import { type Path, pathText, type Report, repeated, reportUnknown } from './pro
 import { caller, credential } from './schema/caller.ts';
 import { environment } from './schema/environment.ts';
 import { operationOverride } from './schema/operation.ts';
-import { configSchema } from './schema.ts';
+import { configSchema, type OperationConfig, type OperationOverride } from './schema.ts';
 import { canonicalUrl, isLoopback, isPlaintextRemote } from './url.ts';
 
 type Credential = z.output<typeof credential>;
@@ -51,18 +51,23 @@ const partsSchema = fields({
   ),
 });
 
-export type Parts = z.output<typeof partsSchema>;
+type Parts = z.output<typeof partsSchema>;
 
-/** Never throws: every part may be invalid. */
-export function parsePartially(content: unknown): Parts {
-  return partsSchema.parse(content);
+export type BuiltIn = Readonly<Record<string, OperationConfig>>;
+
+/** Rules across the fields of a configuration, which may be invalid. Never throws. */
+export function checkRules(content: unknown, builtIn: BuiltIn, report: Report): void {
+  const parts = partsSchema.parse(content);
+  checkEnvironments(parts, report);
+  checkOperations(parts, builtIn, report);
+  checkCallers(parts, operationNames(parts, builtIn), report);
 }
 
 /**
  * Keeps environments apart: a request signed for one must not reach another. Signed requests must also be encrypted
  * in transit.
  */
-export function checkEnvironments({ environments, keys }: Parts, report: Report): void {
+function checkEnvironments({ environments, keys }: Parts, report: Report): void {
   const { mounts } = keys.vault.transit;
   const mountPath = (name: string) => ['keys', 'vault', 'transit', 'mounts', name];
   for (const name of mounts.keys())
@@ -96,10 +101,76 @@ export function checkEnvironments({ environments, keys }: Parts, report: Report)
   }
 }
 
+/** One layer of operations: built in, of the configuration, or of an environment. */
+interface Layer {
+  readonly path: Path;
+  readonly operations: Parts['operations'];
+}
+
+/** What the rules about operations need. */
+type OperationParts = Pick<Parts, 'operations' | 'environments'>;
+
+/** Names that a grant may use: built in, or added for all environments or for one. */
+function operationNames(parts: OperationParts, builtIn: BuiltIn): string[] {
+  return [...new Set(layersOf(parts, builtIn).flat().flatMap(namesIn))];
+}
+
+/** Rules for each operation over all its layers, of each environment and of what they share. */
+export function checkOperations(parts: OperationParts, builtIn: BuiltIn, report: Report): void {
+  for (const layers of layersOf(parts, builtIn)) {
+    const names = [...new Set(layers.flatMap(namesIn))];
+    const merged = names.map((name) => mergedOperation(name, layers));
+    for (const { lowest, place, path, loginFrom } of merged) {
+      const missing = missingFields(lowest.fields);
+      if (missing.length > 0)
+        report(lowest.path, `is not a built-in operation, so it also requires ${missing.join(', ')}`);
+      if (loginFrom === 'path' && path?.includes('{login}') === false)
+        report(place, 'takes the login from the path, so its path must contain {login}');
+    }
+    const sameTemplate = repeated(merged, ({ path }) => path?.replaceAll(/\{\w+\}/g, '{}'));
+    for (const [{ place }, { name }] of sameTemplate) report(place, `conflicts with the path of "${name}"`);
+  }
+}
+
+/** The layers of each environment, lowest first, and those that all environments share. */
+function layersOf({ operations, environments }: OperationParts, builtIn: BuiltIn): Layer[][] {
+  const shared: Layer[] = [
+    { path: [], operations: new Map(Object.entries(builtIn)) },
+    { path: ['operations'], operations },
+  ];
+  const own = [...environments].map(([name, { operations }]) => ({
+    path: ['environments', name, 'operations'],
+    operations,
+  }));
+  return [shared, ...own.map((layer) => [...shared, layer])];
+}
+
+function namesIn({ operations }: Layer): string[] {
+  return [...operations.keys()];
+}
+
+/** Without fields if it is invalid in one layer. Its place is the topmost layer that sets one of the checked fields. */
+function mergedOperation(name: string, layers: readonly Layer[]) {
+  const own = layers
+    .filter(({ operations }) => operations.has(name))
+    .map(({ path, operations }) => ({ path: [...path, name], fields: operations.get(name) }));
+  const isValid = own.every(({ fields }) => fields !== undefined);
+  const fields: OperationOverride = isValid ? Object.assign({}, ...own.map(({ fields }) => fields)) : {};
+  const top = own.findLast(({ fields }) => fields?.path !== undefined || fields?.loginFrom !== undefined);
+  const lowest = own[0] ?? { path: [name], fields: undefined };
+  return { name, lowest, place: top?.path ?? [name], path: fields.path, loginFrom: fields.loginFrom };
+}
+
+/** An operation that no lower layer has is new, and inherits no fields. */
+function missingFields(fields: OperationOverride | undefined): string[] {
+  const required = ['path', 'signature', 'loginFrom'] as const;
+  return fields === undefined ? [] : required.filter((field) => fields[field] === undefined);
+}
+
 type JwtCredential = Extract<Credential, { jwt: unknown }>['jwt'];
 
 /** Rules across callers, and with the listener, environments, operations and issuers that they reference. */
-export function checkCallers(parts: Parts, operations: readonly string[], report: Report): void {
+function checkCallers(parts: Parts, operations: readonly string[], report: Report): void {
   const { callers, environments, proxy } = parts;
   const names = callers.map(({ name }, index) => ({ path: ['callers', index, 'name'], name }));
   for (const [{ path }, first] of repeated(names, ({ name }) => name))

@@ -194,7 +194,7 @@ const audit = z
     message: 'needs a file: standard output cannot be written through to a disk',
   });
 
-/** The configuration file. Parsing returns {@link Config}; rules across fields are in rules.ts and operation-rules.ts. */
+/** The configuration file. Parsing returns {@link Config}; rules across fields are in rules.ts. */
 export const configSchema = z.strictObject(
   {
     proxy: proxy.prefault({}).describe('The proxy port, where clients send their forms.'),

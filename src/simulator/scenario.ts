@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { checkOperations } from '../config/operation-rules.ts';
 import { parseText } from '../config/parse-value.ts';
 import { type Path, type Report, repeated } from '../config/problem.ts';
+import { checkOperations } from '../config/rules.ts';
 import { operationOverrides } from '../config/schema/operation.ts';
 import { matching, operationName } from '../config/schema/values.ts';
 import { builtInOperations } from '../gateway/operations.ts';

@@ -73,7 +73,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   simulator: [
     'gateway/operations',
     'config/problem',
-    'config/operation-rules',
+    'config/rules',
     'config/schema/operation',
     'config/schema/values',
     'config/parse-value',
