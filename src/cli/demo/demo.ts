@@ -8,8 +8,9 @@ import { CliError, describeListenError, exitCode, messageOf } from '../shared/cl
 import { command, list, type OptionValues, optionsHelp, parsed, port, type Run } from '../shared/command.ts';
 import { settingOptions } from '../shared/config-file.ts';
 import { runService } from '../shared/run-service.ts';
+import { loadSimulatorKeys } from '../simulate.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
-import { type DemoKeys, generateDemoKeys, loadSimulatorKeys } from './keys.ts';
+import { type DemoKeys, generateDemoKeys } from './keys.ts';
 import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile } from './ready-file.ts';
 import { rotateDemoKey } from './rotate.ts';
 

@@ -3,15 +3,9 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { createDirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
-import { publicKeyOf } from '../../keys/key.ts';
-import type { KeySource } from '../../keys/key-source.ts';
-import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
-import { ringIn, type UsableKey } from '../../keys/ring.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
-import type { GatewayKeys } from '../../simulator/signature.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { CliError, messageOf } from '../shared/cli-error.ts';
+import { CliError } from '../shared/cli-error.ts';
 import { demoEnvironment } from './config.ts';
 
 /** A throwaway key, as both sides of a demo store it. */
@@ -117,42 +111,5 @@ export function writeAtomically(file: string, content: string): void {
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
-  }
-}
-
-/**
- * The keys that the simulator accepts: control keys and public keys of the proxy's key directory, by login. If a login
- * is in several environments, all its keys are accepted.
- *
- * @throws Error for an unreadable directory or an unusable key; it names the login
- */
-export async function loadSimulatorKeys(directory: string): Promise<ReadonlyMap<string, GatewayKeys>> {
-  const source = createDirectorySource({ directory, rotationGracePeriod: 0, now: () => 0 });
-  const keys = new Map<string, GatewayKeys>();
-  for (const environment of await listSubdirectories(directory)) {
-    for (const login of await listSubdirectories(join(directory, environment))) {
-      const previous = keys.get(login) ?? { controlKeys: [], publicKeys: [] };
-      keys.set(login, (await usableKeys(source, { environment, login })).reduce(withKey, previous));
-    }
-  }
-  return keys;
-}
-
-function withKey(keys: GatewayKeys, { key }: UsableKey): GatewayKeys {
-  return key.kind === 'control_key'
-    ? { ...keys, controlKeys: [...keys.controlKeys, key.secret] }
-    : { ...keys, publicKeys: [...keys.publicKeys, publicKeyOf(key)] };
-}
-
-async function usableKeys(source: KeySource, login: LoginRef): Promise<UsableKey[]> {
-  try {
-    return (ringIn(await source.read(login)) ?? []).map((key) => {
-      if ('problem' in key) throw new Error(key.problem);
-      return key;
-    });
-  } catch (error) {
-    throw new Error(`The keys of ${loginRefString(login)} cannot be used: ${messageOf(error)}`, {
-      cause: error,
-    });
   }
 }
