@@ -15,7 +15,24 @@ interface AttemptFailure {
   readonly stalePool: boolean;
 }
 
-/** What was decided for a request, and why: the lines of level `debug`. None of them can hold a secret. */
+/** What identifies a verified credential, of whichever kind. */
+const identity = [
+  'tokenHash',
+  'certificateName',
+  'certificateFingerprint',
+  'issuer',
+  'subject',
+  'keyId',
+  'tokenId',
+] as const;
+
+type Identified = Pick<VerifiedCredential, 'kind'> &
+  Readonly<Partial<Record<(typeof identity)[number], string | undefined>>>;
+
+/**
+ * What was decided for a request, and why: the lines of level `debug`. Each field is named here, so that none can hold a
+ * secret: what identifies a verified credential, configured names, closed values and numbers; a login only if granted.
+ */
 export type DebugLog = NonNullable<ReturnType<typeof createDebugLog>>;
 
 /** Gives `undefined` at every level but `debug`, so that a decision costs nothing there. */
@@ -28,13 +45,15 @@ export function createDebugLog({ debug }: Pick<Logger, 'debug'>) {
   return {
     /** Every line that is written in `work`, and in what it starts, has the ID of the request. */
     forRequest: <T>(requestId: string, work: () => T): T => requests.run(requestId, work),
-    callerAuthenticated: (caller: string, { kind, ...identity }: VerifiedCredential) =>
-      write('caller authenticated', { caller, credential: kind, ...identity }),
+    callerAuthenticated(caller: string, credential: Identified): void {
+      const names = Object.fromEntries(identity.map((name) => [name, credential[name]]));
+      write('caller authenticated', { caller, credential: credential.kind, ...names });
+    },
     requestRouted: ({ caller, environment, operation, readOnly, login }: RequestRecord) =>
       write('request routed', { caller, environment, operation, readOnly, login }),
     keySelected: ({ environment, login }: LoginRef, { operation, key }: KeyUse, reason: SelectionReason) => {
       const { kind: keyKind, version: keyVersion } = key;
-      write('key selected', { environment, login, operation, keyKind, keyVersion, reason });
+      write('key selected', { environment, operation, login, reason, keyKind, keyVersion });
     },
     /** The keys of a login are read past the cache, since the gateway rejected one of them. */
     keysRefreshed: ({ environment, login }: LoginRef) =>
