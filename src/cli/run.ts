@@ -1,5 +1,5 @@
-import { unsafeSettings } from '../server/process-safety.ts';
 import type { Signals } from '../server/signals.ts';
+import { unsafeSettings } from '../server/start-checks.ts';
 import { didYouMean } from '../util/did-you-mean.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { exitCode } from './shared/cli-error.ts';

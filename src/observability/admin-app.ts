@@ -1,5 +1,3 @@
-import { createServer, type Server, type ServerOptions } from 'node:http';
-import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
@@ -173,51 +171,4 @@ function weightsIn(accept: string): ReadonlyMap<string, number> {
 function weightIn(parameters: readonly string[]): number {
   const weight = parameters.find((parameter) => parameter.startsWith('q=')) ?? 'q=1';
   return /^q=(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(weight) ? Number(weight.slice(2)) : 0;
-}
-
-/**
- * The server of the admin port. Its connections use the same file descriptors as those of clients and of the
- * gateway, so their number and duration are limited. Beyond the limit the oldest connection without a request in
- * flight is closed, so that idle connections cannot block probes and scrapes. Does not listen yet and has no request
- * handler.
- *
- * @param create makes a server with TLS
- */
-export function createAdminServer(
-  maxConnections: number,
-  create: (options: ServerOptions) => Server = createServer,
-): Server {
-  const server = create({
-    // A probe or a scrape sends a short head at once, and a scrape comes every 15 to 60 seconds.
-    headersTimeout: 5_000,
-    requestTimeout: 5_000,
-    connectionsCheckingInterval: 1_000,
-    keepAliveTimeout: 65_000,
-    maxHeaderSize: 8_192,
-  });
-  // Ends a connection on which nothing is sent or received during a request, as by a client that does not read.
-  server.timeout = 30_000;
-  // A set keeps insertion order: the first is the oldest.
-  const connections = new Set<Socket>();
-  const inFlight = new Set<string>();
-  server.on('connection', (socket: Socket) => {
-    if (connections.size >= maxConnections) {
-      const oldest = Array.from(connections).find((one) => !inFlight.has(peerOf(one))) ?? socket;
-      connections.delete(oldest.destroy());
-    }
-    if (socket.destroyed) return;
-    connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
-  });
-  server.on('request', ({ socket }, response) => {
-    const peer = peerOf(socket);
-    inFlight.add(peer);
-    response.once('close', () => inFlight.delete(peer));
-  });
-  return server;
-}
-
-/** With TLS, a request has another socket than the TCP connection below it. */
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }

@@ -1,9 +1,10 @@
-import type { Server, ServerOptions } from 'node:http';
+import { createServer as createHttpServer, type Server, type ServerOptions } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import { presentsToken } from '../auth/bearer-token.ts';
 import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
-import { createAdminApp, createAdminServer } from '../observability/admin-app.ts';
+import { createAdminApp } from '../observability/admin-app.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Prometheus, Readings } from '../observability/prometheus.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
@@ -113,4 +114,51 @@ function createWrongTokenLog({ log, monotonic }: Pick<AdminOptions, 'log' | 'mon
     log.message('warn', 'status requests with a wrong token', { count });
     [count, loggedAt] = [0, now];
   };
+}
+
+/**
+ * The server of the admin port. Its connections use the same file descriptors as those of clients and of the
+ * gateway, so their number and duration are limited. Beyond the limit the oldest connection without a request in
+ * flight is closed, so that idle connections cannot block probes and scrapes. Does not listen yet and has no request
+ * handler.
+ *
+ * @param create makes a server with TLS
+ */
+export function createAdminServer(
+  maxConnections: number,
+  create: (options: ServerOptions) => Server = createHttpServer,
+): Server {
+  const server = create({
+    // A probe or a scrape sends a short head at once, and a scrape comes every 15 to 60 seconds.
+    headersTimeout: 5_000,
+    requestTimeout: 5_000,
+    connectionsCheckingInterval: 1_000,
+    keepAliveTimeout: 65_000,
+    maxHeaderSize: 8_192,
+  });
+  // Ends a connection on which nothing is sent or received during a request, as by a client that does not read.
+  server.timeout = 30_000;
+  // A set keeps insertion order: the first is the oldest.
+  const connections = new Set<Socket>();
+  const inFlight = new Set<string>();
+  server.on('connection', (socket: Socket) => {
+    if (connections.size >= maxConnections) {
+      const oldest = Array.from(connections).find((one) => !inFlight.has(peerOf(one))) ?? socket;
+      connections.delete(oldest.destroy());
+    }
+    if (socket.destroyed) return;
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  server.on('request', ({ socket }, response) => {
+    const peer = peerOf(socket);
+    inFlight.add(peer);
+    response.once('close', () => inFlight.delete(peer));
+  });
+  return server;
+}
+
+/** With TLS, a request has another socket than the TCP connection below it. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }

@@ -3,6 +3,7 @@ import { tlsFilesOf } from '../config/named-files.ts';
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
+import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
 import { datedParts, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
 import { SingleFlight } from '../util/promises.ts';
@@ -27,6 +28,33 @@ const checksBetweenReports = 60;
 
 export function materialOf(certificates: Certificates, user: TlsUser): TlsMaterial {
   return certificates.get(nameOf(user))?.material ?? none;
+}
+
+type PortRole = 'listener' | 'admin';
+
+/** What a port needs for TLS; `undefined` without it. */
+export function tlsOfPort(
+  role: PortRole,
+  certificates: Certificates,
+  config: Config,
+): ListenerTls | undefined {
+  return tlsOf(materialOf(certificates, { role }), role, config);
+}
+
+export function tlsOf(
+  { cert, key, ca, crl }: TlsMaterial,
+  role: PortRole,
+  { proxy, admin }: Config,
+): ListenerTls | undefined {
+  const { tls } = role === 'listener' ? proxy : admin;
+  if (cert === undefined || key === undefined || tls === undefined) return undefined;
+  return {
+    cert,
+    key,
+    minVersion: tls.minVersion,
+    ...(ca === undefined ? {} : { clientCa: ca }),
+    ...(crl === undefined ? {} : { clientCrl: crl }),
+  };
 }
 
 /**

@@ -1,28 +1,20 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { ValidConfig } from '../config/load.ts';
-import { pathText } from '../config/problem.ts';
-import { checkListener } from '../config/rules.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
-import { createListener, type Listener, setLimits } from '../proxy/inbound/listener.ts';
+import { createListener, type Listener } from '../proxy/inbound/listener.ts';
 import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
-import type { TlsMaterial } from '../tls/material.ts';
 import { closeServer, listen } from '../util/http-server.ts';
-import { type Admin, createAdmin } from './admin.ts';
+import { createAdmin } from './admin.ts';
 import { openAudit } from './audit.ts';
-import { CertificateFiles, type Certificates, materialOf, type OnRenewed } from './certificates.ts';
+import { CertificateFiles, type OnRenewed, tlsOf, tlsOfPort } from './certificates.ts';
+import { fieldsForRestart, fitForListener, type Ports, replaceRuntime, updatePorts } from './reload.ts';
 import { type Runtime, startRuntime } from './runtime.ts';
-import { createObservers, createShared, loginsIn, type ServiceOptions, type Shared } from './shared.ts';
+import { createObservers, createShared, type ServiceOptions, type Shared } from './shared.ts';
 import { abort, shutDown } from './shutdown.ts';
 import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
 export type Service = Awaited<ReturnType<typeof startService>>;
-
-interface Ports {
-  readonly listener: Listener;
-  readonly admin: Admin;
-}
 
 const minute = 60_000;
 /** Milliseconds to send the last spans. */
@@ -131,21 +123,6 @@ async function run(
   };
 }
 
-function replaceRuntime(
-  previous: Runtime,
-  loaded: ValidConfig,
-  certificates: Certificates,
-  shared: Shared,
-): Runtime {
-  const { config } = loaded;
-  shared.redactor.allow(loginsIn(config));
-  const routes = createRoutes(config);
-  const started = startRuntime(routes, certificates, shared, previous);
-  void previous.stop(started);
-  shared.reconfigure(loaded, routes);
-  return started;
-}
-
 function createProxyListener(
   { proxy }: Config,
   tls: ListenerTls | undefined,
@@ -177,76 +154,4 @@ async function openPorts({ proxy, admin }: Config, ports: Ports): Promise<[proxy
     await closeServer(server);
     throw error;
   }
-}
-
-/** Applies the settings of the two ports that can change without a restart. */
-function updatePorts(ports: Ports, { memory }: Shared, config: Config, certificates: Certificates): void {
-  memory.limit = config.proxy.maxBufferedBytes;
-  setLimits(ports.listener, config.proxy);
-  for (const role of ['listener', 'admin'] as const)
-    ports[role].reloadTls(tlsOfPort(role, certificates, config));
-}
-
-function tlsOfPort(role: keyof Ports, certificates: Certificates, config: Config): ListenerTls | undefined {
-  return tlsOf(materialOf(certificates, { role }), role, config);
-}
-
-function tlsOf(
-  { cert, key, ca, crl }: TlsMaterial,
-  role: keyof Ports,
-  { proxy, admin }: Config,
-): ListenerTls | undefined {
-  const { tls } = role === 'listener' ? proxy : admin;
-  if (cert === undefined || key === undefined || tls === undefined) return undefined;
-  return {
-    cert,
-    key,
-    minVersion: tls.minVersion,
-    ...(ca === undefined ? {} : { clientCa: ca }),
-    ...(crl === undefined ? {} : { clientCrl: crl }),
-  };
-}
-
-/** The fields that are read only at the start: listening sockets and the log. */
-export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
-  'proxy.host': ({ proxy }) => proxy.host,
-  'proxy.port': ({ proxy }) => proxy.port,
-  // Only whether TLS is on; changed files take effect on reload.
-  'proxy.tls': ({ proxy }) => proxy.tls === undefined,
-  // Also the timeout of TLS handshakes, which Node reads when a server is created.
-  'proxy.timeouts.headers': ({ proxy }) => proxy.timeouts.headers,
-  'admin.host': ({ admin }) => admin.host,
-  'admin.port': ({ admin }) => admin.port,
-  'admin.tls': ({ admin }) => admin.tls === undefined,
-  'admin.maxConnections': ({ admin }) => admin.maxConnections,
-  'admin.allowedHosts': ({ admin }) => admin.allowedHosts,
-  'audit.file': ({ audit }) => audit?.file,
-  // The key itself is read again with each reload.
-  'audit.keyFile': ({ audit }) => audit?.keyFile,
-  'audit.required': ({ audit }) => audit?.required,
-  'audit.sync': ({ audit }) => audit?.sync,
-  'log.level': ({ log }) => log.level,
-};
-
-/** The fields that differ from those the process started with, and require a restart. */
-export function fieldsForRestart(started: Config, next: Config): readonly string[] {
-  return Object.entries(startOnly)
-    .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
-    .map(([field]) => field);
-}
-
-/**
- * The listener keeps its address, and whether it has TLS, until a restart. So it must be fit for the credentials of the
- * next configuration too.
- *
- * @returns that configuration
- * @throws Error if the listener is not
- */
-export function fitForListener(started: Config, next: Config): Config {
-  const { host, tls } = started.proxy;
-  const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
-  checkListener(next.callers, proxy, (path, message) => {
-    throw new Error(`${pathText(path)} ${message}. Changes of proxy.host and proxy.tls need a restart.`);
-  });
-  return next;
 }

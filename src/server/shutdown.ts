@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { Config } from '../config/schema.ts';
+import type { Logger } from '../observability/logger.ts';
 import type { Listener } from '../proxy/inbound/listener.ts';
 import type { InflightRequests } from '../proxy/inflight-requests.ts';
 import { endsWithin } from '../util/promises.ts';
@@ -56,4 +57,49 @@ async function abortRequests(inflight: InflightRequests): Promise<void> {
  */
 function stopListening(server: Server): void {
   NetServer.prototype.close.call(server);
+}
+
+/** Maximum milliseconds from an uncaught exception to the exit of the process. */
+const exitTimeout = 2_000;
+
+/**
+ * After an uncaught exception, exits with code 1 without printing the error, which may contain secrets.
+ *
+ * @param flush writes buffered log lines
+ */
+export function installCrashHandlers(log: Logger, flush: () => Promise<void>) {
+  let abort = (): Promise<void> => Promise.resolve();
+  let exiting = false;
+  const exit = async (): Promise<void> => {
+    try {
+      await abort();
+    } catch (failure) {
+      logCrash(log, 'abort', failure);
+    }
+    await flush();
+    process.exit(1);
+  };
+  process.on('uncaughtException', (error: unknown, origin) => {
+    logCrash(log, origin, error);
+    // A further exception must not stop the abort.
+    if (exiting) return;
+    exiting = true;
+    setTimeout(() => process.exit(1), exitTimeout);
+    void exit();
+  });
+  return {
+    /** @param next ends in-flight requests; called once, after an uncaught exception and before the exit */
+    beforeExit(next: () => Promise<void>): void {
+      abort = next;
+    },
+  };
+}
+
+function logCrash(log: Logger, origin: string, error: unknown): void {
+  try {
+    log.crash(origin, error);
+  } catch {
+    // The thrown value throws when it is read. If this handler failed, Node would print the value.
+    log.crash(origin, undefined);
+  }
 }

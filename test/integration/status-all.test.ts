@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import { readAll } from '../../src/cli/status/client.ts';
+import { readAll } from '../../src/cli/status/read-status.ts';
 import { status } from '../../src/cli/status/status.ts';
 import { Secret } from '../../src/secret.ts';
 import { type CommandResult, runCommandHere } from '../support/cli.ts';

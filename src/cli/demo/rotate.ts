@@ -12,7 +12,7 @@ import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, oneOf, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
 import { validConfig } from '../shared/config-file.ts';
-import { readStatus } from '../status/client.ts';
+import { readStatus } from '../status/read-status.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig } from './config.ts';
 import { generateKey, hasKey, type NewKey, writeKey } from './keys.ts';
 import { findDemo, hasStatusPage, type RunningDemo, settingsOf } from './ready-file.ts';

@@ -3,13 +3,9 @@ import type { Config } from '../../config/schema.ts';
 import type { Logger } from '../../observability/logger.ts';
 import { type Service, startService } from '../../server/lifecycle.ts';
 import { type OpenLog, openLog } from '../../server/open-log.ts';
-import {
-  installCrashHandlers,
-  unusedProxyVariables,
-  warnOfDescriptorLimit,
-  warnOfNodeVersion,
-} from '../../server/process-safety.ts';
+import { installCrashHandlers } from '../../server/shutdown.ts';
 import type { Signals } from '../../server/signals.ts';
+import { unusedProxyVariables, warnOfDescriptorLimit, warnOfNodeVersion } from '../../server/start-checks.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { CliError, describeListenError, exitCode, messageOf } from './cli-error.ts';
 import { formatProblems, validConfig } from './config-file.ts';

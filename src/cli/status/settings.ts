@@ -9,7 +9,7 @@ import { findDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { list, type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
 
-import type { AllSettings, StatusServer } from './client.ts';
+import type { AllSettings, StatusServer } from './read-status.ts';
 
 const defaultUrl = 'http://127.0.0.1:9090';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
-import { descriptorsNeeded, openFilesLimit } from '../../../src/server/process-safety.ts';
+import { descriptorsNeeded, openFilesLimit } from '../../../src/server/start-checks.ts';
 
 it('the descriptors needed are those of both listeners, of all gateways, and a reserve', () => {
   const config = configSchema.parse({

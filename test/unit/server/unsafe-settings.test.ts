@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { unsafeSettings, unusedProxyVariables } from '../../../src/server/process-safety.ts';
+import { unsafeSettings, unusedProxyVariables } from '../../../src/server/start-checks.ts';
 
 function problems(variables: Readonly<Record<string, string>>, execArgv: readonly string[] = []): string[] {
   return unsafeSettings((name) => new Map(Object.entries(variables)).get(name), execArgv);

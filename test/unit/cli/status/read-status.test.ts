@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { readAll } from '../../../../src/cli/status/client.ts';
+import { readAll } from '../../../../src/cli/status/read-status.ts';
 import { closedPort, startFaultyGateway, switching } from '../../../support/faulty-gateway.ts';
 
 it('reads the IPv6 addresses of a name, not the name', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { configTable } from '../../../scripts/docs/config-table.ts';
 import { configSchema } from '../../../src/config/schema.ts';
-import { fieldsForRestart, fitForListener, startOnly } from '../../../src/server/lifecycle.ts';
+import { fieldsForRestart, fitForListener, startOnly } from '../../../src/server/reload.ts';
 
 const least = {
   environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },

@@ -3,9 +3,6 @@ import { fromEnvironment } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 
-/** For files, standard streams, listeners, the event loop, and connections to the key source. */
-const reserve = 100;
-
 /**
  * The first patched version of each Node release line. Earlier ones can mix up responses on keep-alive connections.
  * Payments are safe even there: they use dedicated connections.
@@ -23,9 +20,6 @@ export function isPatchedNodeVersion(version: string): boolean {
   return minor > first[0] || (minor === first[0] && patch >= first[1]);
 }
 
-/** Maximum milliseconds from an uncaught exception to the exit of the process. */
-const exitTimeout = 2_000;
-
 /**
  * Warns about an unpatched Node version.
  *
@@ -41,47 +35,8 @@ export function warnOfNodeVersion(log: Logger, isDemo: boolean): void {
   );
 }
 
-/**
- * After an uncaught exception, exits with code 1 without printing the error, which may contain secrets.
- *
- * @param flush writes buffered log lines
- */
-export function installCrashHandlers(log: Logger, flush: () => Promise<void>) {
-  let abort = (): Promise<void> => Promise.resolve();
-  let exiting = false;
-  const exit = async (): Promise<void> => {
-    try {
-      await abort();
-    } catch (failure) {
-      logCrash(log, 'abort', failure);
-    }
-    await flush();
-    process.exit(1);
-  };
-  process.on('uncaughtException', (error: unknown, origin) => {
-    logCrash(log, origin, error);
-    // A further exception must not stop the abort.
-    if (exiting) return;
-    exiting = true;
-    setTimeout(() => process.exit(1), exitTimeout);
-    void exit();
-  });
-  return {
-    /** @param next ends in-flight requests; called once, after an uncaught exception and before the exit */
-    beforeExit(next: () => Promise<void>): void {
-      abort = next;
-    },
-  };
-}
-
-function logCrash(log: Logger, origin: string, error: unknown): void {
-  try {
-    log.crash(origin, error);
-  } catch {
-    // The thrown value throws when it is read. If this handler failed, Node would print the value.
-    log.crash(origin, undefined);
-  }
-}
+/** For files, standard streams, listeners, the event loop, and connections to the key source. */
+const reserve = 100;
 
 /**
  * File descriptors that a configuration may need at once: one for each connection of the two listeners, and for each

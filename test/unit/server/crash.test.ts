@@ -1,29 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
-import { isPatchedNodeVersion } from '../../../src/server/process-safety.ts';
-
-it.each([
-  ['v22.18.0', false],
-  ['v22.23.3', false],
-  ['v22.23.4', true],
-  ['v22.24.0', true],
-  ['v23.11.0', false],
-  ['v24.22.0', false],
-  ['v24.22.1', true],
-  ['v24.23.0', true],
-  ['v25.9.0', false],
-  ['v26.10.0', false],
-  ['v26.12.0', false],
-  ['v26.12.1', true],
-  ['v28.0.0', true],
-])('Node %s has patched keep-alive connections: %s', (version, patched) => {
-  expect(isPatchedNodeVersion(version)).toBe(patched);
-});
 
 describe('after an uncaught exception the process exits with code 1', () => {
   /** Runs a process with a guard, in which `abort` is the given code and an error is thrown. */
   function run(abort: string): { status: number | null; lines: string[]; milliseconds: number } {
-    const module = new URL('../../../src/server/process-safety.ts', import.meta.url).href;
+    const module = new URL('../../../src/server/shutdown.ts', import.meta.url).href;
     const code = `
       import { installCrashHandlers } from '${module}';
       const log = { message() {}, crash: (origin) => console.log('crash', origin) };
