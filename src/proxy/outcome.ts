@@ -8,6 +8,8 @@ import type { RequestRecord } from '../request-context.ts';
 export const unknownOutcomeAdvice =
   'The request may have been processed. Query the order status by order ID; do not send it again.';
 
+export const notSentAdvice = 'Nothing was sent; it is safe to send the request again.';
+
 /**
  * The outcome of a request for which no gateway response is forwarded, over all attempts: `not-sent` only if no byte
  * of any attempt can have been sent, regardless of how the last one ended.
@@ -26,8 +28,11 @@ export function withTrueOutcome(
   const outcome = outcomeWithoutResponse(record);
   if (outcome === error.outcome) return error;
   const { reason, cause } = error;
-  // Its own detail and Retry-After are left out, since both may suggest a retry.
+  // Its own detail and Retry-After are left out, since both may say the contrary.
   const { title } = errorTable[reason];
-  const detail = `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice}`;
+  const detail =
+    outcome === 'not-sent'
+      ? `${title}. ${notSentAdvice}`
+      : `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice}`;
   return new ProxyError(reason, detail, { outcome, cause });
 }

@@ -2,7 +2,7 @@ import { ProxyError, type Reason } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ConnectionError, type NetworkFailure } from '../../util/network-failure.ts';
-import { unknownOutcomeAdvice } from '../outcome.ts';
+import { notSentAdvice, unknownOutcomeAdvice } from '../outcome.ts';
 
 /** What is known of a failed connection. */
 export interface Cause {
@@ -66,7 +66,7 @@ const unreachableTexts: Readonly<Record<NetworkFailure, string>> = {
 /** The error for a client whose request got no usable gateway response. */
 export function proxyErrorFor(failure: UpstreamError, { settings }: Destination): ProxyError {
   const details = {
-    'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']}${noteOf(failure)}. Nothing was sent; it is safe to send the request again.`,
+    'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']}${noteOf(failure)}. ${notSentAdvice}`,
     'gateway-timeout': `No complete response within ${settings.timeouts.request / 1000} s. ${unknownOutcomeAdvice}`,
     'gateway-reset': `The connection ended before the response was complete${noteOf(failure)}. ${unknownOutcomeAdvice}`,
     'gateway-reply-invalid': `The gateway's response is not valid HTTP. ${unknownOutcomeAdvice}`,

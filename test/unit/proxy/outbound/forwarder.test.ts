@@ -234,7 +234,8 @@ describe('a retry', () => {
     keyLookup = 100;
     const timeouts = { connect: '40ms', request: '50ms' };
     const error = await errorOf(send(eligibility, { timeouts }));
-    expect(error).toMatchObject({ reason: 'gateway-timeout', outcome: 'not-sent' });
+    const detail = 'Gateway timeout. Nothing was sent; it is safe to send the request again.';
+    expect(error).toMatchObject({ reason: 'gateway-timeout', outcome: 'not-sent', detail });
     expect(sent).toEqual([]);
   });
 
