@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { compileCache } from '../support/compile-cache.ts';
 import { freePorts } from '../support/demo.ts';
 import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
@@ -42,7 +43,7 @@ it.each([
   const readyFile = join(folder.path, 'ready.json');
   const npm = spawn('npm', ['--silent', ...script, ...freePorts, '--ready-file', readyFile], {
     cwd: root,
-    env: { PATH: process.env['PATH'] ?? '', HOME: folder.path, TMPDIR: folder.path },
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder.path, TMPDIR: folder.path, ...compileCache },
     stdio: 'ignore',
   });
   const ended = once(npm, 'exit');

@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, it } from '@jest/globals';
+import { compileCache } from '../support/compile-cache.ts';
 import { root } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 
@@ -47,7 +48,7 @@ log: { level: ${level} }
 
 function serve(argv: readonly string[], env: Readonly<Record<string, string>>) {
   const child = spawn(process.execPath, [join(root, 'src/main.ts'), 'serve', ...argv], {
-    env: { PATH: process.env['PATH'] ?? '', ...env },
+    env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   children.push(child);

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { compileCache } from '../support/compile-cache.ts';
 import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { until } from '../support/until.ts';
@@ -8,7 +9,7 @@ const starts = harness();
 
 function start(nodeArguments: readonly string[], variables: Readonly<Record<string, string>> = {}) {
   return spawnSync(process.execPath, [...nodeArguments, 'src/main.ts', 'serve', '--help'], {
-    env: { PATH: process.env['PATH'] ?? '', ...variables },
+    env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...variables },
     encoding: 'utf8',
   });
 }

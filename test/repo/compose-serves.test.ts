@@ -10,6 +10,7 @@ import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { startService } from '../../src/server/lifecycle.ts';
+import { compileCache } from '../support/compile-cache.ts';
 import { startSimulator } from '../support/simulator.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
@@ -28,6 +29,7 @@ afterAll(async () => {
 async function prepare(): Promise<string> {
   const child = spawn(process.execPath, ['deploy/compose/prepare.mts'], {
     env: {
+      ...compileCache,
       VAULT_ADDR: vault.address,
       VAULT_TOKEN: rootToken,
       KEYS_DIR: join(folder, 'keys'),
