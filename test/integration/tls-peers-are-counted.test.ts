@@ -1,5 +1,6 @@
-import { beforeEach, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { ConfigInput } from '../support/config.ts';
+import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { type OpensslServer, opensslClient, opensslServer, weakest } from '../support/openssl-peers.ts';
 import { describeWith } from '../support/requires.ts';
@@ -15,10 +16,12 @@ describeWith('openssl')('TLS peers', () => {
   let ca: Ca;
   let own: Issued;
 
-  beforeEach(() => {
-    ca = new Ca(starts.folder().path, 'ca');
+  const folder = new Folder();
+  beforeAll(() => {
+    ca = new Ca(folder.path, 'ca');
     own = ca.issue('own', { rsa: true });
   });
+  afterAll(() => folder.remove());
 
   const tls = () => ({ certFile: own.certFile, keyFile: own.keyFile });
 
