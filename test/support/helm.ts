@@ -20,6 +20,9 @@ export function helm(args: readonly string[]): Ran {
 /** What `helm template` printed, by its arguments: many tests of a file look at the same objects. */
 const rendered = new Map<string, Ran>();
 
+/** The objects in what it printed: reading them takes as long. */
+const parsed = new Map<string, readonly unknown[]>();
+
 /** The example values files by name: default, minimal, ... */
 export const ciValues: readonly string[] = readdirSync(join(chart, 'ci'))
   .map((file) => file.replace(/-values\.yaml$/, ''))
@@ -41,9 +44,14 @@ export function template(args: readonly string[], from: string = chart): Ran {
 export function render(args: readonly string[], kind?: string, from?: string): unknown[] {
   const { status, stdout, stderr } = template(args, from);
   if (status !== 0) throw new Error(stderr);
-  // Kubernetes reads YAML 1.1, where 0440 is octal.
-  const objects = parseAllDocuments(stdout, { version: '1.1' }).map((document): unknown => document.toJS());
+  const objects = parsed.get(stdout) ?? parse(stdout);
+  parsed.set(stdout, objects);
   return objects.filter((object) => object !== null && (kind === undefined || at(object, 'kind') === kind));
+}
+
+/** Kubernetes reads YAML 1.1, where 0440 is octal. */
+function parse(text: string): unknown[] {
+  return parseAllDocuments(text, { version: '1.1' }).map((document): unknown => document.toJS());
 }
 
 /** The only object of a kind (and a name). */
