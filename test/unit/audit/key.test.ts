@@ -9,7 +9,9 @@ it.each([
   ['nothing', ''],
 ])('a file with %s is no key', async (_name, text) => {
   const folder = new Folder();
-  await expect(readAuditKey(folder.file('key', text))).rejects.toThrow(/an audit key needs at least 32/);
+  const file = folder.file('key', text);
+  await expect(readAuditKey(file)).rejects.toThrow(`${file} has ${text.trim().length} bytes`);
+  await expect(readAuditKey(file)).rejects.toThrow(/an audit key needs at least 32/);
   folder.remove();
 });
 

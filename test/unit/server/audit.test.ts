@@ -37,3 +37,19 @@ it('a renamed file is followed though the key cannot be read again', async () =>
   await audit.close(2_000);
   expect(recordsIn(config.file)).toMatchObject([{ audit: 'start', continued: true }, { audit: 'stop' }]);
 });
+
+it('a record of a later start has the digest of the configuration that was applied last', async () => {
+  const config = auditIn(starts.folder());
+  const audit = await open(config);
+  audit.configApplied('other');
+  await until(() => recordsIn(config.file).length === 2, 'the configuration is recorded');
+  renameSync(config.file, `${config.file}.1`);
+  await audit.reopen();
+  await until(() => recordsIn(config.file).length === 1, 'the new file has its first record');
+  await audit.close(2_000);
+  expect(recordsIn(`${config.file}.1`)).toMatchObject([
+    { audit: 'start', config: 'digest' },
+    { audit: 'config', config: 'other' },
+  ]);
+  expect(recordsIn(config.file)).toMatchObject([{ audit: 'start', config: 'other' }, { audit: 'stop' }]);
+});
