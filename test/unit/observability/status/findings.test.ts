@@ -365,6 +365,15 @@ describe('a failed request', () => {
     expect(without).toContain('title="Runbook: #countersignclockskew"');
   });
 
+  it.each([
+    ['answered', 'idle'],
+    ['not-sent', 'idle'],
+    ['unknown', 'bad'],
+  ] as const)('stands out only if its outcome is not known: %s', (outcome, tone) => {
+    const page = renderStatusPage(calmStatus({ failures: [failedRequest({ outcome })] }));
+    expect(page).toContain(`<span class="pill ${tone}">${outcome}</span>`);
+  });
+
   it('is one of a hundred, which is as many as are kept', () => {
     const failures = Array.from({ length: 100 }, () => failure);
     expect(pageOf({ failures })).toContain('Failed requests 100+ last 1 min ago');
@@ -397,7 +406,16 @@ describe('requests of the last minute that failed', () => {
     ['gateway-unreachable', 'timeout', /no connection in time; .* firewalls/],
     ['gateway-unreachable', 'other', /the connection fails; .* The log has the code\.$/],
     ['gateway-timeout', null, /^bad gateway-timeout: .*does not respond in time.*`timeouts\.request`/],
-    ['gateway-reset', null, /^bad gateway-response-incomplete: .*ends connections/],
+    [
+      'gateway-reset',
+      null,
+      /^bad gateway-response-incomplete: .*ends connections before its .*Look for a proxy/,
+    ],
+    [
+      'gateway-reset',
+      'unknown ca',
+      /^bad gateway-response-incomplete: .*a TLS alert: unknown ca; .*`certFile`/,
+    ],
     ['gateway-reply-invalid', null, /^bad gateway-response-incomplete: .*not valid HTTP/],
     ['gateway-status', '503', /^bad gateway-server-error: .*server errors \(503\)/],
     ['key-source-unavailable', 'denied', /^bad requests-failing: .*cannot be read, and none .* \(denied\)/],
