@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { parseKeys } from '../../../src/keys/key.ts';
-import type { KeyRing, LostKey } from '../../../src/keys/key-source.ts';
+import type { LostKey } from '../../../src/keys/key-source.ts';
+import type { KeyRing } from '../../../src/keys/ring.ts';
 import { createKeyLog } from '../../../src/observability/key-log.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
