@@ -3,7 +3,6 @@ import { createDirectorySource } from '../keys/directory/source.ts';
 import type { KeySource, KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
 import { connectVault, type VaultOptions } from '../keys/vault/connection.ts';
 import { createVaultSource } from '../keys/vault/source.ts';
-import { system } from './system.ts';
 
 /** Creates the configured key source without starting it. */
 export function createKeySource(keys: KeysConfig, options: VaultOptions): KeySource {
@@ -14,24 +13,6 @@ export function createKeySource(keys: KeysConfig, options: VaultOptions): KeySou
         rotationGracePeriod: keys.rotationGracePeriod,
         now: options.clock,
       });
-}
-
-/** Opens the key source for a command. */
-export async function withKeySource<T>(
-  keys: KeysConfig,
-  report: (problem: string) => void,
-  work: (source: KeySource) => Promise<T>,
-): Promise<T> {
-  const source = createKeySource(keys, {
-    ...system,
-    events: { ...silentObserver, loginFailed: report, keyProblem: report },
-  });
-  source.start();
-  try {
-    return await work(source);
-  } finally {
-    await source.stop();
-  }
 }
 
 const ignore = (): void => {};

@@ -19,14 +19,13 @@ import type { KeySource } from '../../keys/key-source.ts';
 import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
 import { type KeyRing, ringIn } from '../../keys/ring.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
-import { silentObserver } from '../../server/open-key-source.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { createAgent } from '../../util/agent.ts';
 import { errorCode } from '../../util/error-code.ts';
 import { ConnectionError, describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, exitCode, messageOf, operatorMessage } from '../shared/cli-error.ts';
 import type { Io } from '../shared/command.ts';
-import { type KeyInventory, openInventory } from '../shared/inventory.ts';
+import { type KeyInventory, withInventory } from '../shared/inventory.ts';
 import { table } from '../shared/table.ts';
 
 interface RequiredKey {
@@ -131,16 +130,13 @@ async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): 
     return [{ ...sourceCheck, result: 'not-checked', detail }];
   }
   const login = probeLogin();
-  const inventory = openInventory(keys, login.events);
-  const { source } = inventory;
-  try {
+  return withInventory(keys, login.events, async (inventory) => {
+    const { source } = inventory;
     source.start();
     const connect = keys.source === 'vault' ? () => login.result : async () => assertReadable(source);
     const result = await runCheck(sourceCheck, connect);
     return result.result === 'failed' ? [result] : [result, ...(await checkKeys(required, inventory))];
-  } finally {
-    await inventory.close();
-  }
+  });
 }
 
 function isSingleUse(keys: KeysConfig): boolean {
@@ -161,7 +157,7 @@ function assertReadable(source: KeySource): string {
  *
  * @returns `result` describes the token; it rejects if the login failed
  */
-function probeLogin(): { readonly events: typeof silentObserver; readonly result: Promise<string> } {
+function probeLogin() {
   const { promise: result, resolve, reject } = Promise.withResolvers<string>();
   // With a directory, nothing awaits the result.
   result.catch(() => {});
@@ -173,7 +169,7 @@ function probeLogin(): { readonly events: typeof silentObserver; readonly result
         : `token expires at ${new Date(at * 1000).toISOString().slice(0, 19)}Z`;
     resolve(`logged in; ${expiry}`);
   };
-  return { result, events: { ...silentObserver, tokenExpiryChanged, loginFailed: fail, keyProblem: fail } };
+  return { result, events: { tokenExpiryChanged, loginFailed: fail, keyProblem: fail } };
 }
 
 /**

@@ -12,7 +12,6 @@ import { ringIn, type UsableKey, usableKeys } from '../../keys/ring.ts';
 import { decodeForm } from '../../oauth1/decode-form.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
-import { withKeySource } from '../../server/open-key-source.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
@@ -20,6 +19,7 @@ import { findDemo, settingsOf } from '../demo/ready-file.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionsHelp } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
+import { withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions, withLogin } from '../shared/vault-login.ts';
 import { compareBaseStrings, renderExplanation } from './render.ts';
 
@@ -102,20 +102,18 @@ async function explainWith(
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
   const unsigned = unsignedRequest({ destination, login, form }, request.nonce, request.timestamp);
-  const { lines, baseString } = await withKeySource(
-    config.keys,
-    (problem) => io.err(problem),
-    async (source) => {
-      const loginRef = { environment: destination.environment, login };
-      const { key, ...entry } = await currentKey(config, destination, loginRef, source);
-      const signer = (text: string) => {
-        if (!('publicKey' in key)) return methods[unsigned.signatureMethod].sign(text, key, '');
-        if (source.sign === undefined) throw new TypeError('the key source does not sign');
-        return source.sign(loginRef, key, text);
-      };
-      return renderExplanation({ ...request, destination, login, unsigned, key: { ...entry, key }, signer });
-    },
-  );
+  const report = (problem: string): void => io.err(problem);
+  const events = { loginFailed: report, keyProblem: report };
+  const { lines, baseString } = await withInventory(config.keys, events, async ({ source }) => {
+    const loginRef = { environment: destination.environment, login };
+    const { key, ...entry } = await currentKey(config, destination, loginRef, source);
+    const signer = (text: string) => {
+      if (!('publicKey' in key)) return methods[unsigned.signatureMethod].sign(text, key, '');
+      if (source.sign === undefined) throw new TypeError('the key source does not sign');
+      return source.sign(loginRef, key, text);
+    };
+    return renderExplanation({ ...request, destination, login, unsigned, key: { ...entry, key }, signer });
+  });
   for (const line of lines) io.out(line);
   if (request.expected === undefined) return exitCode.done;
   const { equal, lines: comparison } = compareBaseStrings(baseString, request.expected);

@@ -7,7 +7,7 @@ import { CliError, exitCode, operatorMessage } from '../shared/cli-error.ts';
 import { command, type Io, optionsHelp } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
 import { table } from '../shared/table.ts';
-import { type CommonValues, commonOptions, loginRefOf, withInventory } from './options.ts';
+import { type CommonValues, commonOptions, loginRefOf, withStoredKeys } from './options.ts';
 
 const usage = `Usage: countersign keys list --config FILE --environment NAME [--login LOGIN] [options]
 
@@ -30,7 +30,7 @@ interface Listing {
 }
 
 export const listKeys = command({ name: 'keys list', options: commonOptions, usage }, ({ values }, io) =>
-  withInventory(values, async (inventory, context) => {
+  withStoredKeys(values, async (inventory, context) => {
     const listing = await (values.login === undefined
       ? currentVersions(context.environment, inventory)
       : allVersions(loginRefOf(context, values), inventory));

@@ -7,7 +7,7 @@ import { system } from '../../server/system.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import type { OptionValues } from '../shared/command.ts';
 import { configFileOf } from '../shared/config-file.ts';
-import { type KeyInventory, openInventory } from '../shared/inventory.ts';
+import { type KeyInventory, withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions } from '../shared/vault-login.ts';
 
 export const commonOptions = {
@@ -55,17 +55,12 @@ export function loginRefOf({ environment }: KeysContext, { login }: CommonValues
 }
 
 /** Runs a subcommand that reads keys. @throws CliError for invalid options */
-export async function withInventory(
+export async function withStoredKeys(
   values: CommonValues,
   work: (inventory: KeyInventory, context: KeysContext) => Promise<number>,
 ): Promise<number> {
   const context = await contextOf(values);
-  const inventory = openInventory(context.keys);
-  try {
-    return await work(inventory, context);
-  } finally {
-    await inventory.close();
-  }
+  return withInventory(context.keys, {}, (inventory) => work(inventory, context));
 }
 
 /** Runs a subcommand that writes to Vault. @throws CliError for invalid options, or if the keys are in a directory */

@@ -19,7 +19,7 @@ import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
 import { table } from '../shared/table.ts';
-import { type CommonValues, commonOptions, type KeysContext, loginRefOf, withInventory } from './options.ts';
+import { type CommonValues, commonOptions, type KeysContext, loginRefOf, withStoredKeys } from './options.ts';
 
 /** What the gateway responded to a query signed with one key. */
 interface ProbeResult {
@@ -59,7 +59,7 @@ interface VerifiedKey extends ProbeResult {
 }
 
 export const verifyKeys = command({ name: 'keys verify', options, usage }, ({ values }, io) =>
-  withInventory(values, async (inventory, context) => {
+  withStoredKeys(values, async (inventory, context) => {
     const { environment, login } = loginRefOf(context, values);
     const query: QueryAbout = {
       environment,

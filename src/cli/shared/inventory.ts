@@ -5,7 +5,7 @@ import { listSubdirectories } from '../../keys/directory/source.ts';
 import type { KeySource } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { type KeyRing, ringIn, type TransitKey } from '../../keys/ring.ts';
-import { connectVault, type VaultConnection } from '../../keys/vault/connection.ts';
+import { connectVault, type VaultConnection, type VaultOptions } from '../../keys/vault/connection.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import { createVaultSource } from '../../keys/vault/source.ts';
 import { createKeySource, silentObserver } from '../../server/open-key-source.ts';
@@ -22,9 +22,25 @@ export interface KeyVersionEntry {
 /** The stored keys of logins, for the operator. */
 export type KeyInventory = ReturnType<typeof vaultInventory>;
 
-/** @param events of the source; errors are thrown, so a command need not listen */
-export function openInventory(keys: KeysConfig, events = silentObserver): KeyInventory {
-  const options = { ...system, events };
+/**
+ * Opens the stored keys for a command.
+ *
+ * @param events of the source; errors are thrown, so a command need not listen
+ */
+export async function withInventory<T>(
+  keys: KeysConfig,
+  events: Partial<typeof silentObserver>,
+  work: (inventory: KeyInventory) => Promise<T>,
+): Promise<T> {
+  const inventory = openInventory(keys, { ...system, events: { ...silentObserver, ...events } });
+  try {
+    return await work(inventory);
+  } finally {
+    await inventory.source.stop();
+  }
+}
+
+function openInventory(keys: KeysConfig, options: VaultOptions): KeyInventory {
   if (keys.source === 'directory') return directoryInventory(keys.directory, createKeySource(keys, options));
   const vault = connectVault(keys.vault, options);
   return vaultInventory(vault, createVaultSource(vault, keys.rotationGracePeriod, options));
@@ -65,7 +81,6 @@ function vaultInventory(vault: VaultConnection, source: KeySource) {
     sign: (key: TransitKey, baseString: string) => transit.sign(key, baseString),
     /** What an auditor would object to in such a key, or in the rights to it. @throws VaultError if it cannot sign */
     objections: (key: TransitKey) => transit.objections(key),
-    close: async () => source.stop(),
   };
 }
 
@@ -87,7 +102,6 @@ function directoryInventory(directory: string, source: KeySource): KeyInventory 
       throw new TypeError('a key in a file signs here');
     },
     objections: async () => [],
-    close: async () => source.stop(),
   };
 }
 
