@@ -79,17 +79,9 @@ export function tooManyWaiting({ environment, login }: LoginRef): ProxyError {
   );
 }
 
-/** What a failed read says about the source. An unexpected error counts as `down`. */
-export function sourceStateOf(error: unknown): SourceState {
-  return error instanceof SourceUnavailable ? error.source : 'down';
-}
-
-/** Why a read failed, for the log. The message of an unexpected error may hold a secret, so only its name is shown. */
-export function causeOf(error: unknown): string {
-  if (error instanceof SourceUnavailable) return error.problem;
-  return error instanceof ProxyError ? error.detail : `unexpected error in the key source: ${nameOf(error)}`;
-}
-
-export function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error;
+/** The error of a failed read. The message of an unexpected one may hold a secret, so only its name is kept. */
+export function failedRead(error: unknown, login: LoginRef): SourceUnavailable {
+  if (error instanceof SourceUnavailable) return error;
+  const name = error instanceof Error ? error.name : typeof error;
+  return new SourceUnavailable(login, new Error(`unexpected error in the key source: ${name}`), 'down');
 }

@@ -8,7 +8,7 @@ import { currentSpan, inSpan } from '../util/trace.ts';
 import { BackgroundRefresh } from './background-refresh.ts';
 import { type CachedRing, CacheStore } from './cache-store.ts';
 import { DeniedLogins } from './denied-logins.ts';
-import { causeOf, keyMissing, nameOf, SourceUnavailable, sourceStateOf } from './errors.ts';
+import { failedRead, keyMissing, SourceUnavailable } from './errors.ts';
 import { FetchQueue } from './fetch-queue.ts';
 import type { CacheResult, KeySource, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
@@ -96,10 +96,7 @@ export class KeyCache {
       const cause = new Error('the last read of the key source failed; waiting to read it again');
       throw new SourceUnavailable(login, cause, 'unknown');
     }
-    const read = this.#fetches.fetchFresh(login, 'foreground');
-    const ring = await this.#by(deadline, login, read).catch((error: unknown) => {
-      throw errorFor(error, login);
-    });
+    const ring = await this.#by(deadline, login, this.#fetches.fetchFresh(login, 'foreground'));
     if (ring === undefined) throw keyMissing(login);
     return ring;
   }
@@ -119,7 +116,7 @@ export class KeyCache {
       return await this.#by(deadline, login, this.#looks.fetchFresh(login, 'foreground'));
     } catch (error) {
       const known = this.#store.lookup(login);
-      if (known === undefined) throw errorFor(error, login);
+      if (known === undefined) throw error;
       return known === 'missing' ? undefined : known.ring;
     }
   }
@@ -207,7 +204,8 @@ export class KeyCache {
       if (ring === undefined) return { result: 'missing', error: keyMissing(login) };
       return { result: 'fetched', ring };
     } catch (error) {
-      return { result: 'failed', error: errorFor(error, login) };
+      if (!(error instanceof ProxyError)) throw error;
+      return { result: 'failed', error };
     }
   }
 
@@ -255,9 +253,10 @@ export class KeyCache {
       this.#denied.permit(login);
       return result;
     } catch (error) {
+      const failure = failedRead(error, login);
       this.#store.recordFailure(login);
-      this.#recordFailure(login, error, startedAt);
-      throw error;
+      this.#recordFailure(login, failure, startedAt);
+      throw failure;
     } finally {
       events.keyFetched(sourceName, (monotonic() - startedAt) / 1000);
     }
@@ -273,27 +272,17 @@ export class KeyCache {
   }
 
   /** Ignores a read that hung if the source has responded since. */
-  #recordFailure(login: LoginRef, error: unknown, startedAt: number): void {
-    const state = sourceStateOf(error);
-    if (state === 'up' || state === 'denied') {
+  #recordFailure(login: LoginRef, { source, problem }: SourceUnavailable, startedAt: number): void {
+    const { events, monotonic } = this.#options;
+    if (source === 'up' || source === 'denied') {
       this.#recordSuccess(startedAt);
-      const isNew = state === 'up' || this.#denied.deny(login, causeOf(error));
-      if (isNew) this.#options.events.keyProblem(`key read failed: ${causeOf(error)}`, login);
+      const isNew = source === 'up' || this.#denied.deny(login, problem);
+      if (isNew) events.keyProblem(`key read failed: ${problem}`, login);
     }
-    if (state === 'up') this.#denied.permit(login);
-    if (state !== 'down' || startedAt < this.#succeededAt) return;
-    this.#failedAt = this.#options.monotonic();
-    this.#options.events.keySourceUp(false, causeOf(error));
+    if (source === 'up') this.#denied.permit(login);
+    if (source !== 'down' || startedAt < this.#succeededAt) return;
+    this.#failedAt = monotonic();
+    events.keySourceUp(false, problem);
     this.#background.recordFailure(login);
   }
-}
-
-/** The message of an unexpected error may hold a secret, so only its name is kept. */
-function errorFor(error: unknown, login: LoginRef): ProxyError {
-  if (error instanceof ProxyError) return error;
-  return new SourceUnavailable(
-    login,
-    new Error(`unexpected error in the key source: ${nameOf(error)}`),
-    'down',
-  );
 }

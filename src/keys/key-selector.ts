@@ -1,9 +1,10 @@
 import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
-import type { SetTimer } from '../util/clock.ts';
+import type { MonotonicClock, SetTimer, WallClock } from '../util/clock.ts';
 import { inSpan } from '../util/trace.ts';
 import { keysRejected, tooManyWaiting } from './errors.ts';
 import type { Probe } from './held-back-payments.ts';
+import type { KeyCache } from './key-cache.ts';
 import {
   KeyHistory,
   type KeyUse,
@@ -19,36 +20,17 @@ import { type Look, Looks } from './looks.ts';
 import { type KeyRing, type UsableKey, usableKeys } from './ring.ts';
 import { endless, type Patience, Waiting } from './waiting.ts';
 
-/** Provides key rings: KeyCache. */
-export interface KeyProvider {
-  /**
-   * @param deadline until when to wait for the source; monotonic, milliseconds
-   * @param kind of the key that is needed
-   * @throws ProxyError `key-missing`, `key-source-unavailable`
-   */
-  get(login: LoginRef, deadline?: number, kind?: KeyKind): Promise<KeyRing>;
-  /** The ring in the cache, without a read. */
-  cached(login: LoginRef): KeyRing | undefined;
-  /** Reads past the cache. While the source fails, returns what is cached after a second. */
-  look(login: LoginRef): Promise<KeyRing | undefined>;
-  /** Whether the source was unavailable when last read. */
-  isFailing(): boolean;
-  /** The gateway accepted this key last: it stays as long as the source has it. */
-  keep(login: LoginRef, key: UsableKey): void;
-}
+/** Provides key rings. */
+export type KeyProvider = Pick<KeyCache, 'get' | 'cached' | 'look' | 'isFailing' | 'keep'>;
 
 export interface KeyFallbackObserver {
   /** A request was rejected with one key version and accepted with another. */
   keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
 }
 
-export interface KeySelectorOptions {
+export interface KeySelectorOptions extends MonotonicClock, WallClock {
   readonly keys: KeyProvider;
   readonly metrics: KeyFallbackObserver & Pick<KeySourceObserver, 'keyProblem'>;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
-  /** Milliseconds, never set back. */
-  readonly monotonic: () => number;
   readonly setTimer: SetTimer;
   /** Milliseconds during which a superseded key may still be tried. */
   readonly rotationGracePeriod: number;

@@ -34,7 +34,7 @@ export type TransitResult = (typeof transitResults)[number];
 /**
  * The store that keys are read from: Vault or a directory.
  *
- * A failed read throws `ProxyError('key-source-unavailable')`, whose cause contains no request, token or key.
+ * A failed read throws SourceUnavailable, whose cause contains no request, token or key.
  */
 export interface KeySource {
   /**

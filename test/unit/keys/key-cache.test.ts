@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
+import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import type { LoginRef } from '../../../src/keys/login-ref.ts';
@@ -85,8 +86,8 @@ describe('a login that is not cached', () => {
     expect(source.started).toHaveLength(1);
   });
 
-  it('throws the ProxyError of the source, if it threw one', async () => {
-    const own = new ProxyError('key-source-unavailable', 'The vault is sealed.', { retryAfter: 30 });
+  it('throws the SourceUnavailable of the source, if it threw one', async () => {
+    const own = new SourceUnavailable(acme, new Error('The vault is sealed.'), 'down');
     source.read = () => Promise.reject(own);
     expect(await failure()).toBe(own);
   });
