@@ -67,9 +67,11 @@ export class LoginRedactor {
     const redact = redactionOf(this.text);
     const events = [...Map.groupBy(methods, ([event]) => event)].map(([event, entries]): [string, Method] => {
       const observers = entries.map(([, method]) => method);
-      const forward: Method = (...values) => {
+      const [only, ...further] = observers;
+      const toAll: Method = (...values) => {
         for (const observe of observers) observe(...values);
       };
+      const forward = only !== undefined && further.length === 0 ? only : toAll;
       return [event, withoutData.has(event) ? forward : (...values) => forward(...values.map(redact))];
     });
     return { ...first, ...Object.fromEntries(events) };

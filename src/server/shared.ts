@@ -84,7 +84,7 @@ export function createShared(
     /** Audit records are required and cannot be written. */
     isAuditUnavailable: () => audit?.isUnavailable() ?? false,
     audit: audit?.log,
-    newRequestId: () => randomUUID(),
+    newRequestId: randomUUID,
     userAgent: `countersign/${version}`,
   };
 }

@@ -12,7 +12,7 @@ import { computeReadiness } from '../../src/observability/readiness.ts';
 import {
   paymentServerErrorSection,
   runbookSections as sectionsOfFailures,
-} from '../../src/observability/status/failure.ts';
+} from '../../src/observability/status/runbook-sections.ts';
 import { networkFailures } from '../../src/util/network-failure.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';

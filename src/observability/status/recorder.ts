@@ -1,10 +1,11 @@
-import { acceptsKey } from '../../gateway/response.ts';
+import { responsibleParty } from '../../errors.ts';
+import { acceptsKey, isPaymentServerError } from '../../gateway/response.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
-import { causeOf, failureOf, isFailed, isOurFailure, isUncertainPayment } from './failure.ts';
 import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
 import { RequestWindow } from './request-window.ts';
+import { type FailureCause, paymentServerErrorSection, runbookSections } from './runbook-sections.ts';
 import type { FailedRequest, Status } from './schema.ts';
 
 /** Milliseconds. */
@@ -107,7 +108,8 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
     ...failures,
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason } = context;
-      environments.get(environment)?.finished(context);
+      const failed = isFailed(context);
+      environments.get(environment)?.finished(context, failed);
       const now = clocks.clock();
       const known = callers.get(caller);
       if (known !== undefined) {
@@ -115,7 +117,7 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
         if (reason === 'not-allowed') known.denied += 1;
         known.lastSeenAt = now;
       }
-      if (isFailed(context)) recordFailure(context, now);
+      if (failed) recordFailure(context, now);
     },
     gatewayResponded: (response: GatewayResponseEvent): void =>
       environments.get(response.environment)?.responded(response),
@@ -154,12 +156,13 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
   const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
   let clockSkew: number | null = null;
   return {
-    finished(context: RequestContext): void {
+    finished(context: RequestContext, failed: boolean): void {
       const { startedAt, durations, login, gatewayStatus } = context;
       const { total = 0 } = durations;
       const endedAt = startedAt + total * 1000;
       window.recordRequest(endedAt, total);
-      if (isOurFailure(context)) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
+      if (failed && isOurFailure(context))
+        window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
       if (login === undefined || gatewayStatus === undefined) return;
       const rejected = gatewayStatus === 403;
       if (rejected || acceptsKey(gatewayStatus))
@@ -237,4 +240,35 @@ function addBounded<T>(entries: T[], entry: T, max: number): void {
 
 function newestFirst(entries: readonly Failure[]): FailedRequest[] {
   return entries.toSorted((one, other) => other.number - one.number).map(({ failure }) => failure);
+}
+
+/** Whether Countersign or the gateway responded with an error, or there was no response. */
+export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean {
+  return reason !== undefined || gatewayStatus >= 400;
+}
+
+/** Copies what is shown, so that the rest of the request is not kept. @param at milliseconds since 1970 */
+export function failureOf(context: RequestContext, at: number): FailedRequest {
+  const { id: requestId, caller = null, environment = null, operation = null } = context;
+  const { login = null, status = null, outcome } = context;
+  const cause = causeOf(context);
+  const runbookSection = isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause];
+  const route = { caller, environment, operation, login };
+  return { at: isoTime(at), requestId, ...route, status, outcome, cause, runbookSection };
+}
+
+/** A request that failed although the caller did nothing wrong, other than by a 403 of the gateway. */
+function isOurFailure(context: RequestContext): boolean {
+  return ['gateway', 'countersign'].includes(responsibleParty(context));
+}
+
+/** Whether its caller has to query what happened to a payment. */
+function isUncertainPayment(context: RequestContext): boolean {
+  return isPaymentServerError(context) || (context.outcome === 'unknown' && context.readOnly === false);
+}
+
+/** `rejection` stays set if a retry got another response than the 403. */
+function causeOf({ reason, gatewayStatus, rejection }: RequestContext): FailureCause {
+  if (reason !== undefined) return reason;
+  return gatewayStatus === 403 ? (rejection ?? 'gateway-status') : 'gateway-status';
 }

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { FailureCause } from '../../../../src/observability/status/failure.ts';
 import {
   bucketCount,
   bucketOf,
   percentile,
   RequestWindow,
 } from '../../../../src/observability/status/request-window.ts';
+import type { FailureCause } from '../../../../src/observability/status/runbook-sections.ts';
 
 interface Event {
   /** Milliseconds since the event before it. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { failureOf, isFailed } from '../../../../src/observability/status/failure.ts';
+import { failureOf, isFailed } from '../../../../src/observability/status/recorder.ts';
 import type { RequestContext } from '../../../../src/request-context.ts';
 
 const completed = (fields: Partial<RequestContext>): RequestContext => ({
