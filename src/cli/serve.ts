@@ -1,4 +1,4 @@
-import { fromEnvironment, type LoadedConfig, loadConfig } from '../config/load.ts';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Signals } from '../server/signals.ts';
 import { withheldMessage } from './shared/cli-error.ts';
@@ -25,7 +25,7 @@ const serveFile = command(
   async ({ values }, _io, signals: Signals) => {
     const file = configFileOf(values.config) ?? '';
     const load = async (): Promise<LoadedConfig> => {
-      const loaded = await loadConfig(file, builtInOperations, { lookUp: fromEnvironment });
+      const loaded = await loadConfig(file, builtInOperations);
       return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
     };
     return runService({ file, load }, signals);

@@ -191,7 +191,8 @@ function valuesOf({ name: command, options }: Spec<OptionTable>, given: ParsedTe
       try {
         return row.parse(text, source);
       } catch (error) {
-        problems.push(messageOf(error));
+        if (!(error instanceof CliError)) throw error;
+        problems.push(error.message);
         return undefined;
       }
     };
