@@ -1,8 +1,7 @@
 import { once } from 'node:events';
-import type { Agent } from 'node:http';
-import { Agent as HttpsAgent } from 'node:https';
-import { isIP, Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http';
+import { Agent as HttpsAgent, request as tlsRequest } from 'node:https';
+import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { loadKeys } from '../../auth/jwt/load-keys.ts';
 import type {
@@ -12,7 +11,6 @@ import type {
   KeysConfig,
   TracingConfig,
 } from '../../config/schema.ts';
-import { hostOf } from '../../config/url.ts';
 import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
 import type { KeySource } from '../../keys/key-source.ts';
@@ -182,55 +180,38 @@ async function probeConnection(settings: EnvironmentConfig): Promise<string> {
   const { baseUrl, egressProxy, timeouts, certFile } = settings;
   const tls = { ...readTlsMaterial(settings), minVersion: settings.minVersion };
   const agent = createAgent(baseUrl, tls, { keepAlive: false }, egressProxy, timeouts.connect);
+  const isSecure = agent instanceof HttpsAgent;
   const signal = AbortSignal.timeout(timeouts.connect);
-  let socket: Socket | undefined;
+  // Opens a connection at once, and sends nothing before its end.
+  const request = (isSecure ? tlsRequest : plainRequest)(baseUrl, { agent, method: 'HEAD', path: '/' });
+  request.on('error', () => {});
   try {
-    socket = await openConnection(agent, new URL(baseUrl), signal);
-    if (certFile === undefined) return describe(socket);
-    return `${describe(socket)}; ${await probeClientCertificate(socket, new URL(baseUrl), signal)}`;
+    const [socket]: Socket[] = await once(request, 'socket');
+    if (socket === undefined) throw new TypeError('the request has no connection');
+    // An egress proxy has its own timeout, and its connection is ready.
+    if (egressProxy === undefined) await once(socket, isSecure ? 'secureConnect' : 'connect', { signal });
+    return certFile === undefined
+      ? describe(socket)
+      : `${describe(socket)}; ${await probeClientCertificate(request, signal)}`;
   } catch (error) {
     throw new Error(problemOf(error, timeouts.connect), { cause: error });
   } finally {
-    socket?.destroy();
+    request.destroy();
   }
 }
 
-/** @param signal ends only a connection without an egress proxy, which has its own timeout */
-async function openConnection(agent: Agent, url: URL, signal: AbortSignal): Promise<Socket> {
-  const host = hostOf(url);
-  const secure = url.protocol === 'https:';
-  const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port);
-  const options = agent instanceof HttpsAgent ? agent.options : {};
-  const servername = isIP(host) === 0 ? { servername: host } : {};
-  const { promise, resolve, reject } = Promise.withResolvers<Duplex>();
-  const direct = agent.createConnection({ ...options, host, port, ...servername }, (error, socket) => {
-    if (error) reject(error);
-    else if (socket) resolve(socket);
-  });
-  if (direct) {
-    await once(direct, secure ? 'secureConnect' : 'connect', { signal }).catch((error: unknown) => {
-      direct.destroy();
-      throw error;
-    });
-    resolve(direct);
-  }
-  const socket = await promise;
-  if (!(socket instanceof Socket)) throw new TypeError('the agent made no connection');
-  return socket;
-}
-
-async function probeClientCertificate(socket: Socket, { host }: URL, signal: AbortSignal): Promise<string> {
-  socket.write(`HEAD / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
-  const [head]: unknown[] = await Promise.race([
-    once(socket, 'data', { signal }),
-    once(socket, 'end', { signal }).then(() => {
+async function probeClientCertificate(request: ClientRequest, signal: AbortSignal): Promise<string> {
+  request.end();
+  const [response]: IncomingMessage[] = await once(request, 'response', { signal }).catch(
+    (error: unknown) => {
+      if (errorCode(error) !== 'ECONNRESET') throw error;
       throw new Error('the gateway ended the connection after it received the client certificate');
-    }),
-  ]);
-  const [, status] = /^HTTP\/1\.\d (\d{3})/.exec(String(head)) ?? [];
+    },
+  );
+  const status = response?.statusCode;
   // nginx completes the handshake, and rejects a client certificate with this status.
-  const doubt = status === '400' ? ', which can mean that it rejects the client certificate' : '';
-  return `responds with the client certificate (HTTP status ${status ?? 'missing'}${doubt})`;
+  const doubt = status === 400 ? ', which can mean that it rejects the client certificate' : '';
+  return `responds with the client certificate (HTTP status ${status}${doubt})`;
 }
 
 function describe(socket: Socket): string {
