@@ -290,6 +290,26 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     expect(gateway.requests()).toHaveLength(1);
   });
 
+  it('is how check --online connects; it sends a request only with a client certificate', async () => {
+    const egressProxy = { url: (await startEgress()).url };
+    const { certFile, keyFile } = ca.issue('client');
+    const keys = { keys: { source: 'directory' as const, directory: folder.path } };
+    const checkWith = async (settings: Partial<EnvironmentInput>): Promise<string> => {
+      const config = configFor(gateway.url, keys, { caFile: ca.file, egressProxy, ...settings });
+      const { out } = await runCommandHere(
+        check,
+        '--online',
+        folder.file('config.yaml', JSON.stringify(config)),
+      );
+      return out.replaceAll(/\s+/g, ' ');
+    };
+    expect(await checkWith({})).toMatch(/gateway sandbox ok .* TLSv1\.3, certificate valid until \S+$/);
+    expect(gateway.requests()).toHaveLength(0);
+    const known = 'responds with the client certificate (HTTP status 200)';
+    expect(await checkWith({ certFile, keyFile })).toContain(known);
+    expect(gateway.requests()).toHaveLength(1);
+  });
+
   it('whatever it does: neither its credentials nor the client key nor a CONNECT line are in any output', async () => {
     const password = 'mark+PASSWORD/egress=4711';
     const client = ca.issue('client');
