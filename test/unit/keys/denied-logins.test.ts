@@ -159,6 +159,16 @@ describe('logins that the source denies', () => {
     expect(clock.nextTimer).toBeUndefined();
   });
 
+  it('are refreshed later if their keys are cached, not with every request', async () => {
+    store(['acme']);
+    await cache.get(acme);
+    source.denies = () => true;
+    clock.advance(61 * second);
+    await getFor(0.9, ['acme']);
+    const [ring] = [...cache.cachedRings()];
+    expect(ring?.times().nextRefreshAt).toBeGreaterThan(clock.now());
+  });
+
   it('are only so many', async () => {
     source.denies = () => true;
     await getFor(0.1, names(150));

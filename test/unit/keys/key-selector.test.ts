@@ -377,6 +377,16 @@ describe('a payment signed after a 403', () => {
     expect(await paying).toBe('old');
   });
 
+  it('uses the other key if only that of a read was not about its key', async () => {
+    const ofLogin = await keys();
+    ofLogin.recordAccepted(useOf(keyOf('old')));
+    for await (const trial of ofLogin.others(useOf(keyOf('new')), 'clock-skew')) {
+      expect(textOf(trial.key)).toBe('old');
+      trial.verdict = 'rejected';
+    }
+    expect(await pay()).toBe('new');
+  });
+
   it('waits for one second at most', async () => {
     const ofLogin = await keys();
     ofLogin.recordAccepted(useOf(keyOf('old')));
