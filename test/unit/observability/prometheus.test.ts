@@ -229,6 +229,27 @@ describe('the process', () => {
   });
 });
 
+it('counters of a route begin at 0, so that their first event is an increase', async () => {
+  const ofRoute = [...(await read(create()))].filter(([name]) =>
+    Object.entries(route).every(([label, value]) => name.includes(`${label}="${value}"`)),
+  );
+  const counters = ofRoute.filter(([name]) => /_total\{/.test(name));
+  expect(new Set(counters.map(([name]) => name.replace(/\{.*/, '')))).toEqual(
+    new Set(
+      [
+        'gateway_connection_failures',
+        'gateway_error_codes',
+        'gateway_rejections',
+        'gateway_responses',
+        'gateway_results',
+        'payment_server_errors',
+        'request_outcomes',
+      ].map((name) => `countersign_${name}_total`),
+    ),
+  );
+  expect(new Set(counters.map(([, value]) => value))).toEqual(new Set([0]));
+});
+
 describe('a reloaded configuration', () => {
   it('adds its names to the labels, and counters continue', async () => {
     const metrics = create();

@@ -62,6 +62,16 @@ describe('the queue of spans', () => {
     expect(exports).toHaveLength(3);
   });
 
+  it('sends nothing in the pause that the receiver wants, though a batch is full', async () => {
+    const { queue, counts, exports, record } = start();
+    record(batchSize);
+    exports[0]?.({ cause: 'status 429', retryable: false, retryAfter: 60 });
+    await until(() => counts['dropped'] === batchSize, 'the batch is dropped');
+    record(batchSize);
+    expect(exports).toHaveLength(1);
+    await queue.stop(0);
+  });
+
   it('does not make another destination wait because the one before did not want more', async () => {
     const { queue, counts, exports, record } = start();
     record(batchSize);
