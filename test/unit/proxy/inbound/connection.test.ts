@@ -81,6 +81,23 @@ describe('a connection', () => {
   });
 
   it.each([
+    { encoding: 'none', headers: {}, bytes: 4_096 },
+    { encoding: 'chunked', headers: { 'transfer-encoding': 'chunked' }, bytes: 512 },
+  ])(
+    'holds so much of a body whose reader has not begun, encoding $encoding: $bytes',
+    ({ headers, bytes }) => {
+      const { request } = receive({ complete: false });
+      Object.assign(request.headers, headers);
+      request.push(Buffer.alloc(bytes - 1));
+      socket.emit('data', Buffer.alloc(10));
+      expect(parsed).toEqual([10]);
+      request.push(Buffer.alloc(1));
+      socket.emit('data', Buffer.alloc(10));
+      expect(parsed).toEqual([10]);
+    },
+  );
+
+  it.each([
     { status: 200, waits: false },
     { status: 401, waits: true },
   ])('after a response with $status: the next request waits for its turn: $waits', ({ status, waits }) => {

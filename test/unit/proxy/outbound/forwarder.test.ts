@@ -172,10 +172,12 @@ describe('what the key selector learns', () => {
   });
 
   it.each([
-    ['from its response', responseOf(500)],
-    ['if it has none', stale()],
-  ])('from a probe %s is known when others may be sent', async (_name, response) => {
+    ['from its response', responseOf(500), false],
+    ['if it has none', stale(), false],
+    ['if its key was replaced before it was sent', responseOf(500), true],
+  ])('from a probe %s is known when others may be sent', async (_name, response, isOutdated) => {
     const end = jest.fn();
+    jest.spyOn(LoginKeys.prototype, 'isOutdated').mockReturnValueOnce(isOutdated);
     jest.spyOn(LoginKeys.prototype, 'selectForPayment').mockImplementationOnce(async function choose(
       this: LoginKeys,
     ) {
