@@ -6,7 +6,3 @@ export const identifierPattern = /^(?!\.{1,2}$)[A-Za-z0-9._~@-]{1,128}$/;
 
 /** A valid name of an environment: part of the paths of requests, files and Vault, and a label of metrics. */
 export const environmentPattern = /^[a-z][a-z0-9-]{0,31}$/;
-
-export function isIdentifier(text: string): boolean {
-  return identifierPattern.test(text);
-}

@@ -1,5 +1,5 @@
 import { ProxyError } from '../errors.ts';
-import { identifierCharacters, isIdentifier } from '../identifiers.ts';
+import { identifierCharacters, identifierPattern } from '../identifiers.ts';
 import type { Destination } from './router.ts';
 
 /**
@@ -31,7 +31,7 @@ export function resolveLogin(
   if (found === undefined)
     throw new ProxyError('login-missing', `No login in the request. ${loginAdvice(destination)}`);
   const { login } = found;
-  if (!isIdentifier(login)) {
+  if (!identifierPattern.test(login)) {
     throw new ProxyError(
       'parameter-invalid',
       `Invalid login. It must have 1 to 128 characters of ${identifierCharacters} and must not be "." or "..".`,

@@ -1,6 +1,6 @@
 import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
-import { identifierCharacters, isIdentifier } from '../identifiers.ts';
+import { identifierCharacters, identifierPattern } from '../identifiers.ts';
 import { createOperationTable, type Operation, type OperationTable } from './operations.ts';
 
 const placeholders = ['login', 'endpoint', 'endpointGroup'] as const;
@@ -123,7 +123,7 @@ function pathValue(name: Placeholder, segment: string): string {
   } catch {
     // Stays empty, and is rejected below.
   }
-  if (isIdentifier(value)) return value;
+  if (identifierPattern.test(value)) return value;
   throw new ProxyError(
     'parameter-invalid',
     `Invalid ${name} in the path. It must have 1 to 128 characters of ${identifierCharacters} and must not be "." or "..".`,

@@ -1,4 +1,4 @@
-import { environmentPattern, isIdentifier } from '../identifiers.ts';
+import { environmentPattern, identifierPattern } from '../identifiers.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 
 /** Identifies a secret: the same login has a different one in each environment. */
@@ -15,7 +15,7 @@ export interface LoginRef {
  */
 export function assertLoginRef({ environment, login }: LoginRef): void {
   if (!environmentPattern.test(environment)) throw new TypeError('not the name of an environment');
-  if (!isIdentifier(login)) throw new TypeError('not a login');
+  if (!identifierPattern.test(login)) throw new TypeError('not a login');
 }
 
 /** Unambiguous, for map keys: neither name can contain a `/`. */

@@ -1,5 +1,5 @@
 import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
-import { identifierCharacters, isIdentifier } from '../../identifiers.ts';
+import { identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { connectVault, type VaultConnection } from '../../keys/vault/connection.ts';
 import { silentObserver } from '../../server/open-key-source.ts';
@@ -48,7 +48,7 @@ async function contextOf(values: CommonValues): Promise<KeysContext> {
 /** @throws CliError for a missing or invalid login */
 export function loginRefOf({ environment }: KeysContext, { login }: CommonValues): LoginRef {
   if (login === undefined) throw new CliError('--login LOGIN is required', exitCode.usage);
-  if (!isIdentifier(login)) {
+  if (!identifierPattern.test(login)) {
     throw new CliError(`--login must be 1 to 128 of ${identifierCharacters}`, exitCode.usage);
   }
   return { environment, login };

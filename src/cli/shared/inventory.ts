@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { KeysConfig } from '../../config/schema.ts';
-import { isIdentifier } from '../../identifiers.ts';
+import { identifierPattern } from '../../identifiers.ts';
 import { listSubdirectories } from '../../keys/directory/source.ts';
 import type { KeySource } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
@@ -106,5 +106,8 @@ function directoryInventory(directory: string, source: KeySource): KeyInventory 
 }
 
 function separate(names: readonly string[]) {
-  return { logins: names.filter(isIdentifier), others: names.filter((name) => !isIdentifier(name)) };
+  return {
+    logins: names.filter((name) => identifierPattern.test(name)),
+    others: names.filter((name) => !identifierPattern.test(name)),
+  };
 }
