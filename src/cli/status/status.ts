@@ -6,9 +6,9 @@ import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, optionsHelp } from '../shared/command.ts';
 import { lineLength } from '../shared/table.ts';
 import type { AllInstances } from './compare-instances.ts';
+import { options, type StatusSettings, settingsFrom } from './options.ts';
 import { readAll, readStatus } from './read-status.ts';
 import { allLines, asciiJson, statusLines } from './render.ts';
-import { options, type StatusSettings, settingsFrom } from './settings.ts';
 import { openScreen, type Reading, sizeOf, untilStopped, watch } from './watch.ts';
 
 const usage = `Usage: countersign status [--url URL | --all URL] [--token-file FILE] [--watch] [--json] [options]

@@ -4,7 +4,7 @@ import { counted, percent, secondsBetween, span } from './format.ts';
 import { keyProgress, originOf } from './key-texts.ts';
 import { maxUncertainPayments } from './recorder.ts';
 import type { Finding, KeyStatus, Status, StatusFacts } from './schema.ts';
-import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './severity.ts';
+import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './thresholds.ts';
 
 type Environment = Status['environments'][number];
 type RecentFailures = Environment['failures'][number];

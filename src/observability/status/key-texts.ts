@@ -3,7 +3,7 @@ import type { FindingCode, Severity } from './finding-codes.ts';
 import { clockText, relative, secondsBetween } from './format.ts';
 import type { Tone } from './page/parts.ts';
 import type { KeyStatus, Status, StatusFacts } from './schema.ts';
-import { isBlocked } from './severity.ts';
+import { isBlocked } from './thresholds.ts';
 
 /** How the state of a key version is shown: with a title in a color on the status page, with a text in a terminal. */
 export const keyStates: Readonly<

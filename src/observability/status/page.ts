@@ -23,7 +23,7 @@ import {
 import { script, scriptSource } from './page/script.ts';
 import { marks, style, styleSource } from './page/style.ts';
 import type { FailedRequest, Status } from './schema.ts';
-import { clockDifference, failing, lifetime, rejections, saturation } from './severity.ts';
+import { clockDifference, failing, lifetime, rejections, saturation } from './thresholds.ts';
 
 const sourceStates = {
   up: [pill('ok', 'Up'), 'Up since'],

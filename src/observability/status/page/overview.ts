@@ -3,7 +3,7 @@ import { counted, percent, rate, relative, secondsBetween, span, whole } from '.
 import { keyProgress, originOf } from '../key-texts.ts';
 import { maxFailures } from '../recorder.ts';
 import type { Finding, Status } from '../schema.ts';
-import { lifetime, rejections, saturation } from '../severity.ts';
+import { lifetime, rejections, saturation } from '../thresholds.ts';
 import { type Html, html, inline, pill, type Tone, worst } from './parts.ts';
 
 const labels: Readonly<Record<Finding['severity'], string>> = {

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { computeReadiness } from '../../../../src/observability/readiness.ts';
 import { renderStatusPage } from '../../../../src/observability/status/page.ts';
 import type { Status, StatusFacts } from '../../../../src/observability/status/schema.ts';
-import { thresholds } from '../../../../src/observability/status/severity.ts';
+import { thresholds } from '../../../../src/observability/status/thresholds.ts';
 import {
   ago,
   calmStatus,
