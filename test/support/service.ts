@@ -55,15 +55,14 @@ export const noGateway = 'http://127.0.0.1:9';
 export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy> {
   const { gateway = noGateway, config, sandbox, keys = { acme: testKeys }, logLevel = 'info' } = options;
   const folder = new Folder();
-  const ca = transport.tls ? new Ca(folder.path, 'listener-ca') : undefined;
-  const tls = ca === undefined ? undefined : { ...filesOf(ca), clientCaFile: ca.file };
+  const own = transport.tls ? listenerTls(folder) : undefined;
   for (const [login, both] of Object.entries(keys)) writeKeys(folder.path, 'sandbox', login, both);
   const chunks: string[] = [];
   const log = createLogger(logLevel, { write: (text: string) => void chunks.push(text) });
   const configOf = (overrides: Partial<ConfigInput> = {}) => {
     const inFolder = { source: 'directory', directory: folder.path } as const;
     const plain = configFor(gateway, { keys: inFolder, ...overrides }, sandbox);
-    const input = tls === undefined ? plain : { ...plain, proxy: { ...plain.proxy, tls } };
+    const input = own === undefined ? plain : { ...plain, proxy: { ...plain.proxy, tls: own.tls } };
     return { config: configSchema.parse(input), digest: hash('sha256', JSON.stringify(input)) };
   };
   const service = await startService(configOf(config), { renderInterval: 0, ...options, log });
@@ -71,16 +70,27 @@ export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy>
   service.configLoaded(true);
   let stopped: Promise<boolean> | undefined;
   return {
-    ...observe({ url: service.proxyUrl, adminUrl: service.adminUrl, ca: ca?.cert }, () => chunks.join('')),
+    ...observe({ url: service.proxyUrl, adminUrl: service.adminUrl, ca: own?.ca }, () => chunks.join('')),
     reload: (overrides) => service.reload(configOf(overrides)),
     keysFolder: folder.path,
     stop: () => (stopped ??= service.stop(Promise.resolve()).finally(() => folder.remove())),
   };
 }
 
-function filesOf(ca: Ca): { certFile: string; keyFile: string } {
-  const { certFile, keyFile } = ca.issue('listener');
-  return { certFile, keyFile };
+/** PEM of a CA and of what it issued for listeners, by name: making them takes longer than starting a proxy. */
+const listenerFiles = new Map<'ca' | 'cert' | 'key', string>();
+
+/** The TLS files of a listener, in a folder. Those of all proxies of a test file have the same content. */
+function listenerTls(folder: Folder) {
+  if (listenerFiles.size === 0) {
+    const ca = new Ca(folder.path, 'listener-ca');
+    const { cert, key } = ca.issue('listener');
+    listenerFiles.set('ca', String(ca.cert)).set('cert', String(cert)).set('key', String(key));
+  }
+  const file = (name: 'ca' | 'cert' | 'key'): string =>
+    folder.file(`own.${name}`, listenerFiles.get(name) ?? '');
+  const tls = { certFile: file('cert'), keyFile: file('key'), clientCaFile: file('ca') };
+  return { tls, ca: Buffer.from(listenerFiles.get('ca') ?? '') };
 }
 
 export function writeKeys(folder: string, environment: string, login: string, keys: TestKeys): void {

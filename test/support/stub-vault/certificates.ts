@@ -42,30 +42,22 @@ export class Ca {
   }
 
   /** A certificate for servers and clients. */
-  issue(
-    name: string,
-    { from = Date.now(), until = Date.now() + day, names = 'IP:127.0.0.1', rsa = false }: IssueOptions = {},
-  ): Issued {
+  issue(name: string, { from, until, names = 'IP:127.0.0.1', rsa = false }: IssueOptions = {}): Issued {
     const { certFile, keyFile } = this.#filesOf(name);
-    const requestFile = join(this.#folder, `${name}.csr`);
-    const key = rsa ? ['-newkey', 'rsa:2048', '-nodes', '-keyout', keyFile] : newKey(keyFile);
-    openssl('req', '-subj', `/CN=${name}`, ...key, '-out', requestFile);
     const settings = this.#settings(names);
-    const dates = ['-startdate', asn1Time(from), '-enddate', asn1Time(until)];
-    const own = ['-cert', this.#own.certFile, '-keyfile', this.#own.keyFile];
-    openssl(
-      'ca',
-      '-batch',
-      '-notext',
-      '-config',
-      settings,
-      ...own,
-      ...dates,
-      '-in',
-      requestFile,
-      '-out',
-      certFile,
-    );
+    const key = rsa ? ['-newkey', 'rsa:2048', '-nodes', '-keyout', keyFile] : newKey(keyFile);
+    const request = ['-config', settings, '-subj', `/CN=${name}`, ...key];
+    if (from === undefined && until === undefined) {
+      const signer = ['-CA', this.#own.certFile, '-CAkey', this.#own.keyFile];
+      openssl('req', ...request, '-x509', '-days', '1', ...signer, '-out', certFile);
+      return issuedIn(certFile, keyFile);
+    }
+    const requestFile = join(this.#folder, `${name}.csr`);
+    openssl('req', ...request, '-out', requestFile);
+    const start = asn1Time(from ?? Date.now());
+    const dates = ['-startdate', start, '-enddate', asn1Time(until ?? Date.now() + day)];
+    const own = ['-config', settings, '-cert', this.#own.certFile, '-keyfile', this.#own.keyFile];
+    openssl('ca', '-batch', '-notext', ...own, ...dates, '-in', requestFile, '-out', certFile);
     return issuedIn(certFile, keyFile);
   }
 
@@ -92,7 +84,10 @@ export class Ca {
     const file = join(this.#folder, 'ca.cnf');
     writeFileSync(
       file,
-      `[ca]
+      `[req]
+distinguished_name = names
+x509_extensions = extensions
+[ca]
 default_ca = this
 [this]
 database = ${records}
