@@ -97,9 +97,10 @@ export function observe({ url, adminUrl, ca }: Addresses, logText: () => string)
 
 /** The last line may still be incomplete. */
 export function linesOf(text: string, message?: string): LogLine[] {
+  const part = message === undefined ? '' : JSON.stringify(message);
   return text
     .split('\n')
-    .filter((line) => line.startsWith('{') && line.endsWith('}'))
+    .filter((line) => line.startsWith('{') && line.endsWith('}') && line.includes(part))
     .map((line): LogLine => JSON.parse(line))
     .filter(({ msg }) => message === undefined || msg === message);
 }
