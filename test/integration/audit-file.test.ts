@@ -222,22 +222,22 @@ it('a second process with the same file does not start, and the first one is not
   expect(await verify(audit.file)).toMatchObject({ code: 0 });
 });
 
+it('a trail whose directory does not exist is an error at the start', async () => {
+  const section = { ...audit, file: folder.at('missing/audit.jsonl') };
+  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section }) });
+  expect(await process.ended).toBe(1);
+  expect(process.stderr()).toMatch(/missing\/audit\.jsonl does not exist\. Check the path/);
+});
+
 it.each([
   [
-    'its directory does not exist',
-    () => ({ ...audit, file: folder.at('missing/audit.jsonl') }),
-    /missing\/audit\.jsonl does not exist\. Check the path/,
-  ],
-  [
-    'it has other content',
-    () => ({ ...audit, file: folder.file('notes.txt', 'notes\n') }),
+    'has other content',
+    () => folder.file('notes.txt', 'notes\n'),
     /notes\.txt has content that is not an audit trail\. Move it away/,
   ],
-  ['it is a device', () => ({ ...audit, file: '/dev/full' }), /\/dev\/full is not a regular file/],
-])('a trail is an error at the start if %s', async (_name, section, message) => {
-  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section() }) });
-  expect(await process.ended).toBe(1);
-  expect(process.stderr()).toMatch(message);
+  ['is a device', () => '/dev/full', /\/dev\/full is not a regular file/],
+])('a trail is an error at the start if it %s', async (_name, file, message) => {
+  await expect(startHere({ file: file() })).rejects.toThrow(message);
 });
 
 it('a key that is too short is a problem of the configuration', async () => {
@@ -302,11 +302,10 @@ describe('a rotated file', () => {
     expect(await verify(audit.file, '--after', head)).toMatchObject({ code: 0 });
   });
 
-  it('is the only reason for another start record: not a SIGHUP after which nothing has changed', async () => {
-    const process = await start();
+  it('is the only reason for another start record: not a reload with which nothing has changed', async () => {
+    const process = await startHere();
     for (let nth = 1; nth <= 2; nth += 1) {
-      process.signal('SIGHUP');
-      await until(() => process.logLines('configuration reloaded').length === nth);
+      await process.reload({ audit });
       await process.transfer();
     }
     await process.stop();
