@@ -1,7 +1,7 @@
 import type { Signals } from '../server/signals.ts';
 import { unsafeSettings } from '../server/start-checks.ts';
-import { didYouMean } from '../util/did-you-mean.ts';
 import { packageVersion } from '../util/package-info.ts';
+import { didYouMean } from '../util/text.ts';
 import { exitCode } from './shared/cli-error.ts';
 import type { Io, Run } from './shared/command.ts';
 

@@ -1,10 +1,23 @@
-import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { type LoadedConfig, loadConfig, type ValidConfig } from '../config/load.ts';
+import type { Config } from '../config/schema.ts';
 import { builtInOperations } from '../gateway/operations.ts';
+import type { Logger } from '../observability/logger.ts';
+import { type Service, startService } from '../server/lifecycle.ts';
+import { type OpenLog, openLog } from '../server/open-log.ts';
+import { installCrashHandlers } from '../server/shutdown.ts';
 import type { Signals } from '../server/signals.ts';
-import { withheldMessage } from './shared/cli-error.ts';
+import { unusedProxyVariables, warnOfDescriptorLimit, warnOfNodeVersion } from '../server/start-checks.ts';
+import { errorCode } from '../util/error-code.ts';
+import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
-import { configFileOf, isConfigVariableSet, settingOptions, withSettings } from './shared/config-file.ts';
-import { runService } from './shared/run-service.ts';
+import {
+  configFileOf,
+  formatProblems,
+  isConfigVariableSet,
+  settingOptions,
+  validConfig,
+  withSettings,
+} from './shared/config-file.ts';
 
 const options = {
   'config FILE': 'Configuration file (COUNTERSIGN_CONFIG; default: the demo, see countersign demo --help)',
@@ -39,3 +52,156 @@ export const serve: Run = async (argv, io, signals) => {
   const { demoAs } = await import('./demo/demo.ts');
   return demoAs('serve')(argv, io, signals);
 };
+
+interface ServiceSource {
+  /** Name of the configuration in messages. */
+  readonly file: string;
+  /** Loads the configuration, at the start and at each SIGHUP. */
+  readonly load: () => Promise<LoadedConfig>;
+  /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
+  readonly acceptUnknownTokens?: boolean;
+  readonly isDemo?: boolean;
+  /** Called after the start. Returns a text for the terminal. */
+  readonly onStarted?: (service: Service) => string;
+}
+
+/** Runs the proxy until a signal. @returns the exit code */
+export async function runService(source: ServiceSource, signals: Signals): Promise<number> {
+  const loaded = validConfig(source.file, await source.load());
+  const opened = openLog(loaded.config.log.level);
+  const { log, destination } = opened;
+  try {
+    const service = await start(loaded, source, opened);
+    logStart(loaded.config, service, log);
+    if (!source.isDemo) warnOfUnusedProxy(log);
+    destination.write(await greetingOf(source, service));
+    await untilStopped(signals, () => reloadConfig(source, service, log));
+    return await stop(service, signals, log);
+  } finally {
+    await opened.flush();
+  }
+}
+
+async function start(
+  loaded: ValidConfig,
+  { acceptUnknownTokens = false, isDemo = false }: ServiceSource,
+  { log, destination, flush }: OpenLog,
+): Promise<Service> {
+  const guard = installCrashHandlers(log, flush);
+  warnOfNodeVersion(log, isDemo);
+  try {
+    const service = await startService(loaded, { log, logDestination: destination, acceptUnknownTokens });
+    service.configLoaded(true);
+    guard.beforeExit(() => service.abort());
+    return service;
+  } catch (error) {
+    const reason = describeStartError(error, loaded.config);
+    throw new CliError(`Countersign cannot start: ${reason}`, exitCode.failed, true);
+  }
+}
+
+function describeStartError(error: unknown, { proxy, admin }: Config): string {
+  const options = new Map([
+    [proxy.port, '--port'],
+    [admin.port, '--admin-port'],
+  ]);
+  if (errorCode(error) !== 'EADDRINUSE' || proxy.port !== admin.port)
+    return describeListenError(error, options);
+  return `The proxy port and the admin port are both ${proxy.port}. Choose another one with --port or --admin-port.`;
+}
+
+/** @throws what `onStarted` throws, after an orderly stop */
+async function greetingOf({ onStarted }: ServiceSource, service: Service): Promise<string> {
+  try {
+    return onStarted?.(service) ?? '';
+  } catch (error) {
+    await service.stop(Promise.resolve());
+    throw error;
+  }
+}
+
+async function stop(service: Service, { skipDelay }: Signals, log: Logger): Promise<number> {
+  log.message('info', 'shutting down: draining in-flight requests');
+  const finished = await service.stop(skipDelay);
+  log.message(
+    finished ? 'info' : 'error',
+    finished ? 'stopped' : 'shutdown timeout: requests still in flight',
+  );
+  return finished ? exitCode.done : exitCode.failed;
+}
+
+/** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
+async function reloadConfig({ file, load }: ServiceSource, service: Service, log: Logger): Promise<void> {
+  await reopenAudit(service, log);
+  try {
+    const loaded = await load();
+    if ('problems' in loaded) {
+      for (const line of formatProblems(file, loaded.problems)) log.message('error', line);
+      log.message('error', 'configuration reload failed; keeping the current one');
+      service.configLoaded(false);
+      return;
+    }
+    const fields = await service.reload(loaded);
+    service.configLoaded(fields.length === 0);
+    warnOfCallers(loaded.config, log);
+    if (fields.length === 0) log.message('info', 'configuration reloaded');
+    else
+      log.message('warn', 'configuration reloaded; some fields require a restart', {
+        fields: fields.join(', '),
+      });
+  } catch (error) {
+    service.configLoaded(false);
+    log.message('error', `configuration reload failed; keeping the current one: ${messageOf(error)}`);
+  }
+}
+
+/** First, and whatever the configuration file holds, since SIGHUP is also how a rotated file is opened again. */
+async function reopenAudit(service: Service, log: Logger): Promise<void> {
+  try {
+    await service.reopenAudit();
+  } catch (error) {
+    log.message('error', `audit key cannot be read again; keeping the current one: ${messageOf(error)}`);
+  }
+}
+
+function logStart(config: Config, service: Service, log: Logger): void {
+  log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
+  warnOfDescriptorLimit(config, log);
+  warnOfCallers(config, log);
+}
+
+/** Callers that may do more than their grants say, or that anyone can be. */
+function warnOfCallers({ callers, proxy }: Config, log: Logger): void {
+  for (const { name, credentials, mode } of callers) {
+    if (credentials.some((credential) => 'anonymous' in credential)) {
+      log.message('warn', 'requests without credentials are accepted', {
+        caller: name,
+        listeningOn: proxy.host,
+      });
+    }
+    if (mode === 'dry-run') {
+      log.message('warn', 'requests that the grants do not allow are let through: mode is dry-run', {
+        caller: name,
+      });
+    }
+  }
+}
+
+function warnOfUnusedProxy(log: Logger): void {
+  const variables = unusedProxyVariables().join(', ');
+  if (variables === '') return;
+  const message =
+    'no HTTP proxy is used: connections to the gateway and to Vault are direct; unset these variables';
+  log.message('warn', message, { variables });
+}
+
+/** Reloads at each SIGHUP, one reload at a time, until the shutdown. */
+async function untilStopped(signals: Signals, reload: () => Promise<void>): Promise<void> {
+  let isStopping = false;
+  let reloading = Promise.resolve();
+  signals.onReload(() => {
+    reloading = reloading.then(() => (isStopping ? undefined : reload()));
+  });
+  await signals.stop;
+  isStopping = true;
+}

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { didYouMean } from '../util/did-you-mean.ts';
+import { didYouMean } from '../util/text.ts';
 import {
   type Finding,
   findingsOf,

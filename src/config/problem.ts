@@ -1,4 +1,4 @@
-import { didYouMean } from '../util/did-you-mean.ts';
+import { didYouMean } from '../util/text.ts';
 
 /** Keys and indices from the root of the file. */
 export type Path = readonly PropertyKey[];

@@ -6,7 +6,7 @@ import { operationOverrides } from '../config/schema/operation.ts';
 import { matching, operationName } from '../config/schema/values.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import { identifierCharacters, identifierPattern } from '../identifiers.ts';
-import { didYouMean } from '../util/did-you-mean.ts';
+import { didYouMean } from '../util/text.ts';
 import { faultRule, seconds } from './faults.ts';
 
 const stringValue = z.string({ error: 'must be a string: put numbers in quotes' });

@@ -22,3 +22,27 @@ export function wholeNumberIn(text: string, min = 0, max = 999_999_999_999_999):
 export function printable(text: string): string {
   return text.replace(/[^ -~]/g, '?');
 }
+
+/** `; did you mean "host"?` if a known name is close to this one, else an empty string. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const [nearest] = [...known]
+    .map((candidate) => ({ candidate, distance: distance(name.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ candidate, distance }) => distance <= Math.ceil(candidate.length / 3))
+    .sort((a, b) => a.distance - b.distance);
+  return nearest === undefined ? '' : `; did you mean "${nearest.candidate}"?`;
+}
+
+/** Levenshtein distance. Infinite for names that are too long to be a typo. */
+function distance(from: string, to: string): number {
+  if (from.length > 128) return Number.POSITIVE_INFINITY;
+  let above = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (const [row, character] of from.split('').entries()) {
+    const current = [row + 1];
+    for (let column = 1; column <= to.length; column += 1) {
+      const replaced = (above[column - 1] ?? 0) + (character === to[column - 1] ? 0 : 1);
+      current.push(Math.min(replaced, (above[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+    }
+    above = current;
+  }
+  return above[to.length] ?? 0;
+}

@@ -223,14 +223,12 @@ async function sendToDemo(
     signal: AbortSignal.timeout(responseTimeout),
     maxResponseBytes,
   };
-  const bytes = Buffer.from(body);
   const headers = {
     'Content-Type': contentType,
-    'Content-Length': String(bytes.length),
     ...(token !== undefined && { Authorization: `Bearer ${token}` }),
   };
   try {
-    return (await sendHttpRequest({ method, url, headers, body: bytes }, options)).status;
+    return (await sendHttpRequest({ method, url, headers, body }, options)).status;
   } catch (error) {
     const cause = options.signal.aborted
       ? `no response in ${responseTimeout / 1000} s`

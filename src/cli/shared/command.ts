@@ -1,9 +1,8 @@
 import { parseArgs } from 'node:util';
 import { fromEnvironment } from '../../config/load.ts';
 import type { Signals } from '../../server/signals.ts';
-import { didYouMean } from '../../util/did-you-mean.ts';
 import { errorCode } from '../../util/error-code.ts';
-import { wholeNumberIn } from '../../util/text.ts';
+import { didYouMean, wholeNumberIn } from '../../util/text.ts';
 import { CliError, exitCode, messageOf, operatorMessage } from './cli-error.ts';
 import { wrapWords } from './table.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { didYouMean } from '../../../src/util/did-you-mean.ts';
+import { didYouMean } from '../../../src/util/text.ts';
 
 describe('the suggestion for an unknown name', () => {
   it.each([
