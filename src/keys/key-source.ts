@@ -125,3 +125,20 @@ export interface KeySourceObserver {
   /** A problem that an operator should know about; `problem` contains no secrets. */
   keyProblem(problem: string, about?: Partial<LoginRef>): void;
 }
+
+const ignore = (): void => {};
+
+/** For commands, which have no metrics, and for a source that was replaced. */
+export const silentObserver: KeySourceObserver & SigningObserver = {
+  keyLookup: ignore,
+  keyFetched: ignore,
+  keyRingUpdated: ignore,
+  loginsNotFound: ignore,
+  keySourceUp: ignore,
+  loginsDenied: ignore,
+  cachedKeysExpire: ignore,
+  tokenExpiryChanged: ignore,
+  transitSigned: ignore,
+  loginFailed: ignore,
+  keyProblem: ignore,
+};

@@ -1,16 +1,22 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/schema.ts';
+import { createDirectorySource } from '../keys/directory/source.ts';
 import { KeyCache } from '../keys/key-cache.ts';
 import { KeySelector } from '../keys/key-selector.ts';
-import type { KeySource, KeySourceObserver, SignRemotely } from '../keys/key-source.ts';
-import type { VaultOptions } from '../keys/vault/connection.ts';
+import {
+  type KeySource,
+  type KeySourceObserver,
+  type SignRemotely,
+  silentObserver,
+} from '../keys/key-source.ts';
+import { connectVault, type VaultOptions } from '../keys/vault/connection.ts';
+import { createVaultSource } from '../keys/vault/source.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createSteadyState } from '../observability/outages.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import type { TlsMaterial } from '../tls/material.ts';
 import { setTimer } from '../util/clock.ts';
-import { createKeySource, silentObserver } from './open-key-source.ts';
 
 interface KeyServicesOptions extends Omit<VaultOptions, 'events' | 'tls'> {
   readonly metrics: EventObserver;
@@ -97,6 +103,12 @@ export function createKeyServices(
       await source.stop();
     },
   };
+}
+
+/** Creates the configured key source without starting it. */
+function createKeySource(keys: KeysConfig, options: VaultOptions): KeySource {
+  if (keys.source === 'directory') return createDirectorySource({ ...keys, now: options.clock });
+  return createVaultSource(connectVault(keys.vault, options), keys.rotationGracePeriod, options);
 }
 
 /** A reload may have replaced the source since the request began. */

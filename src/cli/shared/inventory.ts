@@ -1,14 +1,13 @@
 import { join } from 'node:path';
 import type { KeysConfig } from '../../config/schema.ts';
 import { identifierPattern } from '../../identifiers.ts';
-import { listSubdirectories } from '../../keys/directory/source.ts';
-import type { KeySource } from '../../keys/key-source.ts';
+import { createDirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
+import { type KeySource, silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { type KeyRing, ringIn, type TransitKey } from '../../keys/ring.ts';
 import { connectVault, type VaultConnection, type VaultOptions } from '../../keys/vault/connection.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import { createVaultSource } from '../../keys/vault/source.ts';
-import { createKeySource, silentObserver } from '../../server/open-key-source.ts';
 import { system } from '../../server/system.ts';
 
 export interface KeyVersionEntry {
@@ -41,7 +40,8 @@ export async function withInventory<T>(
 }
 
 function openInventory(keys: KeysConfig, options: VaultOptions): KeyInventory {
-  if (keys.source === 'directory') return directoryInventory(keys.directory, createKeySource(keys, options));
+  if (keys.source === 'directory')
+    return directoryInventory(keys.directory, createDirectorySource({ ...keys, now: options.clock }));
   const vault = connectVault(keys.vault, options);
   return vaultInventory(vault, createVaultSource(vault, keys.rotationGracePeriod, options));
 }

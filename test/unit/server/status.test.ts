@@ -3,12 +3,12 @@ import { configSchema } from '../../../src/config/schema.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { KeySelector } from '../../../src/keys/key-selector.ts';
+import { silentObserver } from '../../../src/keys/key-source.ts';
 import type { KeyRing } from '../../../src/keys/ring.ts';
 import type { CertificateInUse } from '../../../src/observability/prometheus.ts';
 import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
 import { statusSchema } from '../../../src/observability/status/schema.ts';
 import { ConcurrencyLimiter } from '../../../src/proxy/limits.ts';
-import { silentObserver } from '../../../src/server/open-key-source.ts';
 import { createStatus, type StatusSources } from '../../../src/server/status.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);
