@@ -48,6 +48,8 @@ export interface RequestRecord {
   gatewayStatus?: number;
   /** Likely cause, if the gateway responded with 403 to at least one attempt. */
   rejection?: Rejection;
+  /** For 401 and 403 only. Apart from the fields above, since metrics show only what an authorized caller may use. */
+  rejected?: (ClientDetails & RejectedTarget) | undefined;
   /** Seconds, retries included. Absent for a step that was not reached. */
   readonly durations: {
     key?: number;
@@ -109,8 +111,6 @@ export interface RequestContext
     Omit<ResponseResult, 'status'> {
   /** Absent if no response was sent. */
   readonly status?: number;
-  /** For 401 and 403 only. Apart from the fields above, since metrics show only what an authorized caller may use. */
-  readonly rejected?: (ClientDetails & RejectedTarget) | undefined;
   readonly durations: Readonly<RequestRecord['durations']> & { readonly total?: number };
 }
 

@@ -83,11 +83,11 @@ export function createHandler(
       result = (await sendProblem(request, response, work.record, problem, how)) ?? (await delivery);
       if (client !== false) {
         const target = rejectedTarget(work.record, work.deniedLogin, request.url, options);
-        work.rejected = options.redactor.names({ ...client, ...target });
+        work.record.rejected = options.redactor.names({ ...client, ...target });
       }
     } finally {
       awaitReader(response, options.responseReadTimeout, () => work.memory?.release());
-      const context = contextOf(work, result, options.monotonic());
+      const context = contextOf(work.record, result, options.monotonic());
       options.log.requestFinished(context);
       options.metrics.requestFinished(context);
       options.audit?.requestFinished(context);
@@ -114,7 +114,6 @@ interface Work {
   span?: RequestSpan | undefined;
   /** The login that the caller is not allowed to use. */
   deniedLogin?: string;
-  rejected?: RequestContext['rejected'];
   /** Absent until the caller is known, who holds it. */
   memory?: MemoryReservation;
 }
@@ -136,14 +135,10 @@ function createWork(request: Request, { newRequestId, monotonic, redactor }: Han
 }
 
 /** @param result absent only if sending the error response failed as well */
-function contextOf(
-  { record, rejected }: Work,
-  result: ResponseResult | undefined,
-  now: number,
-): RequestContext {
+function contextOf(record: RequestRecord, result: ResponseResult | undefined, now: number): RequestContext {
   const durations = { ...record.durations, total: (now - record.startedAt) / 1000 };
   const ended = result ?? { outcome: outcomeWithoutResponse(record) };
-  return { ...record, ...ended, rejected, durations };
+  return { ...record, ...ended, durations };
 }
 
 /** The request pipeline, one line per step. A step that fails throws a ProxyError; only the last one sends anything. */
