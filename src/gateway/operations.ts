@@ -53,15 +53,7 @@ export interface Operation extends OperationConfig {
   readonly segments: readonly string[];
 }
 
-/**
- * Merges, field by field and parameter by parameter: built-in operations, then `operations`, then the environment's own
- * `operations`.
- */
-export function resolveOperations(config: Config, environmentName: string): readonly Operation[] {
-  return mergeOperations([config.operations, config.environments[environmentName]?.operations ?? {}]);
-}
-
-/** Merges the layers over the built-in operations. A later layer takes precedence. */
+/** Merges the layers over the built-in operations, field by field and parameter by parameter. A later one has precedence. */
 export function mergeOperations(
   overrides: readonly Readonly<Record<string, OperationOverride>>[],
 ): readonly Operation[] {
@@ -84,10 +76,13 @@ function mergeOperation(below: OperationConfig, above: OperationOverride = {}): 
   return { ...below, ...above, parameters: Object.fromEntries(parameters) };
 }
 
+/** The operations of each environment. */
 export type OperationTable = ReadonlyMap<string, readonly Operation[]>;
 
-export function createOperationTable(config: Config): OperationTable {
-  return new Map(Object.keys(config.environments).map((name) => [name, resolveOperations(config, name)]));
+/** Over the built-in operations those of `operations`, and over these the environment's own. */
+export function createOperationTable({ operations, environments }: Config): OperationTable {
+  const own = Object.entries(environments);
+  return new Map(own.map(([name, settings]) => [name, mergeOperations([operations, settings.operations])]));
 }
 
 /** Defaults of a configured operation. Validation requires path, signature and login. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { configSchema, type OperationOverride } from '../../../src/config/schema.ts';
 import { ProxyError } from '../../../src/errors.ts';
-import { resolveOperations } from '../../../src/gateway/operations.ts';
+import { createOperationTable } from '../../../src/gateway/operations.ts';
 import { validateParameters } from '../../../src/gateway/validate-parameters.ts';
 
 const config = configSchema.parse({
@@ -11,7 +11,9 @@ const config = configSchema.parse({
 });
 
 function reasonFor(name: string): string {
-  const transfer = resolveOperations(config, 'sandbox').find((operation) => operation.name === 'transfer');
+  const transfer = createOperationTable(config)
+    .get('sandbox')
+    ?.find((operation) => operation.name === 'transfer');
   if (transfer === undefined) throw new Error('there is no transfer');
   try {
     validateParameters(transfer, [
@@ -57,7 +59,9 @@ function problemWith(
   ...form: (readonly [name: string, value: string])[]
 ): string {
   const overridden = { ...config, operations: { [name]: override } };
-  const operation = resolveOperations(overridden, 'sandbox').find((one) => one.name === name);
+  const operation = createOperationTable(overridden)
+    .get('sandbox')
+    ?.find((one) => one.name === name);
   if (operation === undefined) throw new Error(`there is no ${name}`);
   try {
     validateParameters(operation, form);
