@@ -3,7 +3,7 @@ import { TLSSocket } from 'node:tls';
 import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
 import express from 'express';
 import helmet from 'helmet';
-import { isKnownHost } from '../util/http-server.ts';
+import { isKnownHost } from '../util/web-page.ts';
 import type { Readiness } from './readiness.ts';
 import { createPageSharing, type Page, type SharingOptions } from './shared-page.ts';
 import { pagePolicy, renderStatusPage } from './status/page.ts';

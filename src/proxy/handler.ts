@@ -21,13 +21,13 @@ import {
 } from '../request-context.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { withSpan } from '../util/trace.ts';
+import { rejectWebPage } from '../util/web-page.ts';
 import { Turns } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { clientDetails, rejectedTarget, type TargetLookup } from './inbound/rejected-client.ts';
 import { awaitReader, sendProblem, sendResponse } from './inbound/send-response.ts';
 import { parseTraceparent, type TraceContext } from './inbound/trace-context.ts';
 import { parseCallerRequestId, validateRequestHead } from './inbound/validate-head.ts';
-import { rejectWebPage } from './inbound/web-page.ts';
 import type { InflightRequests } from './inflight-requests.ts';
 import type { ConcurrencyLimiter, MemoryBudget, MemoryReservation } from './limits.ts';
 import type { Forwarder } from './outbound/forwarder.ts';
@@ -158,7 +158,7 @@ async function processRequest(
   // Only now is it known whether the client may say which trace the request belongs to.
   work.span = options.tracing?.begin({ parent: work.traceContext, startedAt: record.startedAt });
   if (work.span !== undefined) [record.traceId, record.traceSampled] = [work.span.traceId, true];
-  rejectWebPage(request, credential, options.allowedHosts);
+  rejectWebPage(request.headers, credential.kind, options.allowedHosts);
   const destination = options.resolve(request.url);
   record.environment = destination.environment;
   record.operation = destination.operation.name;

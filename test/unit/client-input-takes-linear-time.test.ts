@@ -30,7 +30,7 @@ import { redactBaseString, redactParameter, redactParameters } from '../../src/r
 import { decodeForm as decodeAsGateway, percentDecode, percentEncode } from '../../src/simulator/form.ts';
 import { VerificationError } from '../../src/simulator/rejections.ts';
 import { parseAuthorization } from '../../src/simulator/verify.ts';
-import { isKnownHost } from '../../src/util/http-server.ts';
+import { isKnownHost } from '../../src/util/web-page.ts';
 import { texts } from '../support/client-inputs.ts';
 import { costOf, growthProblem } from '../support/cpu-time.ts';
 

@@ -179,7 +179,7 @@ export async function sendProblem(
  * Closes the connection of a truncated response so that it cannot pass for a complete one: in HTTP/1.0 the end of the
  * connection may be all that ends a response. TCP is reset; TLS ends without close_notify (RFC 8446 section 6.1).
  */
-export function abortResponse(response: ServerResponse): void {
+function abortResponse(response: ServerResponse): void {
   const { socket } = response;
   if (socket !== null && !(socket instanceof TLSSocket)) socket.resetAndDestroy();
   response.destroy();

@@ -2,7 +2,7 @@ import type { ErrorRequestHandler, Express, RequestHandler, Response } from 'exp
 import express from 'express';
 import helmet from 'helmet';
 import { pathText } from '../../config/problem.ts';
-import { isFromWebPage, isKnownHost } from '../../util/http-server.ts';
+import { isFromWebPage, isKnownHost } from '../../util/web-page.ts';
 import type { Simulator } from '../simulator.ts';
 import { AdminError, endpoints } from './endpoints.ts';
 
