@@ -120,7 +120,8 @@ interface Work {
 
 function createWork(request: Request, { newRequestId, monotonic, redactor }: HandlerOptions): Work {
   const callerRequestId = parseCallerRequestId(request.get('x-request-id'));
-  const trace = parseTraceparent(request.get('traceparent'));
+  const traceparent = request.get('traceparent');
+  const trace = traceparent === undefined ? undefined : parseTraceparent(traceparent);
   const record = {
     id: newRequestId(),
     callerRequestId:

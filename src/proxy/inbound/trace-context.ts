@@ -20,8 +20,7 @@ const sampledFlag = 0x01;
  * after a dash, and ff is invalid. An invalid header is ignored, and so is one whose trace ID holds a card number: log and
  * exemplars show it. So do 6 of 1,000 random ones.
  */
-export function parseTraceparent(header: string | undefined): TraceContext | undefined {
-  if (header === undefined) return undefined;
+export function parseTraceparent(header: string): TraceContext | undefined {
   const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header)?.groups ?? {};
   if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
   if (holdsCardNumberAnywhere(traceId)) return undefined;
