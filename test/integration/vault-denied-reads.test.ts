@@ -106,6 +106,15 @@ describe('the login to Vault when reads are denied', () => {
     },
   );
 
+  it('is repeated when a token is used up by reads of what was deleted', async () => {
+    const source = await grantOne({ token_num_uses: 2, token_no_default_policy: true });
+    await setup.admin.deleteVersions('gateway/sandbox/acme', [1]);
+    for (let read = 0; read < 10; read += 1) {
+      expect(await source.read(acme)).toBe('deleted');
+      setup.clock.advance(5 * second);
+    }
+  });
+
   it.each([2, 3])('is repeated if the renewal was one of the last uses of a token: of %i', async (uses) => {
     const source = await grantOne({ token_num_uses: uses });
     source.start();

@@ -147,6 +147,7 @@ export class TokenManager {
         held.worked = true;
         return result;
       } catch (error) {
+        // Vault says so only to a token that may read.
         held.worked ||= isVaultError(error, 'not-found', 'deleted');
         throw error;
       }
