@@ -70,6 +70,13 @@ export class AddressLimit {
   }
 }
 
+/** The bytes of one request, from the first byte of its form until its response is written. */
+export interface MemoryReservation {
+  /** @returns `false` if the budget has not enough bytes left for this holder; nothing is reserved then */
+  reserve(bytes: number): boolean;
+  release(): void;
+}
+
 /**
  * Bounds the bytes of forms and responses in memory, so that the process stays within its memory limit.
  *
@@ -88,15 +95,22 @@ export class MemoryBudget {
   }
 
   reservation(holder: string): MemoryReservation {
-    return new MemoryReservation(this, holder);
+    let reserved = 0;
+    return {
+      reserve: (bytes) => {
+        if (!this.#change(holder, bytes)) return false;
+        reserved += bytes;
+        return true;
+      },
+      release: () => {
+        this.#change(holder, -reserved);
+        reserved = 0;
+      },
+    };
   }
 
-  /**
-   * Reserves bytes, or releases them if negative.
-   *
-   * @returns `false` if not enough are left for this holder; nothing is reserved then
-   */
-  change(holder: string, bytes: number): boolean {
+  /** Reserves bytes, or releases them if negative. @returns whether enough are left */
+  #change(holder: string, bytes: number): boolean {
     const held = (this.#held.get(holder) ?? 0) + bytes;
     const reserved = this.#reserved + bytes;
     // A release always succeeds, even while more than a lowered limit is reserved.
@@ -110,28 +124,4 @@ export class MemoryBudget {
 /** For commands, which send one request at a time. */
 export function unlimitedMemory(): MemoryReservation {
   return new MemoryBudget(Number.POSITIVE_INFINITY).reservation('');
-}
-
-/** The bytes of one request, from the first byte of its form until its response is written. */
-export class MemoryReservation {
-  readonly #budget: MemoryBudget;
-  readonly #holder: string;
-  #reserved = 0;
-
-  constructor(budget: MemoryBudget, holder: string) {
-    this.#budget = budget;
-    this.#holder = holder;
-  }
-
-  /** @returns `false` if the budget has not enough bytes left for this holder; nothing is reserved then */
-  reserve(bytes: number): boolean {
-    if (!this.#budget.change(this.#holder, bytes)) return false;
-    this.#reserved += bytes;
-    return true;
-  }
-
-  release(): void {
-    this.#budget.change(this.#holder, -this.#reserved);
-    this.#reserved = 0;
-  }
 }
