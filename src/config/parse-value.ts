@@ -9,6 +9,7 @@ import {
   type Problem,
   type Report,
 } from './problem.ts';
+import { credential, jwksSource } from './schema/caller.ts';
 import { auth, keys } from './schema/keys.ts';
 import { type EnvLookup, readDocument } from './yaml.ts';
 
@@ -79,11 +80,13 @@ function findingsIn(issues: readonly z.core.$ZodIssue[], rejectedBy: RejectedKey
   });
 }
 
-/** Mappings whose keys depend on one of them, such as `source`. */
-const dependent: readonly (readonly unknown[])[] = [keys.options, auth.options];
+/** Mappings that have one of several sets of keys. */
+const choices: readonly (readonly unknown[])[] = [keys, auth, credential, jwksSource].map(
+  ({ options }) => options,
+);
 
 function unknownKey(key: string, mapping: unknown): string {
-  const options = dependent.find((options) => options.includes(mapping)) ?? [mapping];
+  const options = choices.find((options) => options.includes(mapping)) ?? [mapping];
   const known = options.flatMap(keysOf);
   if (!known.includes(key)) return `is not a known key${didYouMean(key, known)}`;
   const alike = keysOf(mapping).filter((name) => lastWord(name) === lastWord(key));

@@ -34,7 +34,7 @@ const maxLeeway = 300_000;
 /** As that of an environment. */
 export const issuerName = environmentName;
 
-const jwksSource = z.union(
+export const jwksSource = z.union(
   [
     z.strictObject({ url: secureUrl.describe('URL of the key set; there is no discovery then.') }),
     z.strictObject({

@@ -78,6 +78,14 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
+  it('says that a second kind of credential or source of a key set is one too many', () => {
+    const caller = `callers: [{ name: a, credentials: [{ tokenSha256: zz, jwt: {} }] }]\n`;
+    const issuer = `jwtIssuers: { i: { issuer: "https://i", audience: a, jwks: { url: "ftp://i", file: f } } }\n`;
+    const tooMany = 'is not allowed in combination with its sibling keys: remove it';
+    expect(problemsOf(minimal + caller)).toContainEqual(`5 callers[0].credentials[0].jwt: ${tooMany}`);
+    expect(problemsOf(minimal + issuer)).toContainEqual(`5 jwtIssuers.i.jwks.url: ${tooMany}`);
+  });
+
   it('suggests the key that the chosen alternative has for a similar one of another', () => {
     const auth = (fields: string) =>
       withKeys(`{ source: vault, vault: { address: "https://v", auth: { ${fields} } } }`);
