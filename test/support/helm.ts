@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 
 export const chart = 'helm/countersign';
 
@@ -20,8 +20,8 @@ export function helm(args: readonly string[]): Ran {
 /** What `helm template` printed, by its arguments: many tests of a file look at the same objects. */
 const rendered = new Map<string, Ran>();
 
-/** The objects in what it printed: reading them takes as long. */
-const parsed = new Map<string, readonly unknown[]>();
+/** The objects that it printed, by their text: most of them are the same for all values. */
+const parsed = new Map<string, unknown>();
 
 /** The example values files by name: default, minimal, ... */
 export const ciValues: readonly string[] = readdirSync(join(chart, 'ci'))
@@ -44,14 +44,14 @@ export function template(args: readonly string[], from: string = chart): Ran {
 export function render(args: readonly string[], kind?: string, from?: string): unknown[] {
   const { status, stdout, stderr } = template(args, from);
   if (status !== 0) throw new Error(stderr);
-  const objects = parsed.get(stdout) ?? parse(stdout);
-  parsed.set(stdout, objects);
+  const objects = stdout.split(/^---\n/m).map(objectIn);
   return objects.filter((object) => object !== null && (kind === undefined || at(object, 'kind') === kind));
 }
 
 /** Kubernetes reads YAML 1.1, where 0440 is octal. */
-function parse(text: string): unknown[] {
-  return parseAllDocuments(text, { version: '1.1' }).map((document): unknown => document.toJS());
+function objectIn(text: string): unknown {
+  if (!parsed.has(text)) parsed.set(text, parse(text, { version: '1.1' }));
+  return parsed.get(text);
 }
 
 /** The only object of a kind (and a name). */
