@@ -104,7 +104,8 @@ describe('deploy/sidecar.yaml', () => {
 });
 
 describe('its configuration in a real process', () => {
-  const starts = harness();
+  const starts = harness(afterAll);
+  let process: CountersignProcess;
   const vault = new StubVault();
   const path = '/production/gw/api/v4/transfer/1234';
   const jwt = serviceAccountToken();
@@ -115,7 +116,8 @@ describe('its configuration in a real process', () => {
     await admin.put('gateway/production/acme', { private_key: testKeys.privateKey });
     vault.world().kubernetes.role('countersign-production-billing', { policies: ['proxy'], ttl: 3600 });
     vault.world().kubernetes.accept(jwt);
-  });
+    process = await start(approve);
+  }, 30_000);
   afterAll(() => vault.close());
 
   /** Only addresses, ports and the file with the token differ. */
@@ -136,7 +138,6 @@ describe('its configuration in a real process', () => {
   };
 
   it('listens on 127.0.0.1 only', async () => {
-    const process = await start(approve);
     const { hostname, port } = new URL(process.url);
     expect(hostname).toBe('127.0.0.1');
     // Another address of this machine: Linux has all of 127.0.0.0/8.
@@ -146,7 +147,6 @@ describe('its configuration in a real process', () => {
   });
 
   it('signs for its one caller, within the grants', async () => {
-    const process = await start(approve);
     expect(await process.post(path, transferForm)).toMatchObject({ status: 200, body: 'status=approved\n' });
     expect((await process.requestLines())[0]).toMatchObject({ caller: 'billing', login: 'acme' });
     const balance = await process.post('/production/gw/api/v2/get-balance/manager/acme');
@@ -158,27 +158,26 @@ describe('its configuration in a real process', () => {
     ['a web page', { Origin: 'https://page.example' }, 403],
     ['another name for loopback', { Host: 'page.example' }, 421],
   ])('rejects %s', async (_, headers, status) => {
-    const process = await start(approve);
     const response = await process.post(path, transferForm, headers);
     expect([response.status, response.headers['countersign-outcome']]).toEqual([status, 'not-sent']);
   });
 
   it('finishes a payment in flight at SIGTERM, and ends at once after it', async () => {
     const [received, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const process = await start(async ({ request, end }) => {
+    const ending = await start(async ({ request, end }) => {
       await request();
       received.resolve();
       await released.promise;
       end(approved);
     });
-    const response = process.post(path, transferForm);
+    const response = ending.post(path, transferForm);
     await received.promise;
-    process.signal('SIGTERM');
-    await until(async () => (await process.readiness()) === 503);
+    ending.signal('SIGTERM');
+    await until(async () => (await ending.readiness()) === 503);
     const began = performance.now();
     released.resolve();
     expect(await response).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
-    expect(await process.ended).toBe(0);
+    expect(await ending.ended).toBe(0);
     // A shutdown delay would be 5 s.
     expect(performance.now() - began).toBeLessThan(4_000);
   });
