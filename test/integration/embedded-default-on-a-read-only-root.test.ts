@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { createKeyDirectory } from '../../src/cli/demo/keys.ts';
+import { compileCache } from '../support/compile-cache.ts';
 import { harness } from '../support/harness.ts';
 import { acquire } from '../support/port-lock.ts';
 import { itWhere } from '../support/requires.ts';
@@ -40,7 +41,7 @@ inMemory('explain without --config works there too, and leaves no key behind', (
   const { status, stdout, stderr } = spawnSync(process.execPath, argv, {
     encoding: 'utf8',
     input: '',
-    env: { TMPDIR: readOnly },
+    env: { TMPDIR: readOnly, ...compileCache },
   });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   expect(stdout).toContain('Base string');
@@ -55,7 +56,7 @@ withMounts('serve says in one sentence what to do where nothing can be written',
   const readOnlyMemory = `mount -t tmpfs -o ro none ${sharedMemory} && exec "$0" src/main.ts serve`;
   const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', readOnlyMemory, process.execPath], {
     encoding: 'utf8',
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: readOnly },
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: readOnly, ...compileCache },
   });
   expect({ status, stderr }).toEqual({
     status: 1,
