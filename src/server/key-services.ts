@@ -9,8 +9,7 @@ import {
   type SignRemotely,
   silentObserver,
 } from '../keys/key-source.ts';
-import { connectVault, type VaultOptions } from '../keys/vault/connection.ts';
-import { createVaultSource } from '../keys/vault/source.ts';
+import { connectVault, createVaultSource, type VaultOptions } from '../keys/vault/source.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createSteadyState } from '../observability/outages.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { ringIn } from '../../src/keys/ring.ts';
 import { revealFields } from '../../src/keys/vault/client.ts';
-import { connectVault, type VaultOptions } from '../../src/keys/vault/connection.ts';
+import { connectVault, type VaultOptions } from '../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';

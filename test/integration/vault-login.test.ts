@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
-import { connectVault } from '../../src/keys/vault/connection.ts';
 import { VaultError } from '../../src/keys/vault/errors.ts';
+import { connectVault } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import {
   acme,

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
-import { connectVault } from '../../src/keys/vault/connection.ts';
+import { connectVault } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import { marksIn } from '../support/secret-canaries.ts';
 import type { Fault } from '../support/stub-vault/faults.ts';

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ringIn } from '../../src/keys/ring.ts';
-import { connectVault } from '../../src/keys/vault/connection.ts';
+import { connectVault } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';

@@ -2,7 +2,7 @@ import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { revealFields } from '../../keys/vault/client.ts';
-import type { VaultConnection } from '../../keys/vault/connection.ts';
+import type { VaultConnection } from '../../keys/vault/source.ts';
 import { isTransitName, transitKeyIn, transitNameOf } from '../../keys/vault/transit.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';

@@ -2,7 +2,7 @@ import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.
 import { identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import { silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
-import { connectVault, type VaultConnection } from '../../keys/vault/connection.ts';
+import { connectVault, type VaultConnection } from '../../keys/vault/source.ts';
 import { system } from '../../server/system.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import type { OptionValues } from '../shared/command.ts';

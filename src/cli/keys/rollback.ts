@@ -1,6 +1,6 @@
 import { describeKey } from '../../keys/key.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
-import type { KeyVersion } from '../../keys/vault/connection.ts';
+import type { KeyVersion } from '../../keys/vault/read-ring.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, optionsHelp, parsed } from '../shared/command.ts';
 import { commonOptions, withVault } from './options.ts';

@@ -5,9 +5,13 @@ import { createDirectorySource, listSubdirectories } from '../../keys/directory/
 import { type KeySource, silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { type KeyRing, ringIn, type TransitKey } from '../../keys/ring.ts';
-import { connectVault, type VaultConnection, type VaultOptions } from '../../keys/vault/connection.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
-import { createVaultSource } from '../../keys/vault/source.ts';
+import {
+  connectVault,
+  createVaultSource,
+  type VaultConnection,
+  type VaultOptions,
+} from '../../keys/vault/source.ts';
 import { system } from '../../server/system.ts';
 
 export interface KeyVersionEntry {

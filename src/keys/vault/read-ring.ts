@@ -2,8 +2,12 @@ import type { KeyKind } from '../../oauth1/methods.ts';
 import { sameKey } from '../key.ts';
 import type { KeyReading, NoKeys } from '../key-source.ts';
 import { type KeyRing, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
-import type { KeyVersion } from './connection.ts';
 import type { StoredVersion } from './kv2.ts';
+
+/** A version of a login's secret with the keys in it; none if it is deleted or destroyed. */
+export interface KeyVersion extends StoredVersion {
+  readonly keys: KeyRing;
+}
 
 /** Versions that a read goes through at most: as many as Vault keeps unless configured otherwise. */
 const maxVersions = 10;

@@ -8,9 +8,8 @@ import type {
   SigningObserver,
 } from '../../../src/keys/key-source.ts';
 import type { KeyRing } from '../../../src/keys/ring.ts';
-import { connectVault, type VaultOptions } from '../../../src/keys/vault/connection.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
-import { createVaultSource } from '../../../src/keys/vault/source.ts';
+import { connectVault, createVaultSource, type VaultOptions } from '../../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
 import type { ConfigInput } from '../config.ts';
 import { Folder } from '../folder.ts';

@@ -4,8 +4,7 @@ import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { distinctKeys, type KeyRing, mayBeUsed, type UsableKey } from '../../../src/keys/ring.ts';
-import type { KeyVersion } from '../../../src/keys/vault/connection.ts';
-import { identityOf, readRing } from '../../../src/keys/vault/read-ring.ts';
+import { identityOf, type KeyVersion, readRing } from '../../../src/keys/vault/read-ring.ts';
 import { acme, keyOf, RecordedEvents } from './scripted-source.ts';
 
 const minute = 60_000;

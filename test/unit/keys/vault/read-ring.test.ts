@@ -1,8 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { parseKeys } from '../../../../src/keys/key.ts';
 import { usableIn } from '../../../../src/keys/ring.ts';
-import type { KeyVersion } from '../../../../src/keys/vault/connection.ts';
-import { readRing } from '../../../../src/keys/vault/read-ring.ts';
+import { type KeyVersion, readRing } from '../../../../src/keys/vault/read-ring.ts';
 
 function versionOf(version: number, createdAt: Date, controlKey?: string): KeyVersion {
   if (controlKey === undefined) return { version, createdAt, keys: [] };
