@@ -19,6 +19,8 @@ const maxRequestIds = 10;
 const sections: Readonly<Partial<Record<FindingCode, string>>> = {
   'key-source-never-reached': 'key-source',
   'key-source-down': 'key-source',
+  'key-source-denied': 'key-source',
+  'logins-not-found': 'key-source',
   'vault-token-expired': 'key-source',
   'outcome-unknown': 'failures',
   'payment-server-error': 'failures',

@@ -79,6 +79,18 @@ describe.each([
   });
 });
 
+it.each([
+  ['key-source-denied', 'key-source'],
+  ['logins-not-found', 'key-source'],
+  ['key-waiting', 'keys'],
+  ['requests-failing', 'instance'],
+] as const)('the finding %s leads to the section %s', (code, section) => {
+  const [finding] = hostileStatus('x').findings;
+  if (finding === undefined) throw new Error('no finding');
+  const page = renderStatusPage({ ...emptyStatus(), findings: [{ ...finding, code, environment: null }] });
+  expect(page).toContain(`<a href="#${section}" title="${code}`);
+});
+
 describe('a value', () => {
   const plain = tagsOf(hostileStatus('x'));
 
