@@ -1,9 +1,11 @@
+import { createServer } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { always, httpResponse } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
+import { listen } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
 
@@ -76,6 +78,14 @@ describeWith('openssl')('a gateway with TLS', () => {
     const { gateway, proxy } = await start('good', ca, tls);
     expect(verdict(await proxy.transfer())).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(0);
+  });
+
+  it('that ends connections in the handshake gets nothing, and TLS is the cause', async () => {
+    const server = createServer((socket) => socket.once('data', () => socket.end()));
+    const { port } = starts.closing(await listen(server));
+    const proxy = await starts.proxy({ gateway: `https://127.0.0.1:${port}`, random: () => 0 });
+    expect(verdict(await proxy.transfer())).toBe(unreachable);
+    expect(await proxy.counted('gateway_connection_failures_total', { cause: 'tls' })).toBe(3);
   });
 
   it('without TLS gets nothing', async () => {

@@ -56,6 +56,14 @@ describe('the reported lease of a Vault token', () => {
     }
   });
 
+  it('of a login whose token cannot be renewed is that of the next login', async () => {
+    await setup.open({ token_ttl: 3600, token_type: 'batch' });
+    await start(await setup.appRole());
+    await advance(2400 * second);
+    expect(setup.observed.leases).toEqual([3600, 3600]);
+    expect(setup.vault.count(/renew-self/)).toBe(0);
+  });
+
   it('of a configured token that cannot be renewed is the one it was created with', async () => {
     const auth = await configured({ ttl: 30 * dayInSeconds, renewable: false });
     setup.clock.advance(15 * day);

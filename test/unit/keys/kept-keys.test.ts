@@ -238,6 +238,19 @@ describe('a kind of key that the ring lacks', () => {
     expect(source.searched).toBe(1);
   });
 
+  it('is searched for by a read that began after the request', async () => {
+    await cache.get(acme);
+    clock.advance(61 * second);
+    source.paused = true;
+    await cache.get(acme);
+    const searching = cache.get(acme, undefined, 'private_key');
+    await settled();
+    await source.release();
+    expect([source.started.length, source.searched]).toEqual([3, 1]);
+    await source.release();
+    await searching;
+  });
+
   it('is searched for again if the search failed', async () => {
     await cache.get(acme);
     source.down = true;

@@ -179,6 +179,17 @@ describe('a rejected request', () => {
     expect(sent).toEqual(['old']);
   });
 
+  it('looks for no other key when its time is over', async () => {
+    const deadline = now + 1_000;
+    const tooLate = async (key: UsableKey): Promise<boolean> => {
+      sent.push(textOf(key));
+      now = deadline;
+      return false;
+    };
+    await retry(await keys(), keyOf('new'), tooLate, { deadline, maxWaiting: 1 });
+    expect([sent, refreshes]).toEqual([['old'], 0]);
+  });
+
   it('is not retried if its keys were removed meanwhile', async () => {
     [cached, inSource] = [['new'], undefined];
     const ofLogin = await keys();

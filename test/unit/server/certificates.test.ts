@@ -89,3 +89,16 @@ it('unusable files are reported at their second check, and the previous ones sta
   for (let nth = 0; nth < 3; nth += 1) await files.check(({ role }) => void renewed.push(role));
   expect([renewed, events]).toEqual([[], ['certificate files are unusable; keeping the previous ones']]);
 });
+
+it('files that are unusable for one check each time are not reported', async () => {
+  place(first);
+  files.use(await files.prepare(withTls()));
+  events = [];
+  for (let nth = 0; nth < 2; nth += 1) {
+    folder.file('used.crt', 'no certificate');
+    await files.check(() => {});
+    place(first);
+    await files.check(() => {});
+  }
+  expect(events).toEqual([]);
+});

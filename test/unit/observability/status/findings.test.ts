@@ -199,9 +199,29 @@ describe('a key', () => {
     ]);
   });
 
+  it.each([
+    [
+      5,
+      /The same for 5 other keys: (Control key of acme in production, ){4}Control key of acme in production\. /,
+    ],
+    [
+      6,
+      /The same for 6 other keys: such as (Control key of acme in production, ){4}Control key of acme in production\. /,
+    ],
+  ])(
+    'is one of several with the same to say, of which five have their names: %d others',
+    (others, expected) => {
+      expect(keys(...Array.from({ length: others + 1 }, () => two('waiting', 2)))).toEqual([
+        expect.stringMatching(expected),
+      ]);
+    },
+  );
+
   it('is listed first if there is something to say', () => {
     const list = [keyStatus({ login: 'normal' }), { ...two('waiting', 2), login: 'special' }];
     expect(pageOf({ keys: { total: 2, list } })).toMatch(/special production .* normal production/);
+    const stale = [keyStatus({ login: 'normal' }), keyStatus({ login: 'stale', staleSince: ago(3) })];
+    expect(pageOf({ keys: { total: 2, list: stale } })).toMatch(/stale production .* normal production/);
   });
 
   it('is read again later, or with the next request', () => {
