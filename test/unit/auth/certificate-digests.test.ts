@@ -34,9 +34,11 @@ describe('DER', () => {
   it.each([0, 1, 127, 128, 255, 256, 65_535, 70_000])('has elements of %i bytes', (length) => {
     const content = Buffer.alloc(length, 7);
     const bytes = encodeDer(4, content);
-    expect(derElements(Buffer.concat([bytes, bytes]))).toEqual([
-      { tag: 4, content, bytes },
-      { tag: 4, content, bytes },
+    const elements = derElements(Buffer.concat([bytes, bytes]));
+    const inHex = (one: Buffer): string => one.toString('hex');
+    expect(elements.map((one) => [one.tag, inHex(one.content), inHex(one.bytes)])).toEqual([
+      [4, inHex(content), inHex(bytes)],
+      [4, inHex(content), inHex(bytes)],
     ]);
     expect(() => derElements(bytes.subarray(0, -1))).toThrow();
   });
