@@ -121,6 +121,16 @@ describe('a reload', () => {
     expect(await proxy.counted('connections_dropped_total')).toBe(1);
   });
 
+  it('for which the listener is not fit until a restart changes nothing', async () => {
+    const first = await startGateway('first');
+    const next = await startGateway('next');
+    const open = { proxy: { host: '0.0.0.0', port: 0, allowAnonymous: true } };
+    const proxy = await starts.proxy({ gateway: first.url, config: open });
+    const loopback = { proxy: { host: '127.0.0.1', port: 0 }, environments: environments(next.url) };
+    await expect(proxy.reload(loopback)).rejects.toThrow('need a restart');
+    expect(await proxy.transfer()).toMatchObject({ body: 'first' });
+  });
+
   it('that names a missing file changes nothing', async () => {
     const first = await startGateway('first');
     const next = await startGateway('next');

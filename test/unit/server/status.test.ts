@@ -103,6 +103,16 @@ describe('the status', () => {
     });
   });
 
+  it('says why keys could not be read again while they are stale', async () => {
+    const acme = { environment: 'sandbox', login: 'acme' };
+    await cache.get(acme);
+    recorder.keyProblem('denied', acme);
+    const row = async () => (await createStatus(sources)()).keys.list[0];
+    expect(await row()).toMatchObject({ staleSince: null, readProblem: null });
+    now = 600_000;
+    expect(await row()).toMatchObject({ staleSince: '2026-01-01T12:01:00.000Z', readProblem: 'denied' });
+  });
+
   it('has no time beyond the years 0 and 9999, whatever a server, a file or a certificate says', async () => {
     recorder.tokenExpiryChanged(1e15);
     certificates = [
