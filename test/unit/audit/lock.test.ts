@@ -64,6 +64,13 @@ describe('a lock', () => {
     await expect(take()).resolves.toBeDefined();
   });
 
+  it('that cannot be had leaves no server, since a file that was renamed is tried for each second', async () => {
+    await take();
+    const closed = jest.spyOn(Server.prototype, 'close');
+    await expect(take()).rejects.toThrow(inUse);
+    expect(closed).toHaveBeenCalledTimes(1);
+  });
+
   it('ends with a process that is killed', async () => {
     const child = startProcess();
     expect(await order(child, Date.now())).toBe('locked');
