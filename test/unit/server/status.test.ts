@@ -147,15 +147,12 @@ describe('the status', () => {
   it('has logins and problems only as they may be written', async () => {
     ring = [{ kind: 'control_key', version: 1, problem: 'the key of MARK is empty' }];
     await cache.get({ environment: 'sandbox', login: 'MARK-1' });
-    const gone = { environment: 'sandbox', login: 'MARK-2' };
-    recorder.keyRingUpdated(gone, undefined, 'deleted', [{ kind: 'control_key', version: 3 }]);
     const issuer = { name: 'corp', keys: { available: false, problem: 'no key set of MARK' } };
     const { config: current, keys: inUse } = sources.runtime();
     const jwtIssuers = { list: [{ ...issuer, source: {} }] };
     const runtime = () => ({ config: current, keys: inUse, jwtIssuers });
     const status = await createStatus({ ...sources, runtime })();
     expect(status.keys.list).toMatchObject([
-      { login: '***-2', newestVersion: 3, versions: [] },
       { login: '***-1', versions: [{ problem: 'the key of *** is empty' }] },
     ]);
     expect(status.jwtIssuers).toEqual([{ name: 'corp', available: false, problem: 'no key set of ***' }]);
