@@ -136,7 +136,7 @@ export class TokenManager {
     } finally {
       this.#inFlight.delete(result);
       // A reload may have stopped this while requests waited to be signed for, which log in again then.
-      if (this.#state === 'stopped' && this.#inFlight.size === 0) void this.#revoke();
+      if (this.#state === 'stopped') void this.#revoke();
     }
   }
 
