@@ -14,8 +14,8 @@ import {
 } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { basename, join } from 'node:path';
+import { errorCode } from '../errors.ts';
 import type { MonotonicClock } from '../util/clock.ts';
-import { errorCode } from '../util/error-code.ts';
 import { ignoreNotFound } from '../util/read-files.ts';
 import type { AuditOutput, WriteResult } from './chain-writer.ts';
 import { readTail, type Tail } from './tail.ts';

@@ -1,5 +1,5 @@
+import { errorCode } from '../errors.ts';
 import type { SetTimer, WallClock } from '../util/clock.ts';
-import { errorCode } from '../util/error-code.ts';
 import { AuditChain, type Head, type RecordKind } from './chain.ts';
 import { type AuditOutput, ChainWriter, type PendingRecord, PendingRecords } from './chain-writer.ts';
 import type { AuditKey } from './key.ts';

@@ -1,5 +1,6 @@
 import { type LoadedConfig, loadConfig, type ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import { errorCode } from '../errors.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Logger } from '../observability/logger.ts';
 import { type Service, startService } from '../server/lifecycle.ts';
@@ -7,7 +8,6 @@ import { type OpenLog, openLog } from '../server/open-log.ts';
 import { installCrashHandlers } from '../server/shutdown.ts';
 import type { Signals } from '../server/signals.ts';
 import { unusedProxyVariables, warnOfDescriptorLimit, warnOfNodeVersion } from '../server/start-checks.ts';
-import { errorCode } from '../util/error-code.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
 import {

@@ -1,9 +1,9 @@
 import { access, constants, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { auditKeyFault } from '../audit/key.ts';
+import { errorCode } from '../errors.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../tls/files.ts';
 import { type TlsPart, untimelyParts } from '../tls/material.ts';
-import { errorCode } from '../util/error-code.ts';
 import type { Finding, Path } from './problem.ts';
 import { type Config, standardOutput } from './schema.ts';
 

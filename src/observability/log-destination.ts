@@ -1,5 +1,5 @@
+import { errorCode } from '../errors.ts';
 import { type MonotonicClock, setTimer } from '../util/clock.ts';
-import { errorCode } from '../util/error-code.ts';
 
 /** Where lines are written. Both resolve to, or return, the number of bytes written. */
 export interface Output {

@@ -10,7 +10,7 @@ import type { Prometheus, Readings } from '../observability/prometheus.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import { ConnectionTracker } from '../proxy/inbound/listener.ts';
 import { acceptTls, type ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
-import { closeServer } from '../util/http-server.ts';
+import { closeServer } from '../util/http.ts';
 import { createStatus, type StatusSources } from './status.ts';
 
 interface AdminOptions extends StatusSources {

@@ -3,7 +3,7 @@ import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
 import { createListener, type Listener } from '../proxy/inbound/listener.ts';
 import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
-import { closeServer, listen } from '../util/http-server.ts';
+import { closeServer, listen } from '../util/http.ts';
 import { createAdmin } from './admin.ts';
 import { openAudit } from './audit.ts';
 import { CertificateFiles, type OnRenewed, tlsOf, tlsOfPort } from './certificates.ts';

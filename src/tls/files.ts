@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { errorCode } from '../util/error-code.ts';
+import { errorCode } from '../errors.ts';
 import { readConsistent } from '../util/read-files.ts';
 import { entriesOf } from '../util/text.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './material.ts';

@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
+import { errorCode } from '../errors.ts';
 import { type DerElement, derElements } from '../util/der.ts';
-import { errorCode } from '../util/error-code.ts';
 
 /** PEM texts for one end of TLS connections: its certificate chain and key, and the CAs that it trusts. */
 export interface TlsMaterial {

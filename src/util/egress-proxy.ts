@@ -5,8 +5,8 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { callbackify } from 'node:util';
+import { errorCode, isParserError } from '../errors.ts';
 import { reveal, type Secret } from '../secret.ts';
-import { errorCode, isParserError } from './error-code.ts';
 import {
   ConnectionError,
   type EgressProxyFailure,

@@ -1,4 +1,4 @@
-import { errorCode } from './error-code.ts';
+import { errorCode } from '../errors.ts';
 
 /** Why a connection to a server could not be established, and how the log says it. */
 const serverFailures = {

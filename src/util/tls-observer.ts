@@ -1,5 +1,5 @@
 import type { TLSSocket } from 'node:tls';
-import { errorCode } from './error-code.ts';
+import { errorCode } from '../errors.ts';
 
 /** What a TLS handshake was about when it failed. */
 export type TlsProblem = (typeof tlsProblems)[number];

@@ -2,7 +2,7 @@ import { createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor } from '../../util/agent.ts';
-import { ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { ResponseTooLarge, sendHttpRequest } from '../../util/http.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { readText } from '../../util/read-files.ts';
 import { entriesOf } from '../../util/text.ts';

@@ -11,6 +11,7 @@ import type {
   KeysConfig,
   TracingConfig,
 } from '../../config/schema.ts';
+import { errorCode } from '../../errors.ts';
 import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
 import type { KeySource } from '../../keys/key-source.ts';
@@ -19,7 +20,6 @@ import { type KeyRing, ringIn } from '../../keys/ring.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { createAgent } from '../../util/agent.ts';
-import { errorCode } from '../../util/error-code.ts';
 import { ConnectionError, describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, exitCode, messageOf, operatorMessage } from '../shared/cli-error.ts';
 import type { Io } from '../shared/command.ts';

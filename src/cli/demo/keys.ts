@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { errorCode } from '../../errors.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { errorCode } from '../../util/error-code.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { demoEnvironment } from './config.ts';
 

@@ -1,7 +1,7 @@
 import { lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hostOf, isLoopback } from '../../config/url.ts';
-import { errorCode } from '../../util/error-code.ts';
+import { errorCode } from '../../errors.ts';
 import { entriesOf } from '../../util/text.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { type DemoSettings, readDemoScenario } from './config.ts';

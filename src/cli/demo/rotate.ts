@@ -7,7 +7,7 @@ import { keyStates } from '../../observability/status/key-texts.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import type { Signals } from '../../server/signals.ts';
 import { createAgent } from '../../util/agent.ts';
-import { sendHttpRequest } from '../../util/http-request.ts';
+import { sendHttpRequest } from '../../util/http.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, oneOf, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';

@@ -1,6 +1,5 @@
-import { ProxyError } from '../../errors.ts';
+import { errorCode, ProxyError } from '../../errors.ts';
 import { safeStackFrames } from '../../observability/logger.ts';
-import { errorCode } from '../../util/error-code.ts';
 
 /** A failed system call, as Node reports it. */
 interface SystemError {

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { fromEnvironment } from '../../config/load.ts';
+import { errorCode } from '../../errors.ts';
 import type { Signals } from '../../server/signals.ts';
-import { errorCode } from '../../util/error-code.ts';
 import { didYouMean, wholeNumberIn } from '../../util/text.ts';
 import { CliError, exitCode, messageOf, operatorMessage } from './cli-error.ts';
 import { wrapWords } from './table.ts';

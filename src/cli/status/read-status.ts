@@ -1,10 +1,10 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP } from 'node:net';
 import { hostOf, isLoopback } from '../../config/url.ts';
+import { errorCode } from '../../errors.ts';
 import { type Status, statusSchema } from '../../observability/status/schema.ts';
 import { type AgentTls, createAgent } from '../../util/agent.ts';
-import { errorCode } from '../../util/error-code.ts';
-import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http.ts';
 import { type NetworkFailure, networkFailureOf } from '../../util/network-failure.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { abortable } from '../../util/promises.ts';

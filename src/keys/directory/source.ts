@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errorCode } from '../../util/error-code.ts';
+import { errorCode } from '../../errors.ts';
 import { type FileSet, ignoreNotFound, readConsistent } from '../../util/read-files.ts';
 import { SourceUnavailable } from '../errors.ts';
 import { parseKeys, sameContent } from '../key.ts';

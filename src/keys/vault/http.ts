@@ -4,7 +4,7 @@ import type { VaultConfig } from '../../config/schema.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
 import { setTimer } from '../../util/clock.ts';
-import { ResponseTooLarge, StaleSocket, sendHttpRequest } from '../../util/http-request.ts';
+import { ResponseTooLarge, StaleSocket, sendHttpRequest } from '../../util/http.ts';
 import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
 import { parseJson, wholeNumberIn } from '../../util/text.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';

@@ -1,7 +1,7 @@
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import { reveal, type Secret } from '../../secret.ts';
 import { agentFor, type ServerAccess } from '../../util/agent.ts';
-import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http-request.ts';
+import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { abortable } from '../../util/promises.ts';
 import { wholeNumberIn } from '../../util/text.ts';

@@ -2,9 +2,8 @@ import { createServer as createHttpServer, type RequestListener, type Server, ST
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
-import { ProxyError } from '../../errors.ts';
+import { errorCode, isParserError, ProxyError } from '../../errors.ts';
 import type { RequestContext } from '../../request-context.ts';
-import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { SlotList } from '../inflight-requests.ts';
 import { AddressLimit } from '../limits.ts';

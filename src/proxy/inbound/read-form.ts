@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ProxyError } from '../../errors.ts';
+import { errorCode, isParserError, ProxyError } from '../../errors.ts';
 import { decodeForm } from '../../oauth1/decode-form.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
-import { errorCode, isParserError } from '../../util/error-code.ts';
 import type { MemoryReservation } from '../limits.ts';
 import { expectsContinue } from './validate-head.ts';
 

@@ -8,7 +8,7 @@ import {
   type Server as TlsServer,
 } from 'node:tls';
 import { isCostlyKey } from '../../auth/client-certificate.ts';
-import { errorCode } from '../../util/error-code.ts';
+import { errorCode } from '../../errors.ts';
 import { sessionOf, type TlsFailure, type TlsObserver, tlsProblemOf } from '../../util/tls-observer.ts';
 import { type MinVersion, tlsPolicy } from '../../util/tls-policy.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';

@@ -1,6 +1,5 @@
-import { ProxyError, type Reason } from '../../errors.ts';
+import { errorCode, ProxyError, type Reason } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
-import { errorCode } from '../../util/error-code.ts';
 import { ConnectionError, type NetworkFailure } from '../../util/network-failure.ts';
 import { notSentAdvice, unknownOutcomeAdvice } from '../outcome.ts';
 

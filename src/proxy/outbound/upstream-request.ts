@@ -1,7 +1,7 @@
 import { type ClientRequest, type IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { isParserError } from '../../util/error-code.ts';
+import { isParserError } from '../../errors.ts';
 import { networkFailureOf } from '../../util/network-failure.ts';
 import type { MemoryReservation } from '../limits.ts';
 import { type Cause, type FailureReason, UpstreamError } from './upstream-error.ts';

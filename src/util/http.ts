@@ -1,12 +1,14 @@
+import { once } from 'node:events';
 import {
   type Agent,
   type ClientRequest,
   type IncomingHttpHeaders,
   type IncomingMessage,
   request as plainRequest,
+  type Server,
 } from 'node:http';
 import { request as tlsRequest } from 'node:https';
-import { errorCode } from './error-code.ts';
+import { errorCode } from '../errors.ts';
 import { ConnectionError } from './network-failure.ts';
 
 interface HttpRequest {
@@ -87,4 +89,26 @@ async function collect(response: IncomingMessage, maxBytes: number): Promise<Buf
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+interface Address {
+  readonly host: string;
+  /** 0 picks a free port. */
+  readonly port: number;
+}
+
+/** @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE` */
+export async function listen(server: Server, { host, port }: Address, scheme = 'http'): Promise<string> {
+  await once(server.listen(port, host), 'listening');
+  const address = server.address();
+  const actualPort = typeof address === 'object' && address !== null ? address.port : port;
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;
+}
+
+/** Closes a server and every connection to it, even during a response. */
+export function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
 }
