@@ -7,11 +7,7 @@ import { parseText } from './parse-value.ts';
 import { findingsOf, inOrder, located, type Problem, type Report } from './problem.ts';
 import { type BuiltIn, checkRules } from './rules.ts';
 import { type Config, configSchema } from './schema.ts';
-import type { EnvLookup } from './yaml.ts';
-
-/** Own properties only: `${constructor}` is a variable that is not set. */
-export const fromEnvironment = (name: string): string | undefined =>
-  Object.hasOwn(process.env, name) ? process.env[name] : undefined;
+import { type EnvLookup, fromEnvironment } from './variables.ts';
 
 interface LoadOptions {
   /** Looks up variables; {@link fromEnvironment} by default. */

@@ -11,7 +11,8 @@ import {
 } from './problem.ts';
 import { credential, jwksSource } from './schema/caller.ts';
 import { auth, keys } from './schema/keys.ts';
-import { type EnvLookup, readDocument } from './yaml.ts';
+import type { EnvLookup } from './variables.ts';
+import { readDocument } from './yaml.ts';
 
 interface ParsedDocument<T> {
   readonly data: T;

@@ -11,23 +11,12 @@ import {
   LineCounter,
   type Node,
   parseDocument,
-  Scalar,
+  type Scalar,
   visit,
   type YAMLError,
 } from 'yaml';
 import { type Path, type Problem, pathText } from './problem.ts';
-
-/**
- * The value of a variable; `undefined` if it is not set.
- *
- * @param path of the field that uses it, such as `keys.vault.address`
- */
-export type EnvLookup = (name: string, path: string) => string | undefined;
-
-/** `$${` is a literal `${`. A `${` without a valid name is an error. */
-const reference = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{/g;
-
-const variable = /\$\{\w+\}/g;
+import { type EnvLookup, substituteEnv, unquotedVariables } from './variables.ts';
 
 /** Our own texts: the parser's messages quote the file, which may contain a secret. */
 const messages: Readonly<Partial<Record<ErrorCode, string>>> = {
@@ -187,45 +176,4 @@ function causeOf({ code, pos: [at] }: YAMLError, document: Document.Parsed, text
 
 function yamlMessage(code: ErrorCode): string {
   return messages[code] ?? 'is not valid YAML: look for a missing quote, bracket or colon here or just above';
-}
-
-/**
- * Where a `${NAME}` within `{ }` or `[ ]` is not in quotes, in characters. YAML reads its brace as another mapping, and
- * then reports errors far from the cause.
- *
- * Parses the text once more with plain words of the same length in place of the variables.
- */
-function unquotedVariables(text: string): readonly number[] {
-  const variables = [...text.matchAll(variable)].map(({ index }) => index);
-  if (variables.length === 0) return [];
-  const readable = parseDocument(
-    text.replace(variable, (found) => 'x'.repeat(found.length)),
-    { prettyErrors: false, logLevel: 'error' },
-  );
-  const unquoted: number[] = [];
-  visit(readable, {
-    Scalar(_, scalar, above) {
-      const inFlow = above.some((node) => isCollection(node) && node.flow === true);
-      const [start = 0, end = 0] = scalar.range ?? [];
-      if (scalar.type === Scalar.PLAIN && inFlow)
-        unquoted.push(...variables.filter((at) => start <= at && at < end));
-    },
-  });
-  return unquoted;
-}
-
-/** Replaces each `${NAME}` in the text of a field, and reports those that cannot be replaced. */
-function substituteEnv(
-  text: string,
-  lookUp: (name: string) => string | undefined,
-  report: (message: string) => void,
-): string {
-  return text.replaceAll(reference, (found: string, name: string | undefined) => {
-    if (found === '$${') return '${';
-    const value = name && lookUp(name);
-    if (name === undefined)
-      report('has "${" without a variable name: write ${NAME}, or "$${" for a literal "${"');
-    else if (value === undefined) report(`requires the environment variable ${name}, which is not set`);
-    return value ?? found;
-  });
 }

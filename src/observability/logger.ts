@@ -1,19 +1,13 @@
-import { errorTable } from '../errors.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';
-import type { MonotonicClock } from '../util/clock.ts';
 import { type LogLevel, logLevels } from '../util/log-level.ts';
 import type { TlsFailure } from '../util/tls-observer.ts';
-import { TokenBucket } from '../util/token-bucket.ts';
 
 /** A frame as V8 prints it: function, then file, line and column. */
 const frame =
   /^ {4}at (?:[\w$.<>[\]# ]{1,120} \()?(?:file:\/\/\/|node:|\/)[^\s():]{1,250}:\d{1,7}:\d{1,7}\)?$/;
 
 const maxFrames = 20;
-
-/** Lines in a burst, and lines per second after that. */
-const limit = { burst: 100, rate: 20 };
 
 type LineLevel = 'info' | 'warn' | 'error';
 
@@ -165,44 +159,6 @@ function describe(error: unknown): { error: string; stack?: readonly string[] } 
   if (!(error instanceof Error)) return { error: `thrown ${typeof error}` };
   const name = /^[A-Za-z]{1,64}$/.test(error.name) ? error.name : 'Error';
   return { error: name, stack: safeStackFrames(error) };
-}
-
-/**
- * Limits the rate of log lines for requests that were rejected before their caller was known, and for failed TLS
- * handshakes: they cost the client less than a line costs us. The metrics still count every one of these requests.
- *
- * @param options `suppressed` is called for each line that was not written
- */
-export function sampleRejections(
-  log: Logger,
-  { suppressed, monotonic }: MonotonicClock & { readonly suppressed: () => void },
-): Logger {
-  const bucket = new TokenBucket({ ...limit, monotonic });
-  let skipped = 0;
-  const sample = (write: () => void): void => {
-    if (!bucket.take()) {
-      skipped += 1;
-      suppressed();
-      return;
-    }
-    if (skipped > 0) log.message('warn', 'rejected requests without a log line', { count: skipped });
-    skipped = 0;
-    write();
-  };
-  return {
-    ...log,
-    requestFinished(context) {
-      if (isSampled(context)) sample(() => log.requestFinished(context));
-      else log.requestFinished(context);
-    },
-    handshakeFailed: (failure) => sample(() => log.handshakeFailed(failure)),
-  };
-}
-
-/** Server errors always have a line, except one that anybody can cause while the keys of an issuer are missing. */
-function isSampled({ caller, reason }: RequestContext): boolean {
-  if (caller !== undefined || reason === undefined) return false;
-  return errorTable[reason].status < 500 || reason === 'issuer-unavailable';
 }
 
 /**

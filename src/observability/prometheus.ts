@@ -15,9 +15,8 @@ import type { Validity } from '../tls/material.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
 import { canaryResults, type EventObserver, type TlsEnd } from './events.ts';
-import { type ConfiguredNames, Labels } from './labels.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
-import { createMetricsRecorder } from './metrics-recorder.ts';
+import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
 import { spanResults } from './tracing/tracing.ts';
 

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { fromEnvironment, type ValidConfig } from '../config/load.ts';
+import type { ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import { fromEnvironment } from '../config/variables.ts';
 import type { Routes } from '../gateway/router.ts';
 import { createDebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createKeyLog } from '../observability/key-log.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
-import { type Logger, sampleRejections } from '../observability/logger.ts';
+import { sampleRejections } from '../observability/log-sampling.ts';
+import type { Logger } from '../observability/logger.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
 import { createPrometheus } from '../observability/prometheus.ts';
 import { createStatusRecorder } from '../observability/status/recorder.ts';

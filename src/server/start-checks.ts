@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { fromEnvironment } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import { fromEnvironment } from '../config/variables.ts';
 import type { Logger } from '../observability/logger.ts';
 
 /**

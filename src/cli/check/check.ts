@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { fromEnvironment, loadConfig } from '../../config/load.ts';
+import { loadConfig } from '../../config/load.ts';
 import { type Config, configJsonSchema } from '../../config/schema.ts';
-import type { EnvLookup } from '../../config/yaml.ts';
+import { type EnvLookup, fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';

@@ -21,7 +21,8 @@ import { command, type Io, type OptionValues, optionsHelp } from '../shared/comm
 import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions, withLogin } from '../shared/vault-login.ts';
-import { compareBaseStrings, renderExplanation } from './render.ts';
+import { compareBaseStrings } from './compare.ts';
+import { renderExplanation } from './render.ts';
 
 const options = {
   'target PATH': 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { fromEnvironment } from '../../config/load.ts';
+import { fromEnvironment } from '../../config/variables.ts';
 import { errorCode } from '../../errors.ts';
 import type { Signals } from '../../server/signals.ts';
 import { didYouMean, wholeNumberIn } from '../../util/text.ts';

@@ -1,6 +1,7 @@
-import { fromEnvironment, type LoadedConfig, type ValidConfig } from '../../config/load.ts';
+import type { LoadedConfig, ValidConfig } from '../../config/load.ts';
 import type { Problem } from '../../config/problem.ts';
 import type { Config } from '../../config/schema.ts';
+import { fromEnvironment } from '../../config/variables.ts';
 import { logLevels } from '../../util/log-level.ts';
 import { CliError, exitCode } from './cli-error.ts';
 import { fromVariable, type OptionValues, oneOf, port } from './command.ts';

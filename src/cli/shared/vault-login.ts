@@ -1,6 +1,6 @@
-import { fromEnvironment, loadConfig } from '../../config/load.ts';
+import { loadConfig } from '../../config/load.ts';
 import type { Config, VaultConfig } from '../../config/schema.ts';
-import type { EnvLookup } from '../../config/yaml.ts';
+import { type EnvLookup, fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { Secret } from '../../secret.ts';
 import { CliError, exitCode } from './cli-error.ts';

@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { fromEnvironment } from '../../config/load.ts';
+import { fromEnvironment } from '../../config/variables.ts';
 import type { Severity } from '../../observability/status/finding-codes.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';

@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { fromEnvironment, loadConfig } from '../../../src/config/load.ts';
+import { loadConfig } from '../../../src/config/load.ts';
 import { referencedFiles, resolveFiles } from '../../../src/config/named-files.ts';
+import { fromEnvironment } from '../../../src/config/variables.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 import { Folder } from '../../support/folder.ts';
 import { configOf, exampleText, exampleVariables, minimal } from './checking.ts';

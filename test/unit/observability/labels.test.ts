@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { errorTable } from '../../../src/errors.ts';
-import { Labels, statusLabel } from '../../../src/observability/labels.ts';
+import { Labels, statusLabel } from '../../../src/observability/metrics-recorder.ts';
 import { routesOf } from '../../support/routes.ts';
 
 const labels = new Labels();

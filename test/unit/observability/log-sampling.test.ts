@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { type Logger, sampleRejections } from '../../../src/observability/logger.ts';
+import { sampleRejections } from '../../../src/observability/log-sampling.ts';
+import type { Logger } from '../../../src/observability/logger.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 
 let now: number;

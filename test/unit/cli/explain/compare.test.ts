@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { compareBaseStrings } from '../../../../src/cli/explain/render.ts';
+import { compareBaseStrings } from '../../../../src/cli/explain/compare.ts';
 
 const url = 'https%3A%2F%2Fgateway.test%2Fgw%2Fapi';
 const ours = `POST&${url}&amount%3D10.42%26order_desc%3Da%2520b%26oauth_timestamp%3D1700000000`;
