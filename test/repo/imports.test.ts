@@ -248,7 +248,7 @@ describe('imports outside of src', () => {
 
 describe('the environment of the process', () => {
   it.each([
-    ['process.env', /^src\/(config\/load|server\/thread-pool)\.ts$/],
+    ['process.env', /^src\/(config\/variables|server\/thread-pool)\.ts$/],
     // The script of the page runs in a browser.
     ['Date.now', /^src\/((cli|server)\/|observability\/status\/page\/script\.ts$)/],
     ['Math.random', /^src\/(cli|server)\//],

@@ -62,9 +62,7 @@ it.each([
 
 it('a bug is a sentence with its place, without the message, which may hold data', () => {
   const text = unexpectedErrorMessage(new TypeError('card 4111111111111111'));
-  expect(text).toMatch(
-    /^Internal error \(TypeError at .*system-error\.test\.ts:\d+:\d+\)?\)\. This is a bug /,
-  );
+  expect(text).toMatch(/^Internal error \(TypeError at .*cli-error\.test\.ts:\d+:\d+\)?\)\. This is a bug /);
   expect(text).not.toContain('4111');
   expect(unexpectedErrorMessage('4111')).toMatch(/^Internal error \(error\)\. /);
 });
