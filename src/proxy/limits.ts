@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { ProxyError } from '../errors.ts';
 
 /** Counts requests by caller and by environment, and rejects those above a limit. */
@@ -44,30 +43,6 @@ function take(slots: Map<string, number>, name: string, limit: number): (() => v
   if (inUse >= limit) return undefined;
   slots.set(name, inUse + 1);
   return () => void slots.set(name, (slots.get(name) ?? 1) - 1);
-}
-
-/** Counts the open connections of each client address. It knows no address without one, so its memory is bounded. */
-export class AddressLimit {
-  /** Connections of one address. */
-  limit = Number.POSITIVE_INFINITY;
-  readonly #open = new Map<string, number>();
-
-  /** @returns `false` if the address has as many connections as it may have */
-  admits(socket: Socket): boolean {
-    // On a socket for both families, IPv4 addresses are mapped (RFC 4291 section 2.5.5.2).
-    const address = (socket.remoteAddress ?? 'gone').replace(/^::ffff:(?=\d+\.)/i, '');
-    const open = this.#open.get(address) ?? 0;
-    if (open >= this.limit) return false;
-    this.#open.set(address, open + 1);
-    socket.once('close', () => this.#release(address));
-    return true;
-  }
-
-  #release(address: string): void {
-    const open = (this.#open.get(address) ?? 0) - 1;
-    if (open > 0) this.#open.set(address, open);
-    else this.#open.delete(address);
-  }
 }
 
 /** The bytes of one request, from the first byte of its form until its response is written. */

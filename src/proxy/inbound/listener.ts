@@ -6,7 +6,6 @@ import { errorCode, isParserError, ProxyError } from '../../errors.ts';
 import type { RequestContext } from '../../request-context.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { SlotList } from '../inflight-requests.ts';
-import { AddressLimit } from '../limits.ts';
 import { Connection, Turns } from './connection.ts';
 import { problemDetails } from './send-response.ts';
 import { acceptTls, type ListenerTls } from './tls-handshakes.ts';
@@ -177,5 +176,29 @@ export class ConnectionTracker {
 
   destroyAll(): void {
     for (const socket of this.#sockets.values()) socket.destroy();
+  }
+}
+
+/** Counts the open connections of each client address. It knows no address without one, so its memory is bounded. */
+export class AddressLimit {
+  /** Connections of one address. */
+  limit = Number.POSITIVE_INFINITY;
+  readonly #open = new Map<string, number>();
+
+  /** @returns `false` if the address has as many connections as it may have */
+  admits(socket: Socket): boolean {
+    // On a socket for both families, IPv4 addresses are mapped (RFC 4291 section 2.5.5.2).
+    const address = (socket.remoteAddress ?? 'gone').replace(/^::ffff:(?=\d+\.)/i, '');
+    const open = this.#open.get(address) ?? 0;
+    if (open >= this.limit) return false;
+    this.#open.set(address, open + 1);
+    socket.once('close', () => this.#release(address));
+    return true;
+  }
+
+  #release(address: string): void {
+    const open = (this.#open.get(address) ?? 0) - 1;
+    if (open > 0) this.#open.set(address, open);
+    else this.#open.delete(address);
   }
 }

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { expect, it } from '@jest/globals';
-import { AddressLimit } from '../../../src/proxy/limits.ts';
+import { AddressLimit } from '../../../../src/proxy/inbound/listener.ts';
 
 function socketOf(remoteAddress: string): Socket {
   return Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress });
