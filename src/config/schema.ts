@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { Secret } from '../secret.ts';
-import { logLevels } from '../util/log-level.ts';
 import {
   caller,
   issuerName,
@@ -21,6 +20,7 @@ import {
   flag,
   hostNames,
   isFitForTunnel,
+  logLevels,
   matching,
   minVersion,
   optionalCount,

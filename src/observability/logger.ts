@@ -1,6 +1,6 @@
+import { type LogLevel, logLevels } from '../config/schema/values.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';
-import { type LogLevel, logLevels } from '../util/log-level.ts';
 import type { TlsFailure } from '../util/tls-observer.ts';
 
 /** A frame as V8 prints it: function, then file, line and column. */

@@ -1,9 +1,9 @@
 import { constants, fstatSync, openSync, write, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { promisify } from 'node:util';
+import type { LogLevel } from '../config/schema/values.ts';
 import { LogDestination, type Output } from '../observability/log-destination.ts';
 import { createLogger } from '../observability/logger.ts';
-import type { LogLevel } from '../util/log-level.ts';
 import { system } from './system.ts';
 
 const writeLater = promisify(write);

@@ -47,6 +47,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type tls/material',
   ],
   observability: [
+    'config/schema/values',
     'request-context',
     'gateway/response',
     'type gateway/router',

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { LogLevel } from '../../src/config/schema/values.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { startService } from '../../src/server/lifecycle.ts';
 import type { ServiceOptions } from '../../src/server/shared.ts';
-import type { LogLevel } from '../../src/util/log-level.ts';
 import { type ConfigInput, configFor, type EnvironmentInput } from './config.ts';
 import { type Countersign, observe } from './countersign.ts';
 import { Folder } from './folder.ts';

@@ -1,8 +1,8 @@
 import type { LoadedConfig, ValidConfig } from '../../config/load.ts';
 import type { Problem } from '../../config/problem.ts';
+import { logLevels } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
 import { fromEnvironment } from '../../config/variables.ts';
-import { logLevels } from '../../util/log-level.ts';
 import { CliError, exitCode } from './cli-error.ts';
 import { fromVariable, type OptionValues, oneOf, port } from './command.ts';
 

@@ -141,3 +141,8 @@ export function isFitForTunnel(address: string, proxy: unknown): boolean {
 function isHttps(url: string): boolean {
   return new URL(url).protocol === 'https:';
 }
+
+/** From the most lines to none. */
+export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+
+export type LogLevel = (typeof logLevels)[number];

@@ -1,5 +1,6 @@
 import { sourceName } from './findings.ts';
 import { latency, percent, rate, relative, secondsBetween, skew, span, whole } from './format.ts';
+import { failedRequests } from './page/failed-requests.ts';
 import { keys } from './page/keys.ts';
 import { banner, pageTone, stateOf, tiles } from './page/overview.ts';
 import {
@@ -22,7 +23,7 @@ import {
 } from './page/parts.ts';
 import { script, scriptSource } from './page/script.ts';
 import { marks, style, styleSource } from './page/style.ts';
-import type { FailedRequest, Status } from './schema.ts';
+import type { Status } from './schema.ts';
 import { clockDifference, failing, lifetime, rejections, saturation } from './thresholds.ts';
 
 const sourceStates = {
@@ -66,7 +67,7 @@ ${icon(pageTone(status))}
 ${header(status, refresh)}
 <p id="stale" role="alert" hidden></p>
 <main>
-${banner(status)}${tiles(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failures(status)}</main>
+${banner(status)}${tiles(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failedRequests(status)}</main>
 <footer>Times are in UTC. The same as JSON: <a href="status.json">status.json</a>.</footer>
 </body>
 </html>
@@ -183,34 +184,6 @@ function timeLeft(now: string, one: Status['certificates'][number]): Html {
   const seconds = secondsBetween(now, one.until);
   const state = seconds <= 0 ? pill('bad', 'Expired') : toned(severity, span(seconds));
   return html`${state}${severity === 'warn' ? html` ${pill('warn', 'Renew now')}` : undefined} ${bar(left, severity)}`;
-}
-
-function failures({ at, failures: list, runbookUrl }: Status): Html {
-  return listingSection(list, {
-    id: 'failures',
-    title: 'Failed requests',
-    hint: 'The last 100; search the log for the request ID',
-    noun: 'failed request',
-    empty: 'No request has failed since the start.',
-    key: (one) => `${one.at} ${one.requestId}`,
-    columns: [
-      ['Time (UTC)', (one) => clockTime(at, one.at)],
-      ['Cause', (one) => cause(one, runbookUrl)],
-      ['Status', ({ status }) => status ?? none('no response')],
-      ['Outcome', ({ outcome }) => pill(outcome === 'unknown' ? 'bad' : 'idle', outcome)],
-      ['Caller', ({ caller }) => caller ?? none('unknown')],
-      ['Environment', ({ environment }) => environment ?? none('unknown')],
-      ['Operation', ({ operation }) => operation ?? none('unknown')],
-      ['Login', ({ login }) => login ?? none('none')],
-      ['Request ID', ({ requestId }) => html`<code>${requestId}</code>`],
-    ],
-  });
-}
-
-function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: string | null): Html {
-  if (runbookSection === null) return html`<code>${text}</code>`;
-  if (runbookUrl === null) return html`<code title="Runbook: ${runbookSection}">${text}</code>`;
-  return html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer"><code>${text}</code></a>`;
 }
 
 function keySource({ at, keySource: source }: Status): Html {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LogLevel } from '../../../src/config/schema/values.ts';
 import { createLogger, type Logger } from '../../../src/observability/logger.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
-import type { LogLevel } from '../../../src/util/log-level.ts';
 
 const whole: RequestContext = {
   id: '0d9f1f0a-0b7e-4f6e-9a3c-6f0b5a1f2c11',

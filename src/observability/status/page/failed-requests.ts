@@ -1,0 +1,31 @@
+import type { FailedRequest, Status } from '../schema.ts';
+import { clockTime, type Html, html, listingSection, none, pill } from './parts.ts';
+
+/** Newest first. */
+export function failedRequests({ at, failures: list, runbookUrl }: Status): Html {
+  return listingSection(list, {
+    id: 'failures',
+    title: 'Failed requests',
+    hint: 'The last 100; search the log for the request ID',
+    noun: 'failed request',
+    empty: 'No request has failed since the start.',
+    key: (one) => `${one.at} ${one.requestId}`,
+    columns: [
+      ['Time (UTC)', (one) => clockTime(at, one.at)],
+      ['Cause', (one) => cause(one, runbookUrl)],
+      ['Status', ({ status }) => status ?? none('no response')],
+      ['Outcome', ({ outcome }) => pill(outcome === 'unknown' ? 'bad' : 'idle', outcome)],
+      ['Caller', ({ caller }) => caller ?? none('unknown')],
+      ['Environment', ({ environment }) => environment ?? none('unknown')],
+      ['Operation', ({ operation }) => operation ?? none('unknown')],
+      ['Login', ({ login }) => login ?? none('none')],
+      ['Request ID', ({ requestId }) => html`<code>${requestId}</code>`],
+    ],
+  });
+}
+
+function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: string | null): Html {
+  if (runbookSection === null) return html`<code>${text}</code>`;
+  if (runbookUrl === null) return html`<code title="Runbook: ${runbookSection}">${text}</code>`;
+  return html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer"><code>${text}</code></a>`;
+}
