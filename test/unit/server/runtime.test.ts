@@ -28,10 +28,11 @@ const config = configSchema.parse({
 let forward: UpstreamClient['send'];
 let logged: RequestContext[];
 let stop: () => void;
+let inflight: InflightRequests;
 let url: string;
 
 beforeEach(async () => {
-  [forward, logged] = [async () => ok, []];
+  [forward, logged, inflight] = [async () => ok, [], new InflightRequests()];
   const metrics = createPrometheus({ version: '0', routes: routesOf() });
   const monotonic = () => performance.now();
   const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
@@ -54,7 +55,7 @@ beforeEach(async () => {
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(1_000_000),
-    inflight: new InflightRequests(),
+    inflight,
     metrics,
     isKnownLogin: () => false,
     log: {
@@ -104,6 +105,22 @@ describe('an internal error', () => {
     expect(verdict(await send())).toBe('500 internal unknown unknown');
     expect(logged).toMatchObject([{ reason: 'internal', outcome: 'unknown' }]);
   });
+});
+
+it('a response that is complete when an abort would end the request stays, and is what is logged', async () => {
+  const going = Promise.withResolvers<typeof ok>();
+  const begun = Promise.withResolvers<void>();
+  forward = () => {
+    begun.resolve();
+    return going.promise;
+  };
+  const sending = send();
+  await begun.promise;
+  await inflight.abortAll();
+  going.resolve(ok);
+  expect((await sending).status).toBe(200);
+  await until(() => logged.length === 1);
+  expect(logged).toMatchObject([{ status: 200, outcome: 'answered' }]);
 });
 
 it('the limit of requests in flight holds exactly, also after earlier requests have ended', async () => {

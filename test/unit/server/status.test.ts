@@ -113,6 +113,15 @@ describe('the status', () => {
     expect(await row()).toMatchObject({ staleSince: '2026-01-01T12:01:00.000Z', readProblem: 'denied' });
   });
 
+  it('has one row for a key whose newest version is missing in the source while an older one is in use', async () => {
+    const acme = { environment: 'sandbox', login: 'acme' };
+    await cache.get(acme);
+    recorder.keyRingUpdated(acme, ring, undefined, [{ kind: 'control_key', version: 2 }]);
+    const { keys } = await createStatus(sources)();
+    expect(keys).toMatchObject({ total: 1, list: [{ missingSince: '2026-01-01T12:00:00.000Z' }] });
+    expect(keys.list).toHaveLength(1);
+  });
+
   it('has no time beyond the years 0 and 9999, whatever a server, a file or a certificate says', async () => {
     recorder.tokenExpiryChanged(1e15);
     certificates = [

@@ -37,6 +37,26 @@ describe('the circuit breaker, while Vault is unavailable,', () => {
     expect(await Promise.all([breaker.run(works), breaker.run(works)])).toEqual(['response', 'response']);
   });
 
+  it('lets no second probe through because a request from before the outage ends', async () => {
+    const time = { now: 0 };
+    const breaker = new CircuitBreaker(
+      { monotonic: () => time.now, random: () => 0 },
+      { initial: 1000, max: 1000 },
+    );
+    const [hung, probe] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+    const early = breaker.run(() => hung.promise);
+    time.now = 1;
+    await breaker.run(works);
+    await expect(breaker.run(fails)).rejects.toBe(sealed);
+    time.now = 2000;
+    const probing = breaker.run(() => probe.promise);
+    hung.reject(sealed);
+    await expect(early).rejects.toBe(sealed);
+    await expect(breaker.run(works)).rejects.toMatchObject({ kind: 'backing-off' });
+    probe.resolve('back');
+    expect(await probing).toBe('back');
+  });
+
   it('counts any response as one, whatever it says', async () => {
     const { breaker, time } = await opened();
     time.now = 1000;

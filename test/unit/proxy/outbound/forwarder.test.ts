@@ -29,8 +29,11 @@ let sendOptions: SendOptions[];
 let monotonic: number;
 /** Milliseconds that a lookup of keys takes. */
 let keyLookup: number;
+/** Control keys, newest first. */
+let controlKeys: string[];
 beforeEach(() => {
   [responses, sent, sendOptions, monotonic, keyLookup] = [[responseOf(200)], [], [], 5_000, 0];
+  controlKeys = ['new', 'old'];
 });
 
 const responseOf = (status: number, date?: string): GatewayResponse => ({
@@ -54,10 +57,10 @@ interface Sent {
 }
 
 async function send(target: string, environment: object = {}, caller?: string): Promise<Sent> {
-  const ring = [
-    ...parseKeys({ control_key: 'new' }, { version: 2 }),
-    ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(noon - 1000) }),
-  ];
+  const ring = controlKeys.flatMap((controlKey, index) => {
+    const superseded = index === 0 ? {} : { supersededAt: new Date(noon - 1000) };
+    return parseKeys({ control_key: controlKey }, { version: controlKeys.length - index, ...superseded });
+  });
   const metrics = createPrometheus({ version: '0', routes: routesOf() });
   const get = async () => {
     monotonic += keyLookup;
@@ -313,6 +316,9 @@ describe('a gateway 403', () => {
     const { record, response } = await send(balance);
     expect(response.status).toBe(403);
     expect(record).toMatchObject({ attempts: 4, rejection: 'current-key' });
+    controlKeys = ['new', 'old', 'oldest'];
+    responses = [responseOf(403), responseOf(403), unreachable()];
+    expect((await send(balance)).response.status).toBe(403);
   });
 
   it('is replaced by the unknown outcome of the retry', async () => {
