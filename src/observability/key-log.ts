@@ -34,7 +34,9 @@ export function createKeyLog({ log, monotonic, source }: KeyLogOptions) {
   let current = logsOf(source);
   return {
     keySourceReplaced(next, keepsKeys) {
-      if (!keepsKeys) current = logsOf(next);
+      if (keepsKeys) return;
+      current.loginsNotFound(0);
+      current = logsOf(next);
     },
     keyRingUpdated(login, ring, removal = 'deleted', lost = []) {
       if (ring === undefined) logRemoval(log, login, removal);

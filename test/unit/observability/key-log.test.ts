@@ -34,3 +34,16 @@ it('a key that the newest version lacks is logged as missing', () => {
     'warn key missing in the key source control_key 2',
   ]);
 });
+
+it('logins that are missing in a source end with it', () => {
+  const lines: string[] = [];
+  const log = { message: (_level: string, text: string) => void lines.push(text) };
+  const keyLog = createKeyLog({ log, monotonic: () => 0, source: 'vault' });
+  keyLog.loginsNotFound(1, acme);
+  keyLog.keySourceReplaced('vault', true);
+  expect(lines).toEqual(['login not found in the key source; its cached keys are used']);
+  keyLog.keySourceReplaced('directory', false);
+  expect(lines.slice(1)).toEqual(['no login with cached keys is missing in the key source any more']);
+  keyLog.loginsNotFound(0, undefined);
+  expect(lines).toHaveLength(2);
+});
