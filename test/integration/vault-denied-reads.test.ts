@@ -131,6 +131,17 @@ describe('the login to Vault when reads are denied', () => {
     expect(setup.vault.count(logins)).toBeLessThanOrEqual(1 + 6 + 1);
   });
 
+  it('is not repeated because the version of the mount may not be read: the secret is not found', async () => {
+    const source = await grantOne({ secret_id_num_uses: 1, token_no_default_policy: true });
+    const path = { 'secret/data/gateway/*': { capabilities: ['read'] } };
+    await setup.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
+    setup.vault.fail({ kind: 'status', status: 403 }, /ui\/mounts/);
+    setup.clock.advance(6 * second);
+    expect(await source.read(other)).toBe('not-found');
+    expect(setup.vault.count(/ui\/mounts/)).toBe(1);
+    expect(setup.vault.count(logins)).toBe(1);
+  });
+
   it('because the token was revoked: key_source_up is 0 until a login succeeds', async () => {
     const source = await grantOne({ secret_id_num_uses: 1 });
     revokeAll(6 * second);

@@ -1,4 +1,5 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
@@ -150,6 +151,33 @@ describe('the public key that Vault names', () => {
     await setup.admin.put('gateway/sandbox/second', { transit_key: 'second:1' });
     setup.vault.fail({ kind: 'status', status: 400 }, /login/);
     await expect(newest({ ...acme, login: 'second' })).rejects.toMatchObject({ source: 'down' });
+  });
+});
+
+describe('a Transit key that Vault denies', () => {
+  async function deny(settings: object): Promise<void> {
+    await useRole({ token_no_default_policy: true, ...settings });
+    await setup.admin.put('gateway/sandbox/other', { control_key: 'k' });
+    await source.read({ ...acme, login: 'other' });
+    setup.vault.fail({ kind: 'status', status: 403 }, /transit\/keys/);
+    setup.clock.advance(6_000);
+  }
+
+  it('has no problem if the credentials for another login cannot be read', async () => {
+    await deny({});
+    rmSync(setup.folder.at('secret-id'));
+    await expect(newest()).rejects.toMatchObject({
+      source: 'down',
+      problem: expect.stringMatching(/^Vault login failed: the Vault credentials cannot be read/),
+    });
+  });
+
+  it('costs one login at most, however many versions name one', async () => {
+    for (const version of ['2', '3', '4']) await name(`acme:${version}`);
+    await deny({ token_num_uses: 1000 });
+    expect(await newest()).toMatch(/permission/);
+    expect(setup.vault.count(keyPaths)).toBeGreaterThan(3);
+    expect(setup.vault.count(logins)).toBe(2);
   });
 });
 

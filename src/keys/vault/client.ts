@@ -5,7 +5,7 @@ import { reveal, Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import type { BackoffOptions } from '../../util/backoff.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
-import { VaultError, type VaultErrorKind } from './errors.ts';
+import { isVaultError, VaultError, type VaultErrorKind } from './errors.ts';
 import {
   Resender,
   type TransportOptions,
@@ -94,12 +94,19 @@ export type AuthenticatedClient = ReturnType<typeof authenticatedClient>;
 export function authenticatedClient(client: VaultClient, tokens: Tokens) {
   return {
     read: <T>(path: string, shape: Shape<T>) => tokens.withToken((token) => client.read(path, shape, token)),
+    /** `undefined` if it is denied. The token is not suspected then, which could cost a login. */
+    readIfPermitted: <T>(path: string, shape: Shape<T>): Promise<T | undefined> =>
+      tokens.withToken((token) => client.read(path, shape, token).catch(ifDenied)),
     list: <T>(path: string, shape: Shape<T>) => tokens.withToken((token) => client.list(path, shape, token)),
     write: <T>(path: string, data: object, shape: Shape<T>) =>
       tokens.withToken((token) => client.write(path, data, shape, token)),
     post: <T>(path: string, data: object, shape: Shape<T>) =>
       tokens.withToken((token) => client.post(path, data, shape, token)),
   };
+}
+
+function ifDenied(error: unknown): undefined {
+  if (!isVaultError(error, 'denied')) throw error;
 }
 
 /** By path. */

@@ -150,7 +150,7 @@ export class KvStore {
   async #checkMount(): Promise<undefined> {
     if (this.#isVersion2) return;
     const path = `sys/internal/ui/mounts/${this.#paths.mount}`;
-    const isVersion1 = await this.#client.read(path, mountShape).catch((error: unknown) => {
+    const isVersion1 = await this.#client.readIfPermitted(path, mountShape).catch((error: unknown) => {
       if (!isOfPathOnly(error)) throw error;
       return false;
     });

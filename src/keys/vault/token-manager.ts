@@ -61,6 +61,8 @@ interface HeldToken extends TokenLease {
   verifiedAt: number;
   /** Whether something was done with it that needs a permission. */
   worked: boolean;
+  /** Whether a request was denied before that: it lacks a permission, however many uses are left. */
+  lacks: boolean;
 }
 
 /** Milliseconds that {@link TokenManager.stop} may take. */
@@ -147,6 +149,7 @@ export class TokenManager {
         held.worked = true;
         return result;
       } catch (error) {
+        held.lacks ||= !held.worked && isVaultError(error, 'denied');
         // Vault says so only to a token that may read.
         held.worked ||= isVaultError(error, 'not-found', 'deleted');
         throw error;
@@ -191,8 +194,8 @@ export class TokenManager {
   async #replacementFor(denied: HeldToken): Promise<HeldToken> {
     const held = this.#alive();
     if (held !== undefined && held.token !== denied.token) return held;
-    if (!mayBeUsedUp(denied) && this.#options.monotonic() - denied.verifiedAt < recentlyVerified)
-      return denied;
+    const isRecent = this.#options.monotonic() - denied.verifiedAt < recentlyVerified;
+    if (isRecent && (denied.lacks || !mayBeUsedUp(denied))) return denied;
     return this.#checks.run(() => this.#checkToken(denied));
   }
 
@@ -221,7 +224,7 @@ export class TokenManager {
   }
 
   async #maySuspect(): Promise<boolean> {
-    const { fingerprint } = await this.#readCredentials();
+    const { fingerprint } = await this.#readCredentials().catch(failedLogin);
     const now = this.#options.monotonic();
     const isDue = this.#suspicions.isDue(now, fingerprint);
     if (isDue) this.#suspicions.recordFailure(now, {}, fingerprint);
@@ -297,7 +300,8 @@ export class TokenManager {
     const now = this.#options.monotonic();
     const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : now + lease.seconds * 1000;
     const wholeSeconds = this.#wholeSecondsOf(lease);
-    const held = { ...lease, wholeSeconds, until, firstSeconds, verifiedAt: now, worked: false };
+    const state = { verifiedAt: now, worked: false, lacks: false };
+    const held = { ...lease, wholeSeconds, until, firstSeconds, ...state };
     this.#held = held;
     this.#retries.reset();
     if (lease.seconds === 0) {
@@ -359,6 +363,12 @@ export class TokenManager {
       this.#hold({ ...lease, token, uses }, firstSeconds).worked = worked;
     }
   }
+}
+
+/** Without credentials there is no other token, whatever the denied request was about. */
+function failedLogin(error: unknown): never {
+  if (error instanceof VaultError) error.isOfLogin = true;
+  throw error;
 }
 
 /** Whether a token that is denied a request may be used up: it has worked, so it lacks no permission. */

@@ -21,7 +21,7 @@ function storeOf(body: object): KvStore {
     return shape.parse(body);
   };
   const write: AuthenticatedClient['write'] = (path, _data, shape) => respond(path, shape);
-  const client = { read: respond, list: respond, write, post: write };
+  const client = { read: respond, readIfPermitted: respond, list: respond, write, post: write };
   return new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
 }
 
