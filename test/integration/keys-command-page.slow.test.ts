@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { KeysTestEnvironment } from '../support/keys-test-environment.ts';
+import { describeWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
-import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
+import { devServer, noDevServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 import { PageRunner, plainly, stepsIn } from '../support/vault-page.ts';
 import { policyText } from '../support/vault-policies.ts';
@@ -39,10 +40,9 @@ describe('deploy/vault/README.md', () => {
   });
 });
 
-for (const target of [{ name: 'the stub' }, real]) {
-  const isReal = target === real;
-  (isReal && real.program === undefined ? describe.skip : describe)(
-    `deploy/vault/README.md, against ${target.name}`,
+for (const isReal of [false, true]) {
+  describeWhere(!isReal || real.program !== undefined, noDevServer)(
+    `deploy/vault/README.md, against ${isReal ? 'a real server' : 'the stub'}`,
     () => {
       const setup = new KeysTestEnvironment();
       let server: RunningVault | undefined;

@@ -7,8 +7,9 @@ import { transitNameOf } from '../../src/keys/vault/transit.ts';
 import { Secret } from '../../src/secret.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { KeysTestEnvironment, oldControlKey, oldKey } from '../support/keys-test-environment.ts';
+import { describeWhere } from '../support/requires.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
-import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
+import { noRealServer, type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
 import { policyFile, policyJson, rulesOf } from '../support/vault-policies.ts';
 
 const callers = [
@@ -20,7 +21,7 @@ const callers = [
 ];
 
 for (const { name, open } of vaultTargets(process.env)) {
-  (open === undefined ? describe.skip : describe)(`keys generate --transit, against ${name}`, () => {
+  describeWhere(open !== undefined, noRealServer)(`keys generate --transit, against ${name}`, () => {
     const setup = new KeysTestEnvironment();
     let server: RunningVault;
     const { folder } = setup;

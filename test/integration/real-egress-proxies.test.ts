@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync } from 'node:fs';
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect } from '@jest/globals';
 import type { EnvironmentInput } from '../support/config.ts';
 import { always, closedPort, freePort, httpResponse } from '../support/faulty-gateway.ts';
 import { findProgram } from '../support/find-program.ts';
@@ -8,7 +8,7 @@ import type { Folder } from '../support/folder.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { startListening } from '../support/listening-program.ts';
-import { describeWith } from '../support/requires.ts';
+import { describeWith, itWhere } from '../support/requires.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 
 const success = httpResponse('200 OK', 'status=approved', ['Content-Type: text/plain']);
@@ -55,8 +55,7 @@ describeWith('openssl').each(['squid', 'tinyproxy'] as const)('%s as the egress 
   const starts = harness(afterAll);
   const program = findProgram(name);
   const runs = program !== undefined && (name !== 'squid' || ncsaHelper !== undefined);
-  if (!runs) process.stderr.write(`skipped: ${name} is not installed (Debian package ${name})\n`);
-  const itRuns = runs ? it : it.skip;
+  const itRuns = itWhere(runs, `${name} is not installed (Debian package ${name})`);
   let url: string;
   let ca: Ca;
   let gateway: Awaited<ReturnType<typeof starts.gateway>>;

@@ -6,6 +6,7 @@ import { revealFields } from '../../src/keys/vault/client.ts';
 import { connectVault, type VaultOptions } from '../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';
+import { describeWhere } from '../support/requires.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import {
   acme,
@@ -15,11 +16,11 @@ import {
   vaultConfig,
   vaultSource,
 } from '../support/stub-vault/harness.ts';
-import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
+import { noRealServer, type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
 import { until } from '../support/until.ts';
 
 for (const { name, open } of vaultTargets(process.env)) {
-  (open === undefined ? describe.skip : describe)(`keys in Vault, against ${name}`, () => {
+  describeWhere(open !== undefined, noRealServer)(`keys in Vault, against ${name}`, () => {
     // A shared server may contain anything, so all names are new.
     const unique = randomBytes(4).toString('hex');
     const mount = `kv-${unique}`;

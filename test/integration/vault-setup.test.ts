@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Folder } from '../support/folder.ts';
 import { KeysTestEnvironment } from '../support/keys-test-environment.ts';
+import { describeWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { devServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
+import { devServer, noDevServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
 import { permittedBy, permittedTo, policyNames, transitActions } from '../support/vault-policies.ts';
 
 const real = devServer(process.env);
@@ -24,7 +25,7 @@ const present = [
   'sys/policies/acl/countersign-production-platform',
 ];
 
-(real.program === undefined ? describe.skip : describe)(`deploy/vault/setup.sh, against ${real.name}`, () => {
+describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, against a real server', () => {
   let folder: Folder;
   let server: RunningVault;
   let admin: VaultAdmin;

@@ -1,5 +1,5 @@
 import { createPublicKey, randomBytes, verify } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { describeKey } from '../../src/keys/key.ts';
@@ -7,9 +7,10 @@ import type { KeySource } from '../../src/keys/key-source.ts';
 import type { LoginRef } from '../../src/keys/login-ref.ts';
 import { ringIn, type TransitKey } from '../../src/keys/ring.ts';
 import { Secret } from '../../src/secret.ts';
+import { describeWhere } from '../support/requires.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { RecordingObserver, vaultConfig, vaultSource } from '../support/stub-vault/harness.ts';
-import { type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
+import { noRealServer, type RunningVault, vaultTargets } from '../support/stub-vault/real-vault.ts';
 import { until } from '../support/until.ts';
 import { privateKeyOf } from '../support/vectors.ts';
 
@@ -17,7 +18,7 @@ const baseString = 'POST&https%3A%2F%2Fgateway.example%2Ftransfer&amount%3D1.00'
 const described = z.object({ keys: z.record(z.string(), z.object({ public_key: z.string() })) });
 
 for (const { name, open } of vaultTargets(process.env)) {
-  (open === undefined ? describe.skip : describe)(`keys that do not leave Vault, against ${name}`, () => {
+  describeWhere(open !== undefined, noRealServer)(`keys that do not leave Vault, against ${name}`, () => {
     // A shared server may contain anything, so all names are new.
     const unique = randomBytes(4).toString('hex');
     const [kv, transit, policy] = [`kv-${unique}`, `transit-${unique}`, `countersign-${unique}`];

@@ -11,6 +11,9 @@ export interface RunningVault {
   close(): Promise<void>;
 }
 
+/** What a machine lacks where {@link vaultTargets} has no real server. */
+export const noRealServer = 'a real server (set VAULT_BIN, or VAULT_TEST_ADDR and VAULT_TEST_TOKEN)';
+
 interface VaultTarget {
   readonly name: string;
   /** Undefined if environment variables name no such server. */
@@ -31,14 +34,13 @@ function realTarget(env: NodeJS.ProcessEnv): VaultTarget {
     };
   }
   if (program !== undefined) return { name: 'a real server', open: () => startDevServer(program) };
-  return {
-    name: 'a real server (skipped: set VAULT_BIN, or VAULT_TEST_ADDR and VAULT_TEST_TOKEN)',
-    open: undefined,
-  };
+  return { name: 'a real server', open: undefined };
 }
 
+/** What a machine lacks where {@link devServer} has no program. */
+export const noDevServer = 'a real server with its command line (set VAULT_BIN)';
+
 interface DevServer {
-  readonly name: string;
   /** The program, which is both server and command line; undefined if VAULT_BIN is not set. */
   readonly program: string | undefined;
   open(): Promise<RunningVault>;
@@ -47,7 +49,6 @@ interface DevServer {
 /** A dedicated real server with its command line, if VAULT_BIN is set: for tests that change fixed paths. */
 export function devServer({ VAULT_BIN: program }: NodeJS.ProcessEnv): DevServer {
   return {
-    name: program === undefined ? 'a real server (skipped: set VAULT_BIN)' : 'a real server',
     program,
     open: () => startDevServer(program ?? 'vault'),
   };

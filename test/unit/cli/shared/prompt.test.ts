@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
 import { promptSecret, type Terminal } from '../../../../src/cli/keys/import.ts';
+import { itWhere } from '../../../support/requires.ts';
 import { root } from '../../../support/sources.ts';
 
 /** A terminal at which these pieces are typed or pasted. */
@@ -47,9 +48,9 @@ describe('promptSecret', () => {
   });
 
   const hasScript = spawnSync('script', ['--version']).error === undefined;
-  if (!hasScript) process.stderr.write('skipped: script is not installed (Debian package: bsdutils)\n');
+  const itAtTerminal = itWhere(hasScript, 'script is not installed (Debian package bsdutils)');
 
-  (hasScript ? it : it.skip)('shows nothing of what is typed at a real terminal', async () => {
+  itAtTerminal('shows nothing of what is typed at a real terminal', async () => {
     const program = `
       import { promptSecret } from './src/cli/keys/import.ts';
       const text = await promptSecret(process.stdin, () => process.stdout.write('Key: '), (t) => t.endsWith('\\n'));

@@ -7,6 +7,7 @@ import { createDirectorySource } from '../../../../src/keys/directory/source.ts'
 import type { KeySource } from '../../../../src/keys/key-source.ts';
 import { type KeyRing, ringIn, type UsableKey, withAccepted } from '../../../../src/keys/ring.ts';
 import { reveal } from '../../../../src/secret.ts';
+import { itWhere } from '../../../support/requires.ts';
 import { vectorText } from '../../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
@@ -150,8 +151,8 @@ describe('a directory that cannot be read', () => {
     expect(inspect(error, { depth: 9 })).not.toContain('MARK');
   });
 
-  const asRoot = process.getuid?.() === 0;
-  (asRoot ? it.skip : it)('is unavailable when permission is denied (not for root)', async () => {
+  const itUnlessRoot = itWhere(process.getuid?.() !== 0, 'files that may not be read (root may read all)');
+  itUnlessRoot('is unavailable when permission is denied', async () => {
     await put('control_key', 'abc');
     await chmod(join(directory, 'sandbox', 'acme', 'control_key'), 0);
     await expect(read()).rejects.toMatchObject(unavailable);
