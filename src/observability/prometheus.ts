@@ -34,7 +34,7 @@ const faults: Readonly<Record<RequestContext['outcome'], readonly ResponsiblePar
 
 export interface Prometheus extends EventObserver {
   /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
-  page(openMetrics: boolean, readings?: Partial<Readings>): Promise<Page>;
+  page(openMetrics: boolean, readings: Readings): Promise<Page>;
   /**
    * Adds the names of a reloaded configuration. Counters continue, and earlier names remain valid labels:
    * in-flight requests still use them.
@@ -99,7 +99,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   reconfigure(options.routes);
   return {
     ...createMetricsRecorder(metrics, labels),
-    page(openMetrics, readings = {}) {
+    page(openMetrics, readings) {
       setReadings(metrics, labels.environments(), readings);
       return render(registry, openMetrics);
     },
@@ -110,9 +110,8 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
 function setReadings(
   metrics: Metrics,
   environments: Iterable<string>,
-  { inFlight = () => 0, certificates = [], ...others }: Partial<Readings>,
+  { inFlight, certificates, keyLookInterval, jwtKeysFetchedAt, logLinesDropped }: Readings,
 ): void {
-  const { keyLookInterval = 1, jwtKeysFetchedAt = [], logLinesDropped = 0 } = others;
   for (const environment of environments) metrics.inFlight.set({ environment }, inFlight(environment));
   const { certificateStart, certificateExpiry, jwtKeysFetched } = metrics;
   for (const gauge of [certificateStart, certificateExpiry, jwtKeysFetched]) gauge.reset();

@@ -6,7 +6,7 @@ import { createPrometheus } from '../../src/observability/prometheus.ts';
 import type { Readiness } from '../../src/observability/readiness.ts';
 import { listen } from '../support/listening.ts';
 import { RawConnection } from '../support/raw-http.ts';
-import { routesOf } from '../support/routes.ts';
+import { noReadings, routesOf } from '../support/routes.ts';
 import { sampleStatus } from '../support/sample-status.ts';
 import { until } from '../support/until.ts';
 
@@ -17,7 +17,7 @@ let origin: string;
 
 async function serve(options: Partial<AdminAppOptions> = {}): Promise<void> {
   const defaults: AdminAppOptions = {
-    page: (openMetrics) => metrics.page(openMetrics),
+    page: (openMetrics) => metrics.page(openMetrics, noReadings),
     readiness: () => state,
     status: () => Promise.reject(new Error('not part of these tests')),
     statusAccess: () => 'off',

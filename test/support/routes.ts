@@ -1,5 +1,6 @@
 import { configSchema } from '../../src/config/schema.ts';
 import { createRoutes, type Routes } from '../../src/gateway/router.ts';
+import type { Readings } from '../../src/observability/prometheus.ts';
 import { type ConfigInput, configFor, environmentFor } from './config.ts';
 
 /** A configuration with these environments, the built-in operations and the caller `billing`. @param limits `maxInFlight` */
@@ -14,3 +15,12 @@ export function routesOf(limits: Readonly<Record<string, number>> = { sandbox: 5
   const config = { environments: Object.fromEntries(environments), callers };
   return createRoutes(configSchema.parse(configFor('https://gateway.test', config)));
 }
+
+/** Of a process that has just started. */
+export const noReadings: Readings = {
+  inFlight: () => 0,
+  certificates: [],
+  keyLookInterval: 1,
+  jwtKeysFetchedAt: new Map(),
+  logLinesDropped: 0,
+};

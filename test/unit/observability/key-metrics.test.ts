@@ -4,7 +4,7 @@ import type { KeyRing, UnusableKey, UsableKey } from '../../../src/keys/ring.ts'
 import { createPrometheus, type Prometheus } from '../../../src/observability/prometheus.ts';
 import { Secret } from '../../../src/secret.ts';
 import { samples, series } from '../../support/exposition.ts';
-import { routesOf } from '../../support/routes.ts';
+import { noReadings, routesOf } from '../../support/routes.ts';
 
 const login = { environment: 'sandbox', login: 'acme' };
 const controlLabels = { ...login, kind: 'control_key' };
@@ -31,11 +31,13 @@ beforeEach(() => {
 });
 
 async function value(name: string, labels: Readonly<Record<string, string>>): Promise<number | undefined> {
-  return samples((await metrics.page(false)).body).get(series(`countersign_key_${name}`, labels));
+  return samples((await metrics.page(false, noReadings)).body).get(series(`countersign_key_${name}`, labels));
 }
 
 async function keySeries(): Promise<string[]> {
-  return [...samples((await metrics.page(false)).body).keys()].filter((name) => name.includes('login='));
+  return [...samples((await metrics.page(false, noReadings)).body).keys()].filter((name) =>
+    name.includes('login='),
+  );
 }
 
 function use(ring: KeyRing | undefined): void {

@@ -8,7 +8,7 @@ import { LoginRedactor, redactedLogin } from '../../../src/observability/login-r
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { holdsCardNumber } from '../../../src/redact-card-data.ts';
 import { Secret } from '../../../src/secret.ts';
-import { routesOf } from '../../support/routes.ts';
+import { noReadings, routesOf } from '../../support/routes.ts';
 
 // Test numbers that card schemes and acquirers publish.
 const cards = [
@@ -207,7 +207,7 @@ describe('observers', () => {
       metrics.keyRingUpdated(ref, [{ kind: 'private_key', version: 1, problem: 'cannot be parsed' }]);
       metrics.keyFallback(ref, 'private_key', 'older');
     }
-    const { body } = await prometheus.page(false);
+    const { body } = await prometheus.page(false, noReadings);
     const logins = new Set([...body.matchAll(/login="([^"]*)"/g)].map(([, name]) => name));
     expect(logins).toEqual(new Set(['5555555555554444', 'acme']));
   });

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { createPrometheus, type Prometheus, type Readings } from '../../../src/observability/prometheus.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { samples, series } from '../../support/exposition.ts';
-import { routesOf } from '../../support/routes.ts';
+import { noReadings, routesOf } from '../../support/routes.ts';
 
 const routes = routesOf({ sandbox: 50, production: 500 });
 const route = { environment: 'sandbox', operation: 'transfer' };
@@ -13,7 +13,7 @@ function create(): Prometheus {
 }
 
 async function read(metrics: Prometheus, readings: Partial<Readings> = {}) {
-  return samples((await metrics.page(false, readings)).body);
+  return samples((await metrics.page(false, { ...noReadings, ...readings })).body);
 }
 
 function ended(fields: Partial<RequestContext> = {}): RequestContext {
@@ -37,7 +37,7 @@ it.each([false, true])(
       next = setImmediate(count);
     };
     let next = setImmediate(count);
-    const { body } = await create().page(openMetrics);
+    const { body } = await create().page(openMetrics, noReadings);
     clearImmediate(next);
     expect(body.match(/^# TYPE /gm)?.length).toBeGreaterThan(40);
     expect(turns).toBeGreaterThan(40);
@@ -281,13 +281,13 @@ describe('the page', () => {
     const metrics = create();
     metrics.requestFinished(ended({ traceId, traceSampled: true, durations: { total: 0.3 } }));
     metrics.requestFinished(ended({ durations: { total: 0.3 } }));
-    const open = await metrics.page(true);
+    const open = await metrics.page(true, noReadings);
     expect(open.contentType).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8');
     expect(open.body).toMatch(
       new RegExp(`request_duration_seconds_bucket\\{le="0.5",[^}]*\\} 2 # \\{trace_id="${traceId}"\\} 0.3 `),
     );
     expect(open.body.endsWith('# EOF\n')).toBe(true);
-    const plain = await metrics.page(false);
+    const plain = await metrics.page(false, noReadings);
     expect(plain.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
     expect(plain.body).not.toContain(traceId);
   });
@@ -295,12 +295,12 @@ describe('the page', () => {
   it('keeps the names of counters in either format and any order of requests', async () => {
     const metrics = create();
     const own = (body: string) => body.split('\n').filter((line) => line.includes('countersign_'));
-    const plain = own((await metrics.page(false)).body);
-    const open = own((await metrics.page(true)).body);
+    const plain = own((await metrics.page(false, noReadings)).body);
+    const open = own((await metrics.page(true, noReadings)).body);
     expect(plain).toContain('# TYPE countersign_requests_total counter');
     expect(open).toContain('# TYPE countersign_requests counter');
     expect(open).toContain('countersign_signatures_total{method="HMAC-SHA1"} 0');
-    expect(own((await metrics.page(false)).body)).toEqual(plain);
-    expect(own((await metrics.page(true)).body)).toEqual(open);
+    expect(own((await metrics.page(false, noReadings)).body)).toEqual(plain);
+    expect(own((await metrics.page(true, noReadings)).body)).toEqual(open);
   });
 });
