@@ -1,22 +1,21 @@
 import type { VaultConfig } from '../../config/schema.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import { endsWithin } from '../../util/promises.ts';
-import { keyNotUsable, type SourceState, SourceUnavailable, signingUnavailable } from '../errors.ts';
+import { type SourceState, SourceUnavailable } from '../errors.ts';
 import { isNamed, parseKeys } from '../key.ts';
-import type { KeySource, SigningObserver, SignRemotely, TransitResult } from '../key-source.ts';
+import type { KeySource } from '../key-source.ts';
 import type { LoginRef } from '../login-ref.ts';
 import { authenticatedClient, revealFields, vaultClient } from './client.ts';
-import { isOfPathOnly, isVaultError, problemOf, VaultError } from './errors.ts';
+import { isOfPathOnly, isVaultError, problemOf } from './errors.ts';
 import type { TransportOptions } from './http.ts';
 import { KvStore } from './kv2.ts';
 import { kvPaths } from './paths.ts';
 import { identityOf, type KeyVersion, readRing } from './read-ring.ts';
 import { TokenManager, type TokenManagerOptions } from './token-manager.ts';
-import { TransitEngine } from './transit.ts';
+import { createTransitSigner, TransitEngine, type TransitSignerOptions } from './transit.ts';
 
-export interface VaultOptions extends TransportOptions, TokenManagerOptions {
-  readonly events: TokenManagerOptions['events'] & SigningObserver;
+export interface VaultOptions extends TransportOptions, TokenManagerOptions, TransitSignerOptions {
+  readonly events: TokenManagerOptions['events'] & TransitSignerOptions['events'];
   /** Content of `caFile`, `certFile` and `keyFile`; read from the files unless given. */
   readonly tls?: TlsMaterial;
 }
@@ -61,12 +60,6 @@ export function connectVault(config: VaultConfig, options: VaultOptions) {
 }
 
 /**
- * Milliseconds that a signature waits for a Vault that failed before: long enough for one that is back, and not as long as
- * for one that hangs.
- */
-const failingWait = 1_000;
-
-/**
  * Reads keys from Vault's KV version 2, with one secret per login.
  *
  * @param vault closed by `stop`
@@ -87,47 +80,12 @@ export function createVaultSource(
       const current = await vault.kv.read(login).catch(unavailable(login));
       return current === undefined ? 'not-found' : identityOf(current);
     },
-    sign: createSigner(vault, options),
+    sign: createTransitSigner(vault.transit, options),
     start: () => vault.tokens.start(),
     ready: () => vault.tokens.loggedInOnce,
     useTls: (material) => vault.useTls(material),
     stop: () => vault.close(),
   };
-}
-
-function createSigner(vault: VaultConnection, options: VaultOptions): SignRemotely {
-  const { monotonic, events } = options;
-  /** Whether Vault did not respond to the last signature, or with an internal error. */
-  let isFailing = false;
-  return async (login, key, baseString) => {
-    const startedAt = monotonic();
-    const report = (result: TransitResult, problem?: string): void =>
-      events.transitSigned(login.environment, result, (monotonic() - startedAt) / 1000, problem);
-    const signing = vault.transit.sign(key, baseString);
-    try {
-      // The request ends by itself.
-      if (isFailing && !(await endsWithin(failingWait, signing, options.setTimer)))
-        throw new VaultError('timeout');
-      const signature = await signing;
-      isFailing = false;
-      report('ok');
-      return signature;
-    } catch (error) {
-      const result = transitResultOf(error);
-      isFailing = result === 'unavailable';
-      report(result, problemOf(error));
-      const isOfKey = result === 'rejected' || result === 'invalid';
-      const problem = `Vault does not sign with the Transit key ${key.name}, version ${key.keyVersion}`;
-      throw isOfKey ? keyNotUsable(login, problem, error) : signingUnavailable(login, error);
-    }
-  };
-}
-
-function transitResultOf(error: unknown): TransitResult {
-  if (!isOfPathOnly(error)) return 'unavailable';
-  if (isVaultError(error, 'wrong-signature')) return 'invalid';
-  if (isVaultError(error, 'rejected', 'not-found')) return 'rejected';
-  return isVaultError(error, 'denied', 'no-route') ? 'denied' : 'unavailable';
 }
 
 function unavailable(login: LoginRef): (error: unknown) => never {

@@ -3,10 +3,14 @@ import { promisify } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
+import type { MonotonicClock, SetTimer } from '../../util/clock.ts';
+import { endsWithin } from '../../util/promises.ts';
+import { keyNotUsable, signingUnavailable } from '../errors.ts';
 import { type Parsed, usableRsa } from '../key.ts';
+import type { SigningObserver, SignRemotely, TransitResult } from '../key-source.ts';
 import type { TransitKey } from '../ring.ts';
 import { type AuthenticatedClient, permissionsOf } from './client.ts';
-import { isOfPathOnly, isVaultError, VaultError } from './errors.ts';
+import { isOfPathOnly, isVaultError, problemOf, VaultError } from './errors.ts';
 import { mountPath } from './paths.ts';
 
 /** A name as Vault permits it. */
@@ -51,7 +55,18 @@ export function transitNameOf(login: string): string {
 /** Names of keys whose public keys are remembered. */
 const maxKeys = 10_000;
 
+/**
+ * Milliseconds that a signature waits for a Vault that failed before: long enough for one that is back, and not as long as
+ * for one that hangs.
+ */
+const failingWait = 1_000;
+
 const verifies = promisify(verify);
+
+export interface TransitSignerOptions extends MonotonicClock {
+  readonly setTimer?: SetTimer;
+  readonly events: SigningObserver;
+}
 
 /**
  * Keys of Vault's Transit engine (Vault's API documentation, "Transit secrets engine (API)"). Vault gets the SHA-256 of a
@@ -190,6 +205,42 @@ export class TransitEngine {
     const mount = Object.hasOwn(this.#mounts, environment) ? this.#mounts[environment] : undefined;
     return mount === undefined ? undefined : mountPath(mount);
   }
+}
+
+/** Signs with keys in the engine, and says how each signature went. */
+export function createTransitSigner(engine: TransitEngine, options: TransitSignerOptions): SignRemotely {
+  const { monotonic, events } = options;
+  /** Whether Vault did not respond to the last signature, or with an internal error. */
+  let isFailing = false;
+  return async (login, key, baseString) => {
+    const startedAt = monotonic();
+    const report = (result: TransitResult, problem?: string): void =>
+      events.transitSigned(login.environment, result, (monotonic() - startedAt) / 1000, problem);
+    const signing = engine.sign(key, baseString);
+    try {
+      // The request ends by itself.
+      if (isFailing && !(await endsWithin(failingWait, signing, options.setTimer)))
+        throw new VaultError('timeout');
+      const signature = await signing;
+      isFailing = false;
+      report('ok');
+      return signature;
+    } catch (error) {
+      const result = transitResultOf(error);
+      isFailing = result === 'unavailable';
+      report(result, problemOf(error));
+      const isOfKey = result === 'rejected' || result === 'invalid';
+      const problem = `Vault does not sign with the Transit key ${key.name}, version ${key.keyVersion}`;
+      throw isOfKey ? keyNotUsable(login, problem, error) : signingUnavailable(login, error);
+    }
+  };
+}
+
+function transitResultOf(error: unknown): TransitResult {
+  if (!isOfPathOnly(error)) return 'unavailable';
+  if (isVaultError(error, 'wrong-signature')) return 'invalid';
+  if (isVaultError(error, 'rejected', 'not-found')) return 'rejected';
+  return isVaultError(error, 'denied', 'no-route') ? 'denied' : 'unavailable';
 }
 
 /** How its private key can leave Vault. Each text follows the key's name. */
