@@ -83,6 +83,16 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     await until(() => egress.open() === 1);
   });
 
+  it('closes a tunnel that is older than connectionMaxAge', async () => {
+    const egress = await startEgress();
+    const proxy = await startThrough({ url: egress.url }, { connectionMaxAge: '1s' });
+    for (const _ of [1, 2]) expect((await proxy.balance()).status).toBe(200);
+    expect(egress.heads).toHaveLength(1);
+    await until(() => egress.open() === 0);
+    expect((await proxy.balance()).status).toBe(200);
+    expect(egress.heads).toHaveLength(2);
+  });
+
   it('gets one tunnel for each request if keepAlive is false', async () => {
     const egress = await startEgress();
     const proxy = await startThrough({ url: egress.url }, { keepAlive: false });
