@@ -4,7 +4,7 @@ import type { AuditLog } from '../audit/audit-log.ts';
 import { type Authenticate, presentedCredentials } from '../auth/authenticate.ts';
 import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
-import { ProxyError, type Reason } from '../errors.ts';
+import { ProxyError } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
 import type { Destination } from '../gateway/router.ts';
 import { validateParameters } from '../gateway/validate-parameters.ts';
@@ -75,13 +75,11 @@ export function createHandler(
     } catch (error) {
       const problem = toProxyError(error, work, options);
       // Read now, since the connection may end with the response.
-      const client =
-        tracedReasons.has(problem.reason) &&
-        clientDetails(request, options.clock(), { cause: problem.cause, credential: work.record.credential });
+      const client = clientDetails(request, options.clock(), problem, work.record.credential);
       // If the response was complete before an abort, that response counts.
       const how = { turns, securityHeaders: options.securityHeaders };
       result = (await sendProblem(request, response, work.record, problem, how)) ?? (await delivery);
-      if (client !== false) {
+      if (client !== undefined) {
         const target = rejectedTarget(work.record, work.deniedLogin, request.url, options);
         work.record.rejected = options.redactor.names({ ...client, ...target });
       }
@@ -96,15 +94,6 @@ export function createHandler(
     }
   };
 }
-
-/** Errors whose log line says which client it was. */
-const tracedReasons: ReadonlySet<Reason> = new Set([
-  'caller-unknown',
-  'issuer-unavailable',
-  'not-allowed',
-  'web-page',
-  'unknown-host',
-]);
 
 /** The state of one request while it is handled. */
 interface Work {

@@ -6,7 +6,7 @@ import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts'
 import { parseSubjectAltName, RevokedCertificate } from '../../auth/client-certificate.ts';
 import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
-import { ProxyError } from '../../errors.ts';
+import { ProxyError, type Reason } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import type { ClientDetails, RejectedTarget, RequestRecord } from '../../request-context.ts';
@@ -18,19 +18,31 @@ export interface TargetLookup {
   readonly isKnownLogin: (login: LoginRef) => boolean;
 }
 
+/** Errors whose log line says which client it was. */
+const reasons: ReadonlySet<Reason> = new Set([
+  'caller-unknown',
+  'issuer-unavailable',
+  'not-allowed',
+  'web-page',
+  'unknown-host',
+]);
+
 /** Characters of a certificate's name in the log. A client can make a certificate with a name of any length. */
 const maxNameLength = 200;
 
 /**
- * Who sent a rejected request. Holds no credential, only what identifies one. To be read before the response ends.
+ * Who sent a rejected request, where the log says so. Holds no credential, only what identifies one. To be read before
+ * the response ends.
  *
- * @param known the cause of the error, and how the caller proved who it is, if it did
+ * @param credential how the caller proved who it is, if it did
  */
 export function clientDetails(
   request: IncomingMessage,
   now: number,
-  { cause, credential }: { readonly cause?: unknown; readonly credential?: VerifiedCredential | undefined },
-): ClientDetails {
+  { reason, cause }: ProxyError,
+  credential: VerifiedCredential | undefined,
+): ClientDetails | undefined {
+  if (!reasons.has(reason)) return undefined;
   const { socket, method, headers } = request;
   const certificate = certificateDetails(request, now);
   const bearer = bearerToken(headers.authorization);
