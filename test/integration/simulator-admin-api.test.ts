@@ -57,11 +57,8 @@ describe('a fault that is added', () => {
     const query = await started.send(statusDraft([['client_orderid', 't-1']]));
     expect(fieldsOf(query.body)).toMatchObject({ 'error-message': 'Order not found' });
     const [entry] = await journalOf(started);
-    expect(entry).toMatchObject({
-      rejection: 'fault-injected',
-      fault: { id: firstFault, fault: 'status-403' },
-      status: 403,
-    });
+    expect(entry).toMatchObject({ rejection: 'fault-injected', status: 403 });
+    expect(entry?.fault).toEqual({ id: firstFault, fault: 'status-403' });
     expect((await started.call('GET', '/faults')).body).toHaveLength(firstFault - 1);
   });
 
@@ -75,6 +72,7 @@ describe('a fault that is added', () => {
     const query = await started.send(statusDraft([['client_orderid', 't-1']]));
     expect(fieldsOf(query.body)['status']).toBe(state);
     const [entry] = await journalOf(started);
+    expect(entry?.steps.at(-1)?.step).toBe(beforeEffect ? 'nonce' : 'operation');
     const fault = { fault: 'status-500' };
     expect(entry).toMatchObject({ operation: 'transfer', login: 'acme', status: 500, fault });
     expect(entry).not.toHaveProperty('rejection');
@@ -182,6 +180,8 @@ describe('the keys of a login', () => {
       { ...status(), key: next.privateKey },
     ];
     for (const draft of drafts) expect((await started.send(draft)).status).toBe(200);
+    const upToTheLimit = { controlKeys: Array(18).fill('more') };
+    expect((await started.call('POST', '/keys/acme', upToTheLimit)).body.controlKeys).toBe(20);
     const used = (await journalOf(started)).map(({ steps }) => steps.find(({ key }) => key)?.key?.index);
     expect(used).toEqual([0, 1, 0, 1]);
   });
@@ -257,6 +257,7 @@ describe('the admin API rejects', () => {
     ['an absent offset', 'PUT', '/clock', {}, 400, 'offsetSeconds'],
     ['keys of an unknown login', 'PUT', '/keys/gamma', { controlKeys: ['x'] }, 404, 'Add it to the scenario'],
     ['an empty control key', 'PUT', '/keys/acme', { controlKeys: [''] }, 400, 'must not be empty'],
+    ['half of a character', 'PUT', '/keys/acme', { controlKeys: ['\ud800'] }, 400, 'must be valid Unicode'],
     ['no keys', 'POST', '/keys/acme', {}, 400, 'must have controlKeys or publicKeys'],
     ['too many keys', 'POST', '/keys/acme', { controlKeys: Array(20).fill('x') }, 409, 'with PUT'],
     [
@@ -281,10 +282,24 @@ describe('the admin API rejects', () => {
     const started = await start();
     const response = await started.call(method, path, body);
     expect(response.status).toBe(code);
-    expect(response.response.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+    const { headers } = response.response;
+    expect(headers.get('content-type')).toMatch(/^application\/problem\+json/);
+    expect([headers.get('cache-control'), headers.get('x-content-type-options')]).toEqual([
+      'no-store',
+      'nosniff',
+    ]);
     expect(response.text).toContain(text);
     expect((await started.call('GET', '/keys')).body.acme.controlKeys).toBe(1);
     expect((await started.call('GET', '/faults')).body).toHaveLength(firstFault - 1);
+  });
+
+  it('another method, and names those of the path', async () => {
+    const { call } = await start();
+    const { response, body } = await call('GET', '/keys/acme');
+    expect([response.headers.get('allow'), body.detail]).toEqual([
+      'POST, PUT',
+      'The method of /keys/{login} is POST or PUT',
+    ]);
   });
 
   it('an unknown query, and a query where none is read', async () => {

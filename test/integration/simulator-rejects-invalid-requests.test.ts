@@ -155,6 +155,7 @@ describe('the simulator accepts an Authorization header', () => {
   it.each<[string, (header: string) => string]>([
     ['with a comma and no space between pairs', (header) => header.replaceAll(', ', ',')],
     ['with a realm', (header) => header.replace('OAuth ', 'OAuth realm="Gateway & co", ')],
+    ['with a realm in another case', (header) => header.replace('OAuth ', 'OAuth Realm="", ')],
     ['with the scheme in lower case', (header) => header.replace('OAuth ', 'oauth ')],
     ['with lower-case hexadecimal digits', (header) => header.replaceAll(/%../g, (hex) => hex.toLowerCase())],
     [
@@ -271,6 +272,15 @@ describe('the simulator rejects a nonce', () => {
     expect((await post(url, later)).headers['simulator-rejection']).toBe('nonce-replayed');
   });
 
+  it('until its timestamp is outside the window, also if that is ahead of the clock', async () => {
+    let now = noon;
+    const { url } = await starts.simulator({ clock: () => now });
+    const draft = withOAuth(balance(), 'oauth_timestamp', String(seconds + 300));
+    expect((await post(url, draft)).status).toBe(200);
+    now += 600_000;
+    expect((await post(url, draft)).headers['simulator-rejection']).toBe('nonce-replayed');
+  });
+
   it('of the same login only', async () => {
     const { url } = await starts.simulator();
     const acme = withOAuth(balance(), 'oauth_nonce', 'shared');
@@ -340,6 +350,11 @@ describe('the simulator rejects a request', () => {
     expect(await reasonFor(balance(), (wire) => ({ ...wire, path: `${wire.path}?a=b` }))).toBe(
       'query-present',
     );
+  });
+
+  it('not for the case or a parameter of its content type', async () => {
+    const headers = { 'Content-Type': 'Application/X-WWW-Form-URLEncoded ; charset=UTF-8' };
+    expect(await reasonFor(balance(), (wire) => ({ ...wire, headers }))).toBe(200);
   });
 
   it('that is not a form', async () => {

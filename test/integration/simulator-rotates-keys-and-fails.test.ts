@@ -100,8 +100,9 @@ describe('a fault', () => {
   });
 
   it('"garbage" is not HTTP', async () => {
-    const { url } = await withFault({ fault: 'garbage' });
+    const { url, simulator } = await withFault({ fault: 'garbage' });
     await expect(post(url, invoice1())).rejects.toMatchObject({ code: 'HPE_INVALID_CONSTANT' });
+    expect(simulator.journal.entries()).toMatchObject([{ status: null, fault: { fault: 'garbage' } }]);
   });
 
   it('"drip" sends a byte at a time', async () => {

@@ -13,10 +13,8 @@ const find = (ledger: Ledger, clientOrderId: string) =>
 describe('the ledger', () => {
   it('continues from the highest order ID of the scenario, even beyond the safe integers', () => {
     const { clientOrderId: client_orderid, ...given } = order('a');
-    const ledger = new Ledger([{ ...given, client_orderid, orderid: '9007199254740993' }], {
-      orders: 1,
-      responses: 1,
-    });
+    const orders = ['9007199254740993', '7'].map((orderid) => ({ ...given, client_orderid, orderid }));
+    const ledger = new Ledger(orders, { orders: 1, responses: 1 });
     expect(ledger.add(order('b')).orderId).toBe('9007199254740994');
   });
 
@@ -34,12 +32,13 @@ describe('the ledger', () => {
     expect(find(ledger, 'a')).toBe('ambiguous');
   });
 
-  it('keeps responses up to its capacity, and drops the oldest', () => {
+  it('keeps responses up to its capacity, drops the oldest, and all at a reset', () => {
     const ledger = new Ledger([], { orders: 1, responses: 2 });
     const added: Order = ledger.add(order('a'));
     const [stage = {}] = added.stages;
     for (const serial of ['1', '2', '3']) ledger.recordResponse(serial, added, stage);
-    expect(ledger.stageAt(added, '1')).toBeUndefined();
-    expect(ledger.stageAt(added, '3')).toBe(stage);
+    expect(['1', '2', '3'].map((serial) => ledger.stageAt(added, serial))).toEqual([undefined, stage, stage]);
+    ledger.reset();
+    expect(ledger.stageAt(added, '3')).toBeUndefined();
   });
 });

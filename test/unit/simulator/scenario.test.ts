@@ -92,6 +92,11 @@ describe('a scenario', () => {
       'line 3: orders[0].stages[0]: must have error-message and error-code, because its status is declined, error or filtered',
     ],
     [
+      'a filtered order without a code',
+      order('', 'status: filtered, error-message: x'),
+      'line 3: orders[0].stages[0]: must have error-message and error-code, because its status is declined, error or filtered',
+    ],
+    [
       'a field that the simulator gives itself',
       order('', 'status: approved, type: x'),
       'line 3: orders[0].stages[0]: must omit type, by-request-sn, merchant-order-id',
