@@ -149,6 +149,13 @@ for (const { name, open } of vaultTargets(process.env)) {
       });
     }, 20_000);
 
+    it('an imported private key takes the place of the one in Transit', async () => {
+      await setup.put({ control_key: oldControlKey, transit_key: 'acme:1' });
+      const from = ['--kind', 'private_key', '--from', folder.file('own-key.pem', oldKey)];
+      expect(await setup.run('import', ...acme, ...from)).toMatchObject({ code: 0, err: '' });
+      expect(await setup.fields()).toEqual({ control_key: oldControlKey, private_key: oldKey });
+    });
+
     it('prints as JSON what it made, and takes the name that is given or in use', async () => {
       const { out } = await generate('json.pem', '--transit-name', 'pay.acme-1', '--json');
       expect(JSON.parse(out)).toMatchObject({
@@ -167,9 +174,10 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect((await generate('a.pem', '--transit-name', '../x')).err).toContain(
         'choose one with --transit-name',
       );
-      expect((await setup.run('generate', ...acme, '--transit', '--bits', '8192')).err).toContain(
-        '2048, 3072 or 4096',
-      );
+      for (const bits of ['2560', '8192'])
+        expect((await setup.run('generate', ...acme, '--transit', '--bits', bits)).err).toContain(
+          '2048, 3072 or 4096',
+        );
       expect((await setup.run('generate', ...acme, '--transit-name', 'x')).err).toContain(
         'requires --transit',
       );

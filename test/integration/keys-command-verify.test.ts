@@ -122,6 +122,15 @@ describe('keys verify', () => {
     expect(resultsIn(named.out)[3]).toBe(`1 private_key ${short(oldFingerprint)} accepted (200)`);
   });
 
+  it('asks for the endpoint and the order that are named', async () => {
+    setup.accept([], [oldKey]);
+    const order = ['--endpoint', '1235', '--client-orderid', 'known-order'];
+    await setup.run('verify', ...quick, ...order);
+    const entry = setup.gateway.simulator.journal.entries().at(-1);
+    expect(entry).toMatchObject({ path: '/gw/api/v4/status/1235', operation: 'order-status' });
+    expect(entry?.parameters).toContainEqual({ name: 'client_orderid', value: 'known-order' });
+  });
+
   it('is inconclusive for another product or path', async () => {
     const environments = { sandbox: { baseUrl: setup.gateway.url, product: 'wrong' } };
     const config = ['--config', setup.writeConfig('wrong-product.yaml', { environments })];

@@ -36,7 +36,10 @@ describe('on a newest version without content', () => {
   beforeEach(() => setup.put({ control_key: newControlKey, private_key: oldKey }));
 
   it.each([
-    ['deleted', 'undelete it ("vault kv undelete"), or restore an earlier version'],
+    [
+      'deleted',
+      'undelete it ("vault kv undelete"), or restore an earlier version ("countersign keys rollback --to-version 1")',
+    ],
     ['destroyed', 'restore an earlier version ("countersign keys rollback --to-version 1")'],
   ] as const)('that is %s, keys import and generate fail, and say what to do', async (state, way) => {
     if (state === 'deleted') await setup.admin.deleteVersions(path, [2]);
@@ -44,13 +47,42 @@ describe('on a newest version without content', () => {
     for (const run of [importKey, () => setup.run('generate', ...small)]) {
       const { code, err, out } = await run();
       expect({ code, out }).toEqual({ code: 1, out: '' });
-      expect(err).toContain(`the current version 2 of sandbox/acme is ${state}`);
-      expect(err).toContain(way);
+      expect(err).toContain(
+        `: the current version 2 of sandbox/acme is ${state}: a new version would lose the login's other key. Nothing was written. First ${way}; then retry.`,
+      );
       expect(await currentVersion()).toBe(2);
     }
     expect((await setup.run('rollback', '--login', 'acme', '--to-version', '1')).code).toBe(0);
     expect((await importKey()).code).toBe(0);
     expect(await setup.fields()).toMatchObject({ control_key: newControlKey, private_key: oldKey });
+  });
+
+  it.each([
+    ['destroyed', [2], [1], 'undelete an earlier version'],
+    ['deleted', [1], [2], 'undelete it ("vault kv undelete")'],
+  ])('that is %s, and no earlier one is usable, the advice is to undelete', async (_, gone, deleted, way) => {
+    await setup.admin.destroy(path, gone);
+    await setup.admin.deleteVersions(path, deleted);
+    const { code, err } = await importKey();
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining(`Nothing was written. First ${way}; then retry.`),
+    ]);
+  });
+
+  it('a version that will only be deleted later is usable until then', async () => {
+    const info = {
+      created_time: '2026-01-15T12:00:00Z',
+      deletion_time: '2999-01-01T00:00:00Z',
+      destroyed: false,
+    };
+    const body = { data: { current_version: 2, max_versions: 0, versions: { '2': info } } };
+    setup.vault.fail({ kind: 'json', body }, /^secret\/metadata/);
+    try {
+      expect(await importKey()).toMatchObject({ code: 0, err: '' });
+    } finally {
+      setup.vault.heal();
+    }
   });
 
   it('if all versions are destroyed, keys import succeeds: there is nothing to lose', async () => {
@@ -156,6 +188,19 @@ describe('keys list', () => {
     expect(out).toContain(
       'cannot be read: the secret is larger than 1 MiB; store only the fields of the keys in it',
     );
+  });
+
+  it('ends at the first login if Vault fails, and blames no login', async () => {
+    setup.vault.fail({ kind: 'status', status: 500 }, /^secret\/data/);
+    try {
+      expect(await setup.run('list')).toEqual({
+        code: 1,
+        out: '',
+        err: 'countersign keys list: Vault internal error (HTTP 500)',
+      });
+    } finally {
+      setup.vault.heal();
+    }
   });
 
   it('fails for a login without keys', async () => {
@@ -375,6 +420,16 @@ describe('keys rollback', () => {
     expect(await currentVersion()).toBe(2);
   });
 
+  it('goes to a version with one usable key, and says what is wrong with the other', async () => {
+    await setup.put({ control_key: newControlKey, private_key: 'no PEM' });
+    await setup.put({ control_key: oldControlKey });
+    const { code, out } = await setup.run('rollback', '--login', 'acme', '--to-version', '2');
+    expect([code, out.split('\n').slice(1)]).toEqual([
+      0,
+      ['  control_key', '  private_key  the private key is not a PEM private key'],
+    ]);
+  });
+
   it('does not go to a version without a usable key', async () => {
     await setup.put({ control_key: '' });
     await setup.put({ control_key: newControlKey });
@@ -448,6 +503,22 @@ describe('keys', () => {
     expect(await setup.run('list', ...config, ...file)).toMatchObject({ code: 0 });
     expect(await setup.run('list', ...config, ...file, '--token-env', 'X')).toMatchObject({ code: 2 });
     expect(await setup.run('list', ...config, '--token-env', 'NOT_SET_HERE')).toMatchObject({ code: 2 });
+  });
+
+  it('ends the Vault token that it logged in for, whether it reads or writes', async () => {
+    const { admin } = setup;
+    await admin.enable('auth', 'approle', { type: 'approle' });
+    await admin.policy('keys', 'secret', 'gateway');
+    const roleId = await admin.role('approle', 'keys', { token_policies: ['keys'], token_ttl: '1h' });
+    const secretIdFile = setup.folder.file('secret-id', await admin.secretId('approle', 'keys'));
+    const auth = { method: 'approle', roleId, secretIdFile } as const;
+    const keys = { source: 'vault', vault: { address: admin.address, auth } } as const;
+    const config = ['--config', setup.writeConfig('approle.yaml', { keys }), '--login', 'acme'];
+    const from = ['--kind', 'control_key', '--from', setup.folder.file('next-control-key', newControlKey)];
+    const before = await admin.countTokens();
+    expect(await setup.run('list', ...config)).toMatchObject({ code: 0, err: '' });
+    expect(await setup.run('import', ...config, ...from)).toMatchObject({ code: 0, err: '' });
+    expect(await admin.countTokens()).toBe(before);
   });
 
   it('does not need the files that only the proxy needs', async () => {

@@ -73,6 +73,14 @@ it("keys list uses the operator's token with the configuration of the pod", asyn
   expect(await run(keys, ...argv)).toMatchObject({ code: 0 });
 });
 
+it('without a token of its own, a command that reads keys requires the variables of its login', async () => {
+  const { code, text } = await run(keys, 'list', '--config', config, '--environment', 'sandbox');
+  expect(code).toBe(2);
+  expect(text).toContain('requires the environment variable POD_ROLE');
+  // Credentials of callers are not used.
+  expect(text).toMatch(/\n1 problem$/);
+});
+
 it('check without a token requires the files and variables of the pod', async () => {
   const { code, text } = await run(check, config);
   expect(code).toBe(2);
