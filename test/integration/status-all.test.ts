@@ -6,6 +6,7 @@ import { status } from '../../src/cli/status/status.ts';
 import { Secret } from '../../src/secret.ts';
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
 import { tokenCredential } from '../support/config.ts';
+import { closedPort } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
@@ -51,7 +52,7 @@ async function startInstances(count: number, lazy = 0) {
 }
 
 const all = (proxies: readonly Pick<TestProxy, 'adminUrl'>[]): string =>
-  proxies.map(({ adminUrl }) => adminUrl).join();
+  proxies.map(({ adminUrl }) => adminUrl).join(', ');
 
 const hostOf = ({ adminUrl }: Pick<TestProxy, 'adminUrl'>): string => new URL(adminUrl).host;
 
@@ -208,6 +209,10 @@ describe('countersign status --all', () => {
     const near = await run('--all', `http://127.0.0.1:${port}`, '--token-file', file);
     expect(near.out).toContain('rejected the token');
     expect(requests).toEqual(['Bearer planted-token']);
+    const other = await run('--all', `http://127.0.0.2:${closedPort}`, '--token-file', file);
+    expect(other.out.replaceAll(/\s+/g, ' ')).toContain(
+      'refused the connection. Is the instance running, and is this admin.port? Check --all.',
+    );
     // Loopback in a form that does not count as such.
     const far = ['--all', `http://[::ffff:127.0.0.1]:${port}`, '--token-file', file];
     const rejected = await run(...far);
@@ -217,6 +222,8 @@ describe('countersign status --all', () => {
         `the token would be sent in plain text to [::ffff:7f00:1]:${port}. Use https`,
       ),
     });
+    const withoutToken = await run('--all', `http://[::ffff:127.0.0.1]:${closedPort}`);
+    expect(withoutToken.out).toContain('refused the connection');
     expect(rejected.err + near.out).not.toContain('planted');
     expect(requests).toHaveLength(1);
     expect((await run(...far, '--allow-plaintext')).out).toContain('rejected the token');

@@ -8,6 +8,7 @@ import { type Status, statusSchema } from '../../src/observability/status/schema
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
 import { configFor, tokenCredential } from '../support/config.ts';
 import { Processes } from '../support/demo.ts';
+import { closedPort } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
@@ -361,6 +362,11 @@ describe('countersign status at a server that is none of ours', () => {
       '(see process). It is version 9.0.0: use the command of the same version, such as that of its image.',
     ],
     [
+      'a long version',
+      JSON.stringify({ process: { version: '9'.repeat(1000) } }),
+      `It is version ${'9'.repeat(32)}: use`,
+    ],
+    [
       'control characters',
       '{"\\u001b[31m":1,"process":{"version":"\\u001b]0;x\\u0007"}}',
       'It is version ?]0;x?:',
@@ -405,6 +411,9 @@ describe('the options of countersign status', () => {
     [() => ['--url', 'localhost:9090'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--url', 'http://127.0.0.1:9090/metrics'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--url', 'http://a:planted@127.0.0.1'], '--url must not hold credentials: use --token-file FILE'],
+    [() => ['--url', 'http://:planted@127.0.0.1'], '--url must not hold credentials: use --token-file FILE'],
+    [() => ['--url', 'http://127.0.0.1:9/?a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
+    [() => ['--url', 'http://127.0.0.1:9/#a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [
       () => ['--url', 'http://127.0.0.1', '--ready-file', 'x'],
       '--url and --ready-file are mutually exclusive',
@@ -424,6 +433,21 @@ describe('the options of countersign status', () => {
     expect(err).toContain(message);
     expect(err).toContain('See: countersign status --help');
     expect(err).not.toContain('planted');
+  });
+
+  it.each([
+    ['0.0.0.0', '127.0.0.1'],
+    ['::', '[::1]'],
+    ['127.0.0.2', '127.0.0.2'],
+  ])('with --config lead to an address of the host %s', async (host, address) => {
+    const admin = { host, port: closedPort };
+    const text = JSON.stringify({ ...configFor('http://127.0.0.1:9'), admin });
+    const config = ['--config', start.folder().file('config.yaml', text)];
+    expect((await run(...config)).err).toContain(`: http://${address}:${closedPort} `);
+    expect(await run(...config, '--ca-file', 'x')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--ca-file and --config are mutually exclusive'),
+    });
   });
 
   it('are documented', async () => {

@@ -101,7 +101,7 @@ async function serverFrom(values: Values): Promise<StatusServer> {
 }
 
 async function allFrom(all: string, values: Values): Promise<AllSettings> {
-  const urls = all.split(',').map((one) => statusUrl(one.trim(), '--all'));
+  const urls = all.split(',').map((one) => statusUrl(one, '--all'));
   const access = await accessFrom(values);
   return {
     urls,

@@ -218,7 +218,6 @@ async function addressesOf(
 ): Promise<readonly LookupAddress[]> {
   const { deadline, ended } = limitedTo(timeout, signal);
   const all = await abortable(resolve(host), ended).catch((error: unknown) => {
-    if (signal?.aborted) return [];
     const failure = deadline.aborted ? `within ${timeout / 1000} s` : `(${errorCode(error)})`;
     const cause = errorCode(error) === 'ENOTFOUND' ? 'has no address' : `cannot be looked up ${failure}`;
     throw new CliError(

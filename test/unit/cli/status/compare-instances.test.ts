@@ -196,6 +196,25 @@ describe('the keys of all instances', () => {
       at,
     );
     expect(all.keys.map(({ login }) => login)).toEqual(['acme', 'same']);
+    expect(allLines(all, 120).join('\n')).toContain('\nKeys\n');
+  });
+
+  it('are at most fifty, and as many addresses as five in a list', () => {
+    const using = (address: string, ...versions: number[]) =>
+      instance(address, {
+        keys: {
+          total: 51,
+          list: Array.from({ length: 51 }, (_, index) =>
+            keyStatus({ login: `login-${index}`, versions: versions.map((one) => keyVersion(one)) }),
+          ),
+        },
+      });
+    const readings = Array.from('abcdefg', (address) => using(address, 3)).concat(using('z', 4, 3));
+    const lines = allLines(compareInstances(readings, at), 200).join('\n');
+    expect(lines).toContain('\nKeys (50 of 51; --json has all)\n');
+    expect(lines).toContain('login-49 ');
+    expect(lines).not.toContain('login-50 ');
+    expect(lines).toContain('not read by a, b, c, d, e, 2 more\n');
   });
 
   it('that are in the key source no more are a row too', () => {

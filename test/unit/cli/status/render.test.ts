@@ -3,7 +3,7 @@ import { statusLines } from '../../../../src/cli/status/render.ts';
 import { withFindings } from '../../../../src/observability/status/findings.ts';
 import { type Status, statusSchema } from '../../../../src/observability/status/schema.ts';
 import { sampleStatus } from '../../../support/sample-status.ts';
-import { emptyStatus } from '../../../support/status.ts';
+import { ago, emptyStatus, keyStatus, keyVersion } from '../../../support/status.ts';
 
 const origin = 'http://127.0.0.1:9090';
 const lines = statusLines(sampleStatus, { origin, failures: 10, width: 100 });
@@ -57,6 +57,48 @@ describe('the status in a terminal', () => {
     );
   });
 
+  it('has a key that the key source has no longer, with or without versions, and the name of one in Transit', () => {
+    const missingSince = ago(60);
+    const transit = keyVersion(3, { transitKey: 'acme:3', state: 'waiting' });
+    const list = [
+      keyStatus({ versions: [], signingVersion: null, missingSince }),
+      keyStatus({ versions: [transit], missingSince, staleSince: ago(120) }),
+    ];
+    const status = { ...emptyStatus(), keys: { total: 2, list } };
+    const rows = section('Keys', statusLines(status, { origin, failures: 0, width: 200 })).slice(2);
+    const missing = 'MISSING in the key source for 1 min';
+    expect(section('Keys', statusLines(status, { origin, failures: 0, width: 200 }))[0]).toEqual(['Keys']);
+    expect(rows).toEqual([
+      ['production/acme', 'control_key', '3', 'MISSING', '-', '-', missing],
+      [
+        ...['production/acme', 'control_key', '3', 'waiting', '40 days', '-'],
+        `in Vault (Transit key acme:3); ${missing}; STALE for 2 min; read 12 s ago, next in 44 s`,
+      ],
+    ]);
+  });
+
+  it('has ten request IDs of a finding, and the number of the others', () => {
+    const of = (length: number): string => {
+      const requestIds = Array.from({ length }, (_, index) => `id-${index}.`);
+      const findings = sampleStatus.findings.slice(0, 1).map((one) => ({ ...one, requestIds }));
+      return statusLines({ ...emptyStatus(), findings }, { origin, failures: 0, width: 100 }).join('\n');
+    };
+    expect(of(10)).toMatch(/ request id-9\.\n\n/);
+    expect(of(12)).toMatch(/ request id-9\.\n +and 2 more requests: see --json\n\n/);
+  });
+
+  it.each([
+    [{ state: null }, 'vault, not read yet'],
+    [{ state: 'up', since: ago(60) }, 'vault, up for 1 min'],
+    [{ state: 'denied', deniedLogins: 2, since: ago(60) }, 'vault, DENIES 2 logins for 1 min'],
+    [{ state: 'down', deniedLogins: 2, since: ago(60) }, 'vault, DOWN for 1 min'],
+  ] as const)('has the state of the key source: %o', (fields, line) => {
+    const keySource = { ...emptyStatus().keySource, type: 'vault', ...fields } as const;
+    const shown = statusLines({ ...emptyStatus(), keySource }, { origin, failures: 0, width: 100 });
+    expect(shown).toContain(`Key source:     ${line}`);
+    expect(shown.at(-1)).toMatch(/^Configuration: /);
+  });
+
   it('has the callers', () => {
     expect(section('Callers').slice(2)).toEqual([
       ['billing', '1,234', '5', '3 s ago'],
@@ -93,6 +135,7 @@ describe('the status in a terminal', () => {
       ]);
       expect(shown(2).join()).toContain('request-1');
       expect(shown(2).join()).not.toContain('request-10');
+      expect(section('Failed requests', shown(4))[0]).toEqual(['Failed requests']);
       expect(shown(0)).toContain('Failed requests: 12, not shown');
     });
 
