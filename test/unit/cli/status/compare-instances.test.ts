@@ -119,6 +119,14 @@ describe('the keys of all instances', () => {
         ],
       },
     ]);
+    expect(all.findings).toContainEqual({
+      severity: 'info',
+      code: 'signing-differs',
+      summary:
+        'Instances sign with different versions of the control_key of production/acme: version 12 on 1, version 11 on 2',
+      advice: expect.stringMatching(/^Normal during a rotation: /),
+      instances: ['b', 'c'],
+    });
     const lines = allLines(all, 120).map((line) => line.trim().replaceAll(/ +/g, ' '));
     expect(lines.join(' ')).toContain(
       'production/acme control_key 12 40 days 2 of 4 1 1 1 not read by c; not in use on 1 11 40 days 2 of 4 2 1 0',
@@ -156,11 +164,14 @@ describe('the keys of all instances', () => {
   });
 
   it('that one should have read by now are a finding, new ones are not', () => {
+    const unknown = keyVersion(12, { createdAt: null });
     const fresh = keyVersion(12, { createdAt: ago(299) });
     const old = keyVersion(12, { createdAt: ago(301) });
     const before = keyVersion(11);
     expect(codesOf(withKey('a', fresh, before), withKey('b', before))).toEqual([]);
-    const all = compareInstances([withKey('a', old, before), withKey('b', before), instance('c')], at);
+    expect(codesOf(withKey('a', unknown, before), withKey('b', before))).toEqual([]);
+    const readings = [withKey('z', unknown, before), withKey('a', old, before), withKey('b', before)];
+    const all = compareInstances([...readings, instance('c')], at);
     expect(all.findings).toEqual([
       expect.objectContaining({
         severity: 'warn',
@@ -183,20 +194,33 @@ describe('the keys of all instances', () => {
     expect(lines).toMatch(/production\/acme .* 1 of 2 +1 +0 +0$/m);
   });
 
-  it('come first where they differ', () => {
+  it.each([
+    ['have not read the newest version', [3], 3],
+    ['sign with another version', [4, 3], 4],
+  ])('come first where some %s', (_, others, signingVersion) => {
     const same = keyStatus({ login: 'same', versions: [keyVersion(3)] });
-    const keys = (...versions: ReturnType<typeof keyVersion>[]) => ({
+    const keys = (versions: readonly number[], signs: number) => ({
       keys: {
         total: 2,
-        list: [same, keyStatus({ versions, signingVersion: versions.at(-1)?.version ?? 0 })],
+        list: [
+          same,
+          keyStatus({ versions: versions.map((version) => keyVersion(version)), signingVersion: signs }),
+        ],
       },
     });
     const all = compareInstances(
-      [instance('a', keys(keyVersion(4))), instance('b', keys(keyVersion(3)))],
+      [instance('a', keys([4, 3], 3)), instance('b', keys(others, signingVersion))],
       at,
     );
     expect(all.keys.map(({ login }) => login)).toEqual(['acme', 'same']);
     expect(allLines(all, 120).join('\n')).toContain('\nKeys\n');
+  });
+
+  it('give a terminal nothing but plain ASCII', () => {
+    const keys = { total: 1, list: [keyStatus({ login: '\u001b]0;owned\u0007\u202e' })] };
+    const lines = allLines(compareInstances([instance('a', { keys })], at), 100).join('');
+    expect(lines).toMatch(/^[ -~]*$/);
+    expect(lines).toContain('?]0;owned??');
   });
 
   it('are at most fifty, and as many addresses as five in a list', () => {
