@@ -204,8 +204,6 @@ export function checkListener(callers: Parts['callers'], proxy: Parts['proxy'], 
       token.path,
       'is a bearer token, which anyone on the network could read: set proxy.tls, set proxy.host to 127.0.0.1, or, if something else encrypts the connections, set proxy.allowPlaintext: true',
     );
-  if (tls?.clientCrlFile !== undefined && tls.clientCaFile === undefined)
-    report(['proxy', 'tls', 'clientCrlFile'], 'requires clientCaFile, whose CAs have signed the lists');
   for (const { path, credential } of credentials) {
     if ('anonymous' in credential && !isLoopback(host) && !allowAnonymous)
       report(path, 'allows anonymous access: set proxy.host to 127.0.0.1, or set proxy.allowAnonymous: true');

@@ -44,6 +44,10 @@ const listenerTls = (clientCa: string) =>
       ),
       minVersion,
     })
+    .refine(({ clientCaFile, clientCrlFile }) => clientCaFile !== undefined || clientCrlFile === undefined, {
+      path: ['clientCrlFile'],
+      message: 'requires clientCaFile, whose CAs have signed the lists',
+    })
     .optional()
     .describe('Certificates for HTTPS; plain HTTP without it.');
 

@@ -340,6 +340,16 @@ describe('check --online', () => {
     expect(text).not.toMatch(/BEGIN/);
   });
 
+  it('prints notices beside the results', async () => {
+    const callers = [
+      { name: 'trial', mode: 'dry-run' as const, credentials: [{ anonymous: true as const }] },
+    ];
+    const argv = ['--online', configWith([], { callers }), '--json'];
+    const { code, out, err } = await runCommandHere(check, ...argv);
+    expect([code, JSON.parse(out)]).toMatchObject([0, { ok: true }]);
+    expect(err).toMatch(/callers\[0\]\.mode: lets through every request.*\n1 notice$/);
+  });
+
   it('requires a valid configuration', async () => {
     const wrong = [['--online'], ['--json'], ['--online', '--config', setup.folder.file('bad.yaml', 'a: 1')]];
     const results = await Promise.all(wrong.map((argv) => runCommandHere(check, ...argv)));

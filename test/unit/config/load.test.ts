@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load.ts';
 import { referencedFiles, resolveFiles } from '../../../src/config/named-files.ts';
@@ -44,6 +45,10 @@ describe('file paths of a configuration', () => {
       keys: { vault: { auth: { tokenFile: '/etc/cs/token' } } },
     });
     expect(resolved(minimal).keys).toMatchObject({ directory: '/etc/cs/keys' });
+    const audit = (file: string) =>
+      resolved(`${minimal}audit: { file: ${file}, keyFile: audit.key }\n`).audit;
+    expect(audit('trail')).toMatchObject({ file: '/etc/cs/trail', keyFile: '/etc/cs/audit.key' });
+    expect(audit('"-"')).toMatchObject({ file: '-' });
   });
 
   it('are the only values that change', () => {
@@ -84,7 +89,7 @@ describe('file paths of a configuration', () => {
 describe('reading a configuration', () => {
   const folder = new Folder();
   const read = (name: string, skipFiles = false) =>
-    loadConfig(folder.at(name), builtInOperations, { skipFiles });
+    loadConfig(resolve(folder.path, name), builtInOperations, { skipFiles });
 
   beforeAll(() => {
     mkdirSync(folder.at('tls'));
@@ -129,6 +134,20 @@ describe('reading a configuration', () => {
     });
   });
 
+  it('reports an audit key that is too short', async () => {
+    folder.file('short.key', 'k'.repeat(31));
+    folder.file('audit.yaml', `${text.replace('/abs/', '')}audit: { file: trail, keyFile: short.key }\n`);
+    expect(await read('audit.yaml')).toEqual({
+      problems: [{ path: 'audit.keyFile', line: 16, message: expect.stringMatching(/^names a file that /) }],
+    });
+  });
+
+  it('reports files that cannot be read in the order of their lines', async () => {
+    const proxy = 'proxy: { tls: { certFile: tls/cert.pem, keyFile: none.pem } }\n';
+    folder.file('late.yaml', `${text.replace(/^proxy.*\n/, '').replace('ca.pem', 'none.pem')}${proxy}`);
+    expect(await read('late.yaml')).toMatchObject({ problems: [{ line: 5 }, { line: 15 }] });
+  });
+
   it('does not check the files if skipFiles is set', async () => {
     expect(await read('wrong.yaml', true)).toHaveProperty('config');
   });
@@ -143,6 +162,7 @@ describe('reading a configuration', () => {
       'does not exist: check the path; relative paths start at the directory of the configuration file',
     ],
     ['tls', 'is a directory or a device: name a regular file'],
+    ['/dev/null', 'is a directory or a device: name a regular file'],
     ['token/x', 'cannot be read (ENOTDIR)'],
   ])('reports that %s cannot be read', async (name, message) => {
     expect(await read(name)).toEqual({ problems: [{ path: '', line: 0, message }] });

@@ -33,6 +33,17 @@ environments:
     ]);
   });
 
+  it('are not compared where they are invalid', () => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "gateway", product: gw }
+  b: { baseUrl: "gateway", product: gw }`;
+    expect(problemsOf(text)).toEqual([
+      expect.stringMatching(/^3 environments\.a\.baseUrl: must be an absolute URL/),
+      expect.stringMatching(/^4 environments\.b\.baseUrl: must be an absolute URL/),
+    ]);
+  });
+
   it('may be two paths of one host', () => {
     const text = `keys: { source: directory, directory: d }
 environments:
@@ -150,6 +161,11 @@ operations: {${shared}}`;
     expect(problemsOf(operations('manager-balance: { path: /api/v2/balance }'))).toEqual([
       '7 operations.manager-balance: takes the login from the path, so its path must contain {login}',
     ]);
+    // The place is the topmost one that has a part in it.
+    const own = 'transfer: { loginFrom: path, signature: HMAC-SHA1 }';
+    expect(problemsOf(operations('transfer: { path: /api/v4/pay, readOnly: false }', own))).toEqual([
+      '6 environments.sandbox.operations.transfer: takes the login from the path, so its path must contain {login}',
+    ]);
   });
 
   it.each(['/api/{login}/{login}', '/api/{endpoint}/x/{endpoint}'])('rejects the path %s', (path) => {
@@ -236,7 +252,7 @@ ${caller('a', `tokenSha256: ${digest}`, '[{ environments: [sandbox], operations:
     ['127.0.0.1', true],
     ['127.8.8.8', true],
     ['::1', true],
-    ['localhost', true],
+    ['LocalHost', true],
     ['0.0.0.0', false],
     ['::', false],
     ['10.0.0.1', false],

@@ -30,6 +30,7 @@ describe('the shape of a configuration', () => {
     ['15m', 900_000],
     ['12h', 43_200_000],
     ['7d', 604_800_000],
+    ['24d', 2_073_600_000],
   ])('reads %s as %i milliseconds', (text, milliseconds) => {
     expect(
       configOf(withKeys(`{ source: directory, directory: d, rotationGracePeriod: ${text} }`)).keys
@@ -179,6 +180,7 @@ describe('the shape of a configuration', () => {
   it('rejects a connect timeout longer than the request timeout', () => {
     const text = withEnvironment('baseUrl: "https://g", product: gw, timeouts: { connect: 5s, request: 4s }');
     expect(problemsOf(text)).toEqual([expect.stringContaining('3 environments.sandbox.timeouts.connect: ')]);
+    expect(problemsOf(text.replace('5s', '4s'))).toEqual([]);
   });
 
   it.each(['Set Cookie', 'Transfer-Encoding', 'x-request-id', 'Countersign-Outcome', 'Proxy-Status'])(
@@ -190,10 +192,49 @@ describe('the shape of a configuration', () => {
     },
   );
 
+  it('reads response headers to forward in whatever case', () => {
+    const { environments } = configOf(
+      withEnvironment('baseUrl: "https://g", product: gw, responseHeaders: [X-Trace]'),
+    );
+    expect(environments['sandbox']?.responseHeaders).toEqual(['x-trace']);
+  });
+
   it('rejects a staleIfError shorter than the ttl', () => {
-    expect(
-      problemsOf(withKeys('{ source: directory, directory: d, cache: { ttl: 2m, staleIfError: 1m } }')),
-    ).toEqual(['2 keys.cache.staleIfError: must not be shorter than ttl']);
+    const text = withKeys('{ source: directory, directory: d, cache: { ttl: 2m, staleIfError: 119s } }');
+    expect(problemsOf(text)).toEqual(['2 keys.cache.staleIfError: must not be shorter than ttl']);
+    expect(problemsOf(text.replace('119s', '120s'))).toEqual([]);
+  });
+
+  it.each(['proxy', 'admin'])('rejects revocation lists of %s.tls without the CA that signs them', (part) => {
+    const text = `${minimal}${part}: { tls: { certFile: c, keyFile: k, clientCrlFile: l, clientCaFile: a } }`;
+    expect(problemsOf(text)).toEqual([]);
+    expect(problemsOf(text.replace(', clientCaFile: a', ''))).toEqual([
+      `5 ${part}.tls.clientCrlFile: requires clientCaFile, whose CAs have signed the lists`,
+    ]);
+  });
+
+  it('rejects an audit trail on standard output that is to be written through to a disk', () => {
+    const text = `${minimal}audit: { file: "-", keyFile: k, sync: true }`;
+    expect(problemsOf(text)).toEqual([
+      '5 audit.sync: needs a file: standard output cannot be written through to a disk',
+    ]);
+    for (const possible of [text.replace('true', 'false'), text.replace('"-"', 'trail')])
+      expect(problemsOf(possible)).toEqual([]);
+  });
+
+  it.each([
+    ['a', true],
+    ['a_b.svc-1', true],
+    [`${'a'.repeat(253)}`, true],
+    [`${'a'.repeat(254)}`, false],
+    ['a:8080', false],
+    ['http://a', false],
+    ['a.', false],
+    ['-a', false],
+  ])('may allow the host %s: %s', (host, possible) => {
+    expect(problemsOf(`${minimal}admin: { allowedHosts: ["${host}"] }`)).toEqual(
+      possible ? [] : ['5 admin.allowedHosts[0]: must be a host name without scheme and port'],
+    );
   });
 
   it('lists the kinds of credentials if it finds another', () => {
@@ -233,7 +274,7 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
-  it.each(['a*b', '*a', '**', 'ä', 'a/b', ''])('rejects the login pattern %j', (pattern) => {
+  it.each(['a*b', '*a', '**', 'ä', 'a/b', '', 'a'.repeat(129)])('rejects the login pattern %j', (pattern) => {
     const grant = `{ environments: ["*"], operations: ["*"], logins: ["${pattern}"] }`;
     const caller = `{ name: a, credentials: [{ tokenSha256: ${digest} }], allow: [${grant}] }`;
     expect(problemsOf(`${minimal}callers: [${caller}]`)).toEqual([

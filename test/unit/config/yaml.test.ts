@@ -102,7 +102,10 @@ describe('reading YAML', () => {
   });
 
   it('continues after a duplicate key', () => {
-    expect(read('a: 1\na: ${X}').problems.map(({ line }) => line)).toEqual([2, 2]);
+    const { problems, content, lineOf } = read('a: 1\na: ${X}');
+    expect(problems.map(({ line }) => line)).toEqual([2, 2]);
+    // The last one counts.
+    expect([content, lineOf(['a'])]).toEqual([{ value: { a: '${X}' } }, 2]);
   });
 
   it('rejects aliases that multiply', () => {
