@@ -97,15 +97,17 @@ describe('check --online', () => {
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
-  it('logs in to Vault once for all of that', async () => {
+  it('logs in to Vault once for all of that, and reads a login once for both of its keys', async () => {
     await setup.admin.enable('auth', 'approle', { type: 'approle' });
     const roleId = await setup.admin.role('approle', 'proxy', { token_policies: ['proxy'] });
     const secretIdFile = setup.folder.file('secret-id', await setup.admin.secretId('approle', 'proxy'));
     const auth = { method: 'approle', roleId, secretIdFile } as const;
     const keys = { source: 'vault', vault: { address: setup.admin.address, auth } } as const;
+    setup.vault.seen.length = 0;
     const { code, rows } = await checks(configWith([grant(['*'], 'acme')], { keys }));
     expect([code, keyRows(rows).length]).toEqual([0, 2]);
     expect(setup.vault.count(/auth\/approle\/login/)).toBe(1);
+    expect(setup.vault.count(/^GET secret\/data/)).toBe(1);
   });
 
   it('sends an empty export to the receiver of traces; one that does not accept it is a warning', async () => {
