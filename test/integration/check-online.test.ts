@@ -388,6 +388,18 @@ describe('the gateway row', () => {
     expect(row.detail).toMatch(/: TLSv1\.3, certificate valid until \d{4}-\d\d-\d\d$/);
   });
 
+  it('connects with the TLS versions that the proxy may use', async () => {
+    const old = createTlsServer({ cert, key, maxVersion: 'TLSv1.2' });
+    await new Promise<void>((resolve) => old.listen(0, '127.0.0.1', resolve));
+    const settings = { baseUrl: `https://127.0.0.1:${portOf(old)}`, product: 'gw', caFile: ca.file };
+    const rows = [await gatewayRow(settings), await gatewayRow({ ...settings, minVersion: '1.3' })];
+    old.close();
+    expect(rows).toMatchObject([
+      { code: 0, detail: expect.stringContaining(': TLSv1.2, ') },
+      { code: 1, result: 'failed' },
+    ]);
+  });
+
   it('fails for a certificate of an untrusted CA', async () => {
     const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
     const row = await gatewayRow({ baseUrl, product: 'gw', caFile: otherCa.file });

@@ -225,8 +225,8 @@ describe('the shape of a configuration', () => {
   it.each([
     ['a', true],
     ['a_b.svc-1', true],
-    [`${'a'.repeat(253)}`, true],
-    [`${'a'.repeat(254)}`, false],
+    ['a'.repeat(253), true],
+    ['a'.repeat(254), false],
     ['a:8080', false],
     ['http://a', false],
     ['a.', false],

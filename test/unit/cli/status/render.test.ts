@@ -71,7 +71,12 @@ describe('the status in a terminal', () => {
     expect(rows).toEqual([
       ['production/acme', 'control_key', '3', 'MISSING', '-', '-', missing],
       [
-        ...['production/acme', 'control_key', '3', 'waiting', '40 days', '-'],
+        'production/acme',
+        'control_key',
+        '3',
+        'waiting',
+        '40 days',
+        '-',
         `in Vault (Transit key acme:3); ${missing}; STALE for 2 min; read 12 s ago, next in 44 s`,
       ],
     ]);
