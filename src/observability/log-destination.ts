@@ -149,7 +149,6 @@ export class LogDestination {
       if (written === undefined) {
         this.#failed();
         if (this.#lines === '') break;
-        await new Promise((resolve) => setImmediate(resolve));
       } else if (written > 0) {
         this.#wrote(written);
         delay = retryDelay.initial;

@@ -99,7 +99,6 @@ export class SpanQueue implements SpanProcessor {
   #export(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    if (this.#waiting.length === 0) return;
     this.#exporting ??= this.#send(this.#waiting.splice(0, batchSize)).finally(() => {
       this.#exporting = undefined;
       this.#schedule();
@@ -132,7 +131,5 @@ export class SpanQueue implements SpanProcessor {
 }
 
 async function pause(milliseconds: number, ended: AbortSignal): Promise<void> {
-  await wait(milliseconds, undefined, { signal: ended, ref: false }).catch((error: unknown) => {
-    if (!ended.aborted) throw error;
-  });
+  await wait(milliseconds, undefined, { signal: ended, ref: false }).catch(() => {});
 }

@@ -17,7 +17,10 @@ function start() {
       exports.push(resolve);
       stopped.addEventListener('abort', () => resolve({ cause: 'stopped', retryable: false }));
     });
-  const clocks = { clock: () => Date.now(), monotonic: () => performance.now() };
+  const outages: string[] = [];
+  /** Milliseconds that the clock is ahead. */
+  const time = { ahead: 0 };
+  const clocks = { clock: () => Date.now(), monotonic: () => performance.now() + time.ahead };
   const queue = new SpanQueue(destination, {
     ...clocks,
     // The shortest pauses.
@@ -27,14 +30,14 @@ function start() {
         counts[result] = (counts[result] ?? 0) + spans;
       },
     },
-    outage() {},
+    outage: (up, cause = '') => void outages.push(up ? 'up' : cause),
   });
   const tracer = createRequestTracer(queue, { ...clocks, sampleRatio: 1, version: '1', instance: 'pod-7' });
   const record = (spans: number): void => {
     for (let recorded = 0; recorded < spans; recorded += 1)
       tracer({ parent: undefined, startedAt: performance.now() })?.end();
   };
-  return { queue, counts, exports, record };
+  return { queue, counts, exports, record, outages, time };
 }
 
 const unavailable = { cause: 'status 503', retryable: true };
@@ -63,12 +66,17 @@ describe('the queue of spans', () => {
   });
 
   it('sends nothing in the pause that the receiver wants, though a batch is full', async () => {
-    const { queue, counts, exports, record } = start();
+    const { queue, counts, exports, record, time } = start();
     record(batchSize);
     exports[0]?.({ cause: 'status 429', retryable: false, retryAfter: 60 });
     await until(() => counts['dropped'] === batchSize, 'the batch is dropped');
     record(batchSize);
+    time.ahead = 50_000;
+    record(1);
     expect(exports).toHaveLength(1);
+    time.ahead = 61_000;
+    record(1);
+    expect(exports).toHaveLength(2);
     await queue.stop(0);
   });
 
@@ -80,6 +88,40 @@ describe('the queue of spans', () => {
     queue.useDestination(async () => ({ rejected: 0 }));
     record(batchSize);
     await until(() => counts['exported'] === batchSize, 'the next one is sent');
+  });
+
+  it('has room for 2,048 spans besides those that are being sent, and drops further ones', async () => {
+    const { queue, counts, record } = start();
+    record(batchSize + 2_048);
+    expect(counts['dropped']).toBe(0);
+    record(1);
+    expect(counts['dropped']).toBe(1);
+    await queue.stop(0);
+  });
+
+  it('reports each outage and its end, after which a full batch waits no more', async () => {
+    const { queue, counts, exports, record, outages } = start();
+    record(batchSize);
+    exports[0]?.({ cause: 'status 400', retryable: true });
+    await until(() => exports.length === 2, 'it is sent again');
+    // A receiver may say anything.
+    exports[1]?.({ rejected: 1_000 });
+    await until(() => counts['rejected'] === batchSize, 'its spans are counted');
+    expect([counts['exported'], outages]).toEqual([0, ['status 400', 'up']]);
+    record(batchSize);
+    expect(exports).toHaveLength(3);
+    await queue.stop(0);
+  });
+
+  it('sends each batch once while it stops', async () => {
+    const { queue, counts, exports, record } = start();
+    record(batchSize + 1);
+    const stopped = queue.stop(10_000);
+    exports[0]?.(unavailable);
+    await until(() => exports.length === 2, 'the next batch is sent');
+    exports[1]?.(unavailable);
+    await stopped;
+    expect([counts['dropped'], exports.length]).toEqual([batchSize + 1, 2]);
   });
 
   it('counts what could not be sent in the time of the stop', async () => {
