@@ -118,3 +118,15 @@ describe('the credential of a caller', () => {
     expect((await authenticate(open, {})).credential).toEqual({ kind: 'anonymous' });
   });
 });
+
+it.each(['Bearer wrong', 'Bearer', 'Bearer a b'])(
+  'the demo ignores an unknown bearer token, and no known one: "%s"',
+  async (authorization) => {
+    const demo = createAuthenticator({ callers: open, acceptUnknownTokens: true });
+    const whose = async (presented: Presented) =>
+      (await demo({ authorization, certificate: undefined, revoked: false, ...presented })).caller.name;
+    expect(await whose({})).toBe('anyone');
+    expect(await whose({ certificate })).toBe('uri');
+    expect(await whose({ authorization: 'Bearer first' })).toBe('token');
+  },
+);

@@ -33,6 +33,7 @@ function create() {
     random: () => 0,
     setTimer: (run, delay) => {
       const own = { run, at: now + delay };
+      if (timer !== undefined) throw new Error('a second timer');
       timer = own;
       return () => {
         if (timer === own) timer = undefined;
@@ -153,6 +154,18 @@ describe('the keys of an issuer', () => {
     expect(state.loads).toBe(1);
   });
 
+  it('are waited for by a hundred tokens at most', async () => {
+    const { set, state, holdLoads, find } = create();
+    const release = holdLoads();
+    set.refresh();
+    const found = Array.from({ length: 100 }, () => find('first'));
+    expect(await find('first')).toBe('jwt-keys-unavailable');
+    release();
+    expect(new Set(await Promise.all(found))).toEqual(new Set(['found']));
+    expect(await find('second')).toBe('jwt-key');
+    expect(state.loads).toBe(2);
+  });
+
   it('are fetched once for many tokens with the same new key', async () => {
     const { set, state, settle, find } = create();
     set.refresh();
@@ -224,6 +237,8 @@ describe('the keys of an issuer', () => {
     expect(await find('first')).toBe('jwt-key');
     expect(await find(undefined)).toBe('jwt-key');
     expect(await find('second')).toBe('found');
+    // Another fetch would not help.
+    expect(state.loads).toBe(1);
   });
 
   it.each([
