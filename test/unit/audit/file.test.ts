@@ -219,6 +219,7 @@ describe('the end of a file', () => {
       true,
     ],
     ['is zeros after a power failure', whole, '\0'.repeat(9), '\0'.repeat(9), true],
+    ['is zeros and a part after a power failure', whole, '\0\0"seq":', '\0\0"seq":', true],
     ['is many zeros after a power failure', whole, zeros, zeros, true],
     ['is many zeros that a process ended', whole, `${zeros}\n`, zeros, false],
     ['is part of its first record', '', '{"audit":"start","s', '{"audit":"start","s', true],

@@ -139,6 +139,16 @@ describe('records', () => {
     expect([defect(), disk.closed, heads.at(-1)?.sequence]).toEqual([undefined, true, 6]);
   });
 
+  it('wait up to 1 MiB, and are written in parts of a quarter of that', async () => {
+    const text = 'x'.repeat(125_000);
+    for (let count = 0; count < 8; count += 1) append(text);
+    expect(lost).toBe(0);
+    append(text);
+    expect(lost).toBe(1);
+    await afterDelay();
+    expect([names().length, disk.writes]).toEqual([10, 3]);
+  });
+
   it('that a request waits for are confirmed after they are written', async () => {
     const gate = Promise.withResolvers<void>();
     disk.hang = gate.promise;
@@ -193,6 +203,8 @@ describe('a full disk', () => {
 
   it('fails at once for requests that wait, and their records are left out', async () => {
     expect(await trail.confirm('intent', { name: 'a' })).toBe(false);
+    // Nothing says that records are written again.
+    expect(heads).toEqual([]);
     const writes = disk.writes;
     expect(await trail.confirm('intent', { name: 'b' })).toBe(false);
     expect(disk.writes).toBe(writes);
@@ -384,6 +396,34 @@ describe('another file', () => {
     expect(start).toMatchObject({ audit: 'start', seq: 2, continued: true });
     expect(start).not.toHaveProperty('torn');
     expect([lost, defect()]).toEqual([0, undefined]);
+  });
+
+  it('names what was left after the last whole record only', async () => {
+    const left = '{"audit":"start","seq":1';
+    open(undefined, left);
+    await afterDelay();
+    const first = disk.content.length;
+    open(undefined, left);
+    disk.space = first - left.length - 50;
+    await afterDelay();
+    append('a');
+    // The rest of the start record, and a part of the next one.
+    disk.space = 50 + 10;
+    await retry();
+    [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
+    await retry();
+    await trail.close(1_000);
+    expect(recordsOf(disk.content)[0]).toMatchObject({ audit: 'start', continued: true, torn: 10 });
+    expect([lost, defect()]).toEqual([1, undefined]);
+  });
+
+  it('is looked for on a signal, and nothing is written if there is none', async () => {
+    await afterDelay();
+    const { writes } = disk;
+    trail.refresh();
+    await nextTurn();
+    await nextTurn();
+    expect([disk.writes, failures]).toEqual([writes, []]);
   });
 
   it('that cannot be opened counts as a failed write', async () => {

@@ -187,6 +187,62 @@ describe('the process', () => {
     expect((await read(metrics)).has('countersign_vault_token_lease_seconds')).toBe(false);
   });
 
+  it('shows problems with keys, and forgets what concerns a key source that was replaced', async () => {
+    const metrics = create();
+    metrics.keySourceUp(true);
+    metrics.loginFailed('the secret ID is used up');
+    metrics.loginsDenied(3, 'no permission');
+    metrics.loginsNotFound(4, undefined);
+    metrics.cachedKeysExpire(50);
+    const page = await read(metrics);
+    expect(page.get('countersign_key_source_up')).toBe(0);
+    expect(page.get('countersign_key_problems_total{environment="none"}')).toBe(1);
+    expect(page.get('countersign_key_source_denied_logins')).toBe(3);
+    expect(page.get('countersign_key_logins_not_found')).toBe(4);
+    expect(page.get('countersign_cached_keys_remaining_seconds')).toBe(50);
+    metrics.keySourceReplaced('vault', true);
+    metrics.cachedKeysExpire(undefined);
+    const after = await read(metrics);
+    expect(after.get('countersign_key_source_denied_logins')).toBe(0);
+    expect(after.has('countersign_cached_keys_remaining_seconds')).toBe(false);
+  });
+
+  it('counts what was left out, lost or rejected before a request', async () => {
+    const metrics = create();
+    metrics.auditRecordsLost(3);
+    metrics.auditRecordsOmitted(4);
+    metrics.spansCounted('rejected', 5);
+    metrics.connectionRejected();
+    metrics.logLineSuppressed();
+    metrics.logLineSuppressed();
+    const page = await read(metrics);
+    expect(page.get('countersign_audit_records_lost_total')).toBe(3);
+    expect(page.get('countersign_audit_records_omitted_total')).toBe(4);
+    expect(page.get('countersign_spans_total{result="rejected"}')).toBe(5);
+    expect(page.get('countersign_connections_dropped_total')).toBe(1);
+    expect(page.get('countersign_log_lines_suppressed_total')).toBe(2);
+  });
+
+  it('shows whether audit records are written, and the last configuration in effect', async () => {
+    const metrics = create();
+    const states = [
+      'countersign_audit_up',
+      'countersign_config_last_reload_successful',
+      'countersign_config_last_reload_success_timestamp_seconds',
+    ];
+    const shown = async () => {
+      const page = await read(metrics);
+      return states.map((name) => page.get(name));
+    };
+    expect(await shown()).toEqual([undefined, undefined, undefined]);
+    metrics.auditUp(true);
+    metrics.configLoaded(true, 5);
+    expect(await shown()).toEqual([1, 1, 5]);
+    metrics.auditUp(false, 'ENOSPC');
+    metrics.configLoaded(false, 7);
+    expect(await shown()).toEqual([0, 0, 5]);
+  });
+
   it('shows what is read when the page is rendered, and nothing of what was read before', async () => {
     const metrics = create();
     const validity = { from: 1_000, until: 2_000 };

@@ -28,6 +28,8 @@ beforeEach(() => {
 it('each new combination of version, suite and old client has one line, and each connection is counted', () => {
   const observer = peers.clients('listener');
   for (const peer of ['10.0.0.1', '10.0.0.2', '10.0.0.1']) observer.connected({ ...session, peer });
+  // They use up nothing of the limit.
+  for (let nth = 0; nth < 100; nth += 1) observer.connected({ ...session, peer: '10.0.0.1' });
   for (const peer of ['10.0.0.3', '10.0.0.4']) observer.connected({ ...newest, peer });
   const line = { level: 'info', msg: 'first TLS connection of this kind', role: 'listener' };
   expect(lines).toEqual([
@@ -35,7 +37,7 @@ it('each new combination of version, suite and old client has one line, and each
     { ...line, ...session, peer: '10.0.0.2' },
     { ...line, ...newest },
   ]);
-  expect(counted).toHaveLength(5);
+  expect(counted).toHaveLength(105);
 });
 
 it('environments, Vault and ports are apart', () => {
@@ -73,10 +75,13 @@ it('a failure with a server has a line at once and after five minutes, by what i
     { ...line, ...version },
     { ...line, ...certificate },
   ]);
-  now += 5 * minute;
+  now += 5 * minute - 1;
+  observer.failed(version);
+  expect(lines).toHaveLength(2);
+  now += 1;
   observer.failed(version);
   expect(lines).toHaveLength(3);
-  expect(counted).toHaveLength(101);
+  expect(counted).toHaveLength(102);
 });
 
 it('a failure of a client is left to the limit of lines about unknown clients', () => {

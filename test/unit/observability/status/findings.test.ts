@@ -329,7 +329,7 @@ it('a key source that denies logins is bad, and says how many; their stale keys 
 });
 
 it('a key source that is down says whether keys are cached', () => {
-  const keySource = { ...calmStatus().keySource, state: 'down' as const, problem: 'refused' };
+  const keySource = { ...calmStatus().keySource, state: 'down' as const, problem: 'refused.' };
   const gone = { ...keyStatus({ versions: [], signingVersion: null }), missingSince: ago(60) };
   const [cached] = found({ keySource });
   expect(cached).toMatch(/Cached keys are still used\. Repair it, and do not restart/);
@@ -459,6 +459,13 @@ describe('requests of the last minute that failed', () => {
       ),
     ]);
   });
+
+  it.each(['audit-unavailable', 'shutting-down'])(
+    'because of what has a finding of its own are no other: %s',
+    (cause) => {
+      expect(failing(cause)).toEqual([]);
+    },
+  );
 
   it('because of a missing or unusable key are part of the finding about the key', () => {
     const gone = keyStatus({ signingVersion: null, versions: [], missingSince: ago(60) });

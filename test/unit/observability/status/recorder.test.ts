@@ -244,6 +244,20 @@ describe('failures of an environment', () => {
     expect(failures()).toEqual([]);
   });
 
+  it('have the TLS alert of the gateway, or why Vault does not sign for that environment', () => {
+    finish({ status: 502, reason: 'gateway-reset', tlsAlert: 'unknown ca', outcome: 'unknown' });
+    recorder.transitSigned('sandbox', 'denied', 0.1, 'no permission');
+    recorder.transitSigned('production', 'unavailable', 0.1, 'sealed');
+    recorder.transitSigned('sandbox', 'ok', 0.1, undefined);
+    finish({ status: 503, reason: 'signing-unavailable', outcome: 'not-sent' });
+    finish({ status: 500, reason: 'internal' });
+    expect(failures()).toMatchObject([
+      { cause: 'gateway-reset', detail: 'unknown ca' },
+      { cause: 'signing-unavailable', detail: 'no permission' },
+      { cause: 'internal', detail: null },
+    ]);
+  });
+
   it('have the problem of the login, or else that of the key source', () => {
     const failed = { reason: 'key-source-unavailable', status: 503, login: 'acme' } as const;
     recorder.keySourceUp(false, 'sealed');
