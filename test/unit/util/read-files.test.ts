@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, truncate, utimes, writeF
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { readConsistent } from '../../../src/util/read-files.ts';
+import { readConsistent, readText } from '../../../src/util/read-files.ts';
 
 let folder = '';
 beforeEach(async () => {
@@ -90,4 +90,19 @@ it('accepts regular files only, so that a pipe cannot block it', async () => {
   await rm(join(folder, 'b'));
   await mkdir(join(folder, 'b'));
   await expect(texts()).rejects.toThrow('one of the files is not a regular file');
+});
+
+it('the text of a file, or why there is none', async () => {
+  expect(await readText(join(folder, 'a'))).toBe('a1');
+  const missing = join(folder, 'missing');
+  await expect(readText(missing)).rejects.toThrow(new Error(`${missing}: does not exist`));
+  const below = join(folder, 'a', 'file');
+  await expect(readText(below)).rejects.toThrow(new Error(`${below}: cannot be read (ENOTDIR)`));
+  await expect(readText(folder)).rejects.toThrow(
+    new Error(`${folder}: cannot be read (one of the files is not a regular file)`),
+  );
+  await truncate(join(folder, 'a'), 262_144);
+  expect(await readText(join(folder, 'a'))).toHaveLength(262_144);
+  await truncate(join(folder, 'a'), 262_145);
+  await expect(readText(join(folder, 'a'))).rejects.toThrow('(one of the files is larger than 262144 bytes)');
 });
