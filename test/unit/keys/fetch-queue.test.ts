@@ -39,12 +39,13 @@ it('runs reads that a request waits for before refreshes', async () => {
 });
 
 it('moves a queued refresh to the front when a request waits for it, and runs it once', async () => {
-  for (const login of [...many('busy', 8), ...many('refresh', 3)]) void reads.fetch(login, 'background');
+  for (const login of [...many('busy', 8), ...many('refresh', 2)]) void reads.fetch(login, 'background');
+  const refresh = reads.fetch(refOf('refresh2'), 'background');
   const request = reads.fetch(refOf('refresh2'), 'foreground');
   await source.release(1);
   expect(source.started.at(-1)).toBe('refresh2');
   while (source.running.length > 0) await source.release();
-  await request;
+  await Promise.all([request, refresh]);
   expect(source.started).toHaveLength(11);
 });
 
@@ -70,6 +71,8 @@ it('rejects a request that waited 5 s for its read to start, when the next read 
   const rejected = expect(early).rejects.toMatchObject({
     reason: 'key-source-unavailable',
     headers: { 'Retry-After': '5' },
+    source: 'unknown',
+    problem: 'timed out waiting for other key reads',
   });
   now = 5000;
   await source.release(1);

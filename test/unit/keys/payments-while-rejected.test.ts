@@ -175,7 +175,12 @@ describe('payments after one that was rejected', () => {
       { operation: 'payment', place },
       { deadline: now + 30_000, maxWaiting: 0 },
     );
-    await expect(impatient).rejects.toMatchObject({ reason: 'overloaded', outcome: 'not-sent' });
+    await expect(impatient).rejects.toMatchObject({
+      reason: 'overloaded',
+      outcome: 'not-sent',
+      detail: 'Too many requests wait for the keys of login "acme" in environment "sandbox". Retry later.',
+      headers: { 'Retry-After': '1' },
+    });
   });
 
   it('are not sent if their keys are deleted meanwhile', async () => {

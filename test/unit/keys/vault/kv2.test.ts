@@ -14,14 +14,17 @@ function storeAbout(version: number, deleted = false): KvStore {
   return storeOf(deleted ? new VaultError('deleted', { metadata }) : body);
 }
 
-/** A store whose Vault responds with this to every request. */
-function storeOf(body: object): KvStore {
-  const respond: AuthenticatedClient['read'] = async (_path, shape) => {
-    if (body instanceof VaultError) throw body;
-    return shape.parse(body);
-  };
+/** A store whose Vault responds with this, or fails with it, at every request. @param mount to that about the mount */
+function storeOf(body: object, mount = body): KvStore {
+  const responding =
+    (response: object): AuthenticatedClient['read'] =>
+    async (_path, shape) => {
+      if (response instanceof VaultError) throw response;
+      return shape.parse(response);
+    };
+  const respond = responding(body);
   const write: AuthenticatedClient['write'] = (path, _data, shape) => respond(path, shape);
-  const client = { read: respond, readIfPermitted: respond, list: respond, write, post: write };
+  const client = { read: respond, readIfPermitted: responding(mount), list: respond, write, post: write };
   return new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
 }
 
@@ -70,4 +73,35 @@ describe('a Vault response about another version', () => {
   it('is not checked if the current version was requested', async () => {
     expect(await storeAbout(3).read(acme)).toMatchObject({ version: 3 });
   });
+});
+
+it('a deleted version without its number or time is no version', async () => {
+  for (const metadata of [undefined, { version: 2 }, { created_time }]) {
+    const unexpected = { kind: 'unexpected-content', message: expect.stringContaining('lacks metadata') };
+    await expect(storeOf(new VaultError('deleted', { metadata })).read(acme)).rejects.toMatchObject(
+      unexpected,
+    );
+  }
+});
+
+it('a secret that does not exist has no version, nor a history, and no login is listed', async () => {
+  const store = storeOf(new VaultError('not-found'));
+  expect([await store.read(acme), await store.history(acme), await store.logins('sandbox')]).toEqual([
+    undefined,
+    undefined,
+    [],
+  ]);
+});
+
+it.each(['timeout', 'denied'] as const)('what fails with %s is not taken for missing', async (kind) => {
+  const store = storeOf(new VaultError(kind));
+  await expect(store.read(acme)).rejects.toMatchObject({ kind });
+  await expect(store.history(acme)).rejects.toMatchObject({ kind });
+  await expect(store.logins('sandbox')).rejects.toMatchObject({ kind });
+});
+
+it('while the version of the mount is not known because Vault is unavailable, no secret is missing', async () => {
+  const store = storeOf(new VaultError('not-found'), new VaultError('sealed'));
+  await expect(store.read(acme)).rejects.toMatchObject({ kind: 'sealed' });
+  await expect(store.history(acme)).rejects.toMatchObject({ kind: 'sealed' });
 });

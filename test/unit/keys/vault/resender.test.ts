@@ -52,4 +52,11 @@ describe('of reads that wait for Vault', () => {
     sent[0]?.reject(new VaultError('timeout'));
     await expect(first).rejects.toMatchObject({ kind: 'timeout' });
   });
+
+  it('end with what Vault responds to the second copy, also if that is an error', async () => {
+    const first = read('a');
+    await jest.advanceTimersByTimeAsync(second);
+    sent[1]?.reject(new VaultError('denied'));
+    await expect(first).rejects.toMatchObject({ kind: 'denied' });
+  });
 });
