@@ -1,7 +1,7 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { type KeyFields, parseKeys, sameContent, sameKey } from '../../../src/keys/key.ts';
+import { age, describeKey, type KeyFields, parseKeys, sameContent, sameKey } from '../../../src/keys/key.ts';
 import type { UsableKey } from '../../../src/keys/ring.ts';
 import { reveal } from '../../../src/secret.ts';
 import { privateKeyOf, vectorText } from '../../support/vectors.ts';
@@ -249,5 +249,35 @@ describe('two keys', () => {
     expect(sameContent(empty, only({ control_key: 7 }))).toBe(false);
     expect(sameContent(empty, only({ control_key: 'abc' }))).toBe(false);
     expect(sameContent(only({ control_key: 'abc' }), empty)).toBe(false);
+    expect(sameContent({ ...empty, kind: 'private_key' }, empty)).toBe(false);
   });
+});
+
+it('a key is described by what is public of it', () => {
+  expect(describeKey(usable({ control_key: 'abc' }))).toEqual({ kind: 'control_key' });
+  expect(describeKey(only({ private_key: '' }))).toEqual({
+    kind: 'private_key',
+    problem: 'the private key is not a PEM private key',
+  });
+  expect(describeKey(usable({ private_key: pkcs8 }))).toEqual({
+    kind: 'private_key',
+    fingerprint,
+    bits: 2048,
+    publicKey: expect.stringMatching(/^-----BEGIN PUBLIC KEY-----\n[^-]+\n-----END PUBLIC KEY-----$/),
+  });
+});
+
+it.each([
+  [-1, '0s'],
+  [59, '59s'],
+  [60, '1m'],
+  [3_599, '59m'],
+  [3_600, '1h'],
+  [86_399, '23h'],
+  [86_400, '1d'],
+  [40 * 86_400, '40d'],
+])('an age of %d seconds is %s', (seconds, text) => {
+  const now = Date.UTC(2026, 0, 15);
+  expect(age(new Date(now - seconds * 1000 - 999), now)).toBe(text);
+  expect(age(undefined, now)).toBe('');
 });

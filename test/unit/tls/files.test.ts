@@ -51,7 +51,7 @@ describeWith('openssl')('PEM files of one connection', () => {
     expect(await readTlsFiles({ ca: undefined })).toEqual({ material: {} });
   });
 
-  it.each<[fault: string, () => TlsFiles, faults: readonly string[]]>([
+  it.each<[fault: string, () => TlsFiles, faults: readonly unknown[]]>([
     [
       'that do not exist',
       () => ({ cert: own.certFile, key: faulty.missing, crl: faulty.missing }),
