@@ -69,10 +69,9 @@ export class RequestWindow {
     const sum = (countOf: (slot: Slot) => number): number =>
       slots.reduce((total, slot) => total + countOf(slot), 0);
     const [requests, responses] = [sum((slot) => slot.requests), sum((slot) => slot.responses)];
-    const shareOf = (failed: number): number => Math.min(1, failed / Math.max(1, requests));
     const failures = [...this.#lastFailures].flatMap(([cause, last]) => {
       const count = sum((slot) => slot.failures.get(cause) ?? 0);
-      return count === 0 ? [] : [{ cause, ...last, count, share: shareOf(count) }];
+      return count === 0 ? [] : [{ cause, ...last, count, share: count / requests }];
     });
     const failed = failures.reduce((total, { count }) => total + count, 0);
     const durations = new Uint32Array(bucketCount).map((_, bucket) =>
@@ -84,7 +83,7 @@ export class RequestWindow {
     return {
       requestsPerSecond: requests / covered,
       rejectedShare: responses === 0 ? null : sum((slot) => slot.rejections) / responses,
-      failedShare: requests === 0 ? null : shareOf(failed),
+      failedShare: requests === 0 ? null : failed / requests,
       failures,
       latency: p50 === undefined || p99 === undefined ? null : { p50, p99 },
     };
