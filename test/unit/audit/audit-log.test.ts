@@ -11,15 +11,22 @@ let log: AuditLog;
 beforeEach(() => {
   [now, records, omitted] = [0, [], 0];
   log = new AuditLog({
-    trail: {
-      append: (kind, fields) => void records.push({ kind, ...fields }),
-      confirm: async () => true,
-    },
+    trail,
     required: false,
     recordsOmitted: (count) => (omitted += count),
     monotonic: () => now,
   });
 });
+
+/** Whether the disk has what is confirmed. */
+let isWritten: boolean;
+const trail = {
+  append: (kind: RecordKind, fields: object) => void records.push({ kind, ...fields }),
+  confirm: async (kind: RecordKind, fields: object) => {
+    records.push({ kind, ...fields });
+    return isWritten;
+  },
+};
 
 function finish(count: number, fields: Partial<RequestContext>): void {
   const context: RequestContext = {
@@ -86,4 +93,35 @@ it.each<Partial<RequestContext>>([
 ])('the end of a request with an intent is always recorded: %j', (fields) => {
   finish(300, { caller: 'billing', ...fields });
   expect([records.length, omitted]).toEqual([300, 0]);
+});
+
+const attempt = {
+  request: {
+    record: { id: 'id', caller: 'billing' },
+    destination: { environment: 'sandbox', operation: { name: 'transfer' } },
+    form: [],
+  },
+  key: { kind: 'control_key', version: 3 },
+  signature: { nonce: 'n', timestamp: 7 },
+};
+
+it('nothing is sent before its intent is written if records are required: the caller is told to retry', async () => {
+  const required = new AuditLog({ trail, required: true, recordsOmitted() {}, monotonic: () => 0 });
+  isWritten = true;
+  await expect(required.intent(attempt)).resolves.toBeUndefined();
+  expect(records).toMatchObject([{ kind: 'intent', request: 'id', caller: 'billing', keyVersion: 3 }]);
+  isWritten = false;
+  await expect(required.intent(attempt)).rejects.toMatchObject({
+    reason: 'audit-unavailable',
+    detail:
+      'The audit record of this request could not be written, so nothing was sent. Send the request again.',
+    headers: { 'Retry-After': '1' },
+  });
+  expect(log.intent(attempt)).toBeUndefined();
+  expect(records).toHaveLength(3);
+});
+
+it('the result of a canary says that it is one', () => {
+  log.canaryFinished({ id: 'id', startedAt: 0, attempts: 2, gatewayStatus: 403, durations: {} });
+  expect(records).toEqual([{ kind: 'result', request: 'id', canary: true, gatewayStatus: 403, attempts: 2 }]);
 });

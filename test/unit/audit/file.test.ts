@@ -129,6 +129,7 @@ describe('opening a file', () => {
     writeFileSync(path, text);
     await expect(open()).rejects.toThrow(/has content that is not an audit trail\. Move it away/);
     expect(content()).toBe(text);
+    expect(existsSync(`${path}.lock`)).toBe(false);
     await expect(open(folder.at('other'))).resolves.toBeDefined();
   });
 
@@ -186,6 +187,22 @@ describe('with sync, a write', () => {
     expect(await write(file, 'a\n')).toEqual({ written: 2, confirmed: 0, error: 'EIO' });
     spy.mockRestore();
   });
+
+  it.each([
+    [true, 0],
+    [false, 2],
+  ])(
+    'that a full disk ends is confirmed as far as it is written, or not at all: %j',
+    async (sync, confirmed) => {
+      const handle = await openFile(path, 'a+');
+      const spy = jest.spyOn(handle, 'write');
+      const file = new AuditFile(path, optionsWith(sync), handle, async () => {});
+      opened.push(file);
+      spy.mockResolvedValueOnce({ bytesWritten: 2, buffer: '' });
+      spy.mockRejectedValueOnce(Object.assign(new Error('x'), { code: 'ENOSPC' }));
+      expect(await write(file, 'a\nb\n')).toEqual({ written: 2, confirmed, error: 'ENOSPC' });
+    },
+  );
 });
 
 async function tailOf(text: string): Promise<Tail | undefined> {
@@ -254,6 +271,7 @@ describe('the end of a file', () => {
     ['more lines than are searched at once', '{"audit":"result"}\n'.repeat(30_000)],
     ['a long line', `{"audit":"${'x'.repeat(300_000)}`],
     ['zeros and something else', `${zeros}x`],
+    ['something else and zeros', `x${zeros}`],
   ])('that no crash leaves is damaged: %s', async (_name, text) => {
     expect(summaryOf(await tailOf(whole + text))).toEqual({
       last,

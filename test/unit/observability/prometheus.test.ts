@@ -306,6 +306,28 @@ it('counters of a route begin at 0, so that their first event is an increase', a
   expect(new Set(counters.map(([, value]) => value))).toEqual(new Set([0]));
 });
 
+it('all other counters begin at 0 too, but for those with too many labels', async () => {
+  const { body } = await create().page(false, noReadings);
+  const counters = [...body.matchAll(/^# TYPE (countersign_\w+) counter$/gm)].map(([, name = '']) => name);
+  const names = [...samples(body)].map(([name]) => name.replace(/\{.*/, ''));
+  expect(counters.filter((name) => !names.includes(name))).toEqual([
+    'countersign_requests_total',
+    // No issuer is configured.
+    'countersign_jwt_verifications_total',
+    'countersign_key_fallbacks_total',
+    'countersign_tls_connections_total',
+  ]);
+  expect(names).not.toContain('countersign_cached_keys_remaining_seconds');
+  // They are no counters.
+  expect(body).not.toMatch(/^nodejs_active_\w+_total/m);
+  const page = samples(body);
+  expect(page.get('countersign_key_problems_total{environment="none"}')).toBe(0);
+  const query = { environment: 'sandbox', operation: 'order-status' };
+  expect(page.has(series('countersign_payment_server_errors_total', query))).toBe(false);
+  // There is no egress proxy, and no Vault that signs.
+  expect(body).not.toMatch(/cause="proxy-|transit_signature_duration_seconds_count\{/);
+});
+
 describe('a reloaded configuration', () => {
   it('adds its names to the labels, and counters continue', async () => {
     const metrics = create();

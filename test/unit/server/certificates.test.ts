@@ -10,14 +10,20 @@ import { Ca, type Issued } from '../../support/stub-vault/certificates.ts';
 let folder: Folder;
 let [first, second]: Issued[] = [];
 let events: string[];
+let faults: unknown[];
 let files: CertificateFiles;
 
 beforeEach(() => {
   folder = new Folder();
   const ca = new Ca(folder.path, 'ca');
   [first, second] = [ca.issue('first'), ca.issue('second')];
-  events = [];
-  files = new CertificateFiles({ message: (_level, message) => void events.push(message) });
+  [events, faults] = [[], []];
+  files = new CertificateFiles({
+    message: (_level, message, { fault } = {}) => {
+      events.push(message);
+      if (fault !== undefined) faults.push(fault);
+    },
+  });
 });
 afterEach(() => folder.remove());
 
@@ -66,13 +72,33 @@ it('those in use have the name of their metric, the environment and the validity
   const { validFromDate, validToDate } = new X509Certificate(readFileSync(folder.at('used.crt')));
   const validity = { from: validFromDate.getTime(), until: validToDate.getTime() };
   const tls = { certFile: folder.at('used.crt'), keyFile: folder.at('used.key') };
-  const sandbox = { baseUrl: 'https://127.0.0.1:9', product: 'gw', caFile: tls.certFile };
-  const config = configFor('http://127.0.0.1:9', { proxy: { tls }, environments: { sandbox } });
+  const withCa = { ...tls, caFile: tls.certFile };
+  const sandbox = { baseUrl: 'https://127.0.0.1:9', product: 'gw', ...withCa };
+  const ports = { ...tls, clientCaFile: tls.certFile };
+  const config = configFor('http://127.0.0.1:9', {
+    proxy: { tls: ports },
+    admin: { tls: ports },
+    environments: { sandbox },
+    keys: {
+      source: 'vault',
+      vault: { address: 'https://127.0.0.1:9', auth: { method: 'token', token: 'x' }, ...withCa },
+    },
+  });
   files.use(await files.prepare(configSchema.parse(config)));
-  expect(files.inUse()).toEqual([
-    { name: 'listener', environment: undefined, ...validity },
-    { name: 'gateway-ca', environment: 'sandbox', ...validity },
-  ]);
+  const own = (name: string, environment?: string) => ({ name, environment, ...validity });
+  expect(files.inUse()).toEqual(
+    expect.arrayContaining([
+      own('listener'),
+      own('listener-client-ca'),
+      own('admin'),
+      own('admin-client-ca'),
+      own('gateway-client', 'sandbox'),
+      own('gateway-ca', 'sandbox'),
+      own('vault-client'),
+      own('vault-ca'),
+    ]),
+  );
+  expect(files.inUse()).toHaveLength(8);
   const before = files.inUse();
   await files.check(() => {});
   expect(files.inUse()).toEqual(before);
@@ -86,8 +112,18 @@ it('unusable files are reported at their second check, and the previous ones sta
   events = [];
   folder.file('used.crt', 'no certificate');
   const renewed: string[] = [];
-  for (let nth = 0; nth < 3; nth += 1) await files.check(({ role }) => void renewed.push(role));
-  expect([renewed, events]).toEqual([[], ['certificate files are unusable; keeping the previous ones']]);
+  const check = async (times: number): Promise<void> => {
+    for (let nth = 0; nth < times; nth += 1) await files.check(({ role }) => void renewed.push(role));
+  };
+  const message = 'certificate files are unusable; keeping the previous ones';
+  await check(1);
+  expect(events).toEqual([]);
+  await check(60);
+  expect([renewed, events]).toEqual([[], [message]]);
+  expect(faults).toEqual([expect.stringContaining(`${folder.at('used.crt')} `)]);
+  // Once per hour.
+  await check(1);
+  expect(events).toEqual([message, message]);
 });
 
 it('files that are unusable for one check each time are not reported', async () => {

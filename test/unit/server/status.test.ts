@@ -19,7 +19,7 @@ const config = configSchema.parse({
     production: { baseUrl: 'https://gateway.example:8443/base', product: 'gw' },
   },
   keys: { source: 'directory', directory: '/keys' },
-  callers: [{ name: 'billing', credentials: [{ anonymous: true }] }],
+  callers: [{ name: 'billing', mode: 'dry-run', credentials: [{ anonymous: true }] }],
 });
 
 /** Milliseconds since noon, which is also the monotonic time. */
@@ -76,7 +76,7 @@ describe('the status', () => {
         { name: 'production', gatewayHost: 'gateway.example:8443', latency: null, rejectedShare: null },
       ],
       keys: { total: 0, list: [] },
-      callers: [{ name: 'billing', requests: 0, denied: 0, lastSeenAt: null }],
+      callers: [{ name: 'billing', mode: 'dry-run', requests: 0, denied: 0, lastSeenAt: null }],
       keySource: {
         type: 'directory',
         state: null,
@@ -120,6 +120,30 @@ describe('the status', () => {
     const { keys } = await createStatus(sources)();
     expect(keys).toMatchObject({ total: 1, list: [{ missingSince: '2026-01-01T12:00:00.000Z' }] });
     expect(keys.list).toHaveLength(1);
+  });
+
+  it('has a row for a key of which the source has no version left, before those in use', async () => {
+    const acme = { environment: 'sandbox', login: 'acme' };
+    const beta = { ...acme, login: 'beta' };
+    await cache.get(acme);
+    now = 5_000;
+    recorder.keyRingUpdated(beta, undefined, 'deleted', [{ kind: 'private_key', version: 7 }]);
+    const status = await createStatus(sources)();
+    expect(statusSchema.parse(status)).toEqual(status);
+    expect(status.keys).toMatchObject({
+      total: 2,
+      list: [
+        {
+          ...beta,
+          kind: 'private_key',
+          newestVersion: 7,
+          signingVersion: null,
+          versions: [],
+          missingSince: '2026-01-01T12:00:05.000Z',
+        },
+        { ...acme, missingSince: null },
+      ],
+    });
   });
 
   it('has no time beyond the years 0 and 9999, whatever a server, a file or a certificate says', async () => {

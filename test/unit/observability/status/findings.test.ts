@@ -76,6 +76,7 @@ it('callers in dry-run are found, once', () => {
   const advice =
     'is let through: mode is dry-run. Set `enforce` when the log has no more requests with the decision `would-deny`.';
   expect(billing).toBeDefined();
+  expect(calmStatus({ callers: [...others, trial] }).findings).toMatchObject([{ caller: 'trial' }]);
   expect(found({ callers: [...others, trial] })).toEqual([
     `warn caller-dry-run: Every request of trial ${advice}`,
   ]);
@@ -85,7 +86,7 @@ it('callers in dry-run are found, once', () => {
 });
 
 describe('an environment', () => {
-  const failures = [failedRequest({ at: ago(59) })];
+  const failures = [failedRequest({ at: ago(60) })];
   const environment = (fields: object, more: Partial<StatusFacts> = {}) =>
     found({ failures, environments: [environmentStatus(fields)], ...more });
 
@@ -103,6 +104,7 @@ describe('an environment', () => {
     expect(environment({ rejectedShare: 0.02 })).toEqual([]);
     expect(environment({ rejectedShare: null })).toEqual([]);
     expect(environment({ rejectedShare: 0.0201 })).toEqual([expect.stringMatching(/^warn .*: 2\.0% of/)]);
+    expect(environment({ rejectedShare: 0.5 })).toEqual([expect.stringMatching(/^warn .*: 50% of/)]);
     expect(environment({ rejectedShare: 0.6 })).toEqual([expect.stringMatching(/^bad .*: 60% of/)]);
   });
 
@@ -143,7 +145,17 @@ describe('a certificate', () => {
     expect(certificate(1, 0.19)).toEqual([expect.stringMatching(/^warn .* expires in 4 h/)]);
   });
 
+  it('is that of an environment', () => {
+    const until = ago(-6 * day);
+    const one = certificateStatus({ name: 'gateway-ca', environment: 'sandbox', until });
+    expect(calmStatus({ certificates: [one] })).toMatchObject({
+      well: true,
+      findings: [{ environment: 'sandbox', summary: 'Certificate gateway-ca of sandbox expires in 6 days' }],
+    });
+  });
+
   it('has expired', () => {
+    expect(certificate(90, 0)).toEqual([expect.stringMatching(/^bad .* listener has expired/)]);
     expect(certificate(90, -0.1)).toEqual([expect.stringMatching(/^bad .* listener has expired/)]);
   });
 });
@@ -169,6 +181,9 @@ describe('a key', () => {
 
   it('is rotated, gateway first: the only version is rejected', () => {
     const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
+    expect(calmStatus({ keys: { total: 1, list: [rejected] } }).findings).toMatchObject([
+      { environment: 'production', login: 'acme' },
+    ]);
     expect(keys(rejected)).toEqual([
       'bad key-rejected: Control key of acme in production: the gateway rejects version 3. If the gateway has a new key, store it in the key source: Countersign looks for it each second while there are requests.',
     ]);
@@ -257,6 +272,10 @@ describe('a key', () => {
     expect(found({ keys, keySource: { ...keySource, loginsNotFound: 1 } })).toEqual([
       expect.stringMatching(/^warn logins-not-found: Vault does not know 1 login whose cached keys are used/),
     ]);
+    const twice = [...keys.list, keyStatus({ environment: 'sandbox', staleSince: ago(90) })];
+    expect(
+      found({ keys: { total: 2, list: twice }, keySource: { ...keySource, loginsNotFound: 1 } }),
+    ).toContainEqual(expect.stringMatching(/^warn keys-stale: 2 cached keys/));
     expect(found({ keySource: { ...keySource, loginsNotFound: 3000 } })).toEqual([
       expect.stringMatching(
         /^bad logins-not-found: Vault does not know 3,?000 logins .* lose them\. Was the/,
@@ -331,7 +350,9 @@ it('a key source that denies logins is bad, and says how many; their stale keys 
 it('a key source that is down says whether keys are cached', () => {
   const keySource = { ...calmStatus().keySource, state: 'down' as const, problem: 'refused.' };
   const gone = { ...keyStatus({ versions: [], signingVersion: null }), missingSince: ago(60) };
-  const [cached] = found({ keySource });
+  // The clock was set back.
+  const [cached] = found({ keySource: { ...keySource, since: ago(-5) } });
+  expect(cached).toMatch(/^bad key-source-down: Vault unavailable for 0 s: refused\. /);
   expect(cached).toMatch(/Cached keys are still used\. Repair it, and do not restart/);
   for (const list of [[], [gone]]) {
     const [none] = found({ keySource, keys: { total: list.length, list } });
@@ -476,7 +497,13 @@ describe('requests of the last minute that failed', () => {
     ] as const) {
       const keys = { total: 1, list: [key] };
       expect(failing(cause, {}, { keys })).toEqual([expect.stringMatching(`^bad ${cause}: `)]);
+      const others = { total: 1, list: [{ ...key, environment: 'sandbox' }] };
+      expect(failing(cause, {}, { keys: others })).toContainEqual(
+        expect.stringMatching(/^bad requests-failing: /),
+      );
     }
+    // A key that signs says nothing about the requests that have none.
+    expect(failing('key-unusable')).toEqual([expect.stringMatching(/^bad requests-failing: /)]);
   });
 });
 
@@ -549,6 +576,7 @@ it('an issuer of JWTs whose keys cannot be fetched is found, with the cause', ()
   expect(issuer(false, 'timeout')).toEqual([
     expect.stringMatching(/^bad jwt-keys-unavailable: .*: timeout\. Callers with its tokens are rejected/),
   ]);
+  expect(issuer(false, null)).toEqual([expect.stringMatching(/ cannot be fetched: not tried yet\. /)]);
 });
 
 it('an audit trail that cannot be written is bad only if it is required', () => {
