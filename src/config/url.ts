@@ -25,9 +25,8 @@ const checks: readonly (readonly [isInvalid: (value: string) => boolean, message
   ],
 ];
 
-/** Whether requests to this URL leave the machine without TLS. */
+/** Whether requests to this {@link httpUrl} leave the machine without TLS. */
 export function isPlaintextRemote(url: string): boolean {
-  if (!URL.canParse(url)) return false;
   const parsed = new URL(url);
   return parsed.protocol === 'http:' && !isLoopback(hostOf(parsed));
 }

@@ -95,6 +95,8 @@ describe('countersign explain', () => {
     const local = await run(transfer.replace('sandbox', 'local'), form, '--curl', ...fixed);
     expect(local.out).toMatch(/oauth_signature="[\w%]{300,}"/);
     expect(local.out).not.toContain('hidden');
+    expect(local.out).toContain('&credit_card_number=xxxxxxxxxxxxxxxx&');
+    expect(withoutKey(local.out)).not.toMatch(/4111|987/);
     // A query changes nothing at the gateway.
     const status = transfer.replace('transfer', 'status');
     const query = await run(status, 'login=acme&client_orderid=i-7', '--curl', ...fixed);
@@ -114,6 +116,10 @@ describe('countersign explain', () => {
     const { code, out } = await run(transfer, form, '--compare', folder.file('theirs', `${theirs}\n`));
     expect(out).toContain('The base strings are identical.');
     expect(code).toBe(0);
+    // Those of the command line come first.
+    const own = await run(transfer, form, '--compare', folder.at('theirs'), ...fixed);
+    expect(own.out).toContain('oauth_nonce="7d8f3e4a"');
+    expect(own.out).toContain('oauth_timestamp="1700000000"');
   });
 
   it('marks the first different byte of a wrong base string, and exits with 1', async () => {
@@ -126,6 +132,7 @@ describe('countersign explain', () => {
 
   it.each([
     ['oauth_nonce=x', transfer, 'The proxy would reject this request (reserved-parameter): '],
+    ['amount=1', transfer, 'The proxy would reject this request (parameter-invalid): '],
     ['a=%zz', transfer, 'The proxy would reject this request (malformed-form): '],
     ['a=1', '/nowhere/gw/api/v4/transfer/1234', 'The proxy would reject this request (unknown-route): '],
     [
@@ -142,6 +149,7 @@ describe('countersign explain', () => {
   it.each([
     ['without a target', []],
     ['with an invalid timestamp', ['--target', transfer, '--timestamp', 'soon']],
+    ['with a timestamp in milliseconds', ['--target', transfer, '--timestamp', '1700000000000']],
     ['with an unknown option', ['--target', transfer, '--expec', 'x']],
   ])('%s points to its help, and exits with 2', async (_what, argv) => {
     const { code, err } = await runCommandHere(explain, ...argv);

@@ -66,10 +66,7 @@ function hints(ours: string, theirs: string, at: number): string[] {
       /[!'()*]/.test(theirs.slice(at, at + 1)),
       `"${theirs.slice(at, at + 1)}" is reserved and must be encoded.`,
     ],
-    [
-      ours.length < theirs.length && ours === theirs.slice(0, ours.length),
-      'The expected base string is longer.',
-    ],
+    [theirs.startsWith(ours), 'The expected base string is longer.'],
   ];
   return hints.filter(([applies]) => applies).map(([, hint]) => `Hint: ${hint}`);
 }

@@ -1,4 +1,4 @@
-import { errorCode, ProxyError } from '../../errors.ts';
+import { ProxyError } from '../../errors.ts';
 import { safeStackFrames } from '../../observability/logger.ts';
 
 /** A failed system call, as Node reports it. */
@@ -64,8 +64,8 @@ export function operatorMessage(error: unknown): string {
  */
 export function describeListenError(error: unknown, options: ReadonlyMap<number, string>): string {
   const message = messageOf(error);
-  if (errorCode(error) !== 'EADDRINUSE' || !(error instanceof Error) || !('port' in error)) return message;
-  const option = typeof error.port === 'number' ? options.get(error.port) : undefined;
+  const port = isSystemError(error) && error.code === 'EADDRINUSE' ? error.port : undefined;
+  const option = port === undefined ? undefined : options.get(port);
   return option === undefined
     ? message
     : message.replace(/(?<= in use\.).*/, ` Choose another port with ${option}.`);

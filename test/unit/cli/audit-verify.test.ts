@@ -76,6 +76,32 @@ it('what is no defect is a note', async () => {
   ]);
 });
 
+it('what was lost, omitted, torn or left without a result is a note each, with its number', async () => {
+  const chain = new AuditChain(testAuditKey, 'pod-a');
+  const time = (minute: number): string => `"time":"12:0${minute}"`;
+  const trail = [
+    chain.seal('start', `${time(0)},"config":"aa"`),
+    chain.seal('intent', `${time(1)},"request":"r-1"`),
+    chain.seal('gap', `${time(2)},"lost":1`),
+    chain.seal('omitted', `${time(3)},"count":1200`),
+    chain.seal('start', `${time(4)},"config":"bb","torn":0`),
+    chain.seal('config', `${time(5)},"config":"cc"`),
+  ];
+  const file = folder.file('a.jsonl', trail.join(''));
+  const given = ['--key-file', keyFile, '--head', `6:${headOf(trail.at(-1)).mac}`];
+  const { code, out } = await run('verify', file, ...given);
+  expect([code, out.split('\n').slice(4)]).toEqual([
+    0,
+    [
+      'config:   3 applied, the last cc by reload at 12:05',
+      `head:     6:${headOf(trail.at(-1)).mac}`,
+      'note:     1 record could not be written (gap records)',
+      'note:     1,200 rejected requests exceeded the limit of their caller and have no record (omitted records)',
+      'note:     1 request without a result when a process ended, as after a crash; their outcome is unknown: r-1',
+    ],
+  ]);
+});
+
 it('a trail that begins later says so by its first record, without a note', async () => {
   const file = folder.file('a.jsonl', lines.slice(3).join(''));
   const { mac } = headOf(lines[2]);
@@ -135,6 +161,11 @@ describe('wrong usage', () => {
       'with a MAC of 11 digits',
       ['a.jsonl', '--key-file', 'KEY', '--after', '7:0123456789a'],
       /--after must be SEQUENCE:MAC/,
+    ],
+    [
+      'with a MAC of 65 digits',
+      ['a.jsonl', '--key-file', 'KEY', '--head', `7:${'0'.repeat(65)}`],
+      /--head must be SEQUENCE:MAC/,
     ],
     [
       'with an unknown option',

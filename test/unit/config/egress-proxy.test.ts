@@ -49,9 +49,14 @@ describe('an egress proxy', () => {
     expect(messages(vaultWith('http://127.0.0.1:8200'))).toEqual([`keys.vault.address: ${text}`]);
     expect(messages(vaultWith('https://vault.internal'))).toEqual([]);
     const issuer = `${withProxy(url)}jwtIssuers: { idp: { issuer: "http://127.0.0.1:1", audience: a, egressProxy: { ${url} } } }\n`;
-    expect(messages(issuer)).toEqual([
-      'jwtIssuers.idp.egressProxy: must not be set for a server without https',
-    ]);
+    const notForIssuer = 'jwtIssuers.idp.egressProxy: must not be set for a server without https';
+    expect(messages(issuer)).toEqual([notForIssuer]);
+    // The server that has the keys counts.
+    const jwks = (address: string): string =>
+      issuer.replace('audience: a', `audience: a, jwks: { url: "${address}" }`);
+    expect(messages(jwks('https://keys.example/jwks'))).toEqual([]);
+    const local = jwks('http://127.0.0.1:1/jwks').replace('issuer: "http:', 'issuer: "https:');
+    expect(messages(local)).toEqual([notForIssuer]);
   });
 });
 

@@ -52,6 +52,13 @@ describe('tracing', () => {
     expect(messages(fields)).toEqual([expect.stringContaining(expected)]);
   });
 
+  it('may have twenty headers', () => {
+    const headers = (count: number): string =>
+      Array.from({ length: count }, (_, index) => `x-${index}: v`).join();
+    expect(messages(`${otlp}, headers: { ${headers(20)} }`)).toEqual([]);
+    expect(messages(`${otlp}, headers: { ${headers(21)} }`)).toEqual(['tracing.headers: must be at most 20']);
+  });
+
   it('repeats no header in a problem', () => {
     expect(messages(`${otlp}, headers: { Authorization: "secret-é" }`).join()).not.toContain('secret-');
   });

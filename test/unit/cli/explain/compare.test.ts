@@ -33,8 +33,14 @@ describe('two base strings', () => {
     expect(compared(theirs)).toContain(place);
   });
 
+  it('differ at the first byte, below which the mark is', () => {
+    const [, first, , mark] = compareBaseStrings(ours, ours.replace('POST', 'GET')).lines;
+    expect([first?.indexOf('P'), mark?.indexOf('^')]).toEqual([12, 12]);
+  });
+
   it.each([
     ['differ only in case', ours.replace('%2520', '%2520').replaceAll('%3D', '%3d')],
+    ['default port', ours.replace('gateway.test%2F', 'gateway.test%3A80%2F')],
     ['default port', ours.replace('gateway.test%2F', 'gateway.test%3A443%2F')],
     ['Encode spaces as %20', ours.replace('a%2520b', 'a%2Bb')],
     ['milliseconds', `${ours}000`],
@@ -43,6 +49,10 @@ describe('two base strings', () => {
     ['is reserved', ours.replace('a%2520b', '*%2520b')],
   ])('are explained by a hint: %s', (hint, theirs) => {
     expect(compared(theirs)).toMatch(new RegExp(`^Hint: .*${hint.replace('+', '\\+')}`, 'm'));
+  });
+
+  it('have no hint about spaces where there is none', () => {
+    expect(compared(ours.replace('10.42', '%2B.42'))).not.toContain('Hint: ');
   });
 
   it('show no card data around the difference', () => {

@@ -4,7 +4,13 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
-import { systemErrorMessage, unexpectedErrorMessage } from '../../../../src/cli/shared/cli-error.ts';
+import {
+  describeListenError,
+  operatorMessage,
+  systemErrorMessage,
+  unexpectedErrorMessage,
+} from '../../../../src/cli/shared/cli-error.ts';
+import { ProxyError } from '../../../../src/errors.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-errors-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -42,13 +48,30 @@ it('a port in use and a foreign address are named with what to do', async () => 
   });
   const address = other.address();
   const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
-  expect(systemErrorMessage(await listenError(port, '127.0.0.1'))).toBe(
-    `127.0.0.1:${port} is in use. Stop the other process, or choose another port.`,
-  );
-  expect(systemErrorMessage(await listenError(port, '192.0.2.1'))).toBe(
+  const inUse = await listenError(port, '127.0.0.1');
+  const sentence = `127.0.0.1:${port} is in use.`;
+  expect(systemErrorMessage(inUse)).toBe(`${sentence} Stop the other process, or choose another port.`);
+  const options = new Map([
+    [port, '--port'],
+    [port + 1, '--admin-port'],
+  ]);
+  expect(describeListenError(inUse, options)).toBe(`${sentence} Choose another port with --port.`);
+  expect(describeListenError(inUse, new Map())).toBe(systemErrorMessage(inUse));
+  const foreign = await listenError(port, '192.0.2.1');
+  expect(describeListenError(foreign, options)).toBe(systemErrorMessage(foreign));
+  expect(systemErrorMessage(foreign)).toBe(
     `192.0.2.1:${port} is not an address of this machine. Choose another host.`,
   );
   other.close();
+});
+
+it('an operator sees the cause of an error that a caller does not', () => {
+  const cause = new Error('Vault is sealed');
+  expect(operatorMessage(new ProxyError('key-source-unavailable', 'try again', { cause }))).toBe(
+    'Vault is sealed',
+  );
+  expect(operatorMessage(new ProxyError('key-missing', 'the login has no key'))).toBe('the login has no key');
+  expect(operatorMessage(cause)).toBe('Vault is sealed');
 });
 
 it.each([
