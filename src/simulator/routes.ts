@@ -67,7 +67,7 @@ function balanceResponse(
   request: VerifiedRequest,
   { scenario: { logins } }: SimulatorState,
 ): SimulatorResponse {
-  const balances = Object.hasOwn(logins, request.login) ? logins[request.login]?.balances : undefined;
+  const balances = logins[request.login]?.balances;
   if (balances === undefined) throw new VerificationError('balance-not-enabled');
   const name = parameter(request, 'balance-name');
   const shown = balances.filter((balance) => name === undefined || balance.name === name);

@@ -2,6 +2,8 @@ import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { keys } from '../../src/cli/keys/keys.ts';
+import { runCommandHere } from '../support/cli.ts';
 import {
   KeysTestEnvironment,
   newControlKey,
@@ -512,8 +514,8 @@ describe('keys', () => {
     const roleId = await admin.role('approle', 'keys', { token_policies: ['keys'], token_ttl: '1h' });
     const secretIdFile = setup.folder.file('secret-id', await admin.secretId('approle', 'keys'));
     const auth = { method: 'approle', roleId, secretIdFile } as const;
-    const keys = { source: 'vault', vault: { address: admin.address, auth } } as const;
-    const config = ['--config', setup.writeConfig('approle.yaml', { keys }), '--login', 'acme'];
+    const inVault = { source: 'vault', vault: { address: admin.address, auth } } as const;
+    const config = ['--config', setup.writeConfig('approle.yaml', { keys: inVault }), '--login', 'acme'];
     const from = ['--kind', 'control_key', '--from', setup.folder.file('next-control-key', newControlKey)];
     const before = await admin.countTokens();
     expect(await setup.run('list', ...config)).toMatchObject({ code: 0, err: '' });
@@ -542,6 +544,17 @@ describe('keys', () => {
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(hint);
     expect(err).toMatch(/See: countersign keys .*--help$/);
+  });
+
+  it.each([
+    ['--config', 'x.yaml'],
+    ['--environment', 'sandbox'],
+  ])('need more than %s %s', async (...argv) => {
+    expect(await runCommandHere(keys, 'list', ...argv)).toEqual({
+      code: 2,
+      out: '',
+      err: 'countersign keys list: --config FILE and --environment NAME are required\nSee: countersign keys list --help',
+    });
   });
 
   it.each(['list', 'generate', 'import', 'verify', 'rollback'])('explains %s', async (name) => {

@@ -1,6 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
+import { faultRule } from '../../src/simulator/faults.ts';
 import { listenSimulatorWithAdmin } from '../../src/simulator/simulator.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
@@ -291,6 +292,17 @@ describe('the admin API rejects', () => {
     expect(response.text).toContain(text);
     expect((await started.call('GET', '/keys')).body.acme.controlKeys).toBe(1);
     expect((await started.call('GET', '/faults')).body).toHaveLength(firstFault - 1);
+  });
+
+  it('more than a thousand faults', async () => {
+    const { call, simulator } = await start();
+    const rule = faultRule.parse({ fault: 'reset' });
+    while (simulator.faults.list().length < 1000) simulator.faults.add(rule);
+    const { status, body } = await call('POST', '/faults', { fault: 'reset' });
+    expect([status, body.detail]).toEqual([
+      409,
+      'There are too many faults. Remove some with DELETE /faults',
+    ]);
   });
 
   it('another method, and names those of the path', async () => {

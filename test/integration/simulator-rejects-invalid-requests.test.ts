@@ -142,6 +142,7 @@ describe('the simulator rejects an Authorization header', () => {
     ['with nothing between pairs', (header) => header.replaceAll(', ', '')],
     ['with a comma at the end', (header) => `${header},`],
     ['with two commas', (header) => header.replace(', ', ',,')],
+    ['with a name that cannot be decoded', (header) => header.replace('oauth_nonce', 'oauth%_nonce')],
     ['with a percent sign that encodes nothing', (header) => header.replace('%3D', '%3')],
     ['with a bare equals sign in the signature', (header) => header.replace('%3D', '=')],
     ['with bytes that are not UTF-8', (header) => header.replace('"acme"', '"acme%FF"')],

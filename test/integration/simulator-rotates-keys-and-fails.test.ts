@@ -105,7 +105,7 @@ describe('a fault', () => {
     expect(simulator.journal.entries()).toMatchObject([{ status: null, fault: { fault: 'garbage' } }]);
   });
 
-  it('"drip" sends a byte at a time', async () => {
+  it('"drip" sends a byte at a time, up to the last', async () => {
     const { url } = await withFault({ fault: 'drip' });
     const { authorization, body, path } = wireOf(url, invoice1());
     const chunks = await new Promise<Buffer[]>((resolve, reject) => {
@@ -126,6 +126,8 @@ describe('a fault', () => {
       request.end(body);
     });
     expect(chunks.map(String)).toEqual(['t', 'y', 'p']);
+    const none = await post(url, balanceDraft([['balance-name', 'none']]));
+    expect([none.status, none.body]).toEqual([200, '[]']);
   });
 
   it('delays the response', async () => {
