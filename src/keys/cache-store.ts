@@ -251,7 +251,6 @@ export class CacheStore {
   dueInBackground(limit: number): readonly LoginRef[] {
     const now = this.#options.monotonic();
     return [...this.#rings.values()]
-      .toReversed()
       .filter(
         (entry) => now >= backgroundReadAt(entry) && this.#failed.isDue(now, loginRefString(entry.login)),
       )

@@ -228,10 +228,8 @@ export class KeyCache {
   async #look(login: LoginRef): Promise<KeyRing | undefined> {
     const known = this.#store.currentOf(login);
     if (known !== undefined) {
-      const startedAt = this.#options.monotonic();
       const current = await this.#reading(login, () => this.#source.readCurrent(login));
       if (current === known) return this.#store.peek(login);
-      if (current === 'not-found') return this.#store.store(login, current, startedAt);
     }
     return await this.#fetches.fetchFresh(login, 'foreground');
   }

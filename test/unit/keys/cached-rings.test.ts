@@ -12,17 +12,21 @@ beforeEach(async () => {
   now = 0;
   source = new ScriptedSource();
   for (const login of ['acme', 'b', 'c', 'd']) source.set(refOf(login), ringOf(login));
+  cache = newCache();
+  await cache.get(acme);
+});
+
+function newCache(ttl = settings.ttl): KeyCache {
   const options = {
     monotonic: () => now,
     random: () => 0,
     events: new RecordedEvents(),
     sourceName: 'scripted',
   };
-  cache = new KeyCache(source, settings, options);
-  await cache.get(acme);
-});
+  return new KeyCache(source, { ...settings, ttl }, options);
+}
 
-const logins = (): string[] => [...cache.cachedRings()].map(({ login }) => login.login);
+const logins = (of = cache): string[] => [...of.cachedRings()].map(({ login }) => login.login);
 const times = () => [...cache.cachedRings()].map((cached) => cached.times())[0];
 
 /** A request, and the refresh that it may start in the background. */
@@ -40,6 +44,17 @@ describe('the cached rings', () => {
     expect(logins()).toEqual(['acme', 'c', 'b']);
     await cache.get(refOf('d'));
     expect(logins()).toEqual(['d', 'acme', 'c']);
+  });
+
+  it('are in the same order after a reload, with the TTL of the new configuration', async () => {
+    await cache.get(refOf('b'));
+    now = 10 * second;
+    await cache.get(refOf('c'));
+    const next = newCache(30 * second);
+    next.adopt(cache);
+    expect(logins(next)).toEqual(['c', 'b', 'acme']);
+    const refreshes = [...next.cachedRings()].map((cached) => cached.times().nextRefreshAt);
+    expect(refreshes).toEqual([40 * second, 30 * second, 30 * second]);
   });
 
   it('have their keys', () => {

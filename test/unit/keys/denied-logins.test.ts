@@ -180,11 +180,14 @@ describe('logins that the source denies', () => {
     await getFor(2, names(5));
     const previous = cache;
     cache = open();
+    events.denied.length = 0;
     cache.adopt(previous);
     previous.stop();
+    expect(events.denied.at(-1)).toBe('5 no permission');
     source.started.length = 0;
     await getFor(0.5, names(5));
     expect(source.started.toSorted()).toEqual(names(5));
+    expect(events.problems).toHaveLength(5);
     cache.stop();
     await getFor(10);
     expect(source.started).toHaveLength(5);

@@ -251,6 +251,28 @@ describe('a kind of key that the ring lacks', () => {
     await searching;
   });
 
+  it('is searched for until the deadline of the request', async () => {
+    await cache.get(acme);
+    source.paused = true;
+    const searching = cache.get(acme, clock.now() + 3 * second, 'private_key');
+    const rejected = expect(searching).rejects.toMatchObject({
+      reason: 'key-source-unavailable',
+      source: 'unknown',
+      problem: 'the key source did not respond in the time of the request',
+    });
+    await settled();
+    clock.advance(3 * second);
+    await rejected;
+  });
+
+  it('is not there if the search finds that the login was deleted', async () => {
+    await cache.get(acme);
+    source.set(acme, undefined);
+    const missing = { reason: 'key-missing', detail: expect.stringContaining('has no keys in environment') };
+    await expect(cache.get(acme, undefined, 'private_key')).rejects.toMatchObject(missing);
+    expect(events.removals).toEqual(['acme deleted']);
+  });
+
   it('is searched for again if the search failed', async () => {
     await cache.get(acme);
     source.down = true;

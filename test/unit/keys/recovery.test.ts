@@ -10,7 +10,9 @@ const settings = { ttl: 60 * second, staleIfError: 12 * hour, negativeTtl: 10 * 
 let clock: ManualClock;
 let source: ScriptedSource;
 let cache: KeyCache;
+let recoveries: number;
 beforeEach(() => {
+  recoveries = 0;
   clock = new ManualClock();
   source = new ScriptedSource();
   source.set(acme, ringOf('old'));
@@ -22,6 +24,9 @@ beforeEach(() => {
     events,
     sourceName: 'scripted',
     setTimer,
+    recovered: () => {
+      recoveries += 1;
+    },
   });
 });
 
@@ -49,9 +54,11 @@ describe('when the source recovers', () => {
     await outageAfterReading(['acme']);
     source.down = false;
     source.set(acme, ringOf('new', 2));
+    expect(recoveries).toBe(0);
     await pass(11);
     source.down = true;
     expect(keyOf(await cache.get(acme))).toBe('new');
+    expect(recoveries).toBe(1);
   });
 
   it('recently used logins are refreshed, spread out, at most 16 at once', async () => {
@@ -110,6 +117,27 @@ describe('when the source recovers', () => {
     expect(source.started).toEqual([]);
     expect(clock.nextTimer).toBeUndefined();
   });
+});
+
+it('while the source fails, a look waits a second for it, unless nothing is cached', async () => {
+  await outageAfterReading(['acme']);
+  source.set(acme, ringOf('new', 2));
+  [source.down, source.paused] = [false, true];
+  const ended: string[] = [];
+  const look = async (login: string): Promise<void> => {
+    ended.push(`${login} ${keyOf(await cache.look(refOf(login)))}`);
+  };
+  source.set(refOf('other'), ringOf('first'));
+  const looks = [look('acme'), look('other')];
+  await pass(0.9);
+  expect(ended).toEqual([]);
+  await pass(0.2);
+  expect(ended).toEqual(['acme old']);
+  await pass(10);
+  source.paused = false;
+  await source.release();
+  await Promise.all(looks);
+  expect(ended).toEqual(['acme old', 'other first']);
 });
 
 it('a failing source is probed at most once per second, and at least every ten seconds', async () => {
