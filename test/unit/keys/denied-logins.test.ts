@@ -228,4 +228,18 @@ describe('the time that cached keys have left', () => {
     expect(events.secondsLeft).toBeUndefined();
     cache.stop();
   });
+
+  it('is that of those that were read first', async () => {
+    store(['acme', 'other']);
+    await cache.get(acme);
+    clock.advance(100 * second);
+    await cache.get(refOf('other'));
+    cache.start();
+    source.down = true;
+    clock.advance(61 * second);
+    await getFor(5, ['other', 'acme']);
+    expect(events.secondsLeft).toBeGreaterThan(12 * 3600 - 170);
+    expect(events.secondsLeft).toBeLessThan(12 * 3600 - 160);
+    cache.stop();
+  });
 });

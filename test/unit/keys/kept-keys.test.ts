@@ -193,6 +193,12 @@ describe('a login that the source does not know', () => {
     expect(events.notFound).toEqual(['1 acme', '0']);
   });
 
+  it('counts no more after a reload that changed the source', async () => {
+    await cache.look(acme);
+    cache.retire();
+    expect(events.notFound).toEqual(['1 acme', '0']);
+  });
+
   it('is counted with the others', async () => {
     source.set(refOf('other'), ringOf('xyz'));
     await cache.get(refOf('other'));
