@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto';
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { describe, expect, it } from '@jest/globals';
 import {
   type AuthenticatedCaller,
   createAuthenticator,
   type PresentedCredentials,
+  presentedCredentials,
 } from '../../../src/auth/authenticate.ts';
 import type { CallerConfig } from '../../../src/config/schema.ts';
 
@@ -130,3 +134,19 @@ it.each(['Bearer wrong', 'Bearer', 'Bearer a b'])(
     expect(await whose({ authorization: 'Bearer first' })).toBe('token');
   },
 );
+
+it.each([
+  ['CERT_REVOKED', true],
+  // There is no valid list that could vouch for it.
+  ['CRL_HAS_EXPIRED', true],
+  ['UNABLE_TO_GET_CRL', true],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', false],
+])('a client certificate that TLS rejects with %s counts as revoked: %j', async (code, revoked) => {
+  const socket = Object.assign(new TLSSocket(new Socket()), { authorizationError: code });
+  const request = Object.assign(new IncomingMessage(socket), { headers: { authorization: 'Bearer first' } });
+  const presented = presentedCredentials(request, Date.now());
+  socket.destroy();
+  expect(presented).toEqual({ authorization: 'Bearer first', certificate: undefined, revoked });
+  // Not even the token counts then.
+  expect(await who(open, presented)).toBe(revoked ? 'caller-unknown' : 'token');
+});
