@@ -134,6 +134,28 @@ describe('reading a configuration', () => {
     });
   });
 
+  it('names the field of each certificate or key that cannot be used', async () => {
+    const listener =
+      'tls: { certFile: key.pem, keyFile: key.pem, clientCaFile: ca.pem, clientCrlFile: ca.pem }';
+    folder.file(
+      'tls.yaml',
+      `${text.replace('proxy: ', `admin: { ${listener} }\nproxy: `).replace('/abs/', '')}`,
+    );
+    const loaded = await loadConfig(folder.at('tls.yaml'), builtInOperations, { certificatesAt: 0 });
+    const problems = 'problems' in loaded ? loaded.problems : [];
+    expect(problems.map(({ path }) => path)).toEqual([
+      'admin.tls.certFile',
+      'admin.tls.clientCaFile',
+      'admin.tls.clientCrlFile',
+      'admin.tls.keyFile',
+      'proxy.tls.certFile',
+      'proxy.tls.keyFile',
+      'environments.sandbox.caFile',
+      'environments.sandbox.egressProxy.caFile',
+    ]);
+    expect(await read('tls.yaml')).toHaveProperty('config');
+  });
+
   it('reports an audit key that is too short', async () => {
     folder.file('short.key', 'k'.repeat(31));
     folder.file('audit.yaml', `${text.replace('/abs/', '')}audit: { file: trail, keyFile: short.key }\n`);

@@ -23,3 +23,14 @@ it('the commands to paste encode an order ID that a shell or a terminal would in
     'curl -d login=acme -d client_orderid=a%3B%24%28id%29%20%27%1B%0A P/sandbox/gw/api/v4/status/1\n',
   );
 });
+
+it('the commands to paste have the token of a scenario that requires one, and only what it has', () => {
+  const scenario = loadScenario(
+    'logins: { beta: {}, acme: { balances: [] } }\nendpoints: ["7", "8"]\ncaller: { tokens: [one, two] }\n',
+  );
+  const commands = welcome(urlsWith('http://127.0.0.1:9090'), scenario).match(/curl .*/g);
+  expect(commands).toEqual([
+    "curl -H 'Authorization: Bearer one' -X POST P/sandbox/gw/api/v2/get-balance/manager/acme",
+    "curl -H 'Authorization: Bearer one' -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR P/sandbox/gw/api/v4/transfer/7",
+  ]);
+});
