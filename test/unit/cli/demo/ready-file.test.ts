@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { chownSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, utimesSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+} from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   announce,
@@ -84,10 +93,11 @@ describe('a ready file', () => {
     expect(existsSync(readyFile)).toBe(false);
   });
 
-  it('that cannot be written is an error', () => {
-    const readyFile = folder.at('missing/ready.json');
-    expect(() => announced(1, readyFile)).toThrow(`--ready-file ${readyFile} cannot be written: `);
-    expect(existsSync(readyFile)).toBe(false);
+  it('that cannot be written is an error, and leaves no part of one', () => {
+    mkdirSync(folder.at('directory'));
+    for (const readyFile of [folder.at('missing/ready.json'), folder.at('directory')])
+      expect(() => announced(1, readyFile)).toThrow(`--ready-file ${readyFile} cannot be written: `);
+    expect(readdirSync(folder.path).toSorted()).toEqual(['demo.json', 'directory', 'scenario.yaml']);
   });
 
   it('of an earlier demo is deleted, also one that is still empty', () => {
