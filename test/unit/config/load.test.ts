@@ -137,10 +137,7 @@ describe('reading a configuration', () => {
   it('names the field of each certificate or key that cannot be used', async () => {
     const listener =
       'tls: { certFile: key.pem, keyFile: key.pem, clientCaFile: ca.pem, clientCrlFile: ca.pem }';
-    folder.file(
-      'tls.yaml',
-      `${text.replace('proxy: ', `admin: { ${listener} }\nproxy: `).replace('/abs/', '')}`,
-    );
+    folder.file('tls.yaml', text.replace('proxy: ', `admin: { ${listener} }\nproxy: `).replace('/abs/', ''));
     const loaded = await loadConfig(folder.at('tls.yaml'), builtInOperations, { certificatesAt: 0 });
     const problems = 'problems' in loaded ? loaded.problems : [];
     expect(problems.map(({ path }) => path)).toEqual([
