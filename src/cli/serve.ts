@@ -76,7 +76,7 @@ export async function runService(source: ServiceSource, signals: Signals): Promi
     if (!source.isDemo) warnOfUnusedProxy(log);
     destination.write(await greetingOf(source, service));
     await untilStopped(signals, () => reloadConfig(source, service, log));
-    return await stop(service, signals, log);
+    return await shutDown(service, signals, log);
   } finally {
     await opened.flush();
   }
@@ -100,7 +100,13 @@ async function start(
   }
 }
 
-function describeStartError(error: unknown, { proxy, admin }: Config): string {
+export function describeStartError(
+  error: unknown,
+  {
+    proxy,
+    admin,
+  }: { readonly proxy: Pick<Config['proxy'], 'port'>; readonly admin: Pick<Config['admin'], 'port'> },
+): string {
   const options = new Map([
     [proxy.port, '--port'],
     [admin.port, '--admin-port'],
@@ -120,7 +126,12 @@ async function greetingOf({ onStarted }: ServiceSource, service: Service): Promi
   }
 }
 
-async function stop(service: Service, { skipDelay }: Signals, log: Logger): Promise<number> {
+/** @returns the exit code */
+export async function shutDown(
+  service: Pick<Service, 'stop'>,
+  { skipDelay }: Pick<Signals, 'skipDelay'>,
+  log: Logger,
+): Promise<number> {
   log.message('info', 'shutting down: draining in-flight requests');
   const finished = await service.stop(skipDelay);
   log.message(
@@ -131,7 +142,11 @@ async function stop(service: Service, { skipDelay }: Signals, log: Logger): Prom
 }
 
 /** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
-async function reloadConfig({ file, load }: ServiceSource, service: Service, log: Logger): Promise<void> {
+export async function reloadConfig(
+  { file, load }: Pick<ServiceSource, 'file' | 'load'>,
+  service: Pick<Service, 'reload' | 'configLoaded' | 'reopenAudit'>,
+  log: Logger,
+): Promise<void> {
   await reopenAudit(service, log);
   try {
     const loaded = await load();
@@ -156,7 +171,7 @@ async function reloadConfig({ file, load }: ServiceSource, service: Service, log
 }
 
 /** First, and whatever the configuration file holds, since SIGHUP is also how a rotated file is opened again. */
-async function reopenAudit(service: Service, log: Logger): Promise<void> {
+async function reopenAudit(service: Pick<Service, 'reopenAudit'>, log: Logger): Promise<void> {
   try {
     await service.reopenAudit();
   } catch (error) {
