@@ -12,6 +12,8 @@ it('a rejected request is recorded with the names that it presented, and why the
   const certificate = { certificateSubject: 'CN=stranger', certificateProblem: 'CERT_HAS_EXPIRED' };
   expect(recordOf({ credential: 'jwt', ...jwt })).toMatchObject({ presented: 'jwt', ...jwt });
   expect(recordOf({ credential: 'certificate', ...certificate })).toMatchObject(certificate);
+  const route = { environment: 'sandbox', operation: 'transfer', login: 'acme', peer: '192.0.2.1' };
+  expect(recordOf({ credential: 'none', ...route })).toMatchObject(route);
 });
 
 it('an intent names no order if the form has several: it is not known which one the gateway takes', () => {

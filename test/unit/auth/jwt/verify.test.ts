@@ -18,6 +18,7 @@ const results: string[] = [];
 function create(
   credentials: readonly object[] = [{ jwt: { issuer: 'idp', subject: 'billing' } }],
   meanwhile = () => {},
+  clock = () => Date.now(),
 ) {
   const callers = config.callers.map((one) => caller.parse({ ...one, credentials }));
   const [[name, settings] = []] = Object.entries(config.jwtIssuers);
@@ -30,7 +31,7 @@ function create(
   return createJwtVerifier({
     callers,
     issuers: [{ name, config: settings, keys: { find } }],
-    clock: () => Date.now(),
+    clock,
     observer: { tokenVerified: (_, result) => results.push(result), tokenAmbiguous: () => {} },
   });
 }
@@ -86,6 +87,43 @@ describe('the verification of a JWT', () => {
     const problem = await verify(token).catch((error: unknown) => error instanceof JwtError && error.problem);
     // The first, while V8 has this defect.
     expect(['jwt-malformed', 'jwt-expired']).toContain(problem);
+  });
+
+  it('accepts what is as long and as early as it may be, and nothing beyond', async () => {
+    const now = Math.floor(Date.now() / 1000) * 1000;
+    const verify = create([{ jwt: { issuer: 'idp', subject: 'b*' } }], undefined, () => now);
+    const result = async (claims: object) =>
+      verify(await issuer.sign({ ...claims })).then(
+        () => 'accepted',
+        (error: JwtError) => error.problem,
+      );
+    const [settings] = Object.values(config.jwtIssuers);
+    const latest = (now + (settings?.leeway ?? 0)) / 1000;
+    expect(await result({ iat: latest })).toBe('accepted');
+    expect(await result({ iat: latest + 1 })).toBe('jwt-not-yet-valid');
+    expect(await result({ sub: 'b'.repeat(256) })).toBe('accepted');
+    expect(await result({ sub: 'b'.repeat(257) })).toBe('jwt-claim');
+  });
+
+  const encoded = (part: string | Buffer): string => Buffer.from(part).toString('base64url');
+  const tokenOf = (payload: string | Buffer, header = '{}', signature = 'AAAA'): string =>
+    `${encoded(header)}.${encoded(payload)}.${signature}`;
+  const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
+
+  it.each([
+    ['8,192 characters', tokenOf('{}', '{}', 'A'.repeat(8_184)), tokenOf('{}', '{}', 'A'.repeat(8_186))],
+    [
+      'a key ID of 256',
+      tokenOf('{}', `{"kid":"${'k'.repeat(256)}"}`),
+      tokenOf('{}', `{"kid":"${'k'.repeat(257)}"}`),
+    ],
+    ['eight levels', tokenOf(nested(8)), tokenOf(nested(9))],
+    ['a type in any case', tokenOf('{}', '{"typ":"AT+jwt"}'), tokenOf('{}', '{"typ":"logout+jwt"}')],
+    ['UTF-8', tokenOf('{"\u00e4":1}'), tokenOf(Buffer.from('{"\u00e4":1}', 'latin1'))],
+    ['a signature', tokenOf('{}'), tokenOf('{}', '{}', '')],
+  ])('parses a token with %s, and nothing beyond', (_what, accepted, rejected) => {
+    expect(() => parseToken(accepted)).not.toThrow();
+    expect(() => parseToken(rejected)).toThrow(JwtError);
   });
 
   it('rejects any text with a JwtError', () => {
