@@ -27,12 +27,11 @@ export function withTrueOutcome(
 ): ProxyError {
   const outcome = outcomeWithoutResponse(record);
   if (outcome === error.outcome) return error;
-  const { reason, cause } = error;
   // Its own detail and Retry-After are left out, since both may say the contrary.
-  const { title } = errorTable[reason];
+  const { title } = errorTable[error.reason];
   const detail =
     outcome === 'not-sent'
       ? `${title}. ${notSentAdvice}`
       : `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice}`;
-  return new ProxyError(reason, detail, { outcome, cause });
+  return new ProxyError(error.reason, detail, { outcome });
 }

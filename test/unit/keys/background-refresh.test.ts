@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { BackgroundRefresh } from '../../../src/keys/background-refresh.ts';
 import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { KeyCache } from '../../../src/keys/key-cache.ts';
 import { ManualClock } from '../../support/stub-vault/clock.ts';
@@ -233,4 +234,31 @@ it('reads nothing after a stop, though a batch was in flight', async () => {
   source.started.length = 0;
   await pass(600);
   expect([source.started, clock.nextTimer]).toEqual([[], undefined]);
+});
+
+it('logins to refresh during a probe of a failing source are left to its recovery, and the probes go on', async () => {
+  const read: string[] = [];
+  let probe = Promise.withResolvers<void>();
+  const { now: monotonic, setTimer } = clock;
+  const background = new BackgroundRefresh({
+    monotonic,
+    random: () => 0,
+    setTimer,
+    read: ({ login }) => {
+      read.push(login);
+      return probe.promise;
+    },
+    due: () => [],
+    outdated: () => [refOf('outdated')],
+  });
+  background.recordFailure(acme);
+  await pass(1);
+  background.refresh([refOf('other')]);
+  probe.resolve();
+  await pass(3);
+  expect(read).toEqual(['acme', 'acme']);
+  probe = Promise.withResolvers();
+  background.recordSuccess();
+  await pass(1);
+  expect(read).toEqual(['acme', 'acme', 'outdated']);
 });

@@ -50,10 +50,10 @@ describe('logins that the source denies', () => {
     'are read once each, then in turn, however many requests come: %d of them %d per second',
     async (count, rate) => {
       source.denies = () => true;
-      await getFor(61, names(count));
+      await getFor(31, names(count), 50);
       expect(source.started.slice(0, count).toSorted()).toEqual(names(count).toSorted());
-      expect(source.started.length).toBeGreaterThan(count + 50 * rate);
-      expect(source.started.length).toBeLessThanOrEqual(count + 61 * rate);
+      expect(source.started.length).toBeGreaterThan(count + 25 * rate);
+      expect(source.started.length).toBeLessThanOrEqual(count + 31 * rate);
       const reads = names(count).map((login) => source.started.filter((one) => one === login).length);
       expect(Math.max(...reads) - Math.min(...reads)).toBeLessThanOrEqual(1);
     },
@@ -130,6 +130,20 @@ describe('logins that the source denies', () => {
     expect(source.started).toEqual([]);
   });
 
+  it('are probed in turn, also while one of them cannot be read for another reason', async () => {
+    source.denies = () => true;
+    store(['login-0']);
+    await getFor(1, names(2));
+    const read = source.read.bind(source);
+    source.read = (login, ...needs) =>
+      login.login === 'login-1'
+        ? Promise.reject(new SourceUnavailable(login, new Error('timeout'), 'down'))
+        : read(login, ...needs);
+    source.denies = () => false;
+    await getFor(3);
+    expect(events.denied.at(-1)).toBe('1 no permission');
+  });
+
   it('are a problem once each, not at every probe', async () => {
     source.denies = () => true;
     await getFor(30, names(3));
@@ -151,7 +165,11 @@ describe('logins that the source denies', () => {
   it('are forgotten ten minutes after their last request if nothing is cached', async () => {
     source.denies = () => true;
     await getFor(1, ['acme']);
-    await getFor(605, [], second);
+    await getFor(500, [], second);
+    await getFor(1, ['acme'], second);
+    await getFor(500, [], second);
+    expect(events.denied.at(-1)).toBe('1 no permission');
+    await getFor(105, [], second);
     expect(events.denied.at(-1)).toBe('0 no permission');
     const { length } = source.started;
     await getFor(60);
@@ -191,6 +209,17 @@ describe('logins that the source denies', () => {
     cache.stop();
     await getFor(10);
     expect(source.started).toHaveLength(5);
+  });
+
+  it('are probed no more after a stop during a probe', async () => {
+    source.denies = () => true;
+    await getFor(0.9, ['acme']);
+    [source.started.length, source.paused] = [0, true];
+    await getFor(0.2);
+    expect(source.started).toEqual(['acme']);
+    cache.stop();
+    await source.release();
+    expect(clock.nextTimer).toBeUndefined();
   });
 
   it('are not confused with an outage', async () => {

@@ -81,6 +81,14 @@ describe('when the source recovers', () => {
     while (source.started.length < 2) await pass(0.1);
     expect(source.started.length).toBeLessThanOrEqual(1 + 16);
     expect(source.started).not.toContain('login-2');
+    const { length } = source.started;
+    for (let step = 0; step < 50; step += 1) {
+      clock.advance(10);
+      await settled();
+    }
+    // The groups of half a second, each of eight.
+    expect(source.started.length - length).toBeGreaterThanOrEqual(3 * 8);
+    expect(source.started.length - length).toBeLessThanOrEqual(4 * 8);
   });
 
   it('logins that were not used for ten minutes are not refreshed', async () => {

@@ -20,6 +20,7 @@ describe('the concurrency limiter', () => {
     expect(limiter.inFlight('sandbox')).toBe(2);
     const error = errorOf(() => limiter.acquireForEnvironment('sandbox', 2));
     expect(error).toMatchObject({ reason: 'overloaded', status: 503, outcome: 'not-sent' });
+    expect(error.detail).toBe('The limit of 2 concurrent requests to this environment is reached.');
     expect(error.headers).toEqual({ 'Retry-After': '1' });
     release();
     expect(limiter.inFlight('sandbox')).toBe(1);

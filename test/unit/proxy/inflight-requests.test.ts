@@ -59,7 +59,12 @@ describe('requests in flight', () => {
     for (const aborted of [before, after]) {
       const error: unknown = await aborted;
       expect(error).toBeInstanceOf(ProxyError);
-      expect(error).toMatchObject({ reason: 'shutting-down', outcome: 'not-sent' });
+      expect(error).toMatchObject({
+        reason: 'shutting-down',
+        outcome: 'not-sent',
+        detail: 'Shutting down; nothing was sent. Send the request again.',
+        headers: { 'Retry-After': '1' },
+      });
     }
   });
 
@@ -69,7 +74,7 @@ describe('requests in flight', () => {
     const { promise: response, reject } = Promise.withResolvers<never>();
     const { aborted } = inflight.begin();
     aborted.catch(() => order.push('request'));
-    response.catch(() => order.push('upstream request'));
+    void recordOutcome();
     inflight.trackUpstream({ response, abort: () => reject(new Error('aborted')) });
     expect(() => inflight.assertAccepting()).not.toThrow();
     const end = inflight.abortAll();
@@ -77,6 +82,13 @@ describe('requests in flight', () => {
     await end;
     expect(await isDone(aborted.catch(() => {}))).toBe(true);
     expect(order).toEqual(['upstream request', 'request']);
+
+    /** As a request does, after several steps. */
+    async function recordOutcome(): Promise<void> {
+      await response.catch(() => {});
+      for (let step = 0; step < 10; step += 1) await Promise.resolve();
+      order.push('upstream request');
+    }
   });
 
   it('do not include upstream requests that have ended', async () => {

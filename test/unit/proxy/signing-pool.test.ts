@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import type { SignRemotely } from '../../../src/keys/key-source.ts';
 import type { LoginRef } from '../../../src/keys/login-ref.ts';
@@ -105,6 +105,26 @@ it('HMAC signatures are not queued', async () => {
   expect(signed.filter((method) => method === 'HMAC-SHA1')).toHaveLength(10);
 });
 
+it('the time of a signature is reported in seconds, with its queue', async () => {
+  let now = 0;
+  const times: [method: string, seconds: number][] = [];
+  const signer = new SigningPool(
+    { concurrency: 1, maxQueue: 1 },
+    { ...metrics, signed: (method, seconds) => void times.push([method, seconds]) },
+    () => now,
+  );
+  const all = [rsa, rsa, hmac].map((key) =>
+    signer.sign(unsigned(key === hmac ? 'HMAC-SHA1' : 'RSA-SHA256'), key, acme),
+  );
+  now = 250;
+  await Promise.all(all);
+  expect(times.toSorted()).toEqual([
+    ['HMAC-SHA1', 0.25],
+    ['RSA-SHA256', 0.25],
+    ['RSA-SHA256', 0.25],
+  ]);
+});
+
 describe('signatures in Vault', () => {
   const publicKey = publicKeyOf('rsa-2048-public.pem');
   const inVault: TransitKey = {
@@ -186,19 +206,34 @@ describe('signatures in Vault', () => {
     const waiting = (states: string[]) => states.filter((one) => one === 'waits').length;
     expect([waiting(first.slice(0, 7)), waiting(first.slice(7))]).toEqual([5, 5]);
     // All together have used up theirs.
-    expect(await results(signFor(signer, { environment: 'sandbox', login: 'gamma' }, 1))).toEqual([
-      'overloaded',
-    ]);
+    const gamma = { environment: 'sandbox', login: 'gamma' };
+    await expect(signer.sign(unsigned('RSA-SHA256'), inVault, gamma)).rejects.toMatchObject({
+      reason: 'overloaded',
+      detail: expect.stringMatching(
+        /^Too many signatures in Vault at once.*Nothing was sent\. Retry later\.$/,
+      ),
+    });
     now += 200;
     expect(waiting(await results(signFor(signer, acme, 5)))).toBe(1);
   });
 
   it('wait a second at most', async () => {
     const signer = pool({ maxInFlight: 4, maxPerSecond: 1000 }, 100);
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'performance'] });
     const all = signFor(signer, acme, 3);
-    const started = performance.now();
-    await expect(all[2]).rejects.toMatchObject({ reason: 'overloaded', headers: { 'Retry-After': '1' } });
-    expect(performance.now() - started).toBeGreaterThan(900);
+    try {
+      const rejected = expect(all[2]).rejects.toMatchObject({
+        reason: 'overloaded',
+        detail: 'The signature in Vault did not get its turn in time. Nothing was sent.',
+        headers: { 'Retry-After': '1' },
+      });
+      await jest.advanceTimersByTimeAsync(999);
+      expect(await results(all)).toEqual(['waits', 'waits', 'waits']);
+      await jest.advanceTimersByTimeAsync(1);
+      await rejected;
+    } finally {
+      jest.useRealTimers();
+    }
     for (const { finish } of pending) finish();
     // The slot of the one that gave up is not lost.
     const next = signFor(signer, acme, 2);
