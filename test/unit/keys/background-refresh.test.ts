@@ -236,29 +236,60 @@ it('reads nothing after a stop, though a batch was in flight', async () => {
   expect([source.started, clock.nextTimer]).toEqual([[], undefined]);
 });
 
-it('logins to refresh during a probe of a failing source are left to its recovery, and the probes go on', async () => {
-  const read: string[] = [];
-  let probe = Promise.withResolvers<void>();
-  const { now: monotonic, setTimer } = clock;
-  const background = new BackgroundRefresh({
-    monotonic,
-    random: () => 0,
-    setTimer,
-    read: ({ login }) => {
-      read.push(login);
-      return probe.promise;
-    },
-    due: () => [],
-    outdated: () => [refOf('outdated')],
+describe('background reads', () => {
+  let read: string[];
+  let batches: number;
+  let reading: PromiseWithResolvers<void>;
+  let background: BackgroundRefresh;
+  beforeEach(() => {
+    [read, batches, reading] = [[], 0, Promise.withResolvers()];
+    background = new BackgroundRefresh({
+      monotonic: clock.now,
+      random: () => 0.5,
+      setTimer: clock.setTimer,
+      read: ({ login }) => {
+        read.push(login);
+        return reading.promise;
+      },
+      due: () => {
+        batches += 1;
+        return [];
+      },
+      outdated: () => [refOf('outdated')],
+    });
   });
-  background.recordFailure(acme);
-  await pass(1);
-  background.refresh([refOf('other')]);
-  probe.resolve();
-  await pass(3);
-  expect(read).toEqual(['acme', 'acme']);
-  probe = Promise.withResolvers();
-  background.recordSuccess();
-  await pass(1);
-  expect(read).toEqual(['acme', 'acme', 'outdated']);
+
+  it('during a probe of a failing source are left to its recovery, and the probes go on', async () => {
+    background.recordFailure(acme);
+    await pass(1);
+    background.refresh([refOf('other')]);
+    reading.resolve();
+    await pass(2);
+    expect(read).toEqual(['acme', 'acme']);
+    background.recordSuccess();
+    await pass(1);
+    expect(read).toEqual(['acme', 'acme', 'outdated']);
+  });
+
+  it('of several sets of logins are in groups of eight, one after the other', async () => {
+    const logins = loginsUpTo(24);
+    background.refresh(logins.slice(0, 16).map(refOf));
+    background.refresh(logins.slice(16).map(refOf));
+    for (const length of [0, 8, 16, 24, 24]) {
+      expect(read).toEqual(logins.slice(0, length));
+      clock.advance(150);
+    }
+  });
+
+  it('in batches begin once a second, and up to a second later, until they are stopped', async () => {
+    background.start();
+    clock.advance(1.5 * second - 1);
+    expect(batches).toBe(0);
+    clock.advance(1);
+    expect(batches).toBe(1);
+    await settled();
+    background.stop();
+    clock.advance(10 * second);
+    expect(batches).toBe(1);
+  });
 });

@@ -70,6 +70,14 @@ it('logins that need no look anymore are not counted', async () => {
   expect(looks.interval).toBe(1);
 });
 
+it('logins of which each has its turn every ten seconds are counted for two of these', () => {
+  for (let login = 0; login < 300; login += 1) looks.isDue(refOf(login), 0);
+  now += 19_999;
+  expect(looks.interval).toBe(10);
+  now += 1;
+  expect(looks.interval).toBe(1);
+});
+
 it('the interval is shown also when there are no more requests', async () => {
   await requests(60, 1_000);
   expect(looks.interval).toBe(2);
@@ -94,6 +102,7 @@ it('a failed look counts as well, and is due again after a second', async () => 
   await failing.begin(refOf(1)).ring.catch(() => {});
   expect(failing.isDue(refOf(1), 0)).toBe(false);
   now = 1_000;
+  expect(failing.recent(refOf(1))).toBeUndefined();
   expect(failing.isDue(refOf(1), 0)).toBe(true);
 });
 

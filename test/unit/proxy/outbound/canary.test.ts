@@ -27,11 +27,12 @@ let now: number;
 let canaries: Canaries;
 let results: CanaryResult[];
 let sent: PromiseWithResolvers<GatewayResponse>[];
+let requests: ValidatedRequest[];
 let timers: { readonly run: () => void; readonly milliseconds: number }[];
 
 /** The ring holds two keys and none was accepted yet, so a canary is due. */
 beforeEach(() => {
-  [now, results, sent, timers] = [0, [], [], []];
+  [now, results, sent, requests, timers] = [0, [], [], [], []];
   const ring = [
     ...parseKeys({ control_key: 'new' }, { version: 2 }),
     ...parseKeys({ control_key: 'old' }, { version: 1, supersededAt: new Date(0) }),
@@ -66,7 +67,8 @@ beforeEach(() => {
 /** Starts a payment. `ready` shows whether it may be sent. */
 function startPayment(): { ready: boolean; error?: unknown } {
   const state: { ready: boolean; error?: unknown } = { ready: false };
-  const send = (): Promise<GatewayResponse> => {
+  const send = (request: ValidatedRequest): Promise<GatewayResponse> => {
+    requests.push(request);
     const response = Promise.withResolvers<GatewayResponse>();
     sent.push(response);
     return response.promise;
@@ -105,6 +107,15 @@ it('a payment waits at most 2 s for a canary', async () => {
   await settle();
   expect(third.ready).toBe(true);
   expect(results).toEqual(['accepted', 'accepted']);
+});
+
+it('a canary has less time than a payment, and its own durations', async () => {
+  startPayment();
+  await settle();
+  const [request] = requests;
+  expect(request?.destination.settings.timeouts).toEqual({ connect: 1_000, request: 2_000 });
+  expect(request?.record).toEqual({ ...payment.record, isCanary: true });
+  expect(request?.record.durations).not.toBe(payment.record.durations);
 });
 
 it('a payment does not wait after its canary has a response', async () => {

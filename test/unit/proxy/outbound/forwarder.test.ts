@@ -27,13 +27,15 @@ let responses: (GatewayResponse | Error)[];
 let sent: SignedHttpRequest[];
 let sendOptions: SendOptions[];
 let monotonic: number;
-/** Milliseconds that a lookup of keys takes. */
+/** Milliseconds that a lookup of keys, a signature, and an upstream request take. */
 let keyLookup: number;
+let signing: number;
+let upstream: number;
 /** Control keys, newest first. */
 let controlKeys: string[];
 beforeEach(() => {
   [responses, sent, sendOptions, monotonic, keyLookup] = [[responseOf(200)], [], [], 5_000, 0];
-  controlKeys = ['new', 'old'];
+  [controlKeys, signing, upstream] = [['new', 'old'], 0, 0];
 });
 
 const responseOf = (status: number, date?: string): GatewayResponse => ({
@@ -70,6 +72,7 @@ async function send(target: string, environment: object = {}, caller?: string): 
   const sendUpstream = async (signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse> => {
     sent.push(signed);
     sendOptions.push(options);
+    monotonic += upstream;
     const next = responses.length > 1 ? responses.shift() : responses[0];
     if (!(next instanceof UpstreamError && !next.written) && !(next instanceof ProxyError))
       options.onConnected?.();
@@ -93,6 +96,7 @@ async function send(target: string, environment: object = {}, caller?: string): 
     monotonic: () => monotonic,
     nonce: () => {
       nonces += 1;
+      monotonic += signing;
       return `nonce-${nonces}`;
     },
     random: () => 0,
@@ -211,6 +215,17 @@ describe('what the key selector learns', () => {
 });
 
 describe('a retry', () => {
+  it('adds to the times of the first attempt, and has what is left of the request', async () => {
+    responses = [unreachable(), responseOf(200)];
+    [keyLookup, signing, upstream] = [500, 200, 1_000];
+    const { record } = await send(balance, { timeouts: { connect: '2s', request: '3s' } });
+    expect(record.durations).toEqual({ key: 0.5, sign: 0.4, gateway: 2 });
+    expect(sendOptions.map(({ connect, total }) => [connect, total])).toEqual([
+      [2_000, 2_300],
+      [1_100, 1_100],
+    ]);
+  });
+
   it.each([balance, eligibility])(
     'happens at most twice after a failed connection, newly signed: %s',
     async (target) => {
