@@ -88,4 +88,6 @@ it('a bug is a sentence with its place, without the message, which may hold data
   expect(text).toMatch(/^Internal error \(TypeError at .*cli-error\.test\.ts:\d+:\d+\)?\)\. This is a bug /);
   expect(text).not.toContain('4111');
   expect(unexpectedErrorMessage('4111')).toMatch(/^Internal error \(error\)\. /);
+  const named = Object.assign(new Error('x'), { name: 'card 4111' });
+  expect(unexpectedErrorMessage(named)).toMatch(/^Internal error \(error at /);
 });

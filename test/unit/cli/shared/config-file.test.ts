@@ -72,6 +72,8 @@ it('the configuration file is that of the option, else of the variable', () => {
   expect(configFileOf('a.yaml', lookUp)).toBe('a.yaml');
   expect(configFileOf(undefined, lookUp)).toBe('b.yaml');
   expect(configFileOf(undefined, lookUpIn({}))).toBeUndefined();
+  // It is given, and no file: the demo must not run in its place.
+  expect(configFileOf('', lookUp)).toBe('');
   expect(() => configFileOf(undefined, lookUpIn({ COUNTERSIGN_CONFIG: '' }))).toThrow(
     'COUNTERSIGN_CONFIG is empty',
   );
