@@ -159,6 +159,19 @@ describe('check --online', () => {
     ]);
   });
 
+  it('reads only the keys of the environments that are granted, for the operations that they have', async () => {
+    const refund = { path: '/api/v4/return', signature: 'RSA-SHA256', loginFrom: 'body' } as const;
+    const environments = {
+      sandbox: { baseUrl: setup.gateway.url, product: 'gw' },
+      other: { baseUrl: 'http://127.0.0.1:1', product: 'gw', operations: { refund } },
+    };
+    const allow = [
+      { environments: ['sandbox'], operations: ['manager-balance', 'refund'], logins: ['acme'] },
+    ];
+    const { rows } = await checks(configWith(allow, { environments }));
+    expect(keyRows(rows)).toEqual([['sandbox/acme control_key', 'ok', 'version 1, 0s old']]);
+  });
+
   it('fails for a kind of key that only a previous version has', async () => {
     await setup.put({ control_key: oldControlKey });
     const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));

@@ -265,6 +265,21 @@ describe('a transfer', () => {
     expect(await shown('found-later')).toEqual({ id: 'found-later', ...approved });
   });
 
+  it('that is filtered in the end shows nothing of that while it is processing', async () => {
+    let now = noon;
+    const rule = { client_orderid: 't-1', status: 'filtered', foundAfterSeconds: 0, processingSeconds: 2 };
+    const scenario = { ...loadScenario(shippedScenario()), transfers: [rule] };
+    const { send } = await start({ clock: () => now, scenario });
+    await send(transfer('t-1'));
+    const shown = async () => fieldsOf((await send(order('t-1'))).body);
+    const before = await shown();
+    expect(before).toMatchObject({ status: 'processing', amount: '12.30' });
+    for (const result of ['error-message', 'error-code', 'transaction-date', 'order-stage'])
+      expect(before).not.toHaveProperty(result);
+    now += 2_000;
+    expect(await shown()).toMatchObject({ status: 'filtered', 'error-code': '9103' });
+  });
+
   it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {
     const { send } = await start();
     const ids = [await send(transfer('t-1')), await send(transfer('t-1'))].map(
