@@ -62,7 +62,7 @@ export class Backoff {
   recordFailure(now: number, { beganAt = now, atLeast = 0 }: Failure = {}, key = ''): void {
     const { initial, max, jitter = 0.5 } = this.#range;
     const { failures, until } = this.#waits.get(key) ?? { failures: 0, until: now };
-    const doubled = Math.min(max, initial * 2 ** Math.min(failures, 30));
+    const doubled = Math.min(max, initial * 2 ** failures);
     const spread = this.#random() * doubled;
     const retryAfter = atLeast > 0 ? atLeast * 1000 + spread * 0.5 : 0;
     const next = Math.max(until, beganAt + doubled - spread * jitter, now + retryAfter);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Reason, responsibleParty } from '../../src/errors.ts';
+import { ProxyError, type Reason, responsibleParty } from '../../src/errors.ts';
 
 describe('the responsible party', () => {
   it.each<[Reason | undefined, number | undefined, string]>([
@@ -19,4 +19,13 @@ describe('the responsible party', () => {
       fault,
     );
   });
+});
+
+it('an error with another detail is the same one apart from that', () => {
+  const cause = new Error('cause');
+  const options = { cause, outcome: 'unknown', retryAfter: 1.5, headers: { Allow: 'POST' } } as const;
+  const error = new ProxyError('overloaded', 'First.', options).withDetail('Second.');
+  expect(error).toMatchObject({ reason: 'overloaded', detail: 'Second.', status: 503, outcome: 'unknown' });
+  expect(error.headers).toEqual({ Allow: 'POST', 'Retry-After': '2' });
+  expect(error.cause).toBe(cause);
 });

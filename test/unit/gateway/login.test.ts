@@ -8,6 +8,7 @@ const { resolve } = createRoutes(
     environments: {
       sandbox: { baseUrl: 'https://gateway.test', product: 'gw', endpoints: { 12: 'acme', 7: 'beta' } },
     },
+    operations: { ping: { path: '/api/ping', signature: 'HMAC-SHA1', loginFrom: 'header' } },
     keys: { source: 'directory', directory: 'keys' },
   }),
 );
@@ -30,6 +31,12 @@ describe('the login of a request without a login', () => {
     const destination = resolve('/sandbox/gw/api/v4/transfer/13');
     expect(() => resolveLogin(destination, [], undefined)).toThrow(
       /Endpoint 13 is not mapped to a login\..* environments\.sandbox\.endpoints /,
+    );
+  });
+
+  it('is requested in the header where the path has no endpoint', () => {
+    expect(() => resolveLogin(resolve('/sandbox/gw/api/ping'), [], undefined)).toThrow(
+      'login-missing: No login in the request. Send the header Countersign-Login.',
     );
   });
 

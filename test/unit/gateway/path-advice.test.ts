@@ -4,6 +4,7 @@ import { pathAdvice } from '../../../src/gateway/router.ts';
 describe('the advice on a path without a route', () => {
   it.each([
     ['/sandbox/gw/api/v4/transfer/1/', 'Remove the slash at the end of the path.'],
+    ['/', 'Begin the path with /{environment}/{product}/api/.'],
     ['/sandbox/gw//api/v4/transfer/1', 'Remove the empty segment from the path.'],
     ['/Sandbox/gw/api/v4/transfer/1', 'Check the capital letters in the path: paths are case-sensitive.'],
     ['/sandbox/gw/API/v4/transfer/1', 'Check the capital letters in the path: paths are case-sensitive.'],

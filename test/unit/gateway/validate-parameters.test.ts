@@ -157,6 +157,7 @@ describe('a parameter that could be treated as an OAuth parameter', () => {
     'oauth[nonce',
     '\ufeffoauth_nonce',
     'oauth\u200b_nonce',
+    '\u{1d428}\u{1d41a}\u{1d42e}\u{1d42d}\u{1d421}_nonce',
     '\uff4f\uff41\uff55\uff54\uff48_nonce',
   ])('is rejected: %j', (name) => {
     expect(reasonFor(name)).toBe('reserved-parameter');

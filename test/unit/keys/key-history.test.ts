@@ -374,3 +374,24 @@ it('a key accepted after its 403 is not rejected by a fallback, though other res
   reject('a', 'read');
   expect(pay()).toBe('b');
 });
+
+it('an acceptance that was overtaken by a later one of the same key changes nothing', () => {
+  const early = use('a', 'read');
+  now = 1020;
+  accept('a');
+  history.recordAccepted(early);
+  history.recordReplaced([{ key: early.key, rejectedAt: 1010 }], 'read');
+  expect(history.isRejected(early.key)).toBe(false);
+});
+
+it('an operation that is no longer enabled calls for a look once nothing was accepted for a second', () => {
+  accept('a', 'payment');
+  accept('a', 'read');
+  now = 1010;
+  reject('a', 'read');
+  now = 1020;
+  const early = { ...use('a', 'payment'), sentAt: 1015 };
+  accept('a', 'payment');
+  history.recordAccepted(early);
+  expect([2_020, 2_021].map((at) => history.isUrgent('read', at))).toEqual([false, true]);
+});
