@@ -178,6 +178,7 @@ describe('a 403 that is not about the key does not change the key of payments', 
     reject('a');
     history.recordNoKeyAccepted('read', [use('b', 'read').key], began);
     expect(pay()).toBe('b');
+    expect(history.isRejected(use('a', 'read').key)).toBe(true);
   });
 
   it('until there is a new key', () => {
@@ -394,4 +395,34 @@ it('an operation that is no longer enabled calls for a look once nothing was acc
   accept('a', 'payment');
   history.recordAccepted(early);
   expect([2_020, 2_021].map((at) => history.isUrgent('read', at))).toEqual([false, true]);
+});
+
+it('of keys that are all rejected, payments use the one that rejected a payment first, whatever reads it rejects', () => {
+  accept('a');
+  for (const key of ['a', 'b']) {
+    now += 1;
+    reject(key, 'payment', 'single-attempt');
+  }
+  now += 1;
+  reject('a', 'read', 'retryable');
+  expect(pay()).toBe('a');
+});
+
+it('the rejected payments of a place are forgotten once any key is accepted', () => {
+  const rejected = use('b', 'payment');
+  history.recordRejectedPayment(rejected, 'here', now);
+  expect(history.hasRejectedPayment(rejected.key, 'here')).toBe(true);
+  accept('a');
+  expect(history.hasRejectedPayment(rejected.key, 'here')).toBe(false);
+});
+
+it('the 403 of a payment elsewhere is about the key only if that was sent after the first one', () => {
+  const { key } = use('b', 'payment');
+  const rejectAt = (place: string, sentAt: number): void =>
+    history.recordRejected({ ...use('b', 'payment'), sentAt }, now, 'single-attempt', true, place);
+  rejectAt('here', 990);
+  rejectAt('there', 1000);
+  expect(history.isRejected(key, 'elsewhere')).toBe(false);
+  rejectAt('there', 1001);
+  expect(history.isRejected(key, 'elsewhere')).toBe(true);
 });

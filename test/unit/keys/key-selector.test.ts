@@ -462,3 +462,17 @@ function settled(): Promise<void> {
     setImmediate(resolve);
   });
 }
+
+it('keys that nobody waits for may fail to be read', async () => {
+  cached = undefined;
+  const unhandled: unknown[] = [];
+  const listen = (reason: unknown): void => void unhandled.push(reason);
+  process.on('unhandledRejection', listen);
+  const impatient = { deadline: now + 1_000, maxWaiting: 0 };
+  await expect(selector.keysOf(acme, 'control_key', impatient)).rejects.toMatchObject({
+    reason: 'overloaded',
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off('unhandledRejection', listen);
+  expect(unhandled).toEqual([]);
+});
