@@ -65,7 +65,7 @@ const maxDepth = 40;
 export function readDocument(text: string, lookUp?: EnvLookup): ReadDocument {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, ...dialect });
-  const lineAt = (offset: number) => Math.max(1, lines.linePos(offset).line);
+  const lineAt = (offset: number) => lines.linePos(offset).line;
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
   const problemAt = (offset: number, message: string) => ({ path: '', line: lineAt(offset), message });
   const problemOf = (issue: YAMLError) => problemAt(causeOf(issue, document, text), yamlMessage(issue.code));

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { always, httpResponse, startFaultyGateway } from '../support/faulty-gateway.ts';
 import {
   KeysTestEnvironment,
   newControlKey,
@@ -165,7 +166,23 @@ describe('keys verify', () => {
     expect(setup.gateway.simulator.seen.count({ operation: 'transfer' })).toBe(before);
   });
 
+  it('takes 401 for a rejection, as 403', async () => {
+    const gateway = await startFaultyGateway([always(httpResponse('401 Unauthorized', ''))]);
+    const environments = { sandbox: { baseUrl: gateway.url, product: 'gw' } };
+    const config = ['--config', setup.writeConfig('unauthorized.yaml', { environments })];
+    const { code, out } = await setup.run('verify', ...quick, ...config);
+    await gateway.close();
+    expect([code, resultsIn(out)[0]]).toEqual([
+      1,
+      '1 control_key - rejected (401): wrong key, or balances are not enabled',
+    ]);
+  });
+
   it('fails for a login without keys, and for an invalid interval', async () => {
+    await setup.admin.deleteVersions('gateway/sandbox/acme', [1]);
+    expect((await setup.run('verify', '--login', 'acme')).err).toBe(
+      'countersign keys verify: sandbox/acme has no keys; check the spelling',
+    );
     expect(await setup.run('verify', '--login', 'unknown')).toMatchObject({ code: 1, out: '' });
     expect(await setup.run('verify', '--login', 'acme', '--interval', 'x')).toMatchObject({
       code: 2,

@@ -120,6 +120,14 @@ describe('the simulator rejects a signature', () => {
     ).toBe('signature-malformed');
   });
 
+  it('of HMAC-SHA1 in hexadecimal', async () => {
+    const draft = balance();
+    const hex = (signature: string) => Buffer.from(signature, 'base64').toString('hex');
+    expect(
+      await reasonFor(draft, (wire, url) => ({ ...wire, authorization: resigned(draft, url, hex) })),
+    ).toBe('signature-malformed');
+  });
+
   it('of the other method, although it is valid', async () => {
     const draft = withOAuth(balance(), 'oauth_signature_method', 'RSA-SHA256');
     expect(await reasonForSigned({ ...draft, key: privateKey })).toBe('method-wrong');

@@ -98,6 +98,15 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
+  it('puts a name into the path of a problem so that it can be read', () => {
+    expect(
+      problemsOf(withEnvironment('baseUrl: "https://g", product: gw, endpoints: { a.b: [], "1": {} }')),
+    ).toEqual([
+      '3 environments.sandbox.endpoints["1"]: must be a string',
+      '3 environments.sandbox.endpoints["a.b"]: must be a string',
+    ]);
+  });
+
   it('reports missing, empty and wrongly typed values', () => {
     const text =
       'environments:\n  sandbox:\n    baseUrl: 5\n    endpoints:\ncallers: {}\nkeys: 1\nproxy: { allowAnonymous: 1 }';

@@ -92,6 +92,7 @@ describe('reading YAML', () => {
     ['a quote in a list that is not closed', 'a: 1\nb: ["c, d]\ne:\n  - f: g\n', 2],
     ['a bracket that is not closed', 'a: 1\nb:\n  - c: [d, e\n\n  - f: g\n    h: i', 3],
     ['a brace that is not closed at the end', 'a: 1\nb: { c: 1\n\n', 2],
+    ['a brace around everything that is not closed', '{\n"a": 1,\n\n', 1],
     ['a bracket too many', `a: 1\nb: [c]]\n${'d: [e]\n'.repeat(30)}`, 2],
     ['a missing colon', 'a\n  b: 1\n  c: 2', 1],
     ['a missing space', 'a:\n  b: 1\n  c:2\n  d: 3', 3],
