@@ -1,5 +1,5 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { Agent, request as httpRequest } from 'node:http';
+import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
 import { faultRule } from '../../src/simulator/faults.ts';
 import { listenSimulatorWithAdmin } from '../../src/simulator/simulator.ts';
@@ -366,27 +366,22 @@ function receivedOf(url: string, draft: Draft) {
     'Content-Type': 'application/x-www-form-urlencoded',
     Authorization: String(authorization),
   };
-  // A connection that would stay open.
-  const agent = new Agent({ keepAlive: true });
-  const received = new Promise<{ length: string | undefined; body: string; complete: boolean }>(
-    (resolve, reject) => {
-      const request = httpRequest(`${url}${path}`, { method: 'POST', agent, headers }, (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.on('error', () => undefined);
-        response.once('close', () =>
-          resolve({
-            length: response.headers['content-length'],
-            body: Buffer.concat(chunks).toString(),
-            complete: response.complete,
-          }),
-        );
-      });
-      request.once('error', reject);
-      request.end(body);
-    },
-  );
-  return received.finally(() => agent.destroy());
+  return new Promise<{ length: string | undefined; body: string; complete: boolean }>((resolve, reject) => {
+    const request = httpRequest(`${url}${path}`, { method: 'POST', agent: false, headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', () => undefined);
+      response.once('close', () =>
+        resolve({
+          length: response.headers['content-length'],
+          body: Buffer.concat(chunks).toString(),
+          complete: response.complete,
+        }),
+      );
+    });
+    request.once('error', reject);
+    request.end(body);
+  });
 }
 
 /** `fetch` does not send another Host. */
