@@ -476,3 +476,18 @@ it('keys that nobody waits for may fail to be read', async () => {
   process.off('unhandledRejection', listen);
   expect(unhandled).toEqual([]);
 });
+
+it('the 403 of a payment because of the clock says nothing about its key', async () => {
+  const ofLogin = await keys();
+  const key = await ofLogin.selectOnce();
+  ofLogin.recordRejected(useOf(key, 'payment'), 'clock-skew', 'here');
+  expect([ofLogin.history.isRejected(key), ofLogin.history.hasRejectedPayment(key, 'here')]).toEqual([
+    false,
+    false,
+  ]);
+  ofLogin.recordRejected(useOf(key, 'payment'), 'rejected', 'here');
+  expect([ofLogin.history.isRejected(key), ofLogin.history.hasRejectedPayment(key, 'here')]).toEqual([
+    true,
+    true,
+  ]);
+});
