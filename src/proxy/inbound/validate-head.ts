@@ -26,19 +26,15 @@ export const maxHeaders = 100;
 const singletonHeaders = ['host', 'content-type', 'authorization', 'countersign-login'];
 
 /**
- * Headers that determine where a request ends, where it goes or who sent it. Some servers treat `_` and `.` in a name
- * as `-`, so they would interpret a request with such a name differently.
+ * Headers with a dash that determine where a request ends, where it goes or who sent it. Some servers treat `_` and `.` in
+ * a name as `-`, so they would interpret a request with such a name differently.
  */
 const criticalHeaders: ReadonlySet<string> = new Set([
-  ...singletonHeaders,
-  'connection',
   'content-encoding',
   'content-length',
-  'expect',
-  'te',
-  'trailer',
+  'content-type',
+  'countersign-login',
   'transfer-encoding',
-  'upgrade',
 ]);
 
 /**

@@ -37,4 +37,12 @@ describe('a request', () => {
     expect(reasonOf('1.1', { host, 'content-length': '1' })).toBe('unsupported-media-type');
     expect(reasonOf('1.1', { host, 'transfer-encoding': 'chunked' })).toBe('unsupported-media-type');
   });
+
+  it.each(['content_encoding', 'content.length', 'Content_Type', 'countersign.login', 'transfer_encoding'])(
+    'must not have a header %s, which others could read with a dash',
+    (name) => {
+      expect(reasonOf('1.1', { host: 'x', [name]: '0' })).toBe('bad-request');
+      expect(reasonOf('1.1', { host: 'x', [`x_${name}`]: '0' })).toBe('none');
+    },
+  );
 });
