@@ -73,7 +73,8 @@ it('those in use have the name of their metric, the environment and the validity
   const validity = { from: validFromDate.getTime(), until: validToDate.getTime() };
   const tls = { certFile: folder.at('used.crt'), keyFile: folder.at('used.key') };
   const withCa = { ...tls, caFile: tls.certFile };
-  const sandbox = { baseUrl: 'https://127.0.0.1:9', product: 'gw', ...withCa };
+  const egressProxy = { url: 'https://127.0.0.1:9', caFile: tls.certFile };
+  const sandbox = { baseUrl: 'https://127.0.0.1:9', product: 'gw', ...withCa, egressProxy };
   const ports = { ...tls, clientCaFile: tls.certFile };
   const config = configFor('http://127.0.0.1:9', {
     proxy: { tls: ports },
@@ -94,11 +95,12 @@ it('those in use have the name of their metric, the environment and the validity
       own('admin-client-ca'),
       own('gateway-client', 'sandbox'),
       own('gateway-ca', 'sandbox'),
+      own('gateway-proxy-ca', 'sandbox'),
       own('vault-client'),
       own('vault-ca'),
     ]),
   );
-  expect(files.inUse()).toHaveLength(8);
+  expect(files.inUse()).toHaveLength(9);
   const before = files.inUse();
   await files.check(() => {});
   expect(files.inUse()).toEqual(before);

@@ -1,4 +1,5 @@
 import { createServer } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
@@ -31,24 +32,39 @@ async function startHeld(shutdown: string) {
   const service = await startService({ config: configSchema.parse(input), digest: 'digest' }, { log });
   const response = post(`${service.proxyUrl}${paths.transfer}`, transferForm);
   await until(() => gateway.requests.length === 1);
+  let stopped: Promise<boolean> | undefined;
+  const stop = () => (stopped ??= service.stop(Promise.resolve()));
+  starts.atEnd(() => {
+    released.resolve();
+    return stop();
+  });
+  /** Another payment. */
+  const send = () => post(`${service.proxyUrl}${paths.transfer}`, transferForm);
   const readiness = async () => {
     const { status } = await fetch(`${service.adminUrl}/readyz`);
     return status;
   };
   const completed = () => lines.filter((line) => line.includes('"request completed"'));
-  return { service, response, readiness, completed, audit, release: () => released.resolve() };
+  return {
+    service,
+    stop,
+    gateway,
+    response,
+    send,
+    readiness,
+    completed,
+    audit,
+    release: () => released.resolve(),
+  };
 }
-
-const never = new Promise<void>(() => {});
 
 describe('a shutdown', () => {
   it('waits for a request in flight, accepts no further one, and says on /readyz that it goes on', async () => {
-    const { service, response, readiness, completed, audit, release } = await startHeld('10s');
+    const { stop, response, send, readiness, completed, audit, release } = await startHeld('10s');
     expect(await readiness()).toBe(200);
-    const stopped = service.stop(never);
+    const stopped = stop();
     expect(await readiness()).toBe(503);
-    const later = () => post(`${service.proxyUrl}${paths.transfer}`, transferForm);
-    await expect(later()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await expect(send()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
     expect(await readiness()).toBe(503);
     release();
     expect(await response).toMatchObject({ status: 200, body: 'status=approved\n' });
@@ -63,21 +79,41 @@ describe('a shutdown', () => {
     await expect(readiness()).rejects.toThrow('fetch failed');
   });
 
+  it('waits for a payment whose client has disconnected', async () => {
+    const { service, stop, gateway, response, completed, release } = await startHeld('10s');
+    release();
+    expect((await response).status).toBe(200);
+    const responded = Promise.withResolvers<void>();
+    gateway.respond = (reply) => void responded.promise.then(() => reply.end('status=approved\n'));
+    const leaves = new AbortController();
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    const request = { method: 'POST', headers, body: transferForm, signal: leaves.signal };
+    const left = fetch(`${service.proxyUrl}${paths.transfer}`, request);
+    await until(() => gateway.requests.length === 2);
+    leaves.abort();
+    await expect(left).rejects.toThrow('aborted');
+    const stopped = stop();
+    expect(await Promise.race([stopped, wait(100, 'waiting')])).toBe('waiting');
+    responded.resolve();
+    expect(await stopped).toBe(true);
+    expect(completed()[1]).toContain('"outcome":"answered"');
+  });
+
   it('aborts a payment that takes longer than its time, with an unknown outcome', async () => {
-    const { service, response, completed } = await startHeld('0s');
-    expect(await service.stop(never)).toBe(false);
+    const { stop, response, completed } = await startHeld('0s');
+    expect(await stop()).toBe(false);
     expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
     expect(completed()).toHaveLength(1);
   });
 });
 
 it('after a crash a payment in flight is aborted, and its outcome is in the response, the log and the trail', async () => {
-  const { service, response, completed, audit } = await startHeld('10s');
+  const { service, response, send, completed, audit } = await startHeld('10s');
   await service.abort();
+  await expect(send()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
   expect(completed()).toHaveLength(1);
   expect(recordsIn(audit.file).map(({ audit: kind }) => kind)).toEqual(['start', 'intent', 'result', 'stop']);
-  await service.stop(Promise.resolve());
 });
 
 it('a start opens both ports or none', async () => {

@@ -160,6 +160,12 @@ describe('the key source', () => {
     expect(recorder.keySource()).toMatchObject({ state: 'up', deniedLogins: 0, problem: null });
   });
 
+  it('is down if the login to it fails', () => {
+    recorder.keySourceUp(true);
+    recorder.loginFailed('the secret ID is used up');
+    expect(recorder.keySource()).toMatchObject({ state: 'down', problem: 'the secret ID is used up' });
+  });
+
   it('has the expiry of the token, and nothing of a source before it', () => {
     recorder.tokenExpiryChanged(1.5);
     expect(recorder.keySource().tokenExpiresAt).toBe('1970-01-01T00:00:01.500Z');
