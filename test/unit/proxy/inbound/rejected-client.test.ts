@@ -1,7 +1,15 @@
+import { X509Certificate } from 'node:crypto';
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../../src/config/schema.ts';
+import { ProxyError } from '../../../../src/errors.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
-import { rejectedTarget } from '../../../../src/proxy/inbound/rejected-client.ts';
+import { clientDetails, rejectedTarget } from '../../../../src/proxy/inbound/rejected-client.ts';
+import { Folder } from '../../../support/folder.ts';
+import { itWith } from '../../../support/requires.ts';
+import { Ca } from '../../../support/stub-vault/certificates.ts';
 
 const { resolve } = createRoutes(
   configSchema.parse({
@@ -31,4 +39,22 @@ describe('the target of a rejected request', () => {
   ])('after authorization has the login %s as %s', (denied, login) => {
     expect(rejectedTarget(facts, denied, path, lookup)).toEqual({ login });
   });
+});
+
+itWith('openssl')('the certificate of a client that was verified may have expired since', () => {
+  const folder = new Folder();
+  try {
+    const issued = new Ca(folder.path, 'ca').issue('service', { names: 'DNS:service.example' });
+    const certificate = new X509Certificate(issued.cert);
+    const verified = { authorized: true, getPeerX509Certificate: () => certificate };
+    const request = new IncomingMessage(Object.assign(new TLSSocket(new Socket()), verified));
+    const expiry = certificate.validToDate.getTime();
+    const error = new ProxyError('not-allowed', 'No grant.');
+    const problems = [expiry, expiry + 1].map(
+      (now) => clientDetails(request, now, error, undefined)?.certificateProblem,
+    );
+    expect(problems).toEqual([undefined, 'CERT_HAS_EXPIRED']);
+  } finally {
+    folder.remove();
+  }
 });
