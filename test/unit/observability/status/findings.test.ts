@@ -201,6 +201,14 @@ describe('a key', () => {
         /^bad .*: no version can sign\. The control key is empty\. Requests that need this key fail\./,
       ),
     ]);
+    // One problem is enough, and its full stop.
+    const both = [
+      { ...broken, problem: 'the key is too long.' },
+      { ...broken, version: 2 },
+    ];
+    expect(keys(keyStatus({ signingVersion: null, versions: both }))).toEqual([
+      expect.stringMatching(/no version can sign\. The key is too long\. Requests that need this key fail\./),
+    ]);
     const older = keyStatus({ versions: [keyVersion(3), { ...broken, version: 2 }] });
     expect(keys(older)).toEqual([]);
     expect(pageOf({ keys: { total: 1, list: [older] } })).toMatch(/v2 Unusable .* the control key is empty/);
@@ -243,6 +251,7 @@ describe('a key', () => {
     const next = (nextRefreshAt: string | null) =>
       pageOf({ keys: { total: 1, list: [keyStatus({ nextRefreshAt })] } });
     expect(next(ago(-44))).toContain('12 s ago ; next in 44 s');
+    expect(next(ago(-1))).toContain('12 s ago ; next in 1 s');
     expect(next(ago(0))).toContain('12 s ago ; next with a request');
     expect(next(null)).toContain('12 s ago ; next with a request');
   });
