@@ -106,7 +106,14 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
   });
 
   it('never responds', async () => {
-    await expectFailure(await startPair(silent, hasty), timeout);
+    const pair = await startPair(silent, hasty);
+    await expectFailure(pair, timeout);
+    // Milliseconds, of which the gateway took nearly all.
+    const [line] = await pair.proxy.requestLines();
+    for (const time of [line?.['totalMs'], line?.['gatewayMs']]) {
+      expect(time).toBeGreaterThan(1_300);
+      expect(time).toBeLessThan(20_000);
+    }
   });
 
   it('stalls within the headers of its response', async () => {
