@@ -130,9 +130,6 @@ export class KeySelector {
   }
 }
 
-/** Milliseconds between looks for a key that is not urgent. */
-const rareInterval = 30_000;
-
 /** The rejected request that a look is for. */
 interface LookReason {
   readonly operation: string;
@@ -406,8 +403,7 @@ export class LoginKeys {
     if (recent !== undefined) return recent.endedAt === undefined || this.#seen !== recent;
     const { beganAt, endedAt = beganAt } = this.#seen ?? { beganAt: Number.NEGATIVE_INFINITY };
     if ((this.#options.keys.isFailing() ? endedAt : beganAt) >= startedAt) return false;
-    const isUrgent = this.history.isUrgent(operation, this.#options.monotonic());
-    return looks.isDue(this.#login, isUrgent ? 0 : rareInterval);
+    return looks.isDue(this.#login, this.history.isUrgent(operation, this.#options.monotonic()));
   }
 
   async #refresh(patience: Patience): Promise<void> {

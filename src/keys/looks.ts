@@ -4,6 +4,8 @@ import type { KeyRing } from './ring.ts';
 
 /** Milliseconds between two looks at a login's keys. */
 const interval = 1_000;
+/** As {@link interval}, for a key that is not urgent. */
+const rareInterval = 30_000;
 /** The most looks in one second, at all logins together. */
 const maxPerSecond = 30;
 /** Milliseconds until a login that needs no look anymore is not counted. */
@@ -30,6 +32,7 @@ interface LooksOptions extends MonotonicClock {
  */
 export class Looks {
   readonly #options: LooksOptions;
+  /** The last look at each login, the latest last. */
   readonly #last = new Map<string, Look>();
   /** When each login last needed a look, the latest last. */
   readonly #needed = new Map<string, number>();
@@ -55,12 +58,12 @@ export class Looks {
     return isRecent ? last : undefined;
   }
 
-  /** @param least milliseconds between two looks at this login */
-  isDue(login: LoginRef, least: number): boolean {
+  isDue(login: LoginRef, isUrgent: boolean): boolean {
     const now = this.#options.monotonic();
     this.#need(loginRefString(login), now);
     const last = this.#last.get(loginRefString(login));
-    if (last !== undefined && now < last.beganAt + Math.max(least, this.#interval)) return false;
+    if (last !== undefined && now < last.beganAt + Math.max(isUrgent ? 0 : rareInterval, this.#interval))
+      return false;
     const [first] = this.#begun;
     return this.#begun.length < maxPerSecond || first === undefined || now >= first + 1_000;
   }
@@ -73,13 +76,24 @@ export class Looks {
       look.endedAt = this.#options.monotonic();
     };
     look.ring.then(end, end);
-    this.#last.set(loginRefString(login), look);
+    const name = loginRefString(login);
+    this.#last.delete(name);
+    this.#last.set(name, look);
+    this.#forget(beganAt);
     return look;
   }
 
   /** Lets each login be looked at again at once. */
   reset(): void {
     this.#last.clear();
+  }
+
+  /** Looks after which each login may be looked at again. */
+  #forget(now: number): void {
+    for (const [name, { beganAt, endedAt }] of this.#last) {
+      if (endedAt === undefined || now < beganAt + Math.max(rareInterval, this.#interval)) break;
+      this.#last.delete(name);
+    }
   }
 
   #need(name: string, now: number): void {
@@ -93,7 +107,6 @@ export class Looks {
     for (const [other, neededAt] of this.#needed) {
       if (now < neededAt + Math.max(forgetAfter, 2 * this.#interval)) break;
       this.#needed.delete(other);
-      this.#last.delete(other);
     }
     this.#interval = Math.max(interval, (this.#needed.size * 1_000) / maxPerSecond);
   }

@@ -29,7 +29,7 @@ async function requests(logins: number, milliseconds: number): Promise<void> {
   for (const end = now + milliseconds; now < end; now += 50) {
     for (let login = 0; login < logins; login += 1) {
       const ref = refOf(login);
-      if (looks.recent(ref) === undefined && looks.isDue(ref, 0)) looks.begin(ref);
+      if (looks.recent(ref) === undefined && looks.isDue(ref, true)) looks.begin(ref);
     }
     await Promise.resolve();
   }
@@ -71,7 +71,7 @@ it('logins that need no look anymore are not counted', async () => {
 });
 
 it('logins of which each has its turn every ten seconds are counted for two of these', () => {
-  for (let login = 0; login < 300; login += 1) looks.isDue(refOf(login), 0);
+  for (let login = 0; login < 300; login += 1) looks.isDue(refOf(login), true);
   now += 19_999;
   expect(looks.interval).toBe(10);
   now += 1;
@@ -89,6 +89,9 @@ it('no look begins while one at the same login is in flight', async () => {
   const first = looks.begin(refOf('slow'));
   now = 10_000;
   expect(looks.recent(refOf('slow'))).toBe(first);
+  now = 40_000;
+  looks.begin(refOf('other'));
+  expect(looks.recent(refOf('slow'))).toBe(first);
   respond();
   await first.ring;
   expect(looks.recent(refOf('slow'))).toBeUndefined();
@@ -100,14 +103,25 @@ it('a failed look counts as well, and is due again after a second', async () => 
     look: () => Promise.reject(new Error('down')),
   });
   await failing.begin(refOf(1)).ring.catch(() => {});
-  expect(failing.isDue(refOf(1), 0)).toBe(false);
+  expect(failing.isDue(refOf(1), true)).toBe(false);
   now = 1_000;
   expect(failing.recent(refOf(1))).toBeUndefined();
-  expect(failing.isDue(refOf(1), 0)).toBe(true);
+  expect(failing.isDue(refOf(1), true)).toBe(true);
+});
+
+it('a login whose look is not urgent has one in 30 s, also while others need theirs', async () => {
+  const patient = refOf('patient');
+  looks.begin(patient);
+  for (const milliseconds of [10_000, 10_000, 9_950]) {
+    await requests(3, milliseconds);
+    expect(looks.isDue(patient, false)).toBe(false);
+  }
+  await requests(3, 50);
+  expect(looks.isDue(patient, false)).toBe(true);
 });
 
 it('a reset makes each login due at once', async () => {
   await requests(3, 100);
   looks.reset();
-  expect([0, 1, 2].map((login) => looks.isDue(refOf(login), 30_000))).toEqual([true, true, true]);
+  expect([0, 1, 2].map((login) => looks.isDue(refOf(login), false))).toEqual([true, true, true]);
 });
