@@ -4,7 +4,7 @@ import { connect } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
 import { loadConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
-import { always, type FaultyGateway, httpResponse } from '../support/faulty-gateway.ts';
+import { always, type FaultyGateway, httpResponse, type Script } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { post } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
@@ -130,13 +130,24 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
     expect(await shownBy(proxy)).toBe('second');
   });
 
-  it('of a gateway CA are used for new connections', async () => {
-    const gateway = await startGateway(other.issue('gateway'));
+  it('of a gateway CA are used for new connections, and idle ones are closed', async () => {
+    let open = 0;
+    const counting: Script = async (conversation) => {
+      open += 1;
+      conversation.socket.once('close', () => (open -= 1));
+      await always(httpResponse('200 OK', '[]'))(conversation);
+    };
+    const gateway = await starts.gateway([counting], other.issue('gateway'));
     copyFileSync(ca.file, at('gateway-ca.crt'));
     const proxy = await start({ gateway: gateway.url, sandbox: { caFile: at('gateway-ca.crt') } });
     expect((await proxy.balance()).status).toBe(502);
     copyFileSync(other.file, at('gateway-ca.crt'));
     await until(async () => (await proxy.balance()).status === 200);
+    // On a connection that is kept, other than a second attempt.
+    await proxy.balance();
+    copyFileSync(ca.file, at('gateway-ca.crt'));
+    await until(() => open === 0, 'the kept connection is closed', 3);
+    expect((await proxy.balance()).status).toBe(502);
   });
 
   it.each(['by a check', 'by a reload', 'as soon as TLS fails'])(

@@ -30,7 +30,7 @@ describe('a client that does not read', () => {
     ['responses of the gateway', 12, formRequest(status, statusForm)],
     ['Countersign’s own responses', 12_000, 'GET / HTTP/1.1\r\nHost: countersign.test\r\n\r\n'],
   ])('is disconnected after the timeout for reading a response: %s', async (_, count, request) => {
-    const edge = await startHasty();
+    const edge = await startHasty({ headers: '30s' });
     edge.gateway.respond = (response) => response.end(Buffer.alloc(1_000_000));
     const caller = await connectPaused(edge);
     caller.send(request.repeat(count));

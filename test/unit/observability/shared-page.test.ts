@@ -1,4 +1,5 @@
-import { createServer } from 'node:http';
+import { createServer, IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, expect, it } from '@jest/globals';
@@ -29,4 +30,20 @@ it('renders pages one after the other, even after a failed one', async () => {
   const read = async (index: number): Promise<string> =>
     (await fetch(`http://127.0.0.1:${port}/${index}`)).text();
   expect(await Promise.all([0, 1, 2, 3].map(read))).toEqual(['page 0', '', 'page 2', 'page 3']);
+});
+
+it('leaves a turn of the event loop between two pages, also after a failed one', async () => {
+  const share = createPageSharing({ interval: 0, monotonic: () => performance.now() });
+  const order: string[] = [];
+  const page = (name: string, failure?: Error) =>
+    share(async () => {
+      order.push(name);
+      setImmediate(() => order.push('turn'));
+      if (failure !== undefined) throw failure;
+      return { contentType: 'text/plain', body: name };
+    });
+  const pages = [page('first'), page('second', new Error('broken')), page('third')];
+  const read = pages.map((send) => send(new ServerResponse(new IncomingMessage(new Socket()))));
+  await Promise.allSettled(read);
+  expect(order.slice(0, 5)).toEqual(['first', 'turn', 'second', 'turn', 'third']);
 });

@@ -19,6 +19,7 @@ describe('a reload', () => {
     ['proxy.timeouts.headers', { proxy: { timeouts: { headers: '1s' } } }],
     ['admin.host', { admin: { host: '0.0.0.0' } }],
     ['admin.port', { admin: { port: 1 } }],
+    ['admin.tls', { admin: { tls } }],
     ['admin.maxConnections', { admin: { maxConnections: 1 } }],
     ['admin.allowedHosts', { admin: { allowedHosts: ['metrics.example'] } }],
     ['audit.file', { audit: { ...audit, file: '/audit/b' } }],
@@ -33,7 +34,8 @@ describe('a reload', () => {
 
   it('that names other certificate files requires none', () => {
     const other = { ...tls, certFile: '/tls/b.crt', clientCaFile: '/tls/ca.crt' };
-    expect(fieldsForRestart(configOf({ proxy: { tls } }), configOf({ proxy: { tls: other } }))).toEqual([]);
+    const withTls = (files: object) => configOf({ proxy: { tls: files }, admin: { tls: files } });
+    expect(fieldsForRestart(withTls(tls), withTls(other))).toEqual([]);
   });
 });
 
