@@ -61,6 +61,16 @@ describe('the login to Vault when reads are denied', () => {
     expect(setup.vault.world().tokens.count).toBe(1);
   });
 
+  it('is not suspected within a second after it was known to be valid', async () => {
+    const source = await grantOne({});
+    const lookUpsAfter = async (milliseconds: number): Promise<number> => {
+      setup.clock.advance(milliseconds);
+      expect(await problemOf(source.read(other))).toBe('denied');
+      return setup.vault.count(lookUps);
+    };
+    expect([await lookUpsAfter(999), await lookUpsAfter(1), await lookUpsAfter(999)]).toEqual([1, 2, 2]);
+  });
+
   it('is repeated every ten minutes at most if it may not, and leaves no token behind', async () => {
     const source = await grantOne({ token_no_default_policy: true });
     const path = {
@@ -106,11 +116,14 @@ describe('the login to Vault when reads are denied', () => {
     },
   );
 
-  it('is repeated when a token is used up by reads of what was deleted', async () => {
-    const source = await grantOne({ token_num_uses: 2, token_no_default_policy: true });
-    await setup.admin.deleteVersions('gateway/sandbox/acme', [1]);
+  it.each([
+    ['deleted', 2, () => setup.admin.deleteVersions('gateway/sandbox/acme', [1])],
+    ['not-found', 4, () => setup.admin.request('DELETE', 'secret/metadata/gateway/sandbox/acme')],
+  ])('is repeated when a token is used up by reads of what is %s', async (what, uses, remove) => {
+    const source = await grantOne({ token_num_uses: uses, token_no_default_policy: true });
+    await remove();
     for (let read = 0; read < 10; read += 1) {
-      expect(await source.read(acme)).toBe('deleted');
+      expect(await source.read(acme)).toBe(what);
       setup.clock.advance(5 * second);
     }
   });
@@ -199,6 +212,7 @@ describe('the login to Vault when reads are denied', () => {
     }
     expect(setup.vault.seen).toEqual([]);
     expect(setup.observed.expiries.at(-1)).toBeLessThan(setup.clock.now() / 1000);
+    expect(setup.observed.leases.at(-1)).toBe(3600);
     await setup.appRole();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
@@ -240,10 +254,23 @@ describe('the login to Vault when reads are denied', () => {
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     expect(setup.observed.problems).toEqual([expect.stringContaining('the credentials (HTTP 403, token)')]);
     setup.vault.seen.length = 0;
-    expect(await problemOf(source.read(acme))).toBe('backing-off');
+    for (const milliseconds of [0, 20 * second]) {
+      setup.clock.advance(milliseconds);
+      expect(await problemOf(source.read(acme))).toBe('backing-off');
+    }
     expect(setup.vault.seen).toEqual([]);
     await newToken();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
+  it('to the token of a file, uses another one as soon as the file has it, and does not revoke the first', async () => {
+    setup.folder.file('token', await setup.admin.token({ policies: ['default'], ttl: 600 }));
+    const source = open({ method: 'token', tokenFile: setup.folder.at('token') });
+    expect(await problemOf(source.read(acme))).toBe('denied');
+    setup.folder.file('token', await setup.admin.token({ policies: [roleName], ttl: 600 }));
+    setup.clock.advance(2 * second);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    expect(setup.vault.world().tokens.count).toBe(2);
   });
 
   it('and the token cannot be looked up because of an outage, reports the outage', async () => {
