@@ -125,6 +125,13 @@ const sealed = (audit: string, seq: number) => ({
   mac: expect.stringMatching(/^[0-9a-f]{64}$/),
 });
 
+it('another configuration has a record with its digest', async () => {
+  const proxy = await start();
+  await proxy.reload({ audit: { file: proxy.file, keyFile: '/another' } });
+  const { digest } = (await proxy.instanceStatus()).config;
+  expect(await recordsOf(proxy)).toEqual([{ ...sealed('config', 2), config: digest }]);
+});
+
 describe('in a rotation', () => {
   async function rotating(canary: boolean) {
     const audit = auditIn(starts.folder());

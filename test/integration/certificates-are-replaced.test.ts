@@ -45,9 +45,9 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
   const start = (options: ProxyOptions): Promise<TestProxy> =>
     starts.proxy({ certificateCheckInterval: certificatesEvery, random: () => 0, ...options });
 
-  /** Common name of the listener's certificate. */
-  async function shownBy(proxy: TestProxy): Promise<string> {
-    const { hostname: host, port } = new URL(proxy.url);
+  /** Common name of the certificate of the proxy port. */
+  async function shownBy({ url }: Pick<TestProxy, 'url'>): Promise<string> {
+    const { hostname: host, port } = new URL(url);
     const socket = connect({ host, port: Number(port), rejectUnauthorized: false });
     await new Promise((resolve) => {
       socket.once('secureConnect', resolve);
@@ -128,6 +128,21 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
     copyFileSync(keyFile, at('tls.key'));
     await proxy.reload(config);
     expect(await shownBy(proxy)).toBe('second');
+  });
+
+  it('of the admin port are used for new connections, by a check and by a reload', async () => {
+    install(ca.issue('first'), 'tls');
+    const config = { admin: { port: 0, tls: { certFile: at('tls.crt'), keyFile: at('tls.key') } } };
+    const [checking, reloaded] = [
+      await start({ config }),
+      await start({ config, certificateCheckInterval: day }),
+    ];
+    const shown = ({ adminUrl }: TestProxy) => shownBy({ url: adminUrl });
+    expect([await shown(checking), await shown(reloaded)]).toEqual(['first', 'first']);
+    install(ca.issue('second'), 'tls');
+    await until(async () => (await shown(checking)) === 'second');
+    await reloaded.reload(config);
+    expect(await shown(reloaded)).toBe('second');
   });
 
   it('of a gateway CA are used for new connections, and idle ones are closed', async () => {

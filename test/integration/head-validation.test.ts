@@ -186,8 +186,10 @@ describe('bytes that are not a valid request', () => {
     expect(response.headers.connection).toBe('close');
   });
 
-  it('have one log line, like every other request', async () => {
+  it('have one log line and are counted, like every other request', async () => {
     const before = (await edge.requestLines(0)).length;
+    const counted = () => edge.counted('requests_total', { reason: 'bad-request', status: '400' });
+    const earlier = await counted();
     const response = await edge.send('hello\r\n\r\n');
     const lines = (await edge.requestLines(before + 1)).slice(before);
     expect(lines).toEqual([
@@ -197,6 +199,7 @@ describe('bytes that are not a valid request', () => {
         reason: 'bad-request',
       }),
     ]);
+    expect(await counted()).toBe(earlier + 1);
   });
 
   it('get a 405 if they are a CONNECT request', async () => {

@@ -131,6 +131,13 @@ describe('a reload', () => {
     expect(await proxy.transfer()).toMatchObject({ body: 'first' });
   });
 
+  it('is rejected once the process is shutting down', async () => {
+    const proxy = await starts.proxy();
+    const stopped = proxy.stop();
+    await expect(proxy.reload({})).rejects.toThrow('the process is shutting down');
+    await stopped;
+  });
+
   it('that names a missing file changes nothing', async () => {
     const first = await startGateway('first');
     const next = await startGateway('next');
@@ -139,4 +146,9 @@ describe('a reload', () => {
     await expect(proxy.reload({ environments: { sandbox } })).rejects.toThrow('does not exist');
     expect(await proxy.transfer()).toMatchObject({ body: 'first' });
   });
+});
+
+it('the time when a configuration was loaded is in the metrics, in seconds', async () => {
+  const proxy = await starts.proxy({ clock: () => 1_700_000_000_000 });
+  expect(await proxy.counted('config_last_reload_success_timestamp_seconds')).toBe(1_700_000_000);
 });

@@ -5,12 +5,13 @@ import { everything, tokenCredential } from '../support/config.ts';
 import { closedPort } from '../support/faulty-gateway.ts';
 import { paths, statusForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { treeOf } from '../support/otlp.ts';
+import { spansIn, treeOf } from '../support/otlp.ts';
 import type { RecordingGateway } from '../support/recording-gateway.ts';
 import { nextKeys, oldKeys, startRotating } from '../support/rotating.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { spanNamed, spansOf, startReceiver, tracingTo } from '../support/traced.ts';
+import { until } from '../support/until.ts';
 
 const starts = harness();
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -257,6 +258,41 @@ describe('a trace', () => {
     const spans = await spansOf(proxy, receiver);
     expect(spans.at(-1)?.attributes['countersign.login']).toBe('[redacted: looks like a card number]');
     expect(JSON.stringify(spans.map(({ attributes }) => attributes))).not.toContain('4111111111111111');
+  });
+});
+
+describe('a reload', () => {
+  const roots = (receiver: RecordingGateway): number =>
+    receiver.requests.flatMap(spansIn).filter(({ kind }) => kind === 'SPAN_KIND_SERVER').length;
+
+  it('sends what waits, and what follows, to another receiver', async () => {
+    const { proxy, receiver } = await startTraced();
+    const next = await startReceiver(starts);
+    await proxy.status();
+    await proxy.requestLines(1);
+    await proxy.reload({ tracing: tracingTo(next) });
+    await proxy.status();
+    await proxy.stop();
+    expect([roots(receiver), roots(next)]).toEqual([0, 2]);
+  });
+
+  it('switches tracing off, and what waits is still sent; and on again', async () => {
+    const { proxy, receiver } = await startTraced();
+    await proxy.status();
+    await proxy.requestLines(1);
+    await proxy.reload({});
+    await until(() => roots(receiver) === 1, 'the span is sent without the usual delay', 4);
+    await proxy.status();
+    await proxy.requestLines(2);
+    await proxy.reload({ tracing: tracingTo(receiver) });
+    await proxy.status();
+    await proxy.stop();
+    expect(roots(receiver)).toBe(2);
+    expect((await proxy.requestLines(3)).map(({ traceId: id }) => id !== undefined)).toEqual([
+      true,
+      false,
+      true,
+    ]);
   });
 });
 
