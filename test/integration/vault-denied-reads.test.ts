@@ -241,6 +241,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(problems.filter((kind) => kind === 'bad-credentials')).toHaveLength(2);
     expect(new Set(problems)).toEqual(new Set(['bad-credentials', 'denied']));
     expect(setup.vault.count(logins)).toBe(1 + 2);
+    expect(setup.observed.sourceUp).toBe(true);
   });
 
   it('because the token of a file was revoked, is not repeated before the file has another token', async () => {
@@ -271,6 +272,24 @@ describe('the login to Vault when reads are denied', () => {
     setup.clock.advance(2 * second);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     expect(setup.vault.world().tokens.count).toBe(2);
+    // A wrong one is no reason to give up the one in use.
+    setup.folder.file('token', 'wrong');
+    setup.vault.fail({ kind: 'status', status: 403 }, /not-granted/);
+    setup.clock.advance(2 * second);
+    expect(await problemOf(source.read(other))).toBe('bad-credentials');
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
+  it('because the token was revoked, is repeated in the background once it is possible', async () => {
+    const source = await grantOne({});
+    source.start();
+    await until(() => setup.clock.nextTimer !== undefined, 'the next renewal is due later');
+    revokeAll(6 * second);
+    await setup.appRole('used-up');
+    expect(await problemOf(source.read(acme))).toBe('bad-credentials');
+    await setup.appRole();
+    setup.clock.advance(2 * second);
+    await until(() => setup.vault.count(logins) === 3, 'it has logged in');
   });
 
   it('and the token cannot be looked up because of an outage, reports the outage', async () => {

@@ -59,6 +59,7 @@ describe('the login to Vault', () => {
     const reads = Array.from({ length: 20 }, () => source.read(acme));
     expect((await Promise.all(reads)).map(controlKeys)).toEqual(reads.map(() => ['1:first']));
     expect(setup.vault.count(logins)).toBe(1);
+    expect(setup.clock.nextTimer).toBeUndefined();
   });
 
   it('happens at the start, so that the first request does not wait for it', async () => {
@@ -144,6 +145,28 @@ describe('the login to Vault', () => {
     await until(() => setup.observed.expiries.length === 3, 'the new expiry is reported');
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     expect(setup.observed.problems).toEqual([]);
+  });
+
+  it.each([
+    [3700, 'is kept', 1],
+    [3600, 'is replaced', 2],
+  ])('of which %d s are the maximum TTL %s at its first renewal', async (maximum, _what, count) => {
+    const settings = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: maximum };
+    await setup.admin.role(approleMount, roleName, settings);
+    await started(await setup.appRole());
+    // After that, 1300 s or 1200 s are left, which is a third of its first lease.
+    await wake(2400 * second, () => setup.observed.expiries.length === 2, 'it has renewed or logged in');
+    expect(setup.vault.count(logins)).toBe(count);
+  });
+
+  it('has one renewal due, also after another login', async () => {
+    const source = await started(await setup.appRole());
+    setup.vault.world().tokens.revokeAll();
+    setup.clock.advance(minute);
+    await source.read(acme);
+    await wake(2400 * second, () => setup.vault.count(renewals) > 0, 'it has renewed');
+    await until(() => setup.observed.expiries.length === 4, 'the new expiry is reported');
+    expect(setup.vault.count(renewals)).toBe(1);
   });
 
   it('is repeated if renewal is denied', async () => {

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
+import type { KeySource } from '../../src/keys/key-source.ts';
 import { Secret } from '../../src/secret.ts';
-import { day, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import { acme, day, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 
 const second = 1000;
@@ -15,10 +16,11 @@ describe('the reported lease of a Vault token', () => {
   });
   afterEach(() => setup.close());
 
-  async function start(auth: VaultConfig['auth']): Promise<void> {
+  async function start(auth: VaultConfig['auth']): Promise<KeySource> {
     const source = setup.source({ auth });
     source.start();
     await until(() => source.ready(), 'it has logged in');
+    return source;
   }
 
   async function configured(token: object): Promise<VaultConfig['auth']> {
@@ -71,6 +73,19 @@ describe('the reported lease of a Vault token', () => {
     await advance(10 * day);
     expect(setup.observed.leases).toEqual([30 * dayInSeconds, 30 * dayInSeconds]);
     expect(new Set(setup.observed.expiries).size).toBe(1);
+    const warning = 'the configured Vault token expires at 2026-01-31T00:00:00.000Z; replace it';
+    expect(setup.observed.problems).toEqual([warning, warning]);
+  });
+
+  it('of the token of a file is shorter if the file has another token for a shorter time', async () => {
+    await setup.open();
+    const write = async (ttl: number) =>
+      setup.folder.file('token', await setup.admin.token({ policies: [roleName], ttl, renewable: false }));
+    await start({ method: 'token', tokenFile: await write(600) });
+    setup.clock.advance(399 * second);
+    await write(300);
+    await advance(2 * second);
+    expect(setup.observed.leases).toEqual([600, 300]);
   });
 
   it('of a configured token does not shrink with its last renewals', async () => {
@@ -82,7 +97,9 @@ describe('the reported lease of a Vault token', () => {
 
   it('of a token that never expires is not reported', async () => {
     await setup.open();
-    await start(setup.config().auth);
+    const source = await start(setup.config().auth);
+    setup.clock.advance(30 * day);
+    await source.read(acme);
     expect(setup.observed.leases).toEqual([undefined]);
   });
 });
