@@ -204,7 +204,7 @@ export class Connection {
 
   /** Either the current request is incomplete, or no response is pending and the next request may come. */
   #wantsBytes(): boolean {
-    if (this.#socket.destroyed || this.#failed || this.#yields || this.#requests.length > 1) return false;
+    if (this.#socket.destroyed || this.#failed || this.#yields) return false;
     const [current] = this.#requests;
     return current === undefined ? !this.#closing : wantsBody(current.request);
   }

@@ -13,14 +13,16 @@ let handled: IncomingMessage[];
 /** Sizes of the chunks that Node's parser got. */
 let parsed: number[];
 
-beforeEach(() => {
+beforeEach(() => open(new Turns()));
+
+function open(turns: Turns): void {
   socket = new Socket();
   parsed = [];
   // Like the listener of Node's HTTP server.
   socket.on('data', (chunk: Buffer) => parsed.push(chunk.length));
   handled = [];
-  connection = new Connection(socket, (request) => handled.push(request), new Turns());
-});
+  connection = new Connection(socket, (request) => handled.push(request), turns);
+}
 
 /** A request on the connection, whose socket is not connected. */
 function receive({ complete = true, httpVersion = '1.1', upgrade = '' } = {}) {
@@ -79,6 +81,30 @@ describe('a connection', () => {
     expect(parsed).toEqual([512, 512, 476]);
     expect(socket.isPaused()).toBe(false);
   });
+
+  it.each([
+    { status: 401, turns: [4_096, 4_096, 4_096, 8_192] },
+    { status: 200, turns: [4_096, 8_192, 12_288, 16_384] },
+  ])(
+    'parses 4,096 bytes of a body per turn; behind 40 strangers, unless the response before was no rejection: $status',
+    async ({ status, turns: expected }) => {
+      const turns = new Turns();
+      open(turns);
+      const { response } = receive();
+      response.statusCode = status;
+      response.emit('close');
+      receive({ complete: false });
+      for (let stranger = 0; stranger < 40; stranger += 1) turns.wait(() => {});
+      const sums: number[] = [];
+      socket.emit('data', Buffer.alloc(16_384));
+      for (let turn = 0; turn < 4; turn += 1) {
+        sums.push(parsed.reduce((sum, bytes) => sum + bytes, 0));
+        await nextTurn();
+      }
+      expect(sums).toEqual(expected);
+      socket.destroy();
+    },
+  );
 
   it.each([
     { encoding: 'none', headers: {}, bytes: 4_096 },
@@ -178,6 +204,15 @@ describe('a closing connection', () => {
     expect(handled).toEqual([first.request]);
   });
 
+  it('does not parse the rest of a request that it does not handle', () => {
+    const { response } = receive();
+    receive({ complete: false });
+    connection.close();
+    response.emit('close');
+    socket.emit('data', Buffer.alloc(10));
+    expect(parsed).toEqual([]);
+  });
+
   it('while draining, handles one more request if the current response has begun without saying so', () => {
     const first = receive();
     first.response.flushHeaders();
@@ -230,14 +265,17 @@ describe('a closing connection', () => {
     connection.close();
     socket.emit('data', Buffer.alloc(1_048_576));
     expect(socket.destroyed).toBe(false);
+    connection.close();
     socket.emit('data', Buffer.alloc(1));
     expect(socket.destroyed).toBe(true);
   });
 
   it('is destroyed if the client does not close its side', async () => {
+    const began = performance.now();
     connection.close();
     await once(socket, 'close');
     expect(socket.destroyed).toBe(true);
+    expect(performance.now() - began).toBeLessThan(3_000);
   });
 });
 
@@ -284,6 +322,14 @@ describe('bytes that are not valid HTTP', () => {
       expect(parsed).toEqual([]);
     },
   );
+
+  it('in the body of the current request make its response the last one', () => {
+    const end = jest.spyOn(socket, 'end');
+    const { response } = receive({ complete: false });
+    connection.fail(broken, respond);
+    response.emit('close');
+    expect(end).toHaveBeenCalledTimes(1);
+  });
 
   it('in the body of a queued request make the previous response the last one', () => {
     const first = receive();
