@@ -22,6 +22,17 @@ afterEach(async () => {
   await closed;
 });
 
+it('a scrape each minute uses its connection again, and no head of more than 8 KiB is read', async () => {
+  server = createAdminServer(1);
+  server.on('request', (_request, response) => response.end('OK'));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const connection = await RawConnection.open(`http://127.0.0.1:${portOf(server)}`);
+  const { headers } = await connection.send(get).response();
+  expect(headers['keep-alive']).toBe('timeout=65');
+  const large = `GET / HTTP/1.1\r\nHost: x\r\nA: ${'a'.repeat(8_192)}\r\n\r\n`;
+  expect((await connection.send(large).response()).status).toBe(431);
+});
+
 describeWith('openssl').each([false, true])('with TLS, and client certificates: %s', (clients) => {
   it('a connection above the limit closes the oldest one without a request in flight', async () => {
     const folder = new Folder();
