@@ -123,6 +123,20 @@ describe('a login whose keys were read again after a 403', () => {
     await reload({ ...source, cache: { ttl: '5s' } });
     expect([await rejected(), await rejected()]).toEqual([3, 3]);
   });
+
+  it('is read again at once when a source that was unavailable responds again', async () => {
+    writeKeys(folder.path, 'sandbox', 'acme', testKeys);
+    const { reload, rejected } = createRejected();
+    await reload({ source: 'directory', directory: folder.path });
+    expect([await rejected(), await rejected()]).toEqual([1, 1]);
+    folder.remove();
+    await inUse?.cache.look(login);
+    expect(inUse?.cache.isFailing()).toBe(true);
+    writeKeys(folder.path, 'sandbox', 'acme', testKeys);
+    await inUse?.cache.look(login);
+    expect(inUse?.cache.isFailing()).toBe(false);
+    expect([await rejected(), await rejected()]).toEqual([2, 2]);
+  });
 });
 
 describe('keys in Vault', () => {
