@@ -101,5 +101,6 @@ describe('the reported lease of a Vault token', () => {
     setup.clock.advance(30 * day);
     await source.read(acme);
     expect(setup.observed.leases).toEqual([undefined]);
+    expect(setup.vault.count(/lookup-self/)).toBe(1);
   });
 });
