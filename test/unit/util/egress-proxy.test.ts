@@ -90,3 +90,7 @@ describe('the credentials for an egress proxy', () => {
     expect(requests).toEqual([]);
   });
 });
+
+it('an egress proxy, which could read them, gets no requests without TLS', () => {
+  expect(() => createAgent('http://server.example', {}, {}, { url })).toThrow('requires an https: address');
+});

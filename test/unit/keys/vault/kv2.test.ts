@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AuthenticatedClient } from '../../../../src/keys/vault/client.ts';
+import { type AuthenticatedClient, revealFields } from '../../../../src/keys/vault/client.ts';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
 import { KvStore } from '../../../../src/keys/vault/kv2.ts';
 import { kvPaths } from '../../../../src/keys/vault/paths.ts';
@@ -104,4 +104,43 @@ it('while the version of the mount is not known because Vault is unavailable, no
   const store = storeOf(new VaultError('not-found'), new VaultError('sealed'));
   await expect(store.read(acme)).rejects.toMatchObject({ kind: 'sealed' });
   await expect(store.history(acme)).rejects.toMatchObject({ kind: 'sealed' });
+});
+
+it.each([
+  [{ type: 'kv', options: { version: '1' } }, 'kv-version-1'],
+  [{ type: 'kv', options: null }, 'kv-version-1'],
+  [{ type: 'kv' }, 'kv-version-1'],
+  [{ type: 'kv', options: { version: '2' } }, 'not found'],
+  [{ type: 'cubbyhole', options: null }, 'not found'],
+])('a secret that does not exist in a mount with %j: %s', async (data, expected) => {
+  const store = storeOf(new VaultError('not-found'), { data });
+  const found = store.read(acme).then((version) => version ?? 'not found');
+  const kind = await found.catch((error: unknown) => error instanceof VaultError && error.kind);
+  expect(kind).toBe(expected);
+});
+
+it('a version that extends another one has the fields of the expected version, not of the current one', async () => {
+  const seen: unknown[] = [];
+  const created = { version: 3, created_time };
+  const client: AuthenticatedClient = {
+    read: async (path, shape) => {
+      seen.push(path);
+      return shape.parse({
+        data: { data: { control_key: 'k', note: 'n' }, metadata: { ...created, version: 2 } },
+      });
+    },
+    readIfPermitted: async () => undefined,
+    list: async (_path, shape) => shape.parse({}),
+    write: async (_path, body, shape) => {
+      seen.push(revealFields(body));
+      return shape.parse({ data: created });
+    },
+    post: async (_path, _body, shape) => shape.parse({}),
+  };
+  const store = new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
+  expect(await store.extend(acme, { note: undefined, private_key: 'p' }, 2)).toBe(3);
+  expect(seen).toEqual([
+    'secret/data/gateway/sandbox/acme?version=2',
+    { options: { cas: 2 }, data: { control_key: 'k', private_key: 'p' } },
+  ]);
 });
