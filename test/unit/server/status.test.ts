@@ -146,6 +146,15 @@ describe('the status', () => {
     });
   });
 
+  it('has 200 rows at most, also with keys of which no version is left', async () => {
+    for (let count = 0; count < 200; count += 1)
+      await cache.get({ environment: 'sandbox', login: `login-${count}` });
+    const gone = { environment: 'sandbox', login: 'gone' };
+    recorder.keyRingUpdated(gone, undefined, 'deleted', [{ kind: 'private_key', version: 7 }]);
+    const { total, list } = (await createStatus(sources)()).keys;
+    expect([total, list.length, list[0]?.login]).toEqual([201, 200, 'gone']);
+  });
+
   it('has no time beyond the years 0 and 9999, whatever a server, a file or a certificate says', async () => {
     recorder.tokenExpiryChanged(1e15);
     certificates = [
