@@ -366,6 +366,15 @@ describe('the login to Vault', () => {
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
+    it('is tried again at once if the role ID in its file changed', async () => {
+      const roleIdFile = setup.folder.file('role-id', 'wrong');
+      const secretIdFile = setup.folder.file('own', await setup.admin.secretId(approleMount, roleName));
+      const source = open({ method: 'approle', mount: approleMount, roleIdFile, secretIdFile });
+      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
+      setup.folder.file('role-id', setup.roleId);
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    });
+
     it('is tried again in the background if the secret ID in the file changed', async () => {
       const source = open(await setup.appRole('wrong'));
       source.start();
@@ -472,13 +481,17 @@ describe('the login to Vault', () => {
     expect(await problemOf(source.read(acme))).toBe('bad-credentials');
   });
 
-  it('names the file that is missing, and recovers when it exists', async () => {
+  it('names the file that is missing or empty, and recovers when it exists', async () => {
     const tokenFile = `${setup.folder.path}/token`;
     const source = open({ method: 'token', tokenFile });
     expect(await problemOf(source.read(acme))).toBe('no-credentials');
     expect(setup.observed.problems).toEqual([
       `Vault login failed: the Vault credentials cannot be read (cannot read ${tokenFile})`,
     ]);
+    setup.folder.file('token', ' \n');
+    await expect(source.read(acme)).rejects.toMatchObject({
+      problem: `Vault login failed: the Vault credentials cannot be read (${tokenFile} is empty)`,
+    });
     setup.folder.file('token', await setup.admin.token({ policies: [roleName], ttl: 600 }));
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
