@@ -211,7 +211,10 @@ function warnOfUnusedProxy(log: Logger): void {
 }
 
 /** Reloads at each SIGHUP, one reload at a time, until the shutdown. */
-async function untilStopped(signals: Signals, reload: () => Promise<void>): Promise<void> {
+export async function untilStopped(
+  signals: Pick<Signals, 'stop' | 'onReload'>,
+  reload: () => Promise<void>,
+): Promise<void> {
   let isStopping = false;
   let reloading = Promise.resolve();
   signals.onReload(() => {

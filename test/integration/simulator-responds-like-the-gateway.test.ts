@@ -278,6 +278,8 @@ describe('a transfer', () => {
       expect(before).not.toHaveProperty(result);
     now += 2_000;
     expect(await shown()).toMatchObject({ status: 'filtered', 'error-code': '9103' });
+    const again = await send(order('t-1', ['by-request-sn', before['serial-number'] ?? '']));
+    expect(fieldsOf(again.body)).toMatchObject({ status: 'processing', amount: '12.30' });
   });
 
   it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {

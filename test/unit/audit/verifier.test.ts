@@ -51,6 +51,11 @@ describe('a trail is accepted', () => {
     ['in two files', [whole.slice(0, 6), whole.slice(6)]],
     ['from the second file on, after the head of the first', [whole.slice(6)], { after: headOf(whole[5]) }],
     [
+      'after a head as in the metric',
+      [whole.slice(6)],
+      { after: { ...headOf(whole[5]), mac: headOf(whole[5]).mac.slice(0, 12) } },
+    ],
+    [
       'between log lines, if they are to be skipped',
       [['{"level":"info"}\n', ...whole, 'started\n']],
       {

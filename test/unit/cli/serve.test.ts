@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { describeStartError, reloadConfig, shutDown } from '../../../src/cli/serve.ts';
+import { describeStartError, reloadConfig, shutDown, untilStopped } from '../../../src/cli/serve.ts';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
 
@@ -144,4 +144,25 @@ describe('a port in use at the start', () => {
       'The proxy port and the admin port are both 8080. Choose another one with --port or --admin-port.',
     );
   });
+});
+
+it('a reload that waits for the one before is left out once the process stops', async () => {
+  const stop = Promise.withResolvers<void>();
+  const running: (() => void)[] = [];
+  let signal = (): void => {};
+  const onReload = (next: () => void): void => {
+    signal = next;
+  };
+  const stopped = untilStopped(
+    { stop: stop.promise, onReload },
+    () => new Promise((done) => running.push(done)),
+  );
+  signal();
+  signal();
+  stop.resolve();
+  await stopped;
+  expect(running).toHaveLength(1);
+  running[0]?.();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(running).toHaveLength(1);
 });

@@ -10,6 +10,11 @@ it('a hundred places have steps of their own, also when all are known, and furth
   expect(heldBack.probe('further', 0)).toHaveProperty('end');
   reject('further');
   expect(heldBack.probe('another', 0)).toEqual(expect.any(Number));
+  // Each waits for the result of its own.
+  expect(['further', 'another'].map((place) => heldBack.probeOf(place))).toEqual([
+    expect.any(Promise),
+    undefined,
+  ]);
 });
 
 it('an acceptance ends the steps of each place, and others may have steps of their own', () => {

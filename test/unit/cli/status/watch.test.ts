@@ -1,7 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { openScreen, type Reading, watch } from '../../../../src/cli/status/watch.ts';
+import { openScreen, type Reading, untilStopped, watch } from '../../../../src/cli/status/watch.ts';
 
 describe('watching', () => {
+  it('is stopped when the reader of the output is gone', () => {
+    const { signal, release } = untilStopped();
+    expect(signal.aborted).toBe(false);
+    process.stdout.emit('error', new Error('EPIPE'));
+    expect(signal.aborted).toBe(true);
+    release();
+  });
+
   it('continues after a failed reading, and returns the exit code of the last one', async () => {
     const stop = new AbortController();
     const readings: Reading[] = [

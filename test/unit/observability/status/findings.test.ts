@@ -540,8 +540,9 @@ it('payments whose outcome is not known are bad, with the ID of each request', (
 
 it('a thousand payments whose outcome is not known may be more', () => {
   const payment = { at: ago(3), requestId: 'id', environment: 'production', outcome: 'unknown' as const };
+  const other = { ...payment, environment: 'sandbox' };
   const adviceFor = (length: number): string | undefined =>
-    found({ uncertainPayments: Array.from({ length }, () => payment) })[0];
+    found({ uncertainPayments: [...Array.from({ length }, () => payment), other] })[0];
   expect(adviceFor(999)).not.toContain('There may be more');
   expect(adviceFor(1_000)).toMatch(/There may be more: the log has all of them\./);
 });

@@ -142,3 +142,22 @@ describe('a value', () => {
     expect(page).toContain('>Zoë &amp; 株式会社 &lt;&quot;&#39;&#96;&gt;<');
   });
 });
+
+it('a page says how many rows are folded, also of one', () => {
+  const {
+    callers: [caller],
+    ...status
+  } = calmStatus();
+  if (caller === undefined) throw new Error('the status has no caller');
+  const folded = (denied: number, others: number): string | undefined => {
+    const callers = [
+      ...Array.from({ length: denied }, (_, index) => ({ ...caller, name: `denied-${index}`, denied: 1 })),
+      ...Array.from({ length: others }, (_, index) => ({ ...caller, name: `other-${index}`, denied: 0 })),
+    ];
+    return /<summary id="callers-more">([^<]*)/.exec(renderStatusPage({ ...status, callers }))?.[1];
+  };
+  expect(folded(10, 1)).toBe('1 caller without a problem');
+  expect(folded(10, 2)).toBe('2 callers without a problem');
+  expect(folded(12, 1)).toBe('3 more callers, 2 with a problem');
+  expect(folded(5, 5)).toBeUndefined();
+});

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { Destination } from '../../../../src/observability/tracing/destination.ts';
 import { createRequestTracer } from '../../../../src/observability/tracing/request-tracer.ts';
 import { SpanQueue } from '../../../../src/observability/tracing/span-queue.ts';
@@ -43,6 +43,24 @@ function start() {
 const unavailable = { cause: 'status 503', retryable: true };
 
 describe('the queue of spans', () => {
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  it('sends what does not fill a batch after 5 s, again and again', async () => {
+    jest.useFakeTimers();
+    const { exports, record } = start();
+    for (const sent of [1, 2, 3]) {
+      record(1);
+      await jest.advanceTimersByTimeAsync(4_999);
+      expect(exports).toHaveLength(sent - 1);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(exports).toHaveLength(sent);
+      exports.at(-1)?.({ rejected: 0 });
+      await jest.advanceTimersByTimeAsync(0);
+    }
+  });
+
   it('sends what came during an export, also if nothing comes after it', async () => {
     const { counts, exports, record } = start();
     record(2 * batchSize);
