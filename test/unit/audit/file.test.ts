@@ -290,6 +290,10 @@ describe('the end of a file', () => {
     expect(await tailOf(text)).toBeUndefined();
   });
 
+  it('is found if the record is the only one', async () => {
+    expect(summaryOf(await tailOf(lines[0] ?? ''))).toEqual({ last: headOf(lines[0]), isOpen: false });
+  });
+
   it('is found wherever the record is among the parts that are read', async () => {
     for (let bytes = 65_200; bytes <= 65_700; bytes += 7) {
       expect(summaryOf(await tailOf(`${whole}${'\0'.repeat(bytes)}`))).toMatchObject({

@@ -563,6 +563,16 @@ describe('403 for every login', () => {
     expect(pageOf(blocked)).not.toContain('store it in the key source');
   });
 
+  it('is found beside another failure', () => {
+    const failures = [{ cause: 'gateway-timeout', lastAt: ago(1), count: 1, share: 0.3, detail: null }];
+    const codes = found(environment({ accepted: 0, rejected: 2 }, { failures })).map(
+      (one) => one.split(':')[0],
+    );
+    expect(codes).toEqual(
+      expect.arrayContaining(['bad gateway-blocks', expect.stringContaining('gateway-timeout')]),
+    );
+  });
+
   it('may be a key with one login, or if another one is accepted, or a clock', () => {
     for (const one of [
       environment({ accepted: 0, rejected: 1 }),
