@@ -130,6 +130,26 @@ describe('countersign status', () => {
   });
 });
 
+it.each([
+  ['out', []],
+  ['err', ['--json']],
+] as const)('status --watch says on standard %s why there is no status', async (expected, options) => {
+  const { port, close } = await listen(createTcpServer());
+  await close();
+  const said: string[][] = [];
+  const io = (name: string) => (line: string) => {
+    said.push([name, line]);
+    // As if the reader of the output were gone.
+    if (line.startsWith('Next attempt')) process.stdout.emit('error', new Error('EPIPE'));
+  };
+  const argv = ['--watch', ...options, '--url', `http://127.0.0.1:${port}`];
+  expect(await status(argv, { out: io('out'), err: io('err') })).toBe(1);
+  expect(said.slice(0, 2)).toEqual([
+    [expected, expect.stringMatching(/^No status: .* refused the connection/)],
+    [expected, 'Next attempt in 2 s.'],
+  ]);
+});
+
 describe('countersign status --fail-on', () => {
   const withSeverity = (severity: 'bad' | 'warn' | 'info'): Status => ({
     ...emptyStatus(),

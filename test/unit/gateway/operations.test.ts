@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { builtInOperations } from '../../../src/gateway/operations.ts';
+import { builtInOperations, mergeOperations } from '../../../src/gateway/operations.ts';
 
 it('of the built-in operations only read-only ones are retried', () => {
   const flags = Object.entries(builtInOperations).map(([name, { readOnly, retryOn403 }]) => [
@@ -14,4 +14,18 @@ it('of the built-in operations only read-only ones are retried', () => {
     ['pan-eligibility-send', false, false],
     ['transfer', false, false],
   ]);
+});
+
+it('a configured operation is a payment that may repeat parameters, unless it says otherwise', () => {
+  const refund = { path: '/refund', signature: 'HMAC-SHA1', loginFrom: 'header' } as const;
+  const named = (name: string) => (one: { readonly name: string }) => one.name === name;
+  const defaults = { readOnly: false, retryOn403: false, allowRepeatedParameters: true, parameters: {} };
+  expect(mergeOperations([{ refund }]).find(named('refund'))).toEqual({
+    ...defaults,
+    ...refund,
+    name: 'refund',
+    segments: ['refund'],
+  });
+  const strict = mergeOperations([{ refund }, { refund: { allowRepeatedParameters: false } }]);
+  expect(strict.find(named('refund'))).toMatchObject({ ...refund, allowRepeatedParameters: false });
 });

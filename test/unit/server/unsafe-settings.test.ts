@@ -37,6 +37,10 @@ describe.each([
   '--trace-tls',
   '--unhandled-rejections=warn',
   '--insecure-http-parser',
+  '--security-revert=CVE-2023-46809',
+  '--build-snapshot',
+  '--experimental-config-file=node.config.json',
+  '--experimental-default-config-file',
 ])('the option %s', (option) => {
   it('is unsafe on the command line', () => {
     expect(problems({}, ['--import', 'x', option])).toEqual([
