@@ -136,7 +136,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticate
 function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: AuthenticatorOptions): Authenticator {
   const byDigest = new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller]));
   return ({ authorization }) => {
-    const bearer = bearerToken(authorization);
+    const bearer = authorization === undefined ? undefined : bearerToken(authorization);
     if (bearer === undefined || (acceptUnknownTokens && bearer.token === undefined)) return undefined;
     if (bearer.token === undefined) throw invalidCredentials();
     // The time of a lookup can at most disclose a digest, and no token follows from its digest.
