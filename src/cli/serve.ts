@@ -102,10 +102,7 @@ async function start(
 
 export function describeStartError(
   error: unknown,
-  {
-    proxy,
-    admin,
-  }: { readonly proxy: Pick<Config['proxy'], 'port'>; readonly admin: Pick<Config['admin'], 'port'> },
+  { proxy, admin }: Readonly<Record<'proxy' | 'admin', { readonly port: number }>>,
 ): string {
   const options = new Map([
     [proxy.port, '--port'],

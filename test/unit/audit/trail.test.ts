@@ -381,14 +381,19 @@ describe('another file', () => {
     expect(names()).toEqual(['start', 'stop']);
   });
 
-  it('does not name again what an earlier process left, once a whole record is behind that', async () => {
+  /** Starts behind a torn record. @param missing bytes that the start record has no space for */
+  async function startBehindTorn(missing: number): Promise<void> {
     const left = '{"audit":"start","seq":1';
     open(undefined, left);
     await afterDelay();
     const first = disk.content.length;
     open(undefined, left);
-    disk.space = first - left.length - 1;
+    disk.space = first - left.length - missing;
     await afterDelay();
+  }
+
+  it('does not name again what an earlier process left, once a whole record is behind that', async () => {
+    await startBehindTorn(1);
     [disk.isReplaced, disk.space] = [true, Number.POSITIVE_INFINITY];
     await retry();
     await trail.close(1_000);
@@ -399,13 +404,7 @@ describe('another file', () => {
   });
 
   it('names what was left after the last whole record only', async () => {
-    const left = '{"audit":"start","seq":1';
-    open(undefined, left);
-    await afterDelay();
-    const first = disk.content.length;
-    open(undefined, left);
-    disk.space = first - left.length - 50;
-    await afterDelay();
+    await startBehindTorn(50);
     append('a');
     // The rest of the start record, and a part of the next one.
     disk.space = 50 + 10;
