@@ -14,16 +14,20 @@ export class SourceUnavailable extends ProxyError {
   readonly source: SourceState;
   /** For the log. */
   readonly problem: string;
+  /** Seconds for which the source does not want to be asked again. */
+  readonly notBefore: number | undefined;
 
   /**
    * @param cause must contain no request, token or key
    * @param problem for the log; the message of the cause unless given
+   * @param notBefore seconds, from `Retry-After`
    */
   constructor(
     { environment, login }: LoginRef,
     cause: unknown,
     source: SourceState,
     problem = cause instanceof Error ? cause.message : 'unknown',
+    notBefore?: number,
   ) {
     super(
       'key-source-unavailable',
@@ -32,6 +36,7 @@ export class SourceUnavailable extends ProxyError {
     );
     this.source = source;
     this.problem = problem;
+    this.notBefore = notBefore;
   }
 }
 
@@ -56,19 +61,6 @@ export function signingUnavailable({ environment, login }: LoginRef, cause: unkn
 export function keyNotUsable({ environment, login }: LoginRef, problem: string, cause?: unknown): ProxyError {
   const detail = `${problem}, for login "${login}" in environment "${environment}". Ask the platform team to store a usable key.`;
   return new ProxyError('key-unusable', detail, { cause });
-}
-
-/**
- * The gateway rejects every key of the login.
- *
- * @param retryAfter seconds until a payment may find out whether that is over
- */
-export function keysRejected({ environment, login }: LoginRef, retryAfter: number): ProxyError {
-  return new ProxyError(
-    'key-rejected',
-    `The gateway rejected a payment like this one with every key of login "${login}" in environment "${environment}", so it was not sent. Retry later. If it lasts, check the permissions of the login, or ask the platform team for the key that the gateway expects.`,
-    { retryAfter },
-  );
 }
 
 export function tooManyWaiting({ environment, login }: LoginRef): ProxyError {

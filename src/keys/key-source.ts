@@ -5,8 +5,6 @@ import type { KeyRing, TransitKey, UsableKey } from './ring.ts';
 /** The result of a read. */
 export interface KeyReading {
   readonly ring: KeyRing;
-  /** Identifies the current version; another text once it is replaced or deleted. */
-  readonly current: string;
   /** Keys that were known and are still needed, which the source has no more without having deleted them. */
   readonly gone: KeyRing;
 }
@@ -38,12 +36,10 @@ export type TransitResult = (typeof transitResults)[number];
  */
 export interface KeySource {
   /**
-   * @param known the ring as read before: keys in it may still be needed although newer ones replaced them
-   * @param isSearch whether to look for a kind of key that the newest versions lack in older ones too
+   * @param known the ring as read before: keys in it may still be needed although newer ones replaced them. Without one,
+   *   a kind of key that the newest versions lack is looked for in older ones too
    */
-  read(login: LoginRef, known?: KeyRing, isSearch?: boolean): Promise<KeyReading | NoKeys>;
-  /** Reads only the current version, and returns what identifies it in a {@link KeyReading}, or {@link NoKeys}. */
-  readCurrent(login: LoginRef): Promise<string>;
+  read(login: LoginRef, known?: KeyRing): Promise<KeyReading | NoKeys>;
   /**
    * Signs a base string with a key that does not leave the source; see {@link SignRemotely}. Absent where there are no
    * such keys.

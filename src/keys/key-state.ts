@@ -1,9 +1,10 @@
-import type { KeyHistory } from './key-history.ts';
+import type { KeyChoice } from './choice.ts';
+import { sameKey } from './key.ts';
 import { distinctKeys, type KeyRing, mayBeUsed, type UsableKey } from './ring.ts';
 
 /**
- * The state of a version: it signs payments (`in-use`), it is newer than the one that the gateway accepts (`waiting`),
- * the gateway rejected it (`rejected`), it is older (`replaced`), or it cannot be used (`unusable`).
+ * The state of a version: it signs (`in-use`), it is newer than the one that does (`waiting`), the gateway rejected it
+ * (`rejected`), it is older (`replaced`), or it cannot be used (`unusable`).
  */
 export type KeyState = 'in-use' | 'waiting' | 'rejected' | 'replaced' | 'unusable';
 
@@ -17,7 +18,7 @@ interface DescribedVersion {
 export interface DescribedVersions {
   /** Newest first; equal keys of several versions once, with their newest version. */
   readonly versions: readonly DescribedVersion[];
-  /** The key that signs payments. */
+  /** The key that signs. */
   readonly signing: UsableKey | undefined;
 }
 
@@ -25,31 +26,32 @@ export interface DescribedVersions {
  * The versions of one login and kind. Changes nothing.
  *
  * @param entries of one kind, newest first
+ * @param choice absent if no request needed one yet
  * @param now milliseconds since 1970
  * @param gracePeriod milliseconds
  */
 export function describeKeys(
   entries: KeyRing,
-  history: KeyHistory,
+  choice: KeyChoice | undefined,
   now: number,
   gracePeriod: number,
 ): DescribedVersions {
-  const [newest, ...others] = distinctKeys(entries.filter((entry) => mayBeUsed(entry, now, gracePeriod)));
-  const signing = newest && history.select([newest, ...others], 'single-attempt');
+  const [newest] = distinctKeys(entries.filter((entry) => mayBeUsed(entry, now, gracePeriod)));
   const distinct = distinctKeys(entries);
   const shown = entries.filter((entry) => !('key' in entry) || distinct.includes(entry));
-  const trusted = signing !== undefined && !history.isLastRejected(signing) ? signing : undefined;
-  const best = history.acceptedAmong(distinct) ?? trusted;
+  const current = choice?.current ?? newest;
+  const signing = distinct.find((key) => current !== undefined && sameKey(key, current));
   const stateOf = (entry: KeyRing[number], index: number): KeyState => {
     if (!('key' in entry)) return 'unusable';
-    if (entry === trusted) return 'in-use';
-    if (best !== undefined && index < shown.indexOf(best)) return 'waiting';
-    return history.isLastRejected(entry) ? 'rejected' : 'replaced';
+    const isRejected = choice?.isRejected(entry) === true;
+    if (signing !== undefined && index < shown.indexOf(signing)) return 'waiting';
+    if (isRejected) return 'rejected';
+    return entry === signing ? 'in-use' : 'replaced';
   };
   const verdictOf = (entry: KeyRing[number]): DescribedVersion['verdict'] => {
-    if (!('key' in entry)) return undefined;
-    if (history.isLastRejected(entry)) return 'rejected';
-    return history.isLastAccepted(entry) ? 'accepted' : undefined;
+    if (!('key' in entry) || choice === undefined) return undefined;
+    if (choice.isRejected(entry)) return 'rejected';
+    return choice.accepted !== undefined && sameKey(entry, choice.accepted) ? 'accepted' : undefined;
   };
   const describe = (entry: KeyRing[number], index: number): DescribedVersion => ({
     entry,

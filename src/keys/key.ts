@@ -79,6 +79,10 @@ export function sameKey(a: UsableKey, b: UsableKey): boolean {
   return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
 }
 
+export function includesKey(keys: readonly UsableKey[], key: UsableKey): boolean {
+  return keys.some((one) => sameKey(one, key));
+}
+
 /** As {@link sameKey}, but also compares unusable keys, by their problem. */
 export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableKey): boolean {
   if ('key' in a && 'key' in b) return sameKey(a, b);

@@ -2,7 +2,6 @@ import type { KeyObject } from 'node:crypto';
 import { ProxyError } from '../errors.ts';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { findEqualKey, sameKey } from './key.ts';
-import type { UsableKeys } from './key-history.ts';
 import type { KeyReading, NoKeys } from './key-source.ts';
 import type { LoginRef } from './login-ref.ts';
 
@@ -48,12 +47,18 @@ export interface UnusableKey extends RingEntry {
   readonly problem: string;
 }
 
+/** The distinct usable keys of one login and kind, newest first: at most {@link maxKeys}. */
+export type UsableKeys = readonly [UsableKey, ...UsableKey[]];
+
+/** Different keys of one kind: the newest, the one that the gateway accepts, and one between them. */
+export const maxKeys = 3;
+
 /** All keys of one login, newest version first; a version holds a control key, a private key or both. */
 export type KeyRing = readonly (UsableKey | UnusableKey)[];
 
 /**
- * The distinct keys of one kind that may be used now, newest first: the current one, those superseded within the
- * grace period, and the one that the gateway accepted last. Unusable keys are skipped if there is a usable one.
+ * The distinct keys of one kind that may be used now, newest first: the newest, those superseded within the grace
+ * period, and the one that the gateway accepted last. Unusable keys are skipped if there is a usable one.
  *
  * A new version of the secret may change only one kind of key, so equal keys of several versions count once,
  * with their newest version.
@@ -70,7 +75,7 @@ export function usableKeys(
   rotationGracePeriod: number,
 ): UsableKeys {
   const ofKind = ring.filter((entry) => entry.kind === kind && mayBeUsed(entry, now, rotationGracePeriod));
-  const [newest, ...others] = distinctKeys(ofKind);
+  const [newest, ...others] = mostUseful(distinctKeys(ofKind));
   if (newest !== undefined) return [newest, ...others];
   const broken = ofKind.find((entry) => 'problem' in entry);
   const name = `login "${login.login}" in environment "${login.environment}"`;
@@ -80,6 +85,13 @@ export function usableKeys(
   const field =
     kind === 'control_key' ? 'control key (field control_key)' : 'RSA private key (field private_key)';
   throw new ProxyError('key-missing', `No ${field} for ${name}. Ask the platform team to add it.`);
+}
+
+/** The newest of them, and the accepted one. */
+function mostUseful(keys: readonly UsableKey[]): readonly UsableKey[] {
+  const older = keys.slice(maxKeys - 1);
+  const last = older.find(({ isAccepted }) => isAccepted === true) ?? older[0];
+  return last === undefined ? keys : [...keys.slice(0, maxKeys - 1), last];
 }
 
 export function usableIn(entries: KeyRing): UsableKey[] {

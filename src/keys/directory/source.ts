@@ -1,19 +1,25 @@
 import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode } from '../../errors.ts';
+import type { SetTimer } from '../../util/clock.ts';
+import { endsWithin } from '../../util/promises.ts';
 import { type FileSet, ignoreNotFound, readConsistent } from '../../util/read-files.ts';
+import { NoRoom, Slots } from '../../util/slots.ts';
 import { SourceUnavailable } from '../errors.ts';
 import { parseKeys, sameContent } from '../key.ts';
 import type { KeyReading, KeySource, NoKeys } from '../key-source.ts';
 import { assertLoginRef, type LoginRef } from '../login-ref.ts';
-import type { KeyRing, UsableKey } from '../ring.ts';
+import { type KeyRing, maxKeys, type UsableKey } from '../ring.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
-/** Files have no history, so the ring keeps it: enough keys for a rotation that took several attempts. */
-const maximumSuperseded = 4;
+/** Files have no history, so the ring keeps it. */
+const maximumSuperseded = maxKeys - 1;
+/** Milliseconds that a read may take: a network file system may hang. */
+const timeout = 5_000;
+/** One read at a time: one that hangs occupies threads that also serve DNS lookups and signatures, and cannot be ended. */
+const slots = { size: 1, queue: 1_000 };
 
 interface DirectorySettings {
   readonly directory: string;
@@ -21,6 +27,8 @@ interface DirectorySettings {
   readonly rotationGracePeriod: number;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** The process's timers unless given. */
+  readonly setTimer?: SetTimer | undefined;
 }
 
 /**
@@ -32,29 +40,26 @@ interface DirectorySettings {
  */
 export function createDirectorySource(settings: DirectorySettings): KeySource {
   const { directory, rotationGracePeriod, now } = settings;
+  const running = new Slots(slots);
   let wasReadable = false;
 
   async function filesOf(login: LoginRef): Promise<FileSet | NoKeys> {
     assertLoginRef(login);
     try {
-      const files = await readFiles(directory, login);
+      const read = running.run(() => readFiles(directory, login));
+      if (!(await endsWithin(timeout, read, settings.setTimer))) throw hangs(directory, login);
       wasReadable = true;
-      return files;
+      return await read;
     } catch (error) {
-      throw failureOf(directory, login, error);
+      if (error instanceof SourceUnavailable) throw error;
+      throw error instanceof NoRoom ? hangs(directory, login) : failureOf(directory, login, error);
     }
   }
 
   return {
     async read(login, known = []) {
       const files = await filesOf(login);
-      if (typeof files === 'string') return files;
-      return { ...mergeRing(known, files, now(), rotationGracePeriod), current: identityOf(files) };
-    },
-    // All files: they hold nothing but the current version.
-    async readCurrent(login) {
-      const files = await filesOf(login);
-      return typeof files === 'string' ? files : identityOf(files);
+      return typeof files === 'string' ? files : mergeRing(known, files, now(), rotationGracePeriod);
     },
     // The directory was readable at least once. It is checked now, since there may have been no read yet.
     ready() {
@@ -65,6 +70,11 @@ export function createDirectorySource(settings: DirectorySettings): KeySource {
     start() {},
     stop() {},
   };
+}
+
+function hangs(directory: string, login: LoginRef): SourceUnavailable {
+  const text = `the directory ${directory} did not respond within ${timeout / 1_000} s`;
+  return new SourceUnavailable(login, new Error(text), 'down');
 }
 
 /** An unreadable file affects one login; a directory that is not mounted affects all of them. */
@@ -88,14 +98,6 @@ async function readFiles(directory: string, { environment, login }: LoginRef): P
   return controlKey === undefined && privateKey === undefined ? 'deleted' : snapshot;
 }
 
-/** Compares contents only, so that a touched file is not a new version. */
-function identityOf({ contents }: FileSet): string {
-  const hash = createHash('sha256');
-  for (const content of contents)
-    hash.update(content === undefined ? '-' : `${content.length}:`).update(content ?? '');
-  return hash.digest('hex');
-}
-
 /**
  * The ring after a read: the known current entries if nothing changed, otherwise the new ones; then those that usable
  * ones replaced.
@@ -105,7 +107,7 @@ function mergeRing(
   files: FileSet,
   now: number,
   rotationGracePeriod: number,
-): Omit<KeyReading, 'current'> {
+): KeyReading {
   const newest = Math.max(-1, ...known.map((entry) => entry.version));
   const previous = known.filter((entry) => entry.version === newest);
   const read = parseFiles(files, newest + 1);

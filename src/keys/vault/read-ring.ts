@@ -1,7 +1,7 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { sameKey } from '../key.ts';
 import type { KeyReading, NoKeys } from '../key-source.ts';
-import { type KeyRing, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
+import { type KeyRing, maxKeys, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
 import type { StoredVersion } from './kv2.ts';
 
 /** A version of a login's secret with the keys in it; none if it is deleted or destroyed. */
@@ -11,28 +11,20 @@ export interface KeyVersion extends StoredVersion {
 
 /** Versions that a read goes through at most: as many as Vault keeps unless configured otherwise. */
 const maxVersions = 10;
-/** Different keys of one kind that a read finds at most, beside the one that the gateway accepted last. */
-const maxKeys = 5;
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
 /** Reads one version; without a number the current one. */
 export type ReadVersion = (version?: number) => Promise<KeyVersion | undefined>;
 
-/** Equal numbers are different versions if the secret was removed with its metadata and written again. */
-export function identityOf({ version, createdAt, fields }: StoredVersion): string {
-  return `${version} of ${createdAt.toISOString()}${fields === undefined ? ', deleted' : ''}`;
-}
-
 interface Needs {
   /** Milliseconds since 1970. */
   readonly gracePeriodBegan: number;
   readonly known: KeyRing;
-  readonly isSearch: boolean;
 }
 
 /**
  * Reads the current version, older ones until the grace period has passed for what they hold, and those of known keys
- * that are still needed. A search continues until it has found both kinds.
+ * that are still needed. The first read of a login, of which nothing is known, continues until it has found both kinds.
  */
 export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<KeyReading | NoKeys> {
   const { known } = needs;
@@ -53,7 +45,7 @@ export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<
   const found = [...walk.keys, ...kept];
   if (current.fields === undefined && usableIn(found).length === 0) return 'deleted';
   const lacking = lackedBy(current, [...found, ...gone]);
-  return { ring: [...lacking, ...found], current: identityOf(current), gone };
+  return { ring: [...lacking, ...found], gone };
 }
 
 /** Rather than removed by Vault, or replaced by another secret with the same numbers. */
@@ -102,8 +94,8 @@ function isNew(entry: KeyRing[number], newer: KeyRing): boolean {
 }
 
 /** Whether keys of older versions could not be used: every kind seen so far was superseded before the grace period. */
-function isOver({ keys, supersededAt }: Walk, { gracePeriodBegan, isSearch }: Needs): boolean {
-  const sought = isSearch ? kinds : keys.map(({ kind }) => kind);
+function isOver({ keys, supersededAt }: Walk, { gracePeriodBegan, known }: Needs): boolean {
+  const sought = known.length === 0 ? kinds : keys.map(({ kind }) => kind);
   const hasPassed = (at: Date): boolean => at.getTime() <= gracePeriodBegan;
   const isFound = supersededAt.size > 0 && sought.every((kind) => supersededAt.has(kind));
   return isFound && [...supersededAt.values()].every(hasPassed);

@@ -6,11 +6,11 @@ import { isNamed, parseKeys } from '../key.ts';
 import type { KeySource } from '../key-source.ts';
 import type { LoginRef } from '../login-ref.ts';
 import { authenticatedClient, revealFields, vaultClient } from './client.ts';
-import { isOfPathOnly, isVaultError, problemOf } from './errors.ts';
+import { isOfPathOnly, isVaultError, problemOf, VaultError } from './errors.ts';
 import type { TransportOptions } from './http.ts';
 import { KvStore } from './kv2.ts';
 import { kvPaths } from './paths.ts';
-import { identityOf, type KeyVersion, readRing } from './read-ring.ts';
+import { type KeyVersion, readRing } from './read-ring.ts';
 import { TokenManager, type TokenManagerOptions } from './token-manager.ts';
 import { createTransitSigner, TransitEngine, type TransitSignerOptions } from './transit.ts';
 
@@ -71,14 +71,9 @@ export function createVaultSource(
   options: VaultOptions,
 ): KeySource {
   return {
-    async read(login, known = [], isSearch = false) {
-      const gracePeriodBegan = options.clock() - rotationGracePeriod;
-      const needs = { gracePeriodBegan, known, isSearch };
+    async read(login, known = []) {
+      const needs = { gracePeriodBegan: options.clock() - rotationGracePeriod, known };
       return readRing((number) => vault.readVersion(login, number), needs).catch(unavailable(login));
-    },
-    async readCurrent(login) {
-      const current = await vault.kv.read(login).catch(unavailable(login));
-      return current === undefined ? 'not-found' : identityOf(current);
     },
     sign: createTransitSigner(vault.transit, options),
     start: () => vault.tokens.start(),
@@ -90,7 +85,8 @@ export function createVaultSource(
 
 function unavailable(login: LoginRef): (error: unknown) => never {
   return (error) => {
-    throw new SourceUnavailable(login, error, stateOf(error), problemOf(error));
+    const retryAfter = error instanceof VaultError ? error.retryAfter : undefined;
+    throw new SourceUnavailable(login, error, stateOf(error), problemOf(error), retryAfter);
   };
 }
 

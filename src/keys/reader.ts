@@ -1,0 +1,240 @@
+import { ProxyError } from '../errors.ts';
+import type { MonotonicClock, SetTimer } from '../util/clock.ts';
+import { NoRoom, Slots } from '../util/slots.ts';
+import { TokenBucket } from '../util/token-bucket.ts';
+import { inSpan } from '../util/trace.ts';
+import { failedRead, SourceUnavailable } from './errors.ts';
+import type { KeySource, KeySourceObserver } from './key-source.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
+import type { KeyTable, Login } from './table.ts';
+
+/**
+ * Reads at the same time, in each environment, by what they are for: those of requests that wait for uncached keys, looks
+ * after a rejection, and refreshes. So requests cannot take those that notice a deleted key. What may wait for a slot is
+ * bounded too; a caller has half of each.
+ */
+const slots = {
+  request: { size: 16, queue: 1_000 },
+  look: { size: 8, queue: 100 },
+  refresh: { size: 8, queue: 1_000 },
+};
+export type Purpose = keyof typeof slots;
+
+/** Looks in a second at one login, at all logins of an environment, and for one caller in it. */
+const looks = { interval: 1_000, environment: 30, caller: 15 };
+/** Milliseconds between two rounds of the schedule, and the logins that one begins to read at most. */
+const round = { interval: 500, logins: 100 };
+/** Milliseconds between two reads of a source that fails. */
+const probeInterval = 1_000;
+
+interface ReaderOptions extends MonotonicClock {
+  readonly setTimer: SetTimer;
+  readonly events: Pick<KeySourceObserver, 'keyFetched' | 'keySourceUp' | 'keyProblem' | 'cachedKeysExpire'>;
+  /** Label of `key_fetch_duration_seconds`. */
+  readonly sourceName: string;
+  /** A look begins at a login whose key the gateway rejected. */
+  readonly looked?: ((login: LoginRef) => void) | undefined;
+}
+
+/** A source that fails: one read at a time finds out whether it still does. */
+interface Failing {
+  /** The login that could not be read last. */
+  readonly ref: LoginRef;
+  readonly problem: string;
+  /** When the next read may be sent; monotonic, milliseconds. */
+  probeAt: number;
+}
+
+/**
+ * Reads logins from the key source into the table: one read at a time per login; logins in use again when they are due;
+ * while the source fails, one read each second in all. Whether there is room for a read is decided before it begins, and
+ * every read ends in the table, so nobody has to wait for it.
+ */
+export class KeyReader {
+  readonly #source: KeySource;
+  readonly #table: KeyTable;
+  readonly #options: ReaderOptions;
+  /** By name. */
+  readonly #reads = new Map<string, Promise<void>>();
+  /** By environment and purpose. */
+  readonly #slots = new Map<string, Slots>();
+  /** By environment, and by environment and caller. */
+  readonly #looks = new Map<string, TokenBucket>();
+  #failing: Failing | undefined;
+  #respondedAt = Number.NEGATIVE_INFINITY;
+  #failedAt = Number.NEGATIVE_INFINITY;
+  #cancelRound: (() => void) | undefined;
+
+  constructor(source: KeySource, table: KeyTable, options: ReaderOptions) {
+    this.#source = source;
+    this.#table = table;
+    this.#options = options;
+  }
+
+  /** Whether the source was unavailable when it was last read. */
+  get isFailing(): boolean {
+    return this.#failing !== undefined;
+  }
+
+  /** Begins to read logins in use again when they are due, and to forget those that are too old. */
+  start(): void {
+    this.#cancelRound = this.#options.setTimer(() => {
+      this.#readDue();
+      this.start();
+    }, round.interval);
+  }
+
+  stop(): void {
+    this.#cancelRound?.();
+  }
+
+  /**
+   * Reads a login, or joins the read in flight. The result is in the table.
+   *
+   * @param caller a configured name; absent if no caller is the cause
+   * @throws ProxyError `overloaded` at once. The promise rejects with `key-source-unavailable`; nobody has to handle that
+   */
+  read(ref: LoginRef, purpose: Purpose, caller?: string): Promise<void> {
+    const name = loginRefString(ref);
+    const inFlight = this.#reads.get(name);
+    if (inFlight !== undefined) return inFlight;
+    const read = this.#inTurn(ref, purpose, caller).finally(() => this.#reads.delete(name));
+    this.#reads.set(name, read);
+    read.catch(() => {
+      // Counted and logged where it happened, and in the table.
+    });
+    return read;
+  }
+
+  /**
+   * Looks whether the source has another key of a login, since the gateway rejected one: at most once a second, so it may
+   * begin a little later.
+   *
+   * @returns its end, which never rejects; `undefined` without one, as there is no budget for it
+   */
+  look(login: Login, caller: string): Promise<void> | undefined {
+    if (login.look !== undefined) return login.look;
+    if (this.isFailing || !this.#takeLook(login.ref.environment, caller)) return undefined;
+    login.look = this.#look(login, caller).finally(() => {
+      login.look = undefined;
+    });
+    return login.look;
+  }
+
+  async #look(login: Login, caller: string): Promise<void> {
+    const { monotonic, setTimer, looked } = this.#options;
+    const wait = login.lookedAt + looks.interval - monotonic();
+    if (wait > 0) await new Promise<void>((resolve) => setTimer(resolve, wait));
+    login.lookedAt = monotonic();
+    looked?.(login.ref);
+    try {
+      await this.read(login.ref, 'look', caller);
+    } catch {
+      // No room, or it failed: there is nothing new.
+    }
+  }
+
+  #takeLook(environment: string, caller: string): boolean {
+    const budgetOf = (name: string, rate: number): TokenBucket => {
+      const known = this.#looks.get(name);
+      if (known !== undefined) return known;
+      const budget = new TokenBucket({ burst: rate, rate, monotonic: this.#options.monotonic });
+      this.#looks.set(name, budget);
+      return budget;
+    };
+    const ofCaller = budgetOf(`${environment}/${caller}`, looks.caller);
+    return ofCaller.take() && budgetOf(environment, looks.environment).take();
+  }
+
+  #readDue(): void {
+    this.#table.dropExpired();
+    this.#options.events.cachedKeysExpire(this.#table.secondsLeft(this.isFailing));
+    const failing = this.#failing;
+    const due = failing === undefined ? this.#table.due(round.logins) : [];
+    const probe = failing !== undefined && this.#options.monotonic() >= failing.probeAt ? [failing.ref] : [];
+    for (const ref of [...due, ...probe]) {
+      try {
+        void this.read(ref, 'refresh');
+      } catch {
+        // No room: it is still due in the next round.
+      }
+    }
+  }
+
+  /** @throws ProxyError `overloaded` at once */
+  #inTurn(ref: LoginRef, purpose: Purpose, caller?: string): Promise<void> {
+    const place = `${ref.environment} ${purpose}`;
+    const waiting = this.#slots.get(place) ?? new Slots(slots[purpose]);
+    this.#slots.set(place, waiting);
+    try {
+      return waiting.run(() => this.#read(ref), caller);
+    } catch (error) {
+      if (error instanceof NoRoom) throw tooManyReads(ref);
+      throw error;
+    }
+  }
+
+  async #read(ref: LoginRef): Promise<void> {
+    const { monotonic, events, sourceName } = this.#options;
+    const startedAt = monotonic();
+    this.#assertDue(ref, startedAt);
+    try {
+      const reading = await inSpan('key source read', (span) => {
+        span?.add({ 'countersign.key.source': sourceName });
+        return this.#source.read(ref, this.#table.known(ref));
+      });
+      this.#table.store(ref, reading, startedAt);
+      this.#recordResponse(startedAt);
+    } catch (error) {
+      const failure = failedRead(error, ref);
+      this.#recordFailure(ref, failure, startedAt);
+      throw failure;
+    } finally {
+      events.keyFetched(sourceName, (monotonic() - startedAt) / 1000);
+    }
+  }
+
+  /** While the source fails, only one read a second reaches it. @throws SourceUnavailable */
+  #assertDue(ref: LoginRef, now: number): void {
+    const failing = this.#failing;
+    if (failing === undefined) return;
+    if (now < failing.probeAt) throw new SourceUnavailable(ref, new Error(failing.problem), 'unknown');
+    failing.probeAt = now + probeInterval;
+  }
+
+  /** Ignores a read that began before another one failed: the source may have failed since. */
+  #recordResponse(startedAt: number): void {
+    if (startedAt < this.#failedAt) return;
+    this.#respondedAt = this.#options.monotonic();
+    this.#options.events.keySourceUp(true);
+    if (this.#failing === undefined) return;
+    this.#failing = undefined;
+    this.#table.recover();
+  }
+
+  /** Ignores a read that hung if the source has responded since. */
+  #recordFailure(ref: LoginRef, failure: SourceUnavailable, startedAt: number): void {
+    const { events, monotonic } = this.#options;
+    const { source, problem } = failure;
+    if (source === 'up' || source === 'denied') {
+      const isNew = source === 'up' || !this.#table.isDenied(ref);
+      this.#table.storeFailure(ref, failure);
+      this.#recordResponse(startedAt);
+      if (isNew) events.keyProblem(`key read failed: ${problem}`, ref);
+    }
+    if (source !== 'down' || startedAt < this.#respondedAt) return;
+    this.#failedAt = monotonic();
+    const wait = Math.max(probeInterval, 1_000 * (failure.notBefore ?? 0));
+    const probeAt = Math.max(this.#failing?.probeAt ?? 0, this.#failedAt + wait);
+    this.#failing = { ref, problem, probeAt };
+    events.keySourceUp(false, problem);
+  }
+}
+
+function tooManyReads({ environment }: LoginRef): ProxyError {
+  return new ProxyError(
+    'overloaded',
+    `Too many requests wait for keys in environment "${environment}". Retry later.`,
+    { retryAfter: 1 },
+  );
+}

@@ -1,0 +1,287 @@
+import type { KeyKind } from '../oauth1/methods.ts';
+import type { MonotonicClock, SetTimer } from '../util/clock.ts';
+import { endsWithin } from '../util/promises.ts';
+import { Room } from '../util/slots.ts';
+import { currentSpan, inSpan } from '../util/trace.ts';
+import type { KeyChoice, Place, Testimony } from './choice.ts';
+import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
+import { includesKey } from './key.ts';
+import type { CacheResult, KeySourceObserver } from './key-source.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
+import type { KeyReader } from './reader.ts';
+import type { UsableKey } from './ring.ts';
+import type { KeyTable, Login } from './table.ts';
+
+/** Milliseconds that a request waits at most for one look at the source, or for a read of keys that were not used lately. */
+const sourceWait = 1_000;
+/** A rejected query gets one more round, since the gateway's nodes may disagree: milliseconds. */
+const secondRound = { after: 200, ifAcceptedWithin: 10_000 };
+/** The parts of an environment's `maxInFlight` that may wait for uncached keys, or for what follows a rejection. */
+const shares = { uncached: 0.5, rejected: 0.25 };
+
+export interface KeyFallbackObserver {
+  /** The gateway rejects the key that signed so far, and accepts one of this direction, which signs from now on. */
+  keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
+}
+
+interface SelectorOptions extends MonotonicClock {
+  readonly table: KeyTable;
+  readonly reader: KeyReader;
+  readonly setTimer: SetTimer;
+  readonly events: KeyFallbackObserver & Pick<KeySourceObserver, 'keyLookup'>;
+}
+
+/** What a request needs a key for. */
+export interface KeyRequest extends Place {
+  readonly login: LoginRef;
+  readonly kind: KeyKind;
+  /** Whether it only reads: what it says of a key counts a little more than what a payment says. */
+  readonly readOnly: boolean;
+  /** Until when it may wait; monotonic, milliseconds. */
+  readonly deadline: number;
+  /** Requests to its environment that may be in flight. */
+  readonly maxInFlight: number;
+}
+
+/** A request as it was sent, with its response. */
+export interface Sent<R> {
+  readonly response: R;
+  readonly testimony: Testimony;
+  readonly key: UsableKey;
+  /** Not later than the first byte; monotonic, milliseconds. */
+  readonly sentAt: number;
+}
+
+/**
+ * Signs and sends a request. Calls the function for the key before it signs and once more before it sends, since the key
+ * may be replaced or deleted meanwhile.
+ */
+export type Send<R> = (keyNow: () => UsableKey) => Promise<Sent<R>>;
+
+/** A login's keys as a request sees them. */
+interface Keys {
+  readonly login: Login;
+  readonly choice: KeyChoice;
+}
+
+/** The course of a request over the keys of its login; which key signs says {@link KeyChoice}. */
+export class KeySelector {
+  readonly #options: SelectorOptions;
+  /** By environment. */
+  readonly #rooms = new Map<string, Readonly<Record<keyof typeof shares, Room>>>();
+
+  constructor(options: SelectorOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Sends a request that may be signed again after a rejection: with the current key, then with others as long as they
+   * are rejected too.
+   *
+   * @returns the last response
+   * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`; `overloaded`; what `send` throws
+   */
+  async query<R>(request: KeyRequest, send: Send<R>): Promise<R> {
+    const { monotonic } = this.#options;
+    const keys = await this.#keysFor(request);
+    const { login, choice } = keys;
+    let sent = await send(() => this.#keyNow(keys, request));
+    this.#hear(keys, request, sent, {});
+    if (sent.testimony !== 'rejected') return sent.response;
+    const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
+    if (leave === undefined) return sent.response;
+    try {
+      for await (const key of this.#others(keys, request, [sent.key])) {
+        if (login.isDeleted || monotonic() >= request.deadline) break;
+        sent = await send(() => key);
+        this.#hear(keys, request, sent, { isOther: true, isAgain: request.readOnly });
+        if (sent.testimony !== 'rejected') break;
+      }
+    } finally {
+      leave();
+    }
+    return sent.response;
+  }
+
+  /**
+   * Sends a payment once. After a rejected one of this caller and endpoint it is signed with the next key.
+   *
+   * @throws ProxyError as {@link query}
+   */
+  async payment<R>(request: KeyRequest, send: Send<R>): Promise<R> {
+    const { monotonic, reader } = this.#options;
+    const keys = await this.#keysFor(request);
+    const { login, choice } = keys;
+    const next = choice.beginTrial(request, monotonic());
+    try {
+      const sent = await send(() => this.#keyNow(keys, request, next));
+      const isOther = next !== undefined && sent.key === next;
+      this.#hear(keys, request, sent, { isOther });
+      // It may be an old key that the gateway rejects, so the next payment had better find the new one.
+      if (sent.testimony === 'rejected') void reader.look(login, request.caller);
+      return sent.response;
+    } finally {
+      if (next !== undefined) choice.endTrial();
+    }
+  }
+
+  /** @throws ProxyError `key-missing`, `key-unusable` if the keys are gone meanwhile */
+  #keyNow({ login }: Keys, { kind }: KeyRequest, next?: UsableKey): UsableKey {
+    const choice = this.#options.table.choiceOf(login, kind);
+    return next !== undefined && choice.includes(next) ? next : choice.current;
+  }
+
+  /** The keys to sign a rejected query again with, one after the other as long as none helps. */
+  async *#others(
+    keys: Keys,
+    request: KeyRequest,
+    tried: UsableKey[],
+  ): AsyncGenerator<UsableKey, void, void> {
+    const { monotonic, setTimer, reader } = this.#options;
+    const { login, choice } = keys;
+    const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
+    function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
+      for (const key of those) {
+        if (includesKey(tried, key)) continue;
+        tried.push(key);
+        yield key;
+      }
+    }
+    const mayTry = choice.takeStep(request, monotonic());
+    yield* untried(mayTry ? choice.keys : [choice.current]);
+    const { revision } = choice;
+    const look = reader.look(login, request.caller);
+    if (look !== undefined)
+      await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
+    this.#update(keys, request.kind);
+    yield* untried(choice.revision === revision ? [choice.current] : choice.keys);
+    const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
+    if (!mayDisagree) return;
+    await new Promise<void>((resolve) => setTimer(resolve, secondRound.after));
+    this.#update(keys, request.kind);
+    tried.length = 0;
+    yield* untried([choice.current, ...choice.keys]);
+  }
+
+  /** The ring may have changed. If the keys are gone, the gateway's answer still counts. */
+  #update({ login }: Keys, kind: KeyKind): void {
+    try {
+      this.#options.table.choiceOf(login, kind);
+    } catch {
+      // The next request of the login gets the error.
+    }
+  }
+
+  /**
+   * What a response says about its key.
+   *
+   * @param isOther signed with another key than the current one
+   * @param isAgain another key was just rejected for the same form
+   */
+  #hear<R>(
+    { login, choice }: Keys,
+    request: KeyRequest,
+    { testimony, key, sentAt }: Sent<R>,
+    { isOther = false, isAgain = false },
+  ): void {
+    if (testimony === 'rejected') return choice.recordRejected(key, request);
+    const isAccepted =
+      testimony === 'accepted' ||
+      (testimony === 'error' && (request.readOnly || !isOther)) ||
+      (testimony === 'refused' && isAgain);
+    if (!isAccepted) return;
+    const { table, events, monotonic } = this.#options;
+    const before = choice.current;
+    if (!choice.recordAccepted(key, sentAt, request, monotonic())) return;
+    table.keep(login);
+    const to = choice.current.version > before.version ? 'newer' : 'older';
+    if (isOther && choice.current !== before) events.keyFallback(login.ref, request.kind, to);
+  }
+
+  /** @throws ProxyError */
+  #keysFor(request: KeyRequest): Promise<Keys> {
+    return inSpan('key lookup', async (span) => {
+      const { login: ref, kind } = request;
+      span?.add({ 'countersign.key.kind': kind });
+      const login = await this.#loginOf(ref, request);
+      return { login, choice: this.#options.table.choiceOf(login, kind) };
+    });
+  }
+
+  async #loginOf(ref: LoginRef, request: KeyRequest): Promise<Login> {
+    const { table } = this.#options;
+    const login = table.find(ref);
+    if (login === undefined) return await this.#uncached(ref, request);
+    const isIdle = !table.isInUse(login);
+    table.use(login);
+    if (isIdle) await this.#readIdle(login, request);
+    if (login.isDeleted) {
+      this.#count(ref, 'missing');
+      throw keyMissing(ref);
+    }
+    this.#count(ref, table.isFresh(login) ? 'fresh' : 'stale');
+    return login;
+  }
+
+  /** Nobody read it again while it was not used. Without an answer in time, the cached keys do. */
+  async #readIdle({ ref, dueAt }: Login, { caller }: KeyRequest): Promise<void> {
+    const { reader, monotonic, setTimer } = this.#options;
+    if (reader.isFailing || monotonic() < dueAt) return;
+    try {
+      await endsWithin(sourceWait, reader.read(ref, 'request', caller), setTimer);
+    } catch {
+      // Counted and logged where it happened.
+    }
+  }
+
+  async #uncached(ref: LoginRef, request: KeyRequest): Promise<Login> {
+    const { table, reader, monotonic, setTimer } = this.#options;
+    const known = table.negative(ref);
+    if (known !== undefined) {
+      this.#count(ref, known.reason === 'key-missing' ? 'missing' : 'failed');
+      throw known;
+    }
+    const leave = this.#roomsOf(request).uncached.enter(...holdersOf(request));
+    if (leave === undefined) throw tooManyWaiting(ref);
+    try {
+      const read = reader.read(ref, 'request', request.caller);
+      if (!(await endsWithin(request.deadline - monotonic(), read, setTimer))) throw tooLate(ref);
+    } catch (error) {
+      this.#count(ref, 'failed');
+      throw error;
+    } finally {
+      leave();
+    }
+    const login = table.find(ref);
+    this.#count(ref, login === undefined ? 'missing' : 'fetched');
+    if (login === undefined) throw keyMissing(ref);
+    table.use(login);
+    return login;
+  }
+
+  #count({ environment }: LoginRef, result: CacheResult): void {
+    this.#options.events.keyLookup(environment, result);
+    currentSpan()?.add({ 'countersign.key.lookup': result });
+  }
+
+  #roomsOf({ login: { environment }, maxInFlight }: KeyRequest) {
+    const known = this.#rooms.get(environment);
+    if (known !== undefined) return known;
+    const rooms = {
+      uncached: new Room(maxInFlight * shares.uncached),
+      rejected: new Room(maxInFlight * shares.rejected),
+    };
+    this.#rooms.set(environment, rooms);
+    return rooms;
+  }
+}
+
+/** The read goes on, and is for the next request. */
+function tooLate(ref: LoginRef): SourceUnavailable {
+  return new SourceUnavailable(ref, new Error('the key source did not respond in the time of the request'), 'unknown');
+}
+
+/** A caller and a login may each have half of a room. No login has the name of a caller: it has a slash. */
+function holdersOf({ caller, login }: KeyRequest): [caller: string, login: string] {
+  return [`caller ${caller}`, loginRefString(login)];
+}

@@ -1,0 +1,406 @@
+import { LRUCache } from 'lru-cache';
+import type { CacheConfig } from '../config/schema.ts';
+import type { ProxyError } from '../errors.ts';
+import type { KeyKind } from '../oauth1/methods.ts';
+import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
+import { KeyChoice } from './choice.ts';
+import { keyMissing, type SourceUnavailable } from './errors.ts';
+import { sameContent } from './key.ts';
+import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
+import { type LoginRef, loginRefString } from './login-ref.ts';
+import { type KeyRing, type UsableKey, usableKeys, withAccepted } from './ring.ts';
+
+/** Milliseconds after its last use in which a login is in use: it is read again without a request. */
+const inUse = 600_000;
+/** Up to a tenth of the TTL is subtracted, so that logins that were read together are not read again together. */
+const ttlJitter = 0.1;
+/** Milliseconds until a login that could not be read is read again. Each failure doubles it, up to the TTL. */
+const retryAfter = 1_000;
+
+export interface TableSettings extends CacheConfig {
+  /** Milliseconds during which a superseded key may still be tried. */
+  readonly rotationGracePeriod: number;
+}
+
+interface TableOptions extends MonotonicClock, WallClock, Randomness {
+  readonly events: Pick<KeySourceObserver, 'keyRingUpdated' | 'loginsNotFound' | 'loginsDenied'>;
+}
+
+/** Everything that is known of a login. What forgets it, forgets all of it. Times are monotonic, in milliseconds. */
+export interface Login {
+  readonly ref: LoginRef;
+  ring: KeyRing;
+  readonly choices: Map<KeyKind, Chosen>;
+  /** When the last successful read began. */
+  readAt: number;
+  /** When it is to be read again. */
+  dueAt: number;
+  usedAt: number;
+  /** Reads that failed since the last successful one, also because the source does not know the login. */
+  failures: number;
+  /** When a look was last begun; of it, or of the next one, which waits for its turn, the end. */
+  lookedAt: number;
+  look: Promise<void> | undefined;
+  /** Its keys were deleted at the source. Nothing may be signed with them, also by a request that already has them. */
+  isDeleted: boolean;
+}
+
+interface Chosen {
+  readonly choice: KeyChoice;
+  /** What it was last updated from, and until when that stays so; milliseconds since 1970. */
+  ring: KeyRing;
+  until: number;
+}
+
+/** When a ring was and is read. Monotonic, in milliseconds. */
+export interface ReadTimes {
+  readonly readAt: number;
+  /** Since when it is outdated, if it could not be read again. */
+  readonly staleSince: number | undefined;
+  /** When it is read again; `undefined`: with the next request. */
+  readonly nextReadAt: number | undefined;
+}
+
+/** A login without keys, and why. */
+interface Negative {
+  readonly error: ProxyError;
+  readonly until: number;
+}
+
+/**
+ * What is known of each login, in memory: its keys, which of them the gateway accepted, when it is read again. Bounded:
+ * the login whose last use is the longest ago is forgotten. Logins without keys are remembered apart, so that names that
+ * a client invents push out none that has keys.
+ */
+export class KeyTable {
+  readonly #settings: TableSettings;
+  readonly #options: TableOptions;
+  readonly #logins: LRUCache<string, Login>;
+  readonly #negatives: LRUCache<string, Negative>;
+  /** By name: when the source last denied reading a login. */
+  readonly #denied = new Map<string, number>();
+  #denial = '';
+  /** Names of logins whose cached keys are used although the source does not know them. */
+  readonly #notFound = new Set<string>();
+  #isRetired = false;
+
+  constructor(settings: TableSettings, options: TableOptions) {
+    this.#settings = settings;
+    this.#options = options;
+    // With `max`, the library would allocate memory for all entries at once.
+    const bound = { maxSize: settings.maxEntries, sizeCalculation: () => 1 };
+    this.#negatives = new LRUCache(bound);
+    this.#logins = new LRUCache({
+      ...bound,
+      dispose: ({ ref }, name, reason) => {
+        if (reason === 'evict') this.#notify(ref, undefined, 'evicted');
+        this.#recordFound(name);
+      },
+    });
+  }
+
+  /** Takes over all logins of the table before a reload, which ends with it. */
+  takeOver(previous: KeyTable): void {
+    previous.#isRetired = true;
+    for (const [name, login] of [...previous.#logins.entries()].toReversed()) {
+      login.dueAt = Math.min(login.dueAt, login.readAt + this.#settings.ttl);
+      // The grace period may be another one.
+      for (const chosen of login.choices.values()) chosen.until = 0;
+      this.#logins.set(name, login);
+    }
+    for (const [name, at] of previous.#denied) this.#denied.set(name, at);
+    for (const name of previous.#notFound) this.#notFound.add(name);
+    this.#denial = previous.#denial;
+    this.recover();
+  }
+
+  /** Counts as use. */
+  use(login: Login): void {
+    login.usedAt = this.#now();
+  }
+
+  /** The keys of a login that may be used. */
+  find(ref: LoginRef): Login | undefined {
+    const name = loginRefString(ref);
+    const login = this.#logins.get(name);
+    if (login === undefined) return undefined;
+    if (!this.#isTooOld(login)) return login;
+    this.#remove(name, 'expired');
+    return undefined;
+  }
+
+  /** The same, without a use. */
+  peek(ref: LoginRef): Login | undefined {
+    return this.#logins.peek(loginRefString(ref));
+  }
+
+  /** Why a login has no keys, while that is believed; `undefined`: it has to be read. */
+  negative(ref: LoginRef): ProxyError | undefined {
+    const negative = this.#negatives.get(loginRefString(ref));
+    return negative !== undefined && this.#now() < negative.until ? negative.error : undefined;
+  }
+
+  /** Whether the keys of the login were used recently, so that it is read again without a request. */
+  isInUse({ usedAt }: Login): boolean {
+    return this.#now() - usedAt < inUse;
+  }
+
+  isFresh({ readAt }: Login): boolean {
+    return this.#now() - readAt < this.#settings.ttl;
+  }
+
+  /**
+   * Which key of a kind signs.
+   *
+   * @throws ProxyError `key-missing`, `key-unusable`
+   */
+  choiceOf(login: Login, kind: KeyKind): KeyChoice {
+    if (login.isDeleted) throw keyMissing(login.ref);
+    const { rotationGracePeriod } = this.#settings;
+    const now = this.#options.clock();
+    const known = login.choices.get(kind);
+    if (known !== undefined && known.ring === login.ring && now < known.until) return known.choice;
+    // If it throws, the keys that there were are forgotten.
+    login.choices.delete(kind);
+    const keys = usableKeys(login.ref, login.ring, kind, now, rotationGracePeriod);
+    const choice = known?.choice ?? new KeyChoice(keys);
+    choice.update(keys);
+    const ends = login.ring.map(({ supersededAt }) => (supersededAt?.getTime() ?? Number.NaN) + rotationGracePeriod);
+    const until = Math.min(Number.POSITIVE_INFINITY, ...ends.filter((end) => end >= now).map((end) => end + 1));
+    login.choices.set(kind, { choice, ring: login.ring, until });
+    return choice;
+  }
+
+  /** The gateway accepts another key of the login than before: it stays as long as the source has it. */
+  keep(login: Login): void {
+    login.ring = withAccepted(login.ring, acceptedOf(login));
+  }
+
+  /** What the next read of the login should find again. */
+  known(ref: LoginRef): KeyRing {
+    return this.peek(ref)?.ring ?? [];
+  }
+
+  /**
+   * The result of a read. A login that the source does not know keeps its keys until they are too old.
+   *
+   * @param readAt when the read began
+   */
+  store(ref: LoginRef, reading: KeyReading | NoKeys, readAt: number): void {
+    const name = loginRefString(ref);
+    const login = this.#logins.peek(name);
+    // Of a source that a reload replaced.
+    if (login !== undefined && readAt < login.readAt) return;
+    this.#recordPermitted(name);
+    if (typeof reading !== 'string') return this.#storeRing(ref, login, reading, readAt);
+    if (reading === 'not-found' && login !== undefined && !this.#isTooOld(login)) {
+      this.#postpone(login);
+      return this.#recordNotFound(name, ref);
+    }
+    this.#remove(name, reading === 'deleted' ? 'deleted' : 'expired');
+    this.#negatives.set(name, { error: keyMissing(ref), until: readAt + this.#settings.negativeTtl });
+  }
+
+  /** A read failed although the source responds: it is about this login. Its keys stay. */
+  storeFailure(ref: LoginRef, failure: SourceUnavailable): void {
+    const name = loginRefString(ref);
+    const login = this.#logins.peek(name);
+    if (login === undefined) this.#negatives.set(name, { error: failure, until: this.#now() + retryAfter });
+    else this.#postpone(login);
+    if (failure.source === 'denied') this.#recordDenied(name, failure.problem);
+    else this.#recordPermitted(name);
+  }
+
+  isDenied(ref: LoginRef): boolean {
+    return this.#denied.has(loginRefString(ref));
+  }
+
+  /** At most `limit` logins in use that are due to be read, the most overdue first. */
+  due(limit: number): readonly LoginRef[] {
+    const now = this.#now();
+    return [...this.#logins.values()]
+      .filter((login) => now >= login.dueAt && this.isInUse(login))
+      .sort((a, b) => a.dueAt - b.dueAt)
+      .slice(0, limit)
+      .map(({ ref }) => ref);
+  }
+
+  /** The source is back: what it could not say may be another thing now. */
+  recover(): void {
+    for (const { choices } of this.#logins.values())
+      for (const { choice } of choices.values()) choice.resetSteps();
+  }
+
+  /** Forgets logins that could not be read for too long, or that nobody used. */
+  dropExpired(): void {
+    const now = this.#now();
+    // A copy, because the library's iterators must not see deletions.
+    for (const [name, login] of Array.from(this.#logins.entries()))
+      if (this.#isTooOld(login)) this.#remove(name, this.isInUse(login) ? 'expired' : 'unused');
+    for (const [name, at] of this.#denied) if (now - at >= inUse) this.#recordPermitted(name);
+  }
+
+  /** The logins with keys, the last used first. Does not count as use. */
+  *logins(): Generator<Login> {
+    for (const login of this.#logins.values()) if (!this.#isTooOld(login)) yield login;
+  }
+
+  /** Whether at least one login could be served if the source failed now. */
+  hasKeys(): boolean {
+    return this.logins().next().done === false;
+  }
+
+  /** Until the first keys that could not be read again are too old; `undefined`: all can be read. */
+  secondsLeft(sourceFails: boolean): number | undefined {
+    const now = this.#now();
+    let oldest: number | undefined;
+    for (const login of this.#logins.values()) {
+      const failed = login.failures > 0 || (sourceFails && now >= login.dueAt);
+      if (failed && login.readAt < (oldest ?? now)) oldest = login.readAt;
+    }
+    return oldest === undefined ? undefined : Math.max(0, oldest + this.#settings.staleIfError - now) / 1000;
+  }
+
+  /** A login that no request used since it became outdated is not stale: reading it was not due. */
+  timesOf(login: Login, sourceFails: boolean): ReadTimes {
+    const { readAt, dueAt, failures } = login;
+    const isStale = failures > 0 || (sourceFails && this.#now() >= dueAt);
+    return {
+      readAt,
+      staleSince: isStale ? readAt + this.#settings.ttl : undefined,
+      nextReadAt: this.isInUse(login) ? dueAt : undefined,
+    };
+  }
+
+  /** Reports all keys as replaced, and nothing more: a reload changed where keys are read from. */
+  retire(): void {
+    for (const { ref } of this.#logins.values()) this.#notify(ref, undefined, 'replaced');
+    this.#notFound.clear();
+    this.#options.events.loginsNotFound(0);
+    this.#isRetired = true;
+  }
+
+  #storeRing(ref: LoginRef, before: Login | undefined, reading: KeyReading, readAt: number): void {
+    const name = loginRefString(ref);
+    const lastRead = before?.readAt ?? Number.NEGATIVE_INFINITY;
+    const stillUsed = reading.gone
+      .map((key) => ({ ...key, goneSince: key.goneSince ?? lastRead }))
+      .filter(({ goneSince }) => readAt - goneSince < this.#settings.staleIfError);
+    const accepted = before === undefined ? [] : acceptedOf(before);
+    const read = withAccepted([...reading.ring, ...stillUsed], accepted);
+    const hasChanged = before === undefined || !sameRing(before.ring, read);
+    const lost = lostKeys(before?.ring, read);
+    const login = before ?? newLogin(ref, read, readAt);
+    const { ttl } = this.#settings;
+    const dueAt = readAt + ttl * (1 - ttlJitter * this.#options.random());
+    Object.assign(login, { readAt, dueAt, failures: 0 });
+    if (hasChanged) login.ring = read;
+    if (before === undefined) this.#logins.set(name, login);
+    this.#negatives.delete(name);
+    this.#recordFound(name);
+    if (!hasChanged) return;
+    // At once, so that a key that is gone is nowhere in memory.
+    for (const kind of [...login.choices.keys()]) this.#updateChoice(login, kind);
+    this.#notify(ref, read, undefined, lost);
+  }
+
+  #updateChoice(login: Login, kind: KeyKind): void {
+    try {
+      this.choiceOf(login, kind);
+    } catch {
+      // No key of the kind is left: the next request that needs one gets this error.
+    }
+  }
+
+  #postpone(login: Login): void {
+    const wait = Math.min(this.#settings.ttl, retryAfter * 2 ** login.failures);
+    login.failures += 1;
+    login.dueAt = this.#now() + wait * (1 - ttlJitter * this.#options.random());
+  }
+
+  #recordDenied(name: string, problem: string): void {
+    const isNew = !this.#denied.delete(name);
+    this.#denied.set(name, this.#now());
+    const [oldest] = this.#denied.keys();
+    if (this.#denied.size > this.#settings.maxEntries && oldest !== undefined) this.#denied.delete(oldest);
+    this.#denial = problem;
+    if (isNew) this.#notifyDenied();
+  }
+
+  #recordPermitted(name: string): void {
+    if (this.#denied.delete(name)) this.#notifyDenied();
+  }
+
+  #notifyDenied(): void {
+    if (!this.#isRetired) this.#options.events.loginsDenied(this.#denied.size, this.#denial);
+  }
+
+  #recordNotFound(name: string, ref: LoginRef): void {
+    if (this.#notFound.has(name)) return;
+    this.#notFound.add(name);
+    if (!this.#isRetired) this.#options.events.loginsNotFound(this.#notFound.size, ref);
+  }
+
+  #recordFound(name: string): void {
+    if (this.#notFound.delete(name) && !this.#isRetired)
+      this.#options.events.loginsNotFound(this.#notFound.size);
+  }
+
+  #remove(name: string, removal: RingRemoval): void {
+    const login = this.#logins.peek(name);
+    this.#logins.delete(name);
+    if (login === undefined) return;
+    const { ref, ring } = login;
+    login.isDeleted = removal === 'deleted';
+    this.#notify(ref, undefined, removal, removal === 'deleted' ? lostKeys(ring, []) : []);
+  }
+
+  #notify(
+    ref: LoginRef,
+    ring: KeyRing | undefined,
+    removal: RingRemoval | undefined,
+    lost: readonly LostKey[] = [],
+  ): void {
+    if (!this.#isRetired) this.#options.events.keyRingUpdated(ref, ring, removal, lost);
+  }
+
+  #isTooOld({ readAt }: Login): boolean {
+    return this.#now() - readAt >= this.#settings.staleIfError;
+  }
+
+  #now(): number {
+    return this.#options.monotonic();
+  }
+}
+
+function newLogin(ref: LoginRef, ring: KeyRing, now: number): Login {
+  const times = { readAt: now, dueAt: now, usedAt: now, lookedAt: Number.NEGATIVE_INFINITY };
+  return { ref, ring, choices: new Map(), ...times, failures: 0, look: undefined, isDeleted: false };
+}
+
+function acceptedOf({ choices }: Login): UsableKey[] {
+  return Array.from(choices.values(), ({ choice }) => choice.accepted).filter((key) => key !== undefined);
+}
+
+/** Superseded versions do not count: the newest version of the secret decides. */
+function lostKeys(before: KeyRing = [], after: KeyRing): LostKey[] {
+  const current = (ring: KeyRing): KeyRing => ring.filter(({ supersededAt }) => supersededAt === undefined);
+  return current(before)
+    .filter(({ kind }) => !current(after).some((entry) => entry.kind === kind))
+    .map(({ kind, version }) => ({ kind, version }));
+}
+
+function sameRing(a: KeyRing, b: KeyRing): boolean {
+  return a.length === b.length && a.every((entry, index) => sameEntry(entry, b[index]));
+}
+
+function sameEntry(a: KeyRing[number], b: KeyRing[number] | undefined): boolean {
+  return (
+    b !== undefined &&
+    a.version === b.version &&
+    a.createdAt?.getTime() === b.createdAt?.getTime() &&
+    a.supersededAt?.getTime() === b.supersededAt?.getTime() &&
+    a.goneSince === b.goneSince &&
+    sameContent(a, b)
+  );
+}
