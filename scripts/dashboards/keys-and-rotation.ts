@@ -141,14 +141,6 @@ const source: Section = {
       queries: { '{{instance}}': max('key_logins_not_found', inRelease, 'instance') },
     },
     {
-      title: 'Interval of looks',
-      description:
-        'Seconds between looks for a new key of one login whose key is rejected. It is longer than 1 when more logins take turns.',
-      unit: 's',
-      runbook: 'CountersignRotationStuck',
-      queries: { '{{instance}}': max('key_look_interval_seconds', inRelease, 'instance') },
-    },
-    {
       title: 'Denied logins',
       description: 'Logins in use whose keys the key source denies reading, as after a policy was lost.',
       unit: 'short',

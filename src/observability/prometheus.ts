@@ -60,8 +60,6 @@ export interface Readings {
   /** Requests to an environment in flight. */
   readonly inFlight: (environment: string) => number;
   readonly certificates: readonly CertificateInUse[];
-  /** Seconds between two looks at a login whose keys the gateway rejects. */
-  readonly keyLookInterval: number;
   /** When the keys of each JWT issuer were fetched last, in milliseconds since 1970; 0 if they never were. */
   readonly jwtKeysFetchedAt: ReadonlyMap<string, number>;
   /** Since the start. */
@@ -110,7 +108,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
 function setReadings(
   metrics: Metrics,
   environments: Iterable<string>,
-  { inFlight, certificates, keyLookInterval, jwtKeysFetchedAt, logLinesDropped }: Readings,
+  { inFlight, certificates, jwtKeysFetchedAt, logLinesDropped }: Readings,
 ): void {
   for (const environment of environments) metrics.inFlight.set({ environment }, inFlight(environment));
   const { certificateStart, certificateExpiry, jwtKeysFetched } = metrics;
@@ -120,7 +118,6 @@ function setReadings(
     certificateExpiry.set({ certificate, environment }, until / 1000);
   }
   for (const [issuer, at] of jwtKeysFetchedAt) jwtKeysFetched.set({ issuer }, at / 1000);
-  metrics.keyLookInterval.set({}, keyLookInterval);
   metrics.logLinesDropped.reset();
   metrics.logLinesDropped.inc({}, logLinesDropped);
 }
