@@ -87,16 +87,6 @@ const rotation: Section = {
       },
     },
     {
-      title: 'Canaries',
-      description:
-        'Read-only queries sent ahead of payments while a newer key is not yet accepted, by result. switched: the gateway rejected one key and accepted another. Only with keys.rotation.canary.',
-      unit: 'reqps',
-      runbook: 'CountersignRotationStuck',
-      queries: {
-        '{{environment}}: {{result}}': perSecond('key_canaries_total', inEnvironment, 'environment, result'),
-      },
-    },
-    {
       title: 'Key age',
       description: 'Time since the latest version was created.',
       unit: 's',

@@ -191,11 +191,6 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
       `Requests rejected with one key version and accepted with another. ${bounded}`,
       [...boundedKey, 'to'],
     ),
-    canaries: counter(
-      'key_canaries_total',
-      'Read-only queries sent ahead of payments during a key rotation, by result.',
-      ['environment', 'result'],
-    ),
   };
 }
 

@@ -14,7 +14,7 @@ import {
 import type { Validity } from '../tls/material.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
-import { canaryResults, type EventObserver, type TlsEnd } from './events.ts';
+import type { EventObserver, TlsEnd } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
@@ -169,7 +169,6 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.keyProblems.inc({ environment }, 0);
     initializeTls(metrics, 'gateway', environment);
-    for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
     if (Object.hasOwn(mounts, environment))
       for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
     for (const result of cacheResults) metrics.cacheLookups.inc({ environment, result }, 0);

@@ -166,7 +166,7 @@ whenHelm.each([
   ['a number', 'config.admin.maxConnections="${LIMIT}"'],
   ['a duration', 'config.keys.cache.ttl="${LIMIT}"'],
   ['a choice', 'config.log.level="${LIMIT}"'],
-  ['a name with a pattern', 'config.environments.sandbox.canaryEndpoint="${LIMIT}"'],
+  ['a name with a pattern', 'config.environments.sandbox.product="${LIMIT}"'],
 ])('a variable may replace %s in the configuration', (_what, setting) => {
   const given = [setting, 'extraEnv=[{"name":"LIMIT","value":"5"}]'];
   expect(render(given)).toEqual({ status: 0, stderr: '' });
