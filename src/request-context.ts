@@ -31,8 +31,6 @@ export interface RequestRecord {
   readOnly?: boolean;
   /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
   login?: string;
-  /** Of a canary ahead of the request, which has its ID. */
-  readonly isCanary?: true;
   keyVersion?: number;
   keyKind?: KeyKind;
   keyFingerprint?: string;

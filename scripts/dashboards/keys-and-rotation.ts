@@ -87,16 +87,6 @@ const rotation: Section = {
       },
     },
     {
-      title: 'Canaries',
-      description:
-        'Read-only queries sent ahead of payments while a newer key is not yet accepted, by result. switched: the gateway rejected one key and accepted another. Only with keys.rotation.canary.',
-      unit: 'reqps',
-      runbook: 'CountersignRotationStuck',
-      queries: {
-        '{{environment}}: {{result}}': perSecond('key_canaries_total', inEnvironment, 'environment, result'),
-      },
-    },
-    {
       title: 'Key age',
       description: 'Time since the latest version was created.',
       unit: 's',
@@ -139,14 +129,6 @@ const source: Section = {
       redFrom: 1,
       runbook: 'CountersignLoginsNotFound',
       queries: { '{{instance}}': max('key_logins_not_found', inRelease, 'instance') },
-    },
-    {
-      title: 'Interval of looks',
-      description:
-        'Seconds between looks for a new key of one login whose key is rejected. It is longer than 1 when more logins take turns.',
-      unit: 's',
-      runbook: 'CountersignRotationStuck',
-      queries: { '{{instance}}': max('key_look_interval_seconds', inRelease, 'instance') },
     },
     {
       title: 'Denied logins',

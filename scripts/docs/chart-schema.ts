@@ -1,3 +1,4 @@
+import { removedOptions } from '../../src/config/removed.ts';
 import { configJsonSchema, type Schema } from '../../src/config/schema.ts';
 
 /** The schema of the chart's values, with `config` generated from the configuration schema. */
@@ -15,7 +16,29 @@ function chartConfigSchema(): unknown {
   const schema = configJsonSchema();
   delete schema.$schema;
   visit(schema);
+  for (const [option, message] of Object.entries(removedOptions)) explain(schema, option.split('.'), message);
   return schema;
+}
+
+/** Helm prints the constant that a value must be, and no description: so that constant says what to do. */
+function explain(schema: Schema, [name = '', ...rest]: readonly string[], message: string): void {
+  for (const option of [schema, ...chosenOptions(schema)]) {
+    const { properties, additionalProperties } = option;
+    if (rest.length === 0) {
+      if (properties !== undefined && additionalProperties === false)
+        properties[name] ??= { const: `absent, since it ${message}` };
+      continue;
+    }
+    const inner = name === '*' ? additionalProperties : properties?.[name];
+    if (typeof inner === 'object') explain(inner, rest, message);
+  }
+}
+
+/** What {@link chooseByName} chooses from. */
+function chosenOptions({ allOf = [] }: Schema): Schema[] {
+  return allOf.flatMap((choice) =>
+    typeof choice === 'object' && typeof choice.then === 'object' ? [choice.then] : [],
+  );
 }
 
 function visit(schema: Schema): void {

@@ -1,5 +1,5 @@
 import { ProxyError } from '../errors.ts';
-import type { RequestContext, RequestRecord } from '../request-context.ts';
+import type { RequestContext } from '../request-context.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
 import { type AuditedAttempt, endFields, intentFields } from './record-fields.ts';
@@ -57,10 +57,6 @@ export class AuditLog {
     else if (hasIntent(context) || this.#mayRecord(context.caller)) {
       trail.append('rejected', endFields(context));
     }
-  }
-
-  canaryFinished({ id, attempts, gatewayStatus }: RequestRecord): void {
-    this.#options.trail.append('result', { request: id, canary: true, gatewayStatus, attempts });
   }
 
   /** Records how many requests had no record since the last call, if any. */

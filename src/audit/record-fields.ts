@@ -2,9 +2,7 @@ import { holdsCardNumber } from '../redact-card-data.ts';
 import type { RequestContext, RequestRecord } from '../request-context.ts';
 
 /** The request for which something is signed. */
-type Origin = Readonly<
-  Pick<RequestRecord, 'id' | 'caller' | 'credential' | 'decision' | 'login' | 'isCanary'>
->;
+type Origin = Readonly<Pick<RequestRecord, 'id' | 'caller' | 'credential' | 'decision' | 'login'>>;
 
 /** One signed attempt at the gateway. */
 export interface AuditedAttempt {
@@ -61,8 +59,8 @@ export function endFields(context: RequestContext) {
   };
 }
 
-function originFields({ id, caller, credential, decision, isCanary }: Origin) {
-  return { request: id, caller, credential, decision, canary: isCanary };
+function originFields({ id, caller, credential, decision }: Origin) {
+  return { request: id, caller, credential, decision };
 }
 
 /** The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number. */

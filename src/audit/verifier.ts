@@ -303,7 +303,7 @@ export class TrailSummary {
   }
 }
 
-/** A canary has the ID of its payment. */
+/** In older trails, a query that was sent ahead of a payment (a canary) has the payment's ID. */
 function idOf({ request, canary }: AuditRecord['fields']): string {
   return canary === true ? `canary of ${String(request)}` : String(request);
 }

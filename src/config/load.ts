@@ -4,7 +4,8 @@ import { dirname } from 'node:path';
 import { fileFindings, fileProblem, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
 import { parseText } from './parse-value.ts';
-import { findingsOf, inOrder, located, type Problem, type Report } from './problem.ts';
+import { findingsOf, inOrder, located, type Path, type Problem, type Report } from './problem.ts';
+import { withReplacement } from './removed.ts';
 import { type BuiltIn, checkRules } from './rules.ts';
 import { type Config, configSchema } from './schema.ts';
 import { type EnvLookup, fromEnvironment } from './variables.ts';
@@ -50,6 +51,14 @@ export async function loadConfig(
   return { config, digest: hash('sha256', bytes), notices: checked.notices };
 }
 
+type CheckedText =
+  | { readonly problems: readonly Problem[] }
+  | {
+      readonly config: Config;
+      readonly lineOf: (path: Path) => number;
+      readonly notices: readonly Problem[];
+    };
+
 /**
  * Parses the text of a configuration file into a {@link Config}, or reports all problems in the order of their lines.
  * Never throws and does no I/O. No message contains a value of the file.
@@ -57,10 +66,10 @@ export async function loadConfig(
 export function validateConfig(
   text: string,
   { lookUp, builtIn }: { readonly lookUp: EnvLookup; readonly builtIn: BuiltIn },
-) {
+): CheckedText {
   const acrossFields = (report: Report, content: unknown) => checkRules(content, builtIn, report);
   const parsed = parseText(text, configSchema, acrossFields, lookUp);
-  if ('problems' in parsed) return parsed;
+  if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
   const notices = findingsOf((report) => reportNotices(config, report));
   return { config, lineOf, notices: inOrder(located(notices, lineOf)) };

@@ -31,15 +31,12 @@ const partsSchema = fields({
     fields({
       baseUrl: leniently(environment.shape.baseUrl),
       allowInsecureHttp: leniently(z.literal(true)),
-      canaryEndpoint: leniently(z.unknown()),
-      endpoints: byName(z.unknown()),
       operations: overrides,
     }),
   ),
   operations: overrides,
   keys: fields({
     vault: fields({ transit: fields({ mounts: byName(z.unknown()) }) }),
-    rotation: fields({ canary: leniently(z.boolean()) }),
   }),
   jwtIssuers: byName(fields({ issuer: leniently(z.string()) })),
   callers: listOf(
@@ -86,17 +83,11 @@ function checkEnvironments({ environments, keys }: Parts, report: Report): void 
       ['environments', name, 'baseUrl'],
       `is also the URL of "${owner}", so keys of one could sign for the other: use separate URLs`,
     );
-  for (const [name, { baseUrl, allowInsecureHttp, canaryEndpoint, endpoints }] of environments) {
+  for (const [name, { baseUrl, allowInsecureHttp }] of environments) {
     if (baseUrl !== undefined && isPlaintextRemote(baseUrl) && !allowInsecureHttp)
       report(
         ['environments', name, 'baseUrl'],
         'must use https unless the host is loopback, or set allowInsecureHttp: true',
-      );
-    // There would silently be no canary for RSA keys.
-    if (keys.rotation.canary && canaryEndpoint === undefined && endpoints.size === 0)
-      report(
-        ['environments', name],
-        'requires canaryEndpoint or endpoints, because keys.rotation.canary is true',
       );
   }
 }

@@ -81,7 +81,6 @@ function createObserver(write: (message: string, fields: DebugFields) => void): 
       }),
     gatewayUnreachable: ({ environment, operation, cause }) =>
       write('gateway unreachable', { environment, operation, cause }),
-    canarySent: (environment, result) => write('canary sent', { environment, result }),
     keyFallback: ({ environment, login }, kind, to) =>
       write('key fallback', { environment, login, keyKind: kind, to }),
     keyLookup: (environment, result) => write('key lookup', { environment, result }),

@@ -47,8 +47,6 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFa
   signingQueueChanged(depth: number): void;
   tlsConnected(end: TlsEnd, session: TlsSession): void;
   tlsFailed(end: TlsEnd, problem: TlsProblem): void;
-  /** A read-only query was sent ahead of a payment. See canary in docs/glossary.md. */
-  canarySent(environment: string, result: CanaryResult): void;
   /**
    * The configuration was loaded or reloaded.
    *
@@ -76,7 +74,3 @@ export interface TlsEnd {
   /** For `gateway`. */
   readonly environment?: string;
 }
-
-/** `switched`: the gateway rejected the key and accepted another one. `failed`: there was no clear response. */
-export const canaryResults = ['accepted', 'switched', 'rejected', 'failed'] as const;
-export type CanaryResult = (typeof canaryResults)[number];

@@ -186,19 +186,10 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
       `Number of current key versions that cannot be parsed, are too weak, or lack a key that an older one has. ${bounded}`,
       boundedKey,
     ),
-    keyLookInterval: gauge(
-      'key_look_interval_seconds',
-      'Seconds between two looks at a login whose keys the gateway rejects. Above 1: more than 30 logins take turns.',
-    ),
     fallbacks: counter(
       'key_fallbacks_total',
       `Requests rejected with one key version and accepted with another. ${bounded}`,
       [...boundedKey, 'to'],
-    ),
-    canaries: counter(
-      'key_canaries_total',
-      'Read-only queries sent ahead of payments during a key rotation, by result.',
-      ['environment', 'result'],
     ),
   };
 }

@@ -104,7 +104,6 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
       metrics.keyFetch.observe({ labels: { source: toKnownLabel(keySources, source) }, value: seconds }),
     transitSigned: (environment, result, value) =>
       metrics.transitSigning.observe({ labels: { ...labels.environment(environment), result }, value }),
-    canarySent: (environment, result) => metrics.canaries.inc({ ...labels.environment(environment), result }),
     loginsNotFound: (count) => metrics.loginsNotFound.set({}, count),
     keySourceReplaced: () => metrics.deniedLogins.set({}, 0),
     loginsDenied: (logins) => metrics.deniedLogins.set({}, logins),

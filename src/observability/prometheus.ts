@@ -14,7 +14,7 @@ import {
 import type { Validity } from '../tls/material.ts';
 import { networkFailures } from '../util/network-failure.ts';
 import { tlsProblems } from '../util/tls-observer.ts';
-import { canaryResults, type EventObserver, type TlsEnd } from './events.ts';
+import type { EventObserver, TlsEnd } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
@@ -60,8 +60,6 @@ export interface Readings {
   /** Requests to an environment in flight. */
   readonly inFlight: (environment: string) => number;
   readonly certificates: readonly CertificateInUse[];
-  /** Seconds between two looks at a login whose keys the gateway rejects. */
-  readonly keyLookInterval: number;
   /** When the keys of each JWT issuer were fetched last, in milliseconds since 1970; 0 if they never were. */
   readonly jwtKeysFetchedAt: ReadonlyMap<string, number>;
   /** Since the start. */
@@ -110,7 +108,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
 function setReadings(
   metrics: Metrics,
   environments: Iterable<string>,
-  { inFlight, certificates, keyLookInterval, jwtKeysFetchedAt, logLinesDropped }: Readings,
+  { inFlight, certificates, jwtKeysFetchedAt, logLinesDropped }: Readings,
 ): void {
   for (const environment of environments) metrics.inFlight.set({ environment }, inFlight(environment));
   const { certificateStart, certificateExpiry, jwtKeysFetched } = metrics;
@@ -120,7 +118,6 @@ function setReadings(
     certificateExpiry.set({ certificate, environment }, until / 1000);
   }
   for (const [issuer, at] of jwtKeysFetchedAt) jwtKeysFetched.set({ issuer }, at / 1000);
-  metrics.keyLookInterval.set({}, keyLookInterval);
   metrics.logLinesDropped.reset();
   metrics.logLinesDropped.inc({}, logLinesDropped);
 }
@@ -172,7 +169,6 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.keyProblems.inc({ environment }, 0);
     initializeTls(metrics, 'gateway', environment);
-    for (const result of canaryResults) metrics.canaries.inc({ environment, result }, 0);
     if (Object.hasOwn(mounts, environment))
       for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
     for (const result of cacheResults) metrics.cacheLookups.inc({ environment, result }, 0);

@@ -65,11 +65,10 @@ export function createAdmin(started: Config['admin'], tls: ListenerTls | undefin
 }
 
 function readingsOf({ limiter, certificates, runtime, logLinesDropped }: AdminOptions): Readings {
-  const { keys, jwtIssuers } = runtime();
+  const { jwtIssuers } = runtime();
   return {
     inFlight: (environment) => limiter.inFlight(environment),
     certificates: certificates.inUse(),
-    keyLookInterval: keys.keySelector.looks.interval,
     jwtKeysFetchedAt: new Map(jwtIssuers.list.map(({ name, source }) => [name, source.fetchedAt ?? 0])),
     logLinesDropped: logLinesDropped(),
   };

@@ -10,7 +10,6 @@ import type { LoginRef } from '../keys/login-ref.ts';
 import { computeReadiness, type Readiness } from '../observability/readiness.ts';
 import { createHandler, type HandlerOptions } from '../proxy/handler.ts';
 import { createFormReader } from '../proxy/inbound/read-form.ts';
-import { Canaries } from '../proxy/outbound/canary.ts';
 import { Forwarder, type ForwarderOptions } from '../proxy/outbound/forwarder.ts';
 import { createUpstreamClient, type UpstreamClient } from '../proxy/outbound/upstream-client.ts';
 import { SigningPool } from '../proxy/signing-pool.ts';
@@ -107,7 +106,7 @@ type AppOptions = Omit<
   | 'responseReadTimeout'
   | 'securityHeaders'
 > &
-  Omit<ForwarderOptions, 'canaries' | 'signer'> &
+  Omit<ForwarderOptions, 'signer'> &
   Pick<AuthenticatorOptions, 'acceptUnknownTokens' | 'verifyJwt'> & {
     /** Maximum concurrent RSA signatures where the configuration has no limit. */
     readonly signingConcurrency: number;
@@ -137,7 +136,6 @@ export function createApp(routes: Routes, options: AppOptions): Express {
   const limits = keys.source === 'vault' ? keys.vault.transit : undefined;
   const remote = limits && options.signRemotely && { ...limits, sign: options.signRemotely };
   const signer = new SigningPool({ concurrency, maxQueue }, options.metrics, options.monotonic, remote);
-  const canaries = keys.rotation.canary ? new Canaries(routes, options) : undefined;
   const { allowedHosts, maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const handle = createHandler({
     ...options,
@@ -147,7 +145,7 @@ export function createApp(routes: Routes, options: AppOptions): Express {
     securityHeaders: securityHeaders(),
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
-    forwarder: new Forwarder({ ...options, signer, canaries }),
+    forwarder: new Forwarder({ ...options, signer }),
   });
   return express().disable('x-powered-by').disable('etag').use(handle);
 }

@@ -11,8 +11,7 @@ export type SpanName =
   | 'signature'
   | 'wait for a signing slot'
   | 'audit record'
-  | 'upstream request'
-  | 'canary';
+  | 'upstream request';
 
 /**
  * What a span may say: attributes of the OpenTelemetry semantic conventions, and our own. Each value is from a closed set,

@@ -133,11 +133,11 @@ it('another configuration has a record with its digest', async () => {
 });
 
 describe('in a rotation', () => {
-  async function rotating(canary: boolean) {
+  async function rotating() {
     const audit = auditIn(starts.folder());
     const started = await startRotating(starts, { config: { audit } });
     const { proxy, putInSource } = started;
-    await proxy.reload({ keys: { ...alwaysLooking(proxy), rotation: { canary } } });
+    await proxy.reload({ keys: alwaysLooking(proxy) });
     await proxy.transfer();
     await proxy.status();
     putInSource(nextKeys);
@@ -146,7 +146,7 @@ describe('in a rotation', () => {
   }
 
   it('each key that signs a read after a 403 has an intent', async () => {
-    const { proxy, file } = await rotating(false);
+    const { proxy, file } = await rotating();
     const { headers, status } = await proxy.status();
     expect(status).toBe(200);
     const records = await recordsOf({ stop: proxy.stop, file });
@@ -160,26 +160,6 @@ describe('in a rotation', () => {
     for (const field of ['nonce', 'keyFingerprint', 'keyVersion']) {
       expect(first?.[field]).not.toBe(second?.[field]);
     }
-  });
-
-  it('a canary has its own intents and a result, with the ID of the payment', async () => {
-    const { proxy, file, pass } = await rotating(true);
-    pass(501);
-    const { headers } = await proxy.transfer();
-    const records = await recordsOf({ stop: proxy.stop, file });
-    const ofRequest = records.filter(({ request }) => request === headers['x-request-id']);
-    expect(ofRequest.map(({ audit, canary, operation }) => [audit, canary, operation])).toEqual(
-      expect.arrayContaining([
-        ['intent', true, 'order-status'],
-        ['result', true, undefined],
-        ['intent', undefined, 'transfer'],
-        ['result', undefined, 'transfer'],
-      ]),
-    );
-    expect(verifyFiles([readFileSync(file, 'utf8').split(/(?<=\n)/)]).summary).toMatchObject({
-      unfinished: 0,
-      open: 0,
-    });
   });
 });
 

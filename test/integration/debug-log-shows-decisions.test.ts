@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Secret } from '../../src/secret.ts';
 import { closedUrl } from '../support/faulty-gateway.ts';
-import { type HttpResponse, transferForm } from '../support/forwarding.ts';
+import type { HttpResponse } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { alwaysLooking } from '../support/rotating.ts';
 import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
@@ -96,22 +96,6 @@ describe('at level debug', () => {
       retry,
       ...failure,
     ]);
-  });
-
-  it('a payment ahead of which a canary is sent shows both', async () => {
-    const proxy = await start();
-    await proxy.reload({ keys: { ...alwaysLooking(proxy), rotation: { canary: true } } });
-    const pay = () =>
-      proxy.post('/sandbox/gw/api/v2/pan-eligibility/send/1234', transferForm, {
-        'Countersign-Login': 'acme',
-      });
-    await proxy.balance();
-    writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
-    await until(async () => (await pay()) && proxy.logText().includes('canary sent'));
-    const id = proxy.logLines('canary sent')[0]?.['requestId'];
-    const lines = await decisions(proxy, String(id));
-    expect(lines).toContain('canary sent: result=accepted');
-    expect(lines.filter((line) => line.startsWith('key selected')).length).toBeGreaterThan(1);
   });
 });
 

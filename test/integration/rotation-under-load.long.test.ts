@@ -23,8 +23,6 @@ const every = (1_000 * waveSize) / rate;
 const fresh = 2;
 /** Seconds of the Vault outage, and until a process has the key after it: 2 s for the recovery, 1 s for the key. */
 const [outage, step] = [2.5, 3];
-/** Milliseconds during which a canary covers later payments. */
-const canaryInterval = 500;
 /** Milliseconds after which everything that was in flight at a switch has ended. */
 const settled = 1_200;
 const reads = /^(balance|status)/;
@@ -50,13 +48,9 @@ interface Line {
   readonly endedAt: number;
 }
 
-describe.each([
-  [false, 'stays in the secrets'],
-  [true, 'stays in the secrets'],
-  [false, "moves to Vault's Transit engine and back"],
-])(
-  'while keys are rotated three times in a row, keys.rotation.canary: %s, and the RSA key %s,',
-  (canary, where) => {
+describe.each(['stays in the secrets', "moves to Vault's Transit engine and back"])(
+  'while keys are rotated three times in a row, and the RSA key %s,',
+  (where) => {
     const moves = where !== 'stays in the secrets';
     let cluster: TestCluster;
     let load: Load;
@@ -66,7 +60,7 @@ describe.each([
 
     beforeAll(
       async () => {
-        cluster = await new TestCluster({ logins, fresh: `${fresh}s`, vaultTimeout: '1s', canary }).open();
+        cluster = await new TestCluster({ logins, fresh: `${fresh}s`, vaultTimeout: '1s' }).open();
         keys = Object.fromEntries(logins.map((login) => [login, cluster.first]));
         await cluster.startProcesses(processes, await cluster.appRole());
         load = new Load(wave, every);
@@ -92,7 +86,7 @@ describe.each([
         lines = cluster.processes.flatMap((one, index) =>
           one.logLines().flatMap((line) => lineOf(line, index)),
         );
-        printNumbers(`Rotation, ${canary ? 'with' : 'without'} the canary`, await table());
+        printNumbers(`Rotation, the RSA key ${where}`, await table());
       },
       (2 * seconds + 60) * 1_000,
     );
@@ -172,7 +166,6 @@ describe.each([
         'signatures in Vault': signatures(),
         'fallbacks to older': await cluster.metric('key_fallbacks_total', { to: 'older' }),
         'fallbacks to newer': await cluster.metric('key_fallbacks_total', { to: 'newer' }),
-        canaries: await cluster.metric('key_canaries_total'),
       };
     }
 
@@ -202,20 +195,8 @@ describe.each([
       }
     });
 
-    if (canary) {
-      it('no payment is rejected that began more than 500 ms after the switch, because of canaries', async () => {
-        const late = switches.flatMap((one) =>
-          rejectedPayments(one).filter(({ startedAt }) => startedAt > one.at + canaryInterval),
-        );
-        expect(late).toEqual([]);
-        expect(await cluster.metric('key_canaries_total')).toBeGreaterThan(0);
-      });
-    }
-
     it('the gateway and Vault get no more requests than needed', async () => {
-      const canaries = await cluster.metric('key_canaries_total');
-      const switched = await cluster.metric('key_canaries_total', { result: 'switched' });
-      const extra = cluster.gateway.seen.count() - load.hits.length - canaries - switched;
+      const extra = cluster.gateway.seen.count() - load.hits.length;
       // Requests in flight when a key gets to Vault and when the gateway drops one, and the trials.
       const atOnce = changes * (1 + Math.ceil(load.slowest / every));
       expect(extra).toBeLessThanOrEqual(2 * switches.length * atOnce);

@@ -6,7 +6,6 @@ import { describeWith } from '../support/requires.ts';
 const options = {
   instances: 2,
   pauses: [0, 5],
-  canary: false,
   row: undefined,
   seed: 1,
   rate: 100,

@@ -97,6 +97,16 @@ whenHelm.each([
     "at '/config': additional properties 'kees' not allowed",
   ],
   [
+    'a removed option of the keys',
+    ['config.keys.rotation.canary=true'],
+    "at '/config/keys/rotation': value must be 'absent, since it was removed, and with it canary: Countersign sends nothing of its own to the gateway, and a rejected query or payment finds the accepted key by itself. Remove it'",
+  ],
+  [
+    'a removed option of an environment',
+    ['config.environments.sandbox.canaryEndpoint="77"'],
+    "at '/config/environments/sandbox/canaryEndpoint': value must be 'absent, since it was removed: ",
+  ],
+  [
     'a misspelled field of an environment',
     ['config.environments.sandbox.maxInflight=5'],
     "at '/config/environments/sandbox': additional properties 'maxInflight' not allowed",
@@ -166,7 +176,7 @@ whenHelm.each([
   ['a number', 'config.admin.maxConnections="${LIMIT}"'],
   ['a duration', 'config.keys.cache.ttl="${LIMIT}"'],
   ['a choice', 'config.log.level="${LIMIT}"'],
-  ['a name with a pattern', 'config.environments.sandbox.canaryEndpoint="${LIMIT}"'],
+  ['a name with a pattern', 'config.environments.sandbox.product="${LIMIT}"'],
 ])('a variable may replace %s in the configuration', (_what, setting) => {
   const given = [setting, 'extraEnv=[{"name":"LIMIT","value":"5"}]'];
   expect(render(given)).toEqual({ status: 0, stderr: '' });

@@ -106,7 +106,7 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   helmet: [/^src\/server\/runtime\.ts$/, /^src\/observability\/admin-app\.ts$/, /^src\/simulator\//],
   'http-proxy-middleware': [/^src\/proxy\/outbound\/upstream-client\.ts$/],
   jose: [/^src\/auth\/jwt\//],
-  'lru-cache': [/^src\/keys\//, /^src\/proxy\/outbound\/canary\.ts$/],
+  'lru-cache': [/^src\/keys\//],
   'node-vault': [/^src\/keys\/vault\/client\.ts$/],
   'prom-client': [/^src\/observability\//],
   yaml: [/^src\/config\//],

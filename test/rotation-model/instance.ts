@@ -18,7 +18,7 @@ import { UpstreamError } from '../../src/proxy/outbound/upstream-error.ts';
 import type { GatewayResponse, SignedHttpRequest } from '../../src/proxy/outbound/upstream-request.ts';
 import { SigningPool } from '../../src/proxy/signing-pool.ts';
 import type { Random } from '../support/random.ts';
-import { type CanaryHooks, kindOf, ObservedCanaries } from './canaries.ts';
+import { kindOf } from './canaries.ts';
 import { type OperationName, operationNames, targets } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 import { nameOf, type Vault } from './world.ts';
@@ -26,7 +26,7 @@ import { nameOf, type Vault } from './world.ts';
 const rotationGracePeriod = 86_400_000;
 const environment = 'sandbox';
 
-const sandbox = { baseUrl: 'https://gateway.example', product: 'gw', canaryEndpoint: '1234' };
+const sandbox = { baseUrl: 'https://gateway.example', product: 'gw' };
 const keys = { source: 'directory', directory: '/nowhere' };
 
 interface Configured {
@@ -74,8 +74,6 @@ export interface InstanceOptions {
   readonly maxInFlight: number;
   /** `undefined`: no response within the timeout. */
   readonly forward: (upstream: Upstream) => Promise<GatewayResponse | undefined>;
-  /** Observes the canaries; `undefined`: `keys.rotation.canary` is not set. */
-  readonly canary: CanaryHooks | undefined;
   readonly ringChanged: (login: string, ring: KeyRing | undefined) => void;
   /** The ring is refreshed past the cache because of a request that needs this kind of key. */
   readonly refresh: (login: string, kind: KeyKind) => void;
@@ -96,7 +94,6 @@ export class Instance {
   readonly #keySelector: KeySelector;
   readonly #limiter = new ConcurrencyLimiter();
   #forwarder: Forwarder;
-  #configurations = 0;
 
   constructor(options: InstanceOptions) {
     this.#options = options;
@@ -197,7 +194,7 @@ export class Instance {
   }
 
   #newForwarder(): Forwarder {
-    const { time, random, forward, canary } = this.#options;
+    const { time, random, forward } = this.#options;
     const send = async (
       post: SignedHttpRequest,
       { total: timeout, onConnected }: SendOptions,
@@ -207,13 +204,7 @@ export class Instance {
       if (response === undefined) throw new UpstreamError('gateway-timeout', true, false);
       return response;
     };
-    this.#configurations += 1;
-    const configuration = this.#configurations;
-    const began = (login: string, kind: KeyKind): number => canary?.began(login, kind, configuration) ?? 0;
     return new Forwarder({
-      ...(canary === undefined
-        ? {}
-        : { canaries: new ObservedCanaries(this.#config, { ...canary, began }, this.#keySelector, time) }),
       keySelector: this.#keySelector,
       signer: new SlowSigner(time, random),
       upstreams: new Map([['sandbox', { send, drain: () => {} }]]),
@@ -274,7 +265,6 @@ const metricsObserver: EventObserver = {
   signingQueueChanged: none,
   keyFallback: none,
   transitSigned: none,
-  canarySent: none,
   authorizationDecided: none,
   jwtVerified: none,
   auditRecordsWritten: none,

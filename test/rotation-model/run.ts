@@ -1,11 +1,10 @@
 import { Random } from '../support/random.ts';
-import type { CanaryHooks } from './canaries.ts';
 import { Conditions } from './conditions.ts';
 import { Counts } from './counts.ts';
 import { type End, Instance, type Upstream } from './instance.ts';
 import { LookRate } from './look-rate.ts';
 import { Observer, type Sent } from './observer.ts';
-import { type Action, describe, isPayment, kindOf, loginNames, loginOf, type Schedule } from './schedule.ts';
+import { type Action, describe, isPayment, loginNames, loginOf, type Schedule } from './schedule.ts';
 import { epoch, VirtualTime } from './virtual-time.ts';
 import { apply, Gateway, type Judged, Vault } from './world.ts';
 
@@ -53,7 +52,6 @@ class Model implements Run {
   readonly timeline: string[] = [];
   readonly ended: Ended[] = [];
   readonly counts = new Counts();
-  readonly #canary: boolean;
   readonly #fresh: number;
   readonly #random: Random;
   readonly #maxInFlight: number;
@@ -67,9 +65,8 @@ class Model implements Run {
   #requests = 0;
 
   constructor(schedule: Schedule) {
-    const { seed, nodes, instances, logins, maxInFlight, canary, fresh, steps } = schedule;
+    const { seed, nodes, instances, logins, maxInFlight, fresh, steps } = schedule;
     this.counts.addSchedule(schedule);
-    this.#canary = canary;
     this.#fresh = fresh;
     this.#maxInFlight = maxInFlight;
     this.#random = new Random(seed + 1);
@@ -113,9 +110,6 @@ class Model implements Run {
     const id = this.#nextRequest(name);
     const startedAt = this.time.now;
     observer.sourceRule.arrived(id, startedAt);
-    if (this.#canary && isPayment(operation)) {
-      observer.canaryRule.admitted(id, kindOf[operation], startedAt);
-    }
     const end = await one.instance.send(id, name, operation);
     this.ended.push({ login: name, operation, end, startedAt, endedAt: this.time.now });
     this.#note(`instance ${index}    #${id} ${name} ${operation} of ${startedAt} ended: ${end}`);
@@ -178,7 +172,6 @@ class Model implements Run {
         this.#note(`instance ${index}    looks again`);
         for (const observer of observers.values()) observer.lookedAgain(this.time.now);
       },
-      canary: this.#canary ? this.#canaryHooks(index, observers) : undefined,
     });
     return { instance, observers };
   }
@@ -187,29 +180,6 @@ class Model implements Run {
     this.#requests += 1;
     this.#loginOf.set(this.#requests, login);
     return this.#requests;
-  }
-
-  #canaryHooks(index: number, observers: Observed['observers']): CanaryHooks {
-    return {
-      began: (login, kind, configuration) => {
-        const observer = observerOf(observers, login);
-        const id = this.#nextRequest(login);
-        observer.sourceRule.arrived(id, this.time.now);
-        observer.canaryRule.began(kind, id, configuration, this.time.now);
-        this.#note(`instance ${index}    #${id} is a canary`);
-        this.#collect(index, observer);
-        return id;
-      },
-      ended: (login, kind, id, status) => {
-        this.counts.add(`canary: ${status ?? 'no response'}`);
-        observerOf(observers, login).canaryRule.ended(kind, id, status, this.time.now);
-      },
-      waited: (login, milliseconds) => {
-        const observer = observerOf(observers, login);
-        observer.canaryRule.waited(milliseconds);
-        this.#collect(index, observer);
-      },
-    };
   }
 
   async #forward(
@@ -241,19 +211,9 @@ class Model implements Run {
     observer.received(sent, judged, this.time.now);
     const why = judged.status === 403 && !judged.aboutKey ? ' (not about the key)' : '';
     this.#note(`instance ${index}    ${about}: ${judged.status}${why}`);
-    if (judged.status === 403 && isPayment(operation)) this.#paymentRejected(index, observer, sent, judged);
+    if (judged.status === 403 && isPayment(operation))
+      this.counts.add(`payment rejected, ${judged.aboutKey ? '' : 'not '}because of its key`);
     return judged;
-  }
-
-  #paymentRejected(index: number, observer: Observer, { request, operation }: Sent, judged: Judged): void {
-    const begin = `payment rejected ${this.#canary ? 'with' : 'without'} the canary, `;
-    if (!judged.aboutKey) this.counts.add(`${begin}not about the key`);
-    else if (!this.#canary) this.counts.add(`${begin}because of its key`);
-    else {
-      const excuse = observer.paymentRejected(request, operation, judged);
-      this.counts.add(`${begin}${excuse ?? 'a violation'}`);
-      this.#collect(index, observer);
-    }
   }
 
   #note(text: string): void {

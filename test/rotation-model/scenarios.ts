@@ -71,28 +71,6 @@ export const disabledPayment = schedule('transfers are disabled for 40 s', 4, 42
   [41_000, { do: 'gateway-disable', operation: 'transfer', on: false }],
 ]);
 
-const rotation: readonly (readonly [number, Action])[] = [
-  [1_000, { do: 'vault-write', control: 'c2', rsa: 'r2' }],
-  [8_000, c2],
-  [8_000, r2],
-];
-/** Rarely enough that each has its own canary. */
-const paymentsAlone: readonly Step[] = Array.from({ length: 20 }, (_, index) => index * 600 + 100).flatMap(
-  (at) => (['transfer', 'pan-eligibility-send'] as const).map((operation) => requestAt(at, operation)),
-);
-
-/** Of one instance that has both keys before the gateway switches. */
-function rotationWith(canary: boolean): Schedule {
-  const name = `Vault first, the gateway 7 s later, ${canary ? 'with' : 'without'} the canary`;
-  const happenings = rotation.map(([at, action]) => ({ at, action }));
-  const steps = [...happenings, ...paymentsAlone].toSorted((a, b) => a.at - b.at);
-  return { ...one, name, seed: 5, canary, fresh: 2_000, steps };
-}
-
-/** With the canary, no payment fails. */
-export const withCanary = rotationWith(true);
-export const withoutCanary = rotationWith(false);
-
 /** One request of each login per interval of the given number of milliseconds, with these operations in turn. */
 function steady(
   logins: readonly number[],

@@ -20,10 +20,8 @@ function cells({ row, ...cost }: Cost): readonly string[] {
 await runCommand({ readOptions, usage }, async (options) => {
   const result = await run(options);
   const { costs, requestsPerSecond, reads } = result;
-  const { instances, disturbance, canary, vault } = options;
-  console.log(
-    `${instances} instances, with ${disturbance}, canary ${canary ? 'on' : 'off'}, ${vault ?? 'the stub'}`,
-  );
+  const { instances, disturbance, vault } = options;
+  console.log(`${instances} instances, with ${disturbance}, ${vault ?? 'the stub'}`);
   for (const line of table(head, costs.map(cells), 140)) console.log(`  ${line}`);
   console.log(
     `  ${requestsPerSecond.toFixed(0)} requests/s; Vault reads/s per instance: ${reads.average.toFixed(1)}, at most ${reads.most.toFixed(0)}, right after an event ${reads.mostAfter.toFixed(0)}`,

@@ -17,7 +17,6 @@ through real processes, and prints what each rotation cost. Exit code 1 where on
   --pauses LIST    seconds between the two events of a rotation (default 0,5,30,60,120)
   --with EVENT     ${disturbances.join(', ')} (default none); every ${every} s, right
                    before a rotation, between its two events, or right after it
-  --canary         keys.rotation.canary
   --row N          only this row, by its number in the table
   --seed S         the moments within these rules (default 1); the same seed gives the same
   --rate N         requests per second of all rows together (default 100)
@@ -35,7 +34,6 @@ export function readOptions(args: string[]) {
       instances: { type: 'string', default: '2' },
       pauses: { type: 'string', default: '0,5,30,60,120' },
       with: { type: 'string', default: 'none' },
-      canary: { type: 'boolean', default: false },
       row: { type: 'string' },
       seed: { type: 'string', default: '1' },
       rate: { type: 'string', default: '100' },
@@ -51,7 +49,6 @@ export function readOptions(args: string[]) {
     instances: positiveInteger('instances', values.instances),
     pauses: values.pauses.split(',').map((text) => (text === '0' ? 0 : positiveInteger('pauses', text))),
     disturbance,
-    canary: values.canary,
     row: values.row === undefined ? undefined : positiveInteger('row', values.row),
     seed: positiveInteger('seed', values.seed),
     rate: positiveInteger('rate', values.rate),

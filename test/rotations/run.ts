@@ -28,7 +28,6 @@ export async function run(options: Options): Promise<Result> {
     logins,
     fresh: '60s',
     vaultTimeout: '2s',
-    canary: options.canary,
     server: vault,
     endpointEach: true,
     program: options.program,

@@ -20,7 +20,6 @@ export function routesOf(limits: Readonly<Record<string, number>> = { sandbox: 5
 export const noReadings: Readings = {
   inFlight: () => 0,
   certificates: [],
-  keyLookInterval: 1,
   jwtKeysFetchedAt: new Map(),
   logLinesDropped: 0,
 };

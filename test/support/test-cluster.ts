@@ -49,8 +49,6 @@ interface TestClusterOptions {
   readonly vaultTimeout?: string;
   /** Holds the keys instead of the stub. Closed by the test that started it. */
   readonly server?: KeyServer;
-  /** `keys.rotation.canary` */
-  readonly canary?: boolean;
   /** Whether each login has an endpoint, see {@link TestCluster.endpointOf}; otherwise only the first one. */
   readonly endpointEach?: boolean;
   /** The processes run this file; the sources unless given. */
@@ -82,7 +80,6 @@ export class TestCluster {
     this.#options = {
       logins: ['acme'],
       vaultTimeout: '5s',
-      canary: false,
       endpointEach: false,
       ...options,
     };
@@ -226,7 +223,7 @@ export class TestCluster {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
-    const { fresh, vaultTimeout, server, canary, program } = this.#options;
+    const { fresh, vaultTimeout, server, program } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
       proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
@@ -243,7 +240,6 @@ export class TestCluster {
           ...caFile,
         },
         cache: { ttl: fresh },
-        rotation: { canary },
       },
     };
     const started = await Promise.all(

@@ -34,8 +34,8 @@ Rotating an RSA key: Vault first
   3. countersign keys verify ... shows when the gateway accepts the new version. Countersign switches at the
      first 403 of the old one. Finish within 24 h (keys.rotationGracePeriod); after that the old version is
      not tried. Payments in flight at the switch get that 403 and are not processed; so does the first one
-     after it in each instance, and in one started since step 1. keys.rotation.canary, or a status query
-     through each instance, prevents the latter.
+     after it in each instance, and in one started since step 1. A status query through each instance
+     prevents the latter.
   4. To abort: countersign keys rollback ... --to-version N
 
 Rotating a control key: gateway first
@@ -48,7 +48,6 @@ Metrics to watch (dashboard "Keys and rotation")
   countersign_key_version               latest version that an instance has read
   countersign_key_signing_version       version used for signing; lower while the gateway rejects the latest
   countersign_key_fallbacks_total       requests accepted with another version after a 403
-  countersign_key_canaries_total        read-only queries sent ahead of payments (keys.rotation.canary)
   countersign_gateway_rejections_total  403s of the gateway; cause "other-key": another version was accepted
 
 Options:

@@ -55,11 +55,6 @@ export const environment = z
     endpoints: dictionary(identifier, identifier)
       .prefault({})
       .describe('Maps endpoint or endpoint group ID to login.'),
-    canaryEndpoint: identifier
-      .optional()
-      .describe(
-        'Endpoint ID of the RSA canary query (keys.rotation.canary) for logins without an entry in endpoints.',
-      ),
     operations: operationOverrides.describe('Additional operations, or overrides, for this environment.'),
     responseHeaders: z
       .array(responseHeader.toLowerCase())

@@ -4,7 +4,6 @@ import {
   duration,
   egressProxy,
   filePath,
-  flag,
   isFitForTunnel,
   matching,
   minVersion,
@@ -146,16 +145,7 @@ const rotationGracePeriod = duration('24h').describe(
   'How long a superseded key may still be tried after a 403.',
 );
 
-const rotation = z
-  .strictObject({
-    canary: flag.describe(
-      'Send a read-only query ahead of a payment while the gateway has not accepted the latest key.',
-    ),
-  })
-  .prefault({})
-  .describe('Key rotation.');
-
-const shared = { cache, rotationGracePeriod, rotation };
+const shared = { cache, rotationGracePeriod };
 
 export const keys = z.discriminatedUnion('source', [
   z.strictObject({

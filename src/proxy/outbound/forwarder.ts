@@ -14,7 +14,6 @@ import type { DebugLog } from '../../observability/debug-log.ts';
 import type { EventObserver } from '../../observability/events.ts';
 import type { Randomness } from '../../util/clock.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
-import type { Canaries } from './canary.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
 import { proxyErrorFor, UpstreamError } from './upstream-error.ts';
@@ -24,8 +23,6 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly keySelector: KeySelector;
   /** One per environment. */
   readonly upstreams: ReadonlyMap<string, UpstreamClient>;
-  /** Sends canaries ahead of payments. Absent if that is not configured. */
-  readonly canaries?: Canaries | undefined;
   readonly metrics: EventObserver;
   /** Absent without an audit trail. */
   readonly audit?: AuditLog | undefined;
@@ -65,12 +62,7 @@ export class Forwarder {
    */
   async send(request: ValidatedRequest): Promise<GatewayResponse> {
     const startedAt = this.#options.monotonic();
-    if (isRetryable(request)) return await this.#send(request, 'retryable', startedAt);
-    const patience = patienceOf(request, startedAt);
-    await this.#options.canaries?.sendBefore(request, loginRefOf(request), patience, (canary) =>
-      inSpan('canary', () => this.#send(canary, 'single-attempt', this.#options.monotonic())),
-    );
-    return await this.#send(request, 'single-attempt', startedAt);
+    return await this.#send(request, isRetryable(request) ? 'retryable' : 'single-attempt', startedAt);
   }
 
   async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
@@ -259,7 +251,7 @@ export class Forwarder {
   }
 }
 
-/** The key for a request that must not be sent again: a payment, or the canary ahead of one. */
+/** The key for a request that must not be sent again. */
 async function choose({ request, keys, patience }: Way): Promise<PaymentKey> {
   return isRetryable(request)
     ? { key: await keys.selectOnce(patience) }

@@ -120,8 +120,3 @@ it('nothing is sent before its intent is written if records are required: the ca
   expect(log.intent(attempt)).toBeUndefined();
   expect(records).toHaveLength(3);
 });
-
-it('the result of a canary says that it is one', () => {
-  log.canaryFinished({ id: 'id', startedAt: 0, attempts: 2, gatewayStatus: 403, durations: {} });
-  expect(records).toEqual([{ kind: 'result', request: 'id', canary: true, gatewayStatus: 403, attempts: 2 }]);
-});

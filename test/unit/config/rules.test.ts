@@ -100,25 +100,6 @@ environments:
   });
 });
 
-describe('a canary', () => {
-  const canary = (fields: string) => `keys: { source: directory, directory: d, rotation: { canary: true } }
-environments:
-  sandbox: { baseUrl: "https://gateway.example", product: gw${fields} }`;
-
-  it.each([', canaryEndpoint: "77"', ', endpoints: { "77": acme }'])(
-    'may get its endpoint from %s',
-    (fields) => {
-      expect(problemsOf(canary(fields))).toEqual([]);
-    },
-  );
-
-  it('needs an endpoint in each environment', () => {
-    expect(problemsOf(canary(''))).toEqual([
-      '3 environments.sandbox: requires canaryEndpoint or endpoints, because keys.rotation.canary is true',
-    ]);
-  });
-});
-
 describe('validating operations', () => {
   const operations = (shared: string, own = '') => `keys: { source: directory, directory: d }
 environments:

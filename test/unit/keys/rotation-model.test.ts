@@ -10,8 +10,6 @@ import {
   paymentsOnly,
   storedTwoMinutesLater,
   threeKeys,
-  withCanary,
-  withoutCanary,
 } from '../../rotation-model/scenarios.ts';
 import { isPayment, type Schedule } from '../../rotation-model/schedule.ts';
 
@@ -78,8 +76,6 @@ it.each([
   threeKeys,
   payments,
   disabledPayment,
-  withCanary,
-  withoutCanary,
   storedTwoMinutesLater,
   paymentsOnly,
   hungSource,
@@ -102,11 +98,6 @@ it('only payments in flight at the switch fail', async () => {
   // 40 ms at most for the signature and the round trip to the gateway.
   expect(failed.filter((at) => at < 1_960 || at > 2_040)).toEqual([]);
   expect(failed.length).toBeLessThanOrEqual(2);
-});
-
-it('payments fail at the switch without a canary, and none with one', async () => {
-  expect((await rejected(withoutCanary, isPayment)).length).toBe(2);
-  expect(await rejected(withCanary, isPayment)).toEqual([]);
 });
 
 it('Vault is read only in the steps of the back-off if only an operation is rejected', async () => {

@@ -251,7 +251,6 @@ describe('the process', () => {
         { name: 'listener', ...validity },
         { name: 'gateway-ca', environment: 'sandbox', ...validity },
       ],
-      keyLookInterval: 2,
       jwtKeysFetchedAt: new Map([
         ['idp', 5_000],
         ['other', 0],
@@ -266,7 +265,6 @@ describe('the process', () => {
     expect(before.get(expiry({ certificate: 'listener', environment: 'none' }))).toBe(2);
     expect(before.get(expiry(ca))).toBe(2);
     expect(before.get(series(start, ca))).toBe(1);
-    expect(before.get('countersign_key_look_interval_seconds')).toBe(2);
     expect(before.get(series(fetched, { issuer: 'idp' }))).toBe(5);
     expect(before.get(series(fetched, { issuer: 'other' }))).toBe(0);
     expect(before.get('countersign_log_lines_dropped_total')).toBe(3);

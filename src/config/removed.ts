@@ -1,0 +1,25 @@
+import type { Problem } from './problem.ts';
+
+const nothingOfItsOwn =
+  'Countersign sends nothing of its own to the gateway, and a rejected query or payment finds the accepted key by itself. Remove it';
+
+/** Options that a file of an earlier version may have, and what to do about each. `*` stands for any one name. */
+export const removedOptions: Readonly<Record<string, string>> = {
+  'environments.*.canaryEndpoint': `was removed: ${nothingOfItsOwn}`,
+  'keys.rotation': `was removed, and with it canary: ${nothingOfItsOwn}`,
+  'keys.vault.auth.wrappedSecretIdFile':
+    'was removed: put the secret ID itself into secretIdFile, for example with an init container or a Vault Agent that unwraps it',
+};
+
+/** Says what takes the place of a removed option: to the schema it is only an unknown key. */
+export function withReplacement(problem: Problem): Problem {
+  const steps = problem.path.split('.');
+  const message = Object.entries(removedOptions).find(([option]) => matches(option.split('.'), steps))?.[1];
+  return message === undefined ? problem : { ...problem, message };
+}
+
+function matches(option: readonly string[], steps: readonly string[]): boolean {
+  return (
+    option.length === steps.length && option.every((name, index) => name === '*' || name === steps[index])
+  );
+}

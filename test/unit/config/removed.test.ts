@@ -1,0 +1,49 @@
+import { describe, expect, it } from '@jest/globals';
+import { removedOptions, withReplacement } from '../../../src/config/removed.ts';
+import { minimal, problemsOf, withEnvironment } from './checking.ts';
+
+const nothingOfItsOwn =
+  'Countersign sends nothing of its own to the gateway, and a rejected query or payment finds the accepted key by itself. Remove it';
+
+describe('a removed option is one problem, at its line, that says what takes its place:', () => {
+  it.each([true, false])('keys.rotation.canary: %s', (canary) => {
+    const text = `environments:
+  sandbox: { baseUrl: "https://gateway.example", product: gw }
+keys:
+  source: directory
+  directory: keys
+  rotation:
+    canary: ${canary}
+`;
+    expect(problemsOf(text)).toEqual([
+      `6 keys.rotation: was removed, and with it canary: ${nothingOfItsOwn}`,
+    ]);
+  });
+
+  it('environments.*.canaryEndpoint, also with a variable that is no longer set', () => {
+    for (const endpoint of ['"77"', '"${ENDPOINT}"'])
+      expect(
+        problemsOf(
+          withEnvironment(`baseUrl: "https://gateway.example", product: gw, canaryEndpoint: ${endpoint}`),
+        ),
+      ).toEqual([`3 environments.sandbox.canaryEndpoint: was removed: ${nothingOfItsOwn}`]);
+  });
+
+  it('keys.vault.auth.wrappedSecretIdFile', () => {
+    const problem = { line: 1, message: 'is not a known key' };
+    expect(withReplacement({ ...problem, path: 'keys.vault.auth.wrappedSecretIdFile' }).message).toMatch(
+      /^was removed: put the secret ID itself into secretIdFile, /,
+    );
+  });
+});
+
+it('any other unknown key is not one that was removed', () => {
+  expect(problemsOf(`${minimal}rotation: {}\n`)).toEqual([expect.stringContaining('is not a known key')]);
+  const others = ['keys', 'keys.rotation.canary', 'environments.canaryEndpoint', 'a.keys.rotation', ''];
+  for (const path of others) expect(withReplacement({ path, line: 1, message: 'text' }).message).toBe('text');
+});
+
+it('each text says what happened, and then what to do', () => {
+  for (const text of Object.values(removedOptions))
+    expect(text).toMatch(/^was removed.*: .*(put|use|remove)/i);
+});
