@@ -44,7 +44,9 @@ export interface RequestRecord {
   tlsAlert?: string;
   /** HTTP status of the last gateway response. */
   gatewayStatus?: number;
-  /** Likely cause, if the gateway responded with 403 to at least one attempt. */
+  /** What the last response said about the key. */
+  keyVerdict?: 'accepted' | 'rejected' | undefined;
+  /** Likely cause, if the gateway responded with 401 or 403 to at least one attempt. */
   rejection?: Rejection;
   /** For 401 and 403 only. Apart from the fields above, since metrics show only what an authorized caller may use. */
   rejected?: (ClientDetails & RejectedTarget) | undefined;

@@ -1,12 +1,14 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import {
   type GatewayErrorCode,
   type GatewayResult,
   gatewayResults,
   type RequestContext,
 } from '../request-context.ts';
+import { parseJson } from '../util/text.ts';
 
 /** A decoded form-encoded response: names and values in order. */
-type ResponseFields = readonly (readonly [name: string, value: string])[];
+export type ResponseFields = readonly (readonly [name: string, value: string])[];
 
 const results = new Map<string, GatewayResult>(gatewayResults.map((result) => [result, result]));
 const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
@@ -93,9 +95,60 @@ export function skewOf(date: string | undefined, now: number): number | undefine
   return (Math.max(0, at - now) + Math.min(0, at + 1000 - now)) / 1000;
 }
 
-/** Whether a gateway status shows that the key was accepted. A server error says nothing about the key. */
-export function acceptsKey(gatewayStatus: number): boolean {
-  return gatewayStatus !== 401 && gatewayStatus !== 403 && gatewayStatus < 500;
+/** A gateway's response as far as it is read here. */
+interface ReadableResponse {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  /** Set if `body` is only the first part. */
+  readonly rest?: unknown;
+}
+
+/** The form in a response; `undefined` if it has none, or one that is not read. */
+export function formIn(response: ReadableResponse): ResponseFields | undefined {
+  return isReadable(response) ? parseResponse(response.headers['content-type'], response.body) : undefined;
+}
+
+function isReadable({ headers, rest }: ReadableResponse): boolean {
+  return rest === undefined && headers['content-encoding'] === undefined;
+}
+
+/** Statuses with which the gateway may refuse a request that it understood. */
+const refusals: readonly number[] = [400, 404, 409, 422];
+
+/**
+ * What a response says about the key that signed its request; keys/choice.ts says what follows. Only a body that is the
+ * gateway's own is a testimony for it: a load balancer responds with 200, 302, 404 or 429 as well.
+ */
+export function testimonyOf(response: ReadableResponse & { readonly form?: ResponseFields | undefined }) {
+  const { status } = response;
+  if (status === 401 || status === 403) return 'rejected';
+  const isSuccess = status >= 200 && status < 300;
+  const type = isSuccess || refusals.includes(status) ? typeIn(response) : '';
+  if (type === '') return 'silent';
+  if (!isSuccess) return 'refused';
+  return type === 'error' || type === 'validation-error' ? 'error' : 'accepted';
+}
+
+/**
+ * The `type` of a response of the gateway (docs/gateway-interface.md section 2.2), as a form or as JSON; of a list of
+ * balances (section 2.1), which has none, `balances`. Empty: it is not the gateway's.
+ */
+function typeIn(response: Parameters<typeof testimonyOf>[0]): string {
+  const { body, form } = response;
+  if (form !== undefined) return form.find(([name]) => name === 'type')?.[1] ?? '';
+  if (!isReadable(response) || body.length > readable.bytes) return '';
+  const json = parseJson(body.toString());
+  if (Array.isArray(json)) return json.every(isBalance) ? 'balances' : '';
+  return isObject(json) && typeof json.type === 'string' ? json.type : '';
+}
+
+function isBalance(record: unknown): boolean {
+  return isObject(record) && 'name' in record && 'amount' in record;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
 }
 
 /** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */

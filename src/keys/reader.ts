@@ -164,7 +164,7 @@ export class KeyReader {
   /** @throws ProxyError `overloaded` at once */
   #inTurn(ref: LoginRef, purpose: Purpose, caller?: string): Promise<void> {
     const place = `${ref.environment} ${purpose}`;
-    const waiting = this.#slots.get(place) ?? new Slots(slots[purpose]);
+    const waiting = this.#slots.get(place) ?? new Slots({ ...slots[purpose], span: 'wait for a key read' });
     this.#slots.set(place, waiting);
     try {
       return waiting.run(() => this.#read(ref), caller);

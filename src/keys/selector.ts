@@ -3,7 +3,7 @@ import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { Room } from '../util/slots.ts';
 import { currentSpan, inSpan } from '../util/trace.ts';
-import type { KeyChoice, Place, Testimony } from './choice.ts';
+import type { KeyChoice, Place, SelectionReason, Testimony } from './choice.ts';
 import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
 import { includesKey } from './key.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';
@@ -84,7 +84,7 @@ export class KeySelector {
   async query<R>(request: KeyRequest, send: Send<R>): Promise<R> {
     const { monotonic } = this.#options;
     const keys = await this.#keysFor(request);
-    const { login, choice } = keys;
+    const { login } = keys;
     let sent = await send(() => this.#keyNow(keys, request));
     this.#hear(keys, request, sent, {});
     if (sent.testimony !== 'rejected') return sent.response;
@@ -123,6 +123,11 @@ export class KeySelector {
     } finally {
       if (next !== undefined) choice.endTrial();
     }
+  }
+
+  /** For the log. */
+  reasonFor(ref: LoginRef, kind: KeyKind, key: UsableKey): SelectionReason {
+    return this.#options.table.peek(ref)?.choices.get(kind)?.choice.reasonFor(key) ?? 'tried';
   }
 
   /** @throws ProxyError `key-missing`, `key-unusable` if the keys are gone meanwhile */

@@ -7,6 +7,7 @@ import { KeyChoice } from './choice.ts';
 import { keyMissing, type SourceUnavailable } from './errors.ts';
 import { sameContent } from './key.ts';
 import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
+import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
 import { type KeyRing, type UsableKey, usableKeys, withAccepted } from './ring.ts';
 
@@ -169,6 +170,13 @@ export class KeyTable {
     const until = Math.min(Number.POSITIVE_INFINITY, ...ends.filter((end) => end >= now).map((end) => end + 1));
     login.choices.set(kind, { choice, ring: login.ring, until });
     return choice;
+  }
+
+  /** The state of each version. Changes nothing. */
+  describe({ ring, choices }: Login, kind: KeyKind): DescribedVersions {
+    const entries = ring.filter((entry) => entry.kind === kind);
+    const { clock } = this.#options;
+    return describeKeys(entries, choices.get(kind)?.choice, clock(), this.#settings.rotationGracePeriod);
   }
 
   /** The gateway accepts another key of the login than before: it stays as long as the source has it. */

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { VerifiedCredential } from '../auth/authenticate.ts';
-import type { KeyUse, SelectionReason } from '../keys/key-history.ts';
+import type { SelectionReason } from '../keys/choice.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
+import type { UsableKey } from '../keys/ring.ts';
 import type { RequestRecord } from '../request-context.ts';
 import type { EventObserver } from './events.ts';
 import { type DebugFields, type Logger, milliseconds } from './logger.ts';
@@ -51,8 +52,12 @@ export function createDebugLog({ debug }: Pick<Logger, 'debug'>) {
     },
     requestRouted: ({ caller, environment, operation, readOnly, login }: RequestRecord) =>
       write('request routed', { caller, environment, operation, readOnly, login }),
-    keySelected: ({ environment, login }: LoginRef, { operation, key }: KeyUse, reason: SelectionReason) => {
-      const { kind: keyKind, version: keyVersion } = key;
+    keySelected: (
+      { environment, login }: LoginRef,
+      operation: string,
+      { kind: keyKind, version: keyVersion }: UsableKey,
+      reason: SelectionReason,
+    ) => {
       write('key selected', { environment, operation, login, reason, keyKind, keyVersion });
     },
     /** The keys of a login are read past the cache, since the gateway rejected one of them. */

@@ -1,7 +1,7 @@
 import type { Head as AuditHead } from '../audit/chain.ts';
 import type { JwtResult } from '../auth/jwt/verify.ts';
-import type { KeyFallbackObserver } from '../keys/key-selector.ts';
 import type { KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
+import type { KeyFallbackObserver } from '../keys/selector.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';

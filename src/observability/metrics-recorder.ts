@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { errorTable, responsibleParty } from '../errors.ts';
-import { acceptsKey, isPaymentServerError } from '../gateway/response.ts';
+import { isPaymentServerError } from '../gateway/response.ts';
 import type { Routes } from '../gateway/router.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
 import type { KeyRing } from '../keys/ring.ts';
@@ -189,8 +189,8 @@ function createKeyMetrics(metrics: Metrics) {
     },
     /** The signing version is the one that the gateway last accepted, not the newest. */
     recordAccepted(context: RequestContext): void {
-      const { environment, login, keyKind: kind, keyVersion: version, gatewayStatus = 500 } = context;
-      if (!acceptsKey(gatewayStatus) || environment === undefined || login === undefined) return;
+      const { environment, login, keyKind: kind, keyVersion: version, keyVerdict } = context;
+      if (keyVerdict !== 'accepted' || environment === undefined || login === undefined) return;
       if (kind === undefined || version === undefined) return;
       const labels = { environment, login, kind };
       const series = shown.get(seriesId(labels));

@@ -1,31 +1,36 @@
 import { ProxyError } from '../errors.ts';
 import type { SignRemotely } from '../keys/key-source.ts';
-import { type LoginRef, loginRefString } from '../keys/login-ref.ts';
+import type { LoginRef } from '../keys/login-ref.ts';
 import type { UsableKey } from '../keys/ring.ts';
 import { type Signed, sign, signWith, type Unsigned } from '../oauth1/sign.ts';
 import type { EventObserver } from '../observability/events.ts';
-import { setTimer } from '../util/clock.ts';
+import { NoRoom, Slots } from '../util/slots.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
-import { inSpan } from '../util/trace.ts';
 
 interface SigningLimits {
   /** RSA signatures made concurrently. */
   readonly concurrency: number;
-  /** Queued RSA signatures. */
+  /** Queued RSA signatures; in Vault, of each environment. */
   readonly maxQueue: number;
 }
 
-/** Signatures with keys that do not leave Vault. */
+/** Signatures with keys that do not leave Vault. The limits are those of each environment; a caller has half of them. */
 interface RemoteSigning {
   readonly sign: SignRemotely;
   readonly maxInFlight: number;
   readonly maxPerSecond: number;
 }
 
-/** The part of the limits of signatures in Vault that one login may use, so that it cannot use up those of others. */
-const loginShare = 0.5;
+/** Whom a signature is for. */
+export interface Signee {
+  readonly login: LoginRef;
+  /** A configured name. */
+  readonly caller: string;
+}
+
 /** Milliseconds that a request waits at most for its turn to be signed for in Vault. */
 const maxWait = 1_000;
+const span = 'wait for a signing slot';
 
 /**
  * Signs HMAC directly and RSA with limited concurrency and a bounded queue. RSA runs in libuv's thread pool, which
@@ -36,154 +41,71 @@ export class SigningPool {
   readonly #metrics: Pick<EventObserver, 'signed' | 'signingQueueChanged'>;
   readonly #monotonic: () => number;
   readonly #slots: Slots;
-  readonly #signRemotely: SignRemotely | undefined;
+  readonly #signInVault: ((signee: Signee, ...rest: KeyAndText) => Promise<string>) | undefined;
 
   /** @param monotonic milliseconds of a monotonic clock */
   constructor(
-    { concurrency, maxQueue }: SigningLimits,
+    limits: SigningLimits,
     metrics: Pick<EventObserver, 'signed' | 'signingQueueChanged'>,
     monotonic: () => number,
     remote?: RemoteSigning,
   ) {
+    const { concurrency: size, maxQueue: queue } = limits;
     this.#metrics = metrics;
     this.#monotonic = monotonic;
-    this.#slots = new Slots(concurrency, maxQueue, {
-      changed: (depth) => metrics.signingQueueChanged(depth),
-    });
-    this.#signRemotely = remote && bounded(remote, maxQueue, monotonic);
+    this.#slots = new Slots({ size, queue, span, changed: (depth) => metrics.signingQueueChanged(depth) });
+    this.#signInVault = remote && bounded(remote, queue, monotonic);
   }
 
   /** @throws ProxyError `overloaded` if the queue is full; those of {@link SignRemotely} */
-  async sign(request: Unsigned, key: UsableKey['key'], login: LoginRef): Promise<Signed> {
+  async sign(request: Unsigned, key: UsableKey['key'], signee: Signee): Promise<Signed> {
     if ('publicKey' in key) {
-      const signRemotely = this.#signRemotely;
-      if (signRemotely === undefined) throw new TypeError('the key source does not sign');
-      return await signWith(request, (baseString) => signRemotely(login, key, baseString));
+      const signInVault = this.#signInVault;
+      if (signInVault === undefined) throw new TypeError('the key source does not sign');
+      return await signWith(request, (baseString) => signInVault(signee, key, baseString));
     }
     const startedAt = this.#monotonic();
     const signed = await (key.kind === 'control_key'
       ? sign(request, key)
-      : this.#slots.run(() => sign(request, key)));
+      : admitted(() => this.#slots.run(() => sign(request, key)), 'The signing queue is full.'));
     this.#metrics.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
     return signed;
   }
 }
 
-/** Bounds signatures in Vault in number and rate, of all logins and of each. */
+type KeyAndText = Parameters<SignRemotely> extends [LoginRef, ...infer Rest] ? Rest : never;
+
+/** Bounds signatures in Vault in number and rate: of each environment, and of each caller in it. */
 function bounded(
-  { sign: signInVault, maxInFlight, maxPerSecond }: RemoteSigning,
-  maxQueue: number,
+  { sign: signRemotely, maxInFlight, maxPerSecond }: RemoteSigning,
+  queue: number,
   monotonic: () => number,
-): SignRemotely {
-  const slots = new Slots(maxInFlight, maxQueue, { maxWait, perGroup: Math.ceil(maxInFlight * loginShare) });
-  const maxPending = Math.ceil((maxInFlight + maxQueue) * loginShare);
-  const newRate = (share: number): TokenBucket => {
-    const rate = Math.ceil(maxPerSecond * share);
-    return new TokenBucket({ burst: rate, rate, monotonic });
-  };
-  const rateOfAll = newRate(1);
-  /** Only logins that have such a key; `pending` is in flight and queued. */
-  const logins = new Map<string, Group & { pending: number; readonly rate: TokenBucket }>();
-  return async (login, key, baseString) => {
-    const name = loginRefString(login);
-    const known = logins.get(name) ?? { running: 0, pending: 0, rate: newRate(loginShare) };
-    logins.set(name, known);
-    if (known.pending >= maxPending || !known.rate.take() || !rateOfAll.take()) {
-      throw overloaded(
-        'Too many signatures in Vault at once, of this login or of all (keys.vault.transit). Nothing was sent. Retry later.',
-      );
-    }
-    known.pending += 1;
-    try {
-      return await slots.run(() => signInVault(login, key, baseString), known);
-    } finally {
-      known.pending -= 1;
-    }
+) {
+  const newRate = (rate: number): TokenBucket => new TokenBucket({ burst: rate, rate, monotonic });
+  const newLimits = () => ({
+    slots: new Slots({ size: maxInFlight, queue, maxWait, span }),
+    rate: newRate(maxPerSecond),
+    callers: new Map<string, TokenBucket>(),
+  });
+  const environments = new Map<string, ReturnType<typeof newLimits>>();
+  return async ({ login, caller }: Signee, ...rest: KeyAndText): Promise<string> => {
+    const { environment } = login;
+    const limits = environments.get(environment) ?? newLimits();
+    environments.set(environment, limits);
+    const ofCaller = limits.callers.get(caller) ?? newRate(Math.ceil(maxPerSecond / 2));
+    limits.callers.set(caller, ofCaller);
+    const text = `Too many signatures in Vault at once for environment "${environment}", of this caller or of all (keys.vault.transit). Nothing was sent. Retry later.`;
+    if (!ofCaller.take() || !limits.rate.take()) throw overloaded(text);
+    return await admitted(() => limits.slots.run(() => signRemotely(login, ...rest), caller), text);
   };
 }
 
-/** What shares a part of the slots. */
-interface Group {
-  running: number;
-}
-
-interface SlotsOptions {
-  /** The number of those that wait has changed. */
-  readonly changed?: (depth: number) => void;
-  /** Milliseconds to wait for a slot at most. */
-  readonly maxWait?: number;
-  /** Slots that one group may have. */
-  readonly perGroup?: number;
-}
-
-/** Limits how much runs concurrently, in all and of each group, with a bounded queue. */
-class Slots {
-  readonly #concurrency: number;
-  readonly #maxQueue: number;
-  readonly #options: SlotsOptions;
-  /** While a slot is free, all that wait are of groups that have all of theirs. */
-  readonly #queue = new Set<{ readonly group: Group; readonly proceed: () => void }>();
-  readonly #all: Group = { running: 0 };
-
-  constructor(concurrency: number, maxQueue: number, options: SlotsOptions) {
-    this.#concurrency = concurrency;
-    this.#maxQueue = maxQueue;
-    this.#options = options;
-  }
-
-  /** @throws ProxyError `overloaded` if the queue is full, or the wait too long */
-  async run<T>(work: () => Promise<T>, group: Group = { running: 0 }): Promise<T> {
-    if (this.#isFree(group)) this.#count(group, 1);
-    else await this.#wait(group);
-    try {
-      return await work();
-    } finally {
-      this.#release(group);
-    }
-  }
-
-  #isFree({ running }: Group): boolean {
-    const { perGroup = Number.POSITIVE_INFINITY } = this.#options;
-    return this.#all.running < this.#concurrency && running < perGroup;
-  }
-
-  #count(group: Group, change: 1 | -1): void {
-    this.#all.running += change;
-    group.running += change;
-  }
-
-  async #wait(group: Group): Promise<void> {
-    if (this.#queue.size >= this.#maxQueue) throw overloaded('The signing queue is full.');
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const { maxWait: limit } = this.#options;
-    const cancel =
-      limit === undefined
-        ? undefined
-        : setTimer(() => {
-            this.#queue.delete(waiting);
-            reject(overloaded('The signature in Vault did not get its turn in time. Nothing was sent.'));
-          }, limit);
-    const proceed = (): void => {
-      cancel?.();
-      resolve();
-    };
-    const waiting = { group, proceed };
-    this.#queue.add(waiting);
-    this.#options.changed?.(this.#queue.size);
-    await inSpan('wait for a signing slot', () => promise);
-  }
-
-  /** Passes the slot to the one that has waited longest and may have it. */
-  #release(group: Group): void {
-    this.#count(group, -1);
-    for (const next of this.#queue) {
-      if (!this.#isFree(next.group)) continue;
-      this.#queue.delete(next);
-      this.#count(next.group, 1);
-      next.proceed();
-      break;
-    }
-    this.#options.changed?.(this.#queue.size);
+/** @throws ProxyError `overloaded` with this text if there is no room */
+async function admitted<T>(run: () => Promise<T>, text: string): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw error instanceof NoRoom ? overloaded(text) : error;
   }
 }
 

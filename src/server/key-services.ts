@@ -1,14 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/schema.ts';
 import { createDirectorySource } from '../keys/directory/source.ts';
-import { KeyCache } from '../keys/key-cache.ts';
-import { KeySelector } from '../keys/key-selector.ts';
 import {
   type KeySource,
   type KeySourceObserver,
   type SignRemotely,
   silentObserver,
 } from '../keys/key-source.ts';
+import { KeyReader } from '../keys/reader.ts';
+import { KeySelector } from '../keys/selector.ts';
+import { KeyTable } from '../keys/table.ts';
 import { connectVault, createVaultSource, type VaultOptions } from '../keys/vault/source.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
@@ -23,15 +24,14 @@ interface KeyServicesOptions extends Omit<VaultOptions, 'events' | 'tls'> {
   readonly decisions?: DebugLog | undefined;
 }
 
-/** The key source, key cache and key selector of one configuration. */
+/** The key source of one configuration, and what is known of its keys. */
 export interface KeyServices {
   readonly config: KeysConfig;
   readonly source: KeySource;
-  readonly cache: KeyCache;
+  readonly table: KeyTable;
+  readonly reader: KeyReader;
   readonly keySelector: KeySelector;
   readonly reports: SourceReports;
-  /** What the key selector and the signing pool use. It survives a reload. */
-  readonly inUse: InUse;
   /** Absent if the source has no keys that do not leave it. */
   readonly signRemotely: SignRemotely | undefined;
   /** @param next what replaces these services; it keeps running what it uses too */
@@ -44,16 +44,9 @@ interface SourceReports {
   end(): void;
 }
 
-interface InUse {
-  source: KeySource;
-  cache: KeyCache;
-  rotationGracePeriod: number;
-}
-
 /**
- * Opens the key source with a cache. Keeps the parts of the previous services that the change does not affect: the
- * rings and the key history if the keys are in the same place, and the source with its login if only the cache
- * settings differ.
+ * Opens the key source. What is known of the logins is taken over from the previous services if the keys are in the same
+ * place, and the source with its login to Vault if only other settings differ.
  *
  * @throws Error for a source that cannot be opened; the previous services are unchanged then
  */
@@ -63,40 +56,37 @@ export function createKeyServices(
   options: KeyServicesOptions,
   previous?: KeyServices,
 ): KeyServices {
+  const { metrics, monotonic } = options;
   const before = previous !== undefined && sameStore(previous.config, config) ? previous : undefined;
   const keepsSource = before !== undefined && sameSource(before.config, config);
   if (keepsSource) before.source.useTls?.(tls);
-  before?.keySelector.lookAgain();
-  if (keepsSource && isDeepStrictEqual(before.config.cache, config.cache)) return before;
   const reports = keepsSource ? before.reports : reportsTo(options);
-  const sourceOptions = { ...options, events: reports.events, tls };
-  const source = keepsSource ? before.source : createKeySource(config, sourceOptions);
-  const { metrics, monotonic, random } = options;
+  const { events } = reports;
+  const source = keepsSource ? before.source : createKeySource(config, { ...options, events, tls });
   if (previous !== undefined && !keepsSource) metrics.keySourceReplaced(config.source, before !== undefined);
-  const cache: KeyCache = new KeyCache(source, config.cache, {
+  const { cache, rotationGracePeriod } = config;
+  const table = new KeyTable({ ...cache, rotationGracePeriod }, { ...options, events });
+  if (before !== undefined) table.takeOver(before.table);
+  const reader = new KeyReader(source, table, {
     monotonic,
-    random,
-    events: reports.events,
+    setTimer,
+    events,
     sourceName: config.source,
-    recovered: () => keySelector.lookAgain(),
+    looked: options.decisions?.keysRefreshed,
   });
-  if (before !== undefined) cache.adopt(before.cache);
-  const current: InUse = { source, cache, rotationGracePeriod: config.rotationGracePeriod };
-  const inUse = Object.assign(before?.inUse ?? current, current);
-  const keySelector = before?.keySelector ?? createKeySelector(inUse, options);
   if (!keepsSource) source.start();
-  cache.start();
+  reader.start();
   return {
     config,
     source,
-    cache,
-    keySelector,
+    table,
+    reader,
+    keySelector: new KeySelector({ table, reader, monotonic, setTimer, events }),
     reports,
-    inUse,
-    signRemotely: source.sign && ((...request) => signIn(inUse.source, ...request)),
+    signRemotely: source.sign,
     async stop(next) {
-      if (next?.cache !== cache) cache.stop();
-      if (next !== undefined && next.inUse !== inUse) cache.retire();
+      reader.stop();
+      if (next !== undefined && !sameStore(config, next.config)) table.retire();
       if (next?.source === source) return;
       reports.end();
       await source.stop();
@@ -108,12 +98,6 @@ export function createKeyServices(
 function createKeySource(keys: KeysConfig, options: VaultOptions): KeySource {
   if (keys.source === 'directory') return createDirectorySource({ ...keys, now: options.clock });
   return createVaultSource(connectVault(keys.vault, options), keys.rotationGracePeriod, options);
-}
-
-/** A reload may have replaced the source since the request began. */
-function signIn({ sign }: KeySource, ...request: Parameters<SignRemotely>): Promise<string> {
-  if (sign === undefined) throw new TypeError('the key source does not sign');
-  return sign(...request);
 }
 
 function reportsTo({ metrics, monotonic }: KeyServicesOptions): SourceReports {
@@ -135,31 +119,6 @@ function reportsTo({ metrics, monotonic }: KeyServicesOptions): SourceReports {
       observer = silentObserver;
     },
   };
-}
-
-function createKeySelector(
-  inUse: InUse,
-  { metrics, decisions, clock, monotonic }: KeyServicesOptions,
-): KeySelector {
-  return new KeySelector({
-    keys: {
-      get: (login, deadline, kind) => inUse.cache.get(login, deadline, kind),
-      cached: (login) => inUse.cache.cached(login),
-      isFailing: () => inUse.cache.isFailing(),
-      keep: (login, key) => inUse.cache.keep(login, key),
-      look(login) {
-        decisions?.keysRefreshed(login);
-        return inUse.cache.look(login);
-      },
-    },
-    metrics,
-    clock,
-    monotonic,
-    setTimer,
-    get rotationGracePeriod() {
-      return inUse.rotationGracePeriod;
-    },
-  });
 }
 
 /** Whether a login has the same secret in both. */

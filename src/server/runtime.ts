@@ -64,7 +64,7 @@ export function startRuntime(
   const jwtIssuers = startJwtIssuers(config, shared, previous?.jwtIssuers);
   const configuredLogins = new Set(loginsIn(config));
   const isKnownLogin = (ref: LoginRef): boolean =>
-    configuredLogins.has(ref.login) || keys.cache.cached(ref) !== undefined;
+    configuredLogins.has(ref.login) || keys.table.peek(ref) !== undefined;
   const { keySelector, signRemotely } = keys;
   const { verify: verifyJwt } = jwtIssuers;
   return {
@@ -77,7 +77,7 @@ export function startRuntime(
         draining,
         keySourceReady: keys.source.ready(),
         auditUnavailable: shared.isAuditUnavailable(),
-        keysCached: keys.cache.hasUsableEntries(),
+        keysCached: keys.table.hasKeys(),
         jwtKeysAvailable: jwtIssuers.available(),
         ...shared.logState(),
       }),

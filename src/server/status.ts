@@ -1,8 +1,8 @@
 import type { KeySet } from '../auth/jwt/key-set.ts';
 import type { Config } from '../config/schema.ts';
-import type { CachedRing } from '../keys/cache-store.ts';
 import { referenceOf } from '../keys/key.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
+import type { Login } from '../keys/table.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
 import type { Readiness } from '../observability/readiness.ts';
@@ -20,7 +20,7 @@ const maxKeys = 200;
 
 const kinds: readonly KeyStatus['kind'][] = ['control_key', 'private_key'];
 
-type KeysInUse = Pick<KeyServices, 'cache' | 'keySelector'>;
+type KeysInUse = Pick<KeyServices, 'table' | 'reader'>;
 
 export interface StatusSources extends WallClock, MonotonicClock {
   readonly recorder: StatusRecorder;
@@ -96,13 +96,13 @@ function keyStatus(keys: KeysInUse, sources: StatusSources): Status['keys'] {
   const missing = new Map(sources.recorder.missingKeys().map((key) => [nameOf(key, key.kind), key]));
   const list: KeyStatus[] = [];
   let total = 0;
-  for (const cached of keys.cache.cachedRings()) {
+  for (const login of keys.table.logins()) {
     for (const kind of kinds) {
-      if (!cached.ring.some((entry) => entry.kind === kind)) continue;
-      const name = nameOf(cached.login, kind);
+      if (!login.ring.some((entry) => entry.kind === kind)) continue;
+      const name = nameOf(login.ref, kind);
       const missingSince = missing.get(name)?.since ?? null;
       total += 1;
-      if (list.length < maxKeys) list.push({ ...rowOf(cached, kind, keys, sources), missingSince });
+      if (list.length < maxKeys) list.push({ ...rowOf(login, kind, keys, sources), missingSince });
       missing.delete(name);
     }
   }
@@ -132,15 +132,16 @@ function goneRow({ environment, login, kind, version, since }: MissingKey): KeyS
 }
 
 function rowOf(
-  { login: ref, ring, times }: CachedRing,
+  login: Login,
   kind: KeyStatus['kind'],
-  { keySelector }: KeysInUse,
+  { table, reader }: KeysInUse,
   { clock, monotonic, recorder, redactor }: StatusSources,
 ): Omit<KeyStatus, 'missingSince'> {
   const toWall = clock() - monotonic();
   const timeOf = (time: number | undefined) => (time === undefined ? null : isoTime(time + toWall));
-  const { readAt, staleSince, nextRefreshAt } = times();
-  const { versions, signing } = keySelector.describe(ref, kind, ring);
+  const { ref } = login;
+  const { readAt, staleSince, nextReadAt } = table.timesOf(login, reader.isFailing);
+  const { versions, signing } = table.describe(login, kind);
   return {
     environment: ref.environment,
     login: redactor.text(ref.login),
@@ -159,6 +160,6 @@ function rowOf(
     readAt: isoTime(readAt + toWall),
     staleSince: timeOf(staleSince),
     readProblem: staleSince === undefined ? null : (recorder.readProblem(ref) ?? null),
-    nextRefreshAt: timeOf(nextRefreshAt),
+    nextRefreshAt: timeOf(nextReadAt),
   };
 }

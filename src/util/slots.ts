@@ -1,4 +1,5 @@
 import { setTimer } from './clock.ts';
+import { inSpan, type SpanName } from './trace.ts';
 
 /** The part of a room that one holder may have. */
 const share = 0.5;
@@ -56,6 +57,8 @@ interface SlotsOptions {
   readonly queue: number;
   /** Milliseconds to wait at most; unlimited unless given. */
   readonly maxWait?: number;
+  /** The step of a request that waits. */
+  readonly span?: SpanName;
   /** The number of those that wait has changed. */
   readonly changed?: (waiting: number) => void;
 }
@@ -95,7 +98,9 @@ export class Slots {
     turn: Promise<() => void> | undefined,
     entered = (): void => {},
   ): Promise<T> {
-    const leave = turn === undefined ? entered : await turn;
+    const { span } = this.#options;
+    const leave =
+      turn === undefined ? entered : await (span === undefined ? turn : inSpan(span, () => turn));
     try {
       return await work();
     } finally {

@@ -1,5 +1,5 @@
 import { responsibleParty } from '../../errors.ts';
-import { acceptsKey, isPaymentServerError } from '../../gateway/response.ts';
+import { isPaymentServerError } from '../../gateway/response.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
@@ -157,16 +157,14 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
   let clockSkew: number | null = null;
   return {
     finished(context: RequestContext, failed: boolean): void {
-      const { startedAt, durations, login, gatewayStatus } = context;
+      const { startedAt, durations, login, keyVerdict } = context;
       const { total = 0 } = durations;
       const endedAt = startedAt + total * 1000;
       window.recordRequest(endedAt, total);
       if (failed && isOurFailure(context))
         window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
-      if (login === undefined || gatewayStatus === undefined) return;
-      const rejected = gatewayStatus === 403;
-      if (rejected || acceptsKey(gatewayStatus))
-        setBounded(logins, login, { at: endedAt, rejected }, maxLogins);
+      if (login === undefined || keyVerdict === undefined) return;
+      setBounded(logins, login, { at: endedAt, rejected: keyVerdict === 'rejected' }, maxLogins);
     },
     responded(response: GatewayResponseEvent): void {
       window.recordResponse(monotonic(), response.status === 403);

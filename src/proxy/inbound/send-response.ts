@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { TLSSocket } from 'node:tls';
 import type { Request, Response } from 'express';
 import { errorTable, type ProxyError } from '../../errors.ts';
-import { isPaymentServerError, parseResponse, responseAsJson, resultOf } from '../../gateway/response.ts';
+import { isPaymentServerError, responseAsJson, resultOf } from '../../gateway/response.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { RequestRecord, ResponseResult } from '../../request-context.ts';
 import { UpstreamError } from '../outbound/upstream-error.ts';
@@ -41,10 +41,8 @@ export async function sendResponse(
   { settings, operation }: Destination,
   securityHeaders: OutgoingHttpHeaders,
 ): Promise<ResponseResult> {
-  const { status, headers, body, rest } = gatewayResponse;
-  const decodable = rest === undefined && headers['content-encoding'] === undefined;
-  const fields = decodable ? parseResponse(headers['content-type'], body) : undefined;
-  const result = { status, outcome: 'answered', ...(fields && resultOf(fields)) } as const;
+  const { status, headers, body, rest, form } = gatewayResponse;
+  const result = { status, outcome: 'answered', ...(form && resultOf(form)) } as const;
   // In one object: Node copies and checks headers twice that are set one by one.
   const head = { ...securityHeaders };
   forwardHeaders(forwardedHeaderNames, headers, head);
@@ -58,9 +56,9 @@ export async function sendResponse(
     const failure = await streamRest(response, body, rest);
     return { ...result, ...failure };
   }
-  if (fields !== undefined && request.accepts(['text/html', 'application/json']) === 'application/json') {
+  if (form !== undefined && request.accepts(['text/html', 'application/json']) === 'application/json') {
     head['content-type'] = 'application/json; charset=utf-8';
-    sendBody(response, status, head, Buffer.from(`${responseAsJson(fields)}\n`));
+    sendBody(response, status, head, Buffer.from(`${responseAsJson(form)}\n`));
   } else {
     sendBody(response, status, head, body);
   }

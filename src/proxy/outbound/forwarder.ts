@@ -1,14 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
-import { acceptsKey, skewOf } from '../../gateway/response.ts';
-import type { Probe } from '../../keys/held-back-payments.ts';
+import { formIn, skewOf, testimonyOf } from '../../gateway/response.ts';
 import { sameKey } from '../../keys/key.ts';
-import type { MutableUse, RetryPolicy } from '../../keys/key-history.ts';
-import type { KeySelector, LoginKeys, Payment, PaymentKey, Verdict } from '../../keys/key-selector.ts';
-import type { LoginRef } from '../../keys/login-ref.ts';
-
-import type { Patience } from '../../keys/waiting.ts';
+import type { UsableKey } from '../../keys/ring.ts';
+import type { KeyRequest, KeySelector, Send, Sent } from '../../keys/selector.ts';
 import { methods } from '../../oauth1/methods.ts';
 import type { DebugLog } from '../../observability/debug-log.ts';
 import type { EventObserver } from '../../observability/events.ts';
@@ -30,23 +26,14 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly decisions?: DebugLog | undefined;
 }
 
-/** The part of an environment's `maxInFlight` that may wait for the keys of one login, and at least how many. */
-const waiting = { share: 0.25, least: 10 };
-
 /**
  * Seconds. How much skew the gateway tolerates is not specified (docs/gateway-interface.md section 5.4); more than
  * this is a likely cause of a 403.
  */
 const suspiciousSkew = 60;
 
-type PlannedUse = MutableUse & { probe?: Probe };
-
-/** What each attempt of a request needs. */
-interface Way {
-  readonly request: ValidatedRequest;
-  readonly keys: LoginKeys;
-  readonly patience: Patience;
-}
+/** The key of an attempt: asked for before it is signed, and again before it is sent. */
+type KeyNow = () => UsableKey;
 
 /** Selects the key, signs and forwards a request. Retries only where that is safe. */
 export class Forwarder {
@@ -61,82 +48,53 @@ export class Forwarder {
    *   last attempt; the request's record has those of all attempts
    */
   async send(request: ValidatedRequest): Promise<GatewayResponse> {
-    const startedAt = this.#options.monotonic();
-    return await this.#send(request, isRetryable(request) ? 'retryable' : 'single-attempt', startedAt);
-  }
-
-  async #send(request: ValidatedRequest, policy: RetryPolicy, startedAt: number): Promise<GatewayResponse> {
-    const patience = patienceOf(request, startedAt);
-    const keys = await this.#keysOf(request, patience);
-    const way = { request, keys, patience };
-    const choice = policy === 'retryable' ? { key: keys.select() } : await choose(way);
+    const { monotonic, keySelector } = this.#options;
     const { record, destination } = request;
-    const use: PlannedUse = {
-      ...choice,
-      operation: destination.operation.name,
-      sentAt: this.#options.monotonic(),
+    const startedAt = monotonic();
+    const keyed = keyRequestOf(request, startedAt);
+    let last: GatewayResponse | undefined;
+    let written: number | undefined;
+    const send: Send<GatewayResponse> = async (keyNow) => {
+      record.durations.key ??= (monotonic() - startedAt) / 1000;
+      written = record.writtenAttempts;
+      const sent = await this.#attempt(request, keyed, keyNow);
+      last?.rest?.destroy();
+      last = sent.response;
+      this.#recordVerdict(request, sent);
+      return sent;
     };
-    record.durations.key = (use.sentAt - startedAt) / 1000;
+    const { readOnly, retryOn403 } = destination.operation;
     try {
-      const response = await this.#sendWithRetries(way, use);
-      const verdict = this.#judge(response);
-      if (verdict === 'accepted') keys.recordAccepted(use);
-      if (response.status !== 403) return response;
-      record.rejection = verdict === 'clock-skew' ? 'clock-skew' : 'current-key';
-      if (isRetryable(request)) return await this.#sendWithOtherKeys(way, use, verdict, response);
-      keys.recordRejected(use, verdict, paymentOf(request).place);
-      return response;
-    } finally {
-      use.probe?.end();
-    }
-  }
-
-  #keysOf(request: ValidatedRequest, patience: Patience): Promise<LoginKeys> {
-    const { kind } = methods[request.destination.operation.signature];
-    return this.#options.keySelector.keysOf(loginRefOf(request), kind, patience);
-  }
-
-  /** @returns the last response */
-  async #sendWithOtherKeys(
-    way: Way,
-    rejected: PlannedUse,
-    verdict: Verdict,
-    first: GatewayResponse,
-  ): Promise<GatewayResponse> {
-    const { record } = way.request;
-    let last = first;
-    let written = record.writtenAttempts;
-    try {
-      for await (const trial of way.keys.others(rejected, verdict, way.patience)) {
-        const response = await this.#sendWithRetries(way, trial);
-        last.rest?.destroy();
-        last = response;
-        written = record.writtenAttempts;
-        trial.verdict = this.#judge(response);
-        if (trial.verdict === 'accepted') record.rejection = 'other-key';
-      }
+      if (readOnly || retryOn403) return await keySelector.query(keyed, send);
+      return await keySelector.payment(keyed, send);
     } catch (error) {
       // The gateway has already responded. A retry that could not be sent must not hide that response.
-      if (error instanceof ProxyError && record.writtenAttempts === written) return last;
-      last.rest?.destroy();
+      if (last !== undefined && error instanceof ProxyError && record.writtenAttempts === written)
+        return last;
+      last?.rest?.destroy();
       throw error;
     }
-    return last;
   }
 
-  async #sendWithRetries(way: Way, use: PlannedUse): Promise<GatewayResponse> {
-    const { request } = way;
-    const { deadline } = way.patience;
+  /** Signs with the key, sends, and does both again after a failure if that is safe. */
+  async #attempt(
+    request: ValidatedRequest,
+    keyed: KeyRequest,
+    keyNow: KeyNow,
+  ): Promise<Sent<GatewayResponse>> {
+    const { deadline } = keyed;
     const { environment } = request.destination;
     const { readOnly, name: operation } = request.destination.operation;
     let mayRetry: ReturnType<typeof retryBudget> | undefined;
     let dedicatedConnection = !readOnly;
     for (;;) {
       try {
-        const signed = await this.#sign(way, use);
-        return await inSpan('upstream request', (span) =>
-          this.#sendOnce(request, signed, dedicatedConnection, deadline, span),
+        const { http, key } = await this.#sign(request, keyed, keyNow);
+        const sentAt = this.#options.monotonic();
+        const response = await inSpan('upstream request', (span) =>
+          this.#sendOnce(request, http, dedicatedConnection, deadline, span),
         );
+        return { response, testimony: testimonyOf(response), key, sentAt };
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         const { unreachable: cause, tlsAlert } = failure;
@@ -157,49 +115,53 @@ export class Forwarder {
     }
   }
 
-  /**
-   * Signs again if the key was replaced meanwhile: while a payment waits for its signature or a retry, the gateway
-   * may switch to another key.
-   */
-  async #sign(way: Way, use: PlannedUse): Promise<SignedHttpRequest> {
-    const { monotonic, decisions, audit } = this.#options;
-    const { request, keys, patience } = way;
+  /** Signs again if the key was replaced meanwhile, while the request waited for its signature. */
+  async #sign(
+    request: ValidatedRequest,
+    { login, kind }: KeyRequest,
+    keyNow: KeyNow,
+  ): Promise<{ http: SignedHttpRequest; key: UsableKey }> {
+    const { monotonic, decisions, audit, keySelector } = this.#options;
+    const { record, destination } = request;
+    const { signature: method, name: operation } = destination.operation;
+    let key = keyNow();
     for (;;) {
       const startedAt = monotonic();
-      decisions?.keySelected(loginRefOf(request), use, keys.reasonFor(use.key));
+      decisions?.keySelected(login, operation, key, keySelector.reasonFor(login, kind, key));
       const signature = await inSpan('signature', (span) => {
         span?.add({
-          'countersign.key.kind': use.key.kind,
-          'countersign.key.version': use.key.version,
-          'countersign.signer': 'publicKey' in use.key.key ? 'transit' : 'process',
-          'countersign.signature.method': request.destination.operation.signature,
+          'countersign.key.kind': key.kind,
+          'countersign.key.version': key.version,
+          'countersign.signer': 'publicKey' in key.key ? 'transit' : 'process',
+          'countersign.signature.method': method,
         });
-        return signRequest(request, use.key, this.#options);
+        return signRequest(request, key, this.#options);
       });
       // Before the check below, since the key may be replaced while the record is written.
-      const recorded = audit?.intent({ request, key: use.key, signature });
+      const recorded = audit?.intent({ request, key, signature });
       if (recorded !== undefined) await inSpan('audit record', () => recorded);
-      const { record } = request;
-      record.keyKind = use.key.kind;
-      record.keyVersion = use.key.version;
-      if (use.key.fingerprint !== undefined) record.keyFingerprint = use.key.fingerprint;
-      use.sentAt = monotonic();
-      record.durations.sign = (record.durations.sign ?? 0) + (use.sentAt - startedAt) / 1000;
-      if (isRetryable(request) || !keys.isOutdated(use, paymentOf(request).place)) return signature.http;
-      use.probe?.end();
-      const { key, probe } = await choose({ ...way, keys: await this.#keysOf(request, patience) });
-      use.sentAt = monotonic(); // the selection may have waited for a trial
-      if (probe === undefined) delete use.probe;
-      else use.probe = probe;
-      if (sameKey(key, use.key)) return signature.http;
-      use.key = key;
+      record.keyKind = key.kind;
+      record.keyVersion = key.version;
+      if (key.fingerprint !== undefined) record.keyFingerprint = key.fingerprint;
+      record.durations.sign = (record.durations.sign ?? 0) + (monotonic() - startedAt) / 1000;
+      const next = keyNow();
+      if (sameKey(key, next)) return { http: signature.http, key };
+      key = next;
     }
   }
 
-  #judge(response: GatewayResponse): Verdict {
-    if (response.status !== 403) return acceptsKey(response.status) ? 'accepted' : 'unclear';
-    const skew = skewOf(response.headers.date, this.#options.clock()) ?? 0;
-    return Math.abs(skew) > suspiciousSkew ? 'clock-skew' : 'rejected';
+  /** What the gateway said of the key. Why it rejected one; if it accepts another one, that is why. */
+  #recordVerdict({ record }: ValidatedRequest, { response, testimony }: Sent<GatewayResponse>): void {
+    if (testimony === 'silent') {
+      record.keyVerdict = undefined;
+    } else if (testimony === 'rejected') {
+      const skew = skewOf(response.headers.date, this.#options.clock()) ?? 0;
+      record.rejection ??= Math.abs(skew) > suspiciousSkew ? 'clock-skew' : 'current-key';
+      record.keyVerdict = 'rejected';
+    } else {
+      if (record.rejection !== undefined) record.rejection = 'other-key';
+      record.keyVerdict = testimony === 'refused' && record.rejection === undefined ? undefined : 'accepted';
+    }
   }
 
   async #sendOnce(
@@ -244,38 +206,24 @@ export class Forwarder {
       const observed = { environment, operation: operation.name, status: response.status };
       const seconds = (monotonic() - startedAt) / 1000;
       metrics.gatewayResponded({ ...observed, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
-      return response;
+      return { ...response, form: formIn(response) };
     } finally {
       record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }
   }
 }
 
-/** The key for a request that must not be sent again. */
-async function choose({ request, keys, patience }: Way): Promise<PaymentKey> {
-  return isRetryable(request)
-    ? { key: await keys.selectOnce(patience) }
-    : await keys.selectForPayment(paymentOf(request), patience);
-}
-
-function patienceOf({ destination: { settings } }: ValidatedRequest, startedAt: number): Patience {
+function keyRequestOf({ record, destination, login }: ValidatedRequest, startedAt: number): KeyRequest {
+  const { environment, operation, settings, values } = destination;
   return {
+    login: { environment, login },
+    kind: methods[operation.signature].kind,
+    caller: record.caller ?? '',
+    endpoint: values.endpoint ?? values.endpointGroup ?? '',
+    readOnly: operation.readOnly,
     deadline: startedAt + settings.timeouts.request,
-    maxWaiting: Math.max(waiting.least, settings.maxInFlight * waiting.share),
+    maxInFlight: settings.maxInFlight,
   };
-}
-
-/** What the gateway rejects for one caller or path, such as an endpoint, it may accept for another one. */
-function paymentOf({ record, destination: { operation, url } }: ValidatedRequest): Payment {
-  return { operation: operation.name, place: `${record.caller ?? ''} ${url.pathname}` };
-}
-
-function isRetryable({ destination: { operation } }: ValidatedRequest): boolean {
-  return operation.readOnly || operation.retryOn403;
-}
-
-function loginRefOf({ destination, login }: ValidatedRequest): LoginRef {
-  return { environment: destination.environment, login };
 }
 
 /** Says whether a request may be sent again after a failure, which counts. */

@@ -44,10 +44,10 @@ export async function signRequest(
   options: SigningOptions,
 ): Promise<SignedAttempt> {
   const unsigned = unsignedRequest(request, options.nonce(), Math.floor(options.clock() / 1000));
-  const { destination, login } = request;
+  const { destination, login, record } = request;
   const signed = await options.signer.sign(unsigned, key.key, {
-    environment: destination.environment,
-    login,
+    login: { environment: destination.environment, login },
+    caller: record.caller ?? '',
   });
   const http = buildUpstreamRequest(unsigned.url, signed, options.userAgent);
   return { http, nonce: unsigned.nonce, timestamp: unsigned.timestamp };

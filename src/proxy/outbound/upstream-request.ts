@@ -2,6 +2,7 @@ import { type ClientRequest, type IncomingHttpHeaders, IncomingMessage, ServerRe
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { isParserError } from '../../errors.ts';
+import type { ResponseFields } from '../../gateway/response.ts';
 import { networkFailureOf } from '../../util/network-failure.ts';
 import type { MemoryReservation } from '../limits.ts';
 import { type Cause, type FailureReason, UpstreamError } from './upstream-error.ts';
@@ -30,6 +31,8 @@ export interface GatewayResponse {
   readonly headers: IncomingHttpHeaders;
   /** The whole body, or its first part if {@link rest} is set. */
   readonly body: Buffer;
+  /** The body decoded, if it is a form. Added by the forwarder. */
+  readonly form?: ResponseFields | undefined;
   /**
    * The part after `body`, if the response is too large to buffer. It may be truncated: with an
    * {@link UpstreamError} at the timeout, otherwise with an error of the connection.
