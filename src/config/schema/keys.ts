@@ -83,10 +83,14 @@ const transit = z
       .describe('Mount path of the Transit engine that has the keys of each environment.'),
     maxInFlight: wholeNumber(2, 256)
       .prefault(32)
-      .describe('Maximum number of signatures in Vault at the same time; a login has half of it.'),
+      .describe(
+        'Maximum number of signatures in Vault at the same time, for each environment; one caller has half of it.',
+      ),
     maxPerSecond: wholeNumber(2, 100_000)
       .prefault(500)
-      .describe('Maximum number of signatures in Vault per second; a login has half of it.'),
+      .describe(
+        'Maximum number of signatures in Vault per second, for each environment; one caller has half of it.',
+      ),
   })
   .optional()
   .describe(
@@ -126,7 +130,7 @@ export const vault = z
 const cache = z
   .strictObject({
     ttl: duration('60s').describe(
-      'How long a cached key is fresh; after that, the next request refreshes it. Without requests it is refreshed after five times as long.',
+      'How long a cached key is fresh. Then the keys of a login that had a request in the last 10 minutes are read again in the background; those of one that was idle longer with its next request, which waits at most a second for them.',
     ),
     staleIfError: duration('12h').describe(
       'How long a cached key may be used while the key source is unavailable, and kept without requests.',
