@@ -18,6 +18,8 @@ const sourceWait = 1_000;
 const secondRound = { after: 200, ifAcceptedWithin: 10_000 };
 /** The parts of an environment's `maxInFlight` that may wait for uncached keys, or for what follows a rejection. */
 const shares = { uncached: 0.5, rejected: 0.25 };
+/** As many may wait for uncached keys however small `maxInFlight` is. */
+const leastUncached = 20;
 
 export interface KeyFallbackObserver {
   /** The gateway rejects the key that signed so far, and accepts one of this direction, which signs from now on. */
@@ -137,13 +139,8 @@ export class KeySelector {
   }
 
   /** The keys to sign a rejected query again with, one after the other as long as none helps. */
-  async *#others(
-    keys: Keys,
-    request: KeyRequest,
-    tried: UsableKey[],
-  ): AsyncGenerator<UsableKey, void, void> {
-    const { monotonic, setTimer, reader } = this.#options;
-    const { login, choice } = keys;
+  async *#others(keys: Keys, request: KeyRequest, tried: UsableKey[]): AsyncGenerator<UsableKey, void, void> {
+    const { monotonic, setTimer, table, reader } = this.#options;
     const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
     function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
       for (const key of those) {
@@ -158,23 +155,14 @@ export class KeySelector {
     const look = reader.look(login, request.caller);
     if (look !== undefined)
       await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
-    this.#update(keys, request.kind);
+    table.update(login, request.kind);
     yield* untried(choice.revision === revision ? [choice.current] : choice.keys);
     const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
     if (!mayDisagree) return;
     await new Promise<void>((resolve) => setTimer(resolve, secondRound.after));
-    this.#update(keys, request.kind);
+    table.update(login, request.kind);
     tried.length = 0;
     yield* untried([choice.current, ...choice.keys]);
-  }
-
-  /** The ring may have changed. If the keys are gone, the gateway's answer still counts. */
-  #update({ login }: Keys, kind: KeyKind): void {
-    try {
-      this.#options.table.choiceOf(login, kind);
-    } catch {
-      // The next request of the login gets the error.
-    }
   }
 
   /**
@@ -273,7 +261,7 @@ export class KeySelector {
     const known = this.#rooms.get(environment);
     if (known !== undefined) return known;
     const rooms = {
-      uncached: new Room(maxInFlight * shares.uncached),
+      uncached: new Room(Math.max(leastUncached, maxInFlight * shares.uncached)),
       rejected: new Room(maxInFlight * shares.rejected),
     };
     this.#rooms.set(environment, rooms);
@@ -283,7 +271,11 @@ export class KeySelector {
 
 /** The read goes on, and is for the next request. */
 function tooLate(ref: LoginRef): SourceUnavailable {
-  return new SourceUnavailable(ref, new Error('the key source did not respond in the time of the request'), 'unknown');
+  return new SourceUnavailable(
+    ref,
+    new Error('the key source did not respond in the time of the request'),
+    'unknown',
+  );
 }
 
 /** A caller and a login may each have half of a room. No login has the name of a caller: it has a slash. */

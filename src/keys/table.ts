@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { CacheConfig } from '../config/schema.ts';
-import type { ProxyError } from '../errors.ts';
+import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
 import { KeyChoice } from './choice.ts';
@@ -9,7 +9,7 @@ import { sameContent } from './key.ts';
 import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
-import { type KeyRing, type UsableKey, usableKeys, withAccepted } from './ring.ts';
+import { type KeyRing, type UsableKey, type UsableKeys, usableKeys, withAccepted } from './ring.ts';
 
 /** Milliseconds after its last use in which a login is in use: it is read again without a request. */
 const inUse = 600_000;
@@ -161,15 +161,33 @@ export class KeyTable {
     const now = this.#options.clock();
     const known = login.choices.get(kind);
     if (known !== undefined && known.ring === login.ring && now < known.until) return known.choice;
-    // If it throws, the keys that there were are forgotten.
-    login.choices.delete(kind);
-    const keys = usableKeys(login.ref, login.ring, kind, now, rotationGracePeriod);
+    let keys: UsableKeys;
+    try {
+      keys = usableKeys(login.ref, login.ring, kind, now, rotationGracePeriod);
+    } catch (error) {
+      login.choices.delete(kind);
+      throw error;
+    }
     const choice = known?.choice ?? new KeyChoice(keys);
     choice.update(keys);
-    const ends = login.ring.map(({ supersededAt }) => (supersededAt?.getTime() ?? Number.NaN) + rotationGracePeriod);
-    const until = Math.min(Number.POSITIVE_INFINITY, ...ends.filter((end) => end >= now).map((end) => end + 1));
+    const ends = login.ring.map(
+      ({ supersededAt }) => (supersededAt?.getTime() ?? Number.NaN) + rotationGracePeriod,
+    );
+    const until = Math.min(
+      Number.POSITIVE_INFINITY,
+      ...ends.filter((end) => end >= now).map((end) => end + 1),
+    );
     login.choices.set(kind, { choice, ring: login.ring, until });
     return choice;
+  }
+
+  /** Which key of a kind signs, after the ring may have changed. If there is none left, the next request gets the error. */
+  update(login: Login, kind: KeyKind): void {
+    try {
+      this.choiceOf(login, kind);
+    } catch (error) {
+      if (!(error instanceof ProxyError)) throw error;
+    }
   }
 
   /** The state of each version. Changes nothing. */
@@ -239,12 +257,14 @@ export class KeyTable {
       for (const { choice } of choices.values()) choice.resetSteps();
   }
 
-  /** Forgets logins that could not be read for too long, or that nobody used. */
+  /** Forgets logins that nobody used for `staleIfError`, or that could not be read for as long. */
   dropExpired(): void {
     const now = this.#now();
     // A copy, because the library's iterators must not see deletions.
-    for (const [name, login] of Array.from(this.#logins.entries()))
-      if (this.#isTooOld(login)) this.#remove(name, this.isInUse(login) ? 'expired' : 'unused');
+    for (const [name, login] of Array.from(this.#logins.entries())) {
+      if (now - login.usedAt >= this.#settings.staleIfError) this.#remove(name, 'unused');
+      else if (this.#isTooOld(login)) this.#remove(name, 'expired');
+    }
     for (const [name, at] of this.#denied) if (now - at >= inUse) this.#recordPermitted(name);
   }
 
@@ -308,16 +328,8 @@ export class KeyTable {
     this.#recordFound(name);
     if (!hasChanged) return;
     // At once, so that a key that is gone is nowhere in memory.
-    for (const kind of [...login.choices.keys()]) this.#updateChoice(login, kind);
+    for (const kind of login.choices.keys()) this.update(login, kind);
     this.#notify(ref, read, undefined, lost);
-  }
-
-  #updateChoice(login: Login, kind: KeyKind): void {
-    try {
-      this.choiceOf(login, kind);
-    } catch {
-      // No key of the kind is left: the next request that needs one gets this error.
-    }
   }
 
   #postpone(login: Login): void {

@@ -99,8 +99,7 @@ export class Slots {
     entered = (): void => {},
   ): Promise<T> {
     const { span } = this.#options;
-    const leave =
-      turn === undefined ? entered : await (span === undefined ? turn : inSpan(span, () => turn));
+    const leave = turn === undefined ? entered : await (span === undefined ? turn : inSpan(span, () => turn));
     try {
       return await work();
     } finally {

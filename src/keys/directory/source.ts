@@ -102,12 +102,7 @@ async function readFiles(directory: string, { environment, login }: LoginRef): P
  * The ring after a read: the known current entries if nothing changed, otherwise the new ones; then those that usable
  * ones replaced.
  */
-function mergeRing(
-  known: KeyRing,
-  files: FileSet,
-  now: number,
-  rotationGracePeriod: number,
-): KeyReading {
+function mergeRing(known: KeyRing, files: FileSet, now: number, rotationGracePeriod: number): KeyReading {
   const newest = Math.max(-1, ...known.map((entry) => entry.version));
   const previous = known.filter((entry) => entry.version === newest);
   const read = parseFiles(files, newest + 1);
