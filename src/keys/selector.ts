@@ -86,7 +86,6 @@ export class KeySelector {
   async query<R>(request: KeyRequest, send: Send<R>): Promise<R> {
     const { monotonic } = this.#options;
     const keys = await this.#keysFor(request);
-    const { login } = keys;
     let sent = await send(() => this.#keyNow(keys, request));
     this.#hear(keys, request, sent, {});
     if (sent.testimony !== 'rejected') return sent.response;
@@ -94,8 +93,8 @@ export class KeySelector {
     if (leave === undefined) return sent.response;
     try {
       for await (const key of this.#others(keys, request, [sent.key])) {
-        if (login.isDeleted || monotonic() >= request.deadline) break;
-        sent = await send(() => key);
+        if (monotonic() >= request.deadline) break;
+        sent = await send(() => this.#keyNow(keys, request, key));
         this.#hear(keys, request, sent, { isOther: true, isAgain: request.readOnly });
         if (sent.testimony !== 'rejected') break;
       }
@@ -139,7 +138,11 @@ export class KeySelector {
   }
 
   /** The keys to sign a rejected query again with, one after the other as long as none helps. */
-  async *#others(keys: Keys, request: KeyRequest, tried: UsableKey[]): AsyncGenerator<UsableKey, void, void> {
+  async *#others(
+    { login, choice }: Keys,
+    request: KeyRequest,
+    tried: UsableKey[],
+  ): AsyncGenerator<UsableKey, void, void> {
     const { monotonic, setTimer, table, reader } = this.#options;
     const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
     function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
