@@ -265,7 +265,7 @@ export class KeySelector {
     if (known !== undefined) return known;
     const rooms = {
       uncached: new Room(Math.max(leastUncached, maxInFlight * shares.uncached)),
-      rejected: new Room(maxInFlight * shares.rejected),
+      rejected: new Room(Math.max(1, maxInFlight * shares.rejected)),
     };
     this.#rooms.set(environment, rooms);
     return rooms;
