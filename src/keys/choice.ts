@@ -37,6 +37,8 @@ interface Doubt {
 
 /** Milliseconds between two tries of other keys for the same caller and endpoint; each doubles it. */
 const steps = { first: 1_000, last: 10_000 };
+/** Milliseconds for which a payment that tries another key is the only one. */
+const trialTime = 1_000;
 /** The latest endpoints of a caller with rejected requests that are remembered. */
 const maxEndpoints = 8;
 
@@ -58,7 +60,8 @@ export class KeyChoice {
   #rejected: readonly UsableKey[] = [];
   /** By caller, then by endpoint, the latest last. */
   readonly #doubts = new Map<string, Map<string, Doubt>>();
-  #isOnTrial = false;
+  /** Until when the payment that tries another key is waited for; monotonic, milliseconds. */
+  #trialUntil = Number.NEGATIVE_INFINITY;
 
   constructor(keys: UsableKeys) {
     this.#keys = keys;
@@ -132,7 +135,7 @@ export class KeyChoice {
    * @returns whether this is another {@link accepted} key than before
    */
   recordAccepted(key: UsableKey, sentAt: number, place: Place, now: number): boolean {
-    this.#rejected = this.#rejected.filter((other) => !sameKey(other, key));
+    if (this.isRejected(key)) this.#rejected = this.#rejected.filter((other) => !sameKey(other, key));
     if (!this.includes(key)) return false;
     this.#acceptedAt = now;
     const isCurrent = sameKey(key, this.#current);
@@ -165,20 +168,20 @@ export class KeyChoice {
 
   /**
    * For a payment of a caller and endpoint whose last one was rejected: the next key, which this payment tries. One at a
-   * time. `undefined`: the current key signs.
+   * time, but a slow response does not keep others from theirs. `undefined`: the current key signs.
    */
   beginTrial(place: Place, now: number): UsableKey | undefined {
     const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
-    if (this.#isOnTrial || doubt?.isRejected !== true) return undefined;
+    if (now < this.#trialUntil || doubt?.isRejected !== true) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.tries % others.length];
     if (next === undefined || !this.takeStep(place, now)) return undefined;
-    this.#isOnTrial = true;
+    this.#trialUntil = now + trialTime;
     return next;
   }
 
   endTrial(): void {
-    this.#isOnTrial = false;
+    this.#trialUntil = Number.NEGATIVE_INFINITY;
   }
 
   #doubtOf({ caller, endpoint }: Place): Doubt {
