@@ -3,9 +3,8 @@ import { Secret } from '../../src/secret.ts';
 import { closedUrl } from '../support/faulty-gateway.ts';
 import type { HttpResponse } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { alwaysLooking } from '../support/rotating.ts';
-import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
-import { until } from '../support/until.ts';
+import { nextKeys, startRotating } from '../support/rotating.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
 
 const starts = harness();
 
@@ -38,9 +37,6 @@ const left: ReadonlySet<string> = new Set([
 const textsOf = (fields: Readonly<Record<string, unknown>>): string[] =>
   Object.entries(fields).flatMap(([name, value]) => (left.has(name) ? [] : `${name}=${String(value)}`));
 
-/** The keys in the folder are read for every request. */
-const readAlways = (proxy: TestProxy): Promise<unknown> => proxy.reload({ keys: alwaysLooking(proxy) });
-
 describe('at level debug', () => {
   it('a request shows its route, its key and why, and each attempt', async () => {
     const proxy = await start();
@@ -58,27 +54,23 @@ describe('at level debug', () => {
   });
 
   it('a rejected key shows which one was tried in its place, and why', async () => {
-    const proxy = await start();
-    await readAlways(proxy);
+    const { proxy, accept, putInSource } = await startRotating(starts, { logLevel: 'debug' });
     await proxy.balance();
-    writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
-    await until(async () => (await proxy.balance()) && proxy.logText().includes('key fallback'));
-    const response = proxy.logLines('key fallback')[0];
-    const lines = await decisions(proxy, String(response?.requestId));
-    const selected = lines.filter((line) => line.startsWith('key selected'));
-    expect(selected).toEqual([
-      expect.stringContaining('reason=newest'),
-      expect.stringContaining('reason=last-accepted'),
-    ]);
-    const [newest = 0, older = 0] = selected.map((line) => Number(/keyVersion=(\d+)/.exec(line)?.[1]));
-    expect(newest).toBeGreaterThan(older);
-    expect(
-      lines.filter((line) => !/^(caller|authorization|request|key (selected|source|lookup))/.test(line)),
-    ).toEqual([
+    putInSource(nextKeys);
+    accept(nextKeys);
+    const lines = await decisions(proxy, await proxy.balance());
+    expect(lines.filter((line) => !/^(caller|authorization|request)/.test(line))).toEqual([
+      'key lookup: result=fresh',
+      expect.stringMatching(/^key selected: .* reason=only-key keyKind=control_key /),
       'gateway responded: operation=manager-balance status=403',
+      'keys refreshed after a 403: login=acme',
+      'key source read: source=directory',
+      expect.stringMatching(/^key selected: .* reason=tried keyKind=control_key /),
       'gateway responded: operation=manager-balance status=200',
-      'key fallback: login=acme keyKind=control_key to=older',
+      'key fallback: login=acme keyKind=control_key to=newer',
     ]);
+    const next = (await decisions(proxy, await proxy.balance())).join('\n');
+    expect(next).toContain('reason=last-accepted');
   });
 
   it('a request that cannot be sent shows its retries', async () => {
