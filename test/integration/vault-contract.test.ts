@@ -198,15 +198,6 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(ring?.[1]?.supersededAt).toEqual(ring?.[0]?.createdAt);
     });
 
-    it('uses a wrapped secret ID, and unwraps it only once', async () => {
-      const { address } = await newLogin('first');
-      const wrapped = await admin.wrappedSecretId(appRole, 'countersign');
-      const wrappedSecretIdFile = folder.file('wrapped', wrapped);
-      const auth: VaultConfig['auth'] = { method: 'approle', mount: appRole, roleId, wrappedSecretIdFile };
-      expect(controlKeys(await source(auth).read(address))).toEqual(['1:first']);
-      expect(await problemOf(source(auth).read(address))).toBe('spent-wrapping');
-    });
-
     it('reports a wrong secret ID as bad credentials', async () => {
       const { address } = await newLogin('first');
       expect(await problemOf(source(await appRoleAuth('wrong')).read(address))).toBe('bad-credentials');

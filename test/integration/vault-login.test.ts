@@ -417,49 +417,6 @@ describe('the login to Vault', () => {
     await wake(2 * second, () => source.ready(), 'it has logged in');
   });
 
-  it('unwraps a wrapped secret ID once and logs in with it as often as needed', async () => {
-    const wrapped = await setup.admin.wrappedSecretId(approleMount, roleName);
-    const wrappedSecretIdFile = setup.folder.file('wrapped', wrapped);
-    const source = open({
-      method: 'approle',
-      mount: approleMount,
-      roleId: setup.roleId,
-      wrappedSecretIdFile,
-    });
-    for (let times = 0; times < 3; times += 1) {
-      await source.read(acme);
-      setup.clock.advance(2 * 3600 * second);
-    }
-    expect(setup.vault.count(logins)).toBe(3);
-    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(1);
-    setup.folder.file('wrapped', await setup.admin.wrappedSecretId(approleMount, roleName));
-    await source.read(acme);
-    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(2);
-  });
-
-  it('says that a wrapped secret ID was used before a restart, and logs in with another one at once', async () => {
-    const wrappedSecretIdFile = setup.folder.file('wrapped', '');
-    const wrap = async () =>
-      void setup.folder.file('wrapped', await setup.admin.wrappedSecretId(approleMount, roleName));
-    const auth = {
-      method: 'approle',
-      mount: approleMount,
-      roleId: setup.roleId,
-      wrappedSecretIdFile,
-    } as const;
-    await wrap();
-    await open(auth).read(acme);
-    const restarted = open(auth);
-    expect(await problemOf(restarted.read(acme))).toBe('spent-wrapping');
-    expect(setup.observed.problems.at(-1)).toMatch(
-      /: the wrapping token .* is used or has expired \(HTTP 400\)$/,
-    );
-    expect(await problemOf(restarted.read(acme))).toBe('backing-off');
-    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(2);
-    await wrap();
-    expect(controlKeys(await restarted.read(acme))).toEqual(['1:first']);
-  });
-
   it('reads the service account token each time', async () => {
     const { kubernetes } = setup.vault.world();
     kubernetes.role('signer', { policies: [roleName], ttl: 600 });

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
-import { reveal, Secret, sameSecret } from '../../secret.ts';
+import { reveal, Secret } from '../../secret.ts';
 import type { VaultClient } from './client.ts';
-import { isVaultError, VaultError } from './errors.ts';
+import { VaultError } from './errors.ts';
 import { mountPath } from './paths.ts';
 
 export interface TokenLease {
@@ -46,8 +46,6 @@ const lookupShape = z.object({
   }),
 });
 
-const secretIdShape = z.object({ data: z.object({ secret_id: text.transform((id) => new Secret(id)) }) });
-
 export type AuthConfig = VaultConfig['auth'];
 
 export interface Credentials {
@@ -59,7 +57,6 @@ export interface Credentials {
 
 /** The returned function reads the files each time. It throws VaultError `no-credentials`. */
 export function credentialsReader(auth: AuthConfig, client: VaultClient): () => Promise<Credentials> {
-  const unwrap = unwrapOnce(client);
   return async () => {
     if (auth.method === 'token') {
       const token = await valueOrFile(auth.token, auth.tokenFile);
@@ -70,33 +67,11 @@ export function credentialsReader(auth: AuthConfig, client: VaultClient): () => 
       const jwt = await secretFile(jwtFile);
       return { fingerprint: fingerprintOf(jwt), logIn: () => logInTo(client, mount, { role, jwt }) };
     }
-    const { wrappedSecretIdFile: wrapped, secretIdFile = '' } = auth;
     const role_id = await valueOrFile(auth.roleId, auth.roleIdFile);
-    const secret = await secretFile(wrapped ?? secretIdFile);
-    const logIn = async () => {
-      const secret_id = wrapped === undefined ? secret : await unwrap(secret);
-      return logInTo(client, auth.mount, { role_id, secret_id });
-    };
-    return { fingerprint: fingerprintOf(role_id, secret), logIn };
+    const secret_id = await secretFile(auth.secretIdFile);
+    const logIn = () => logInTo(client, auth.mount, { role_id, secret_id });
+    return { fingerprint: fingerprintOf(role_id, secret_id), logIn };
   };
-}
-
-/** `POST /sys/wrapping/unwrap`. A wrapping token works once, so its content is kept until the file has another token. */
-function unwrapOnce(client: VaultClient): (wrapping: Secret) => Promise<Secret> {
-  let last: { readonly wrapping: Secret; readonly secretId: Secret } | undefined;
-  return async (wrapping) => {
-    if (last === undefined || !sameSecret(last.wrapping, wrapping)) {
-      const unwrapping = client.write('sys/wrapping/unwrap', {}, secretIdShape, wrapping);
-      last = { wrapping, secretId: (await unwrapping.catch(asSpent)).data.secret_id };
-    }
-    return last.secretId;
-  };
-}
-
-/** After a restart the file still has the token that the process before used. */
-function asSpent(error: unknown): never {
-  if (!isVaultError(error, 'rejected', 'denied')) throw error;
-  throw new VaultError('spent-wrapping', { status: error.status });
 }
 
 /** The configuration has exactly one of both. */

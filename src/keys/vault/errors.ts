@@ -44,7 +44,6 @@ export const vaultErrors = {
   deleted: failure('the version is deleted or destroyed'),
   'cas-mismatch': failure('check-and-set mismatch'),
   'bad-credentials': failure('Vault rejected the credentials'),
-  'spent-wrapping': failure('the wrapping token of the secret ID is used or has expired'),
   'no-credentials': failure('the Vault credentials cannot be read'),
 } as const satisfies Record<string, Row>;
 

@@ -285,9 +285,8 @@ export class TokenManager {
       this.#rejections.reset();
       return lease;
     } catch (error) {
-      if (!isVaultError(error, 'rejected', 'denied', 'spent-wrapping')) throw error;
-      const rejected = new VaultError('bad-credentials', { status: error.status, note: this.#method });
-      this.#lastRejection = error.kind === 'spent-wrapping' ? error : rejected;
+      if (!isVaultError(error, 'rejected', 'denied')) throw error;
+      this.#lastRejection = new VaultError('bad-credentials', { status: error.status, note: this.#method });
       this.#rejections.recordFailure(monotonic(), {}, fingerprint);
       // A configured token that is rejected was revoked.
       if (!this.#givesNewTokens && fingerprint === this.#loggedInWith) this.#discard(this.#held);
