@@ -175,8 +175,7 @@ describe('a surplus response of Vault', () => {
     JSON.stringify({ path: /^GET \/v1\/(\S+)/.exec(line)?.[1] ?? '' });
 
   function reader(server: FaultyGateway): (path: string) => Promise<string> {
-    const ports = { monotonic: () => performance.now(), random: () => 0.5 };
-    const vault = starts.closing(vaultClient({ address: server.url, timeout: 2000 }, ports));
+    const vault = starts.closing(vaultClient({ address: server.url, timeout: 2000 }));
     return async (path) => (await vault.read(path, shape, new Secret('t'))).path;
   }
 

@@ -203,6 +203,18 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(source(await appRoleAuth('wrong')).read(address))).toBe('bad-credentials');
     });
 
+    it('refuses tokens with a limited number of uses, of a role and configured', async () => {
+      const { address } = await newLogin('first');
+      const id = await admin.role(appRole, 'limited', { token_policies: [policy], token_num_uses: 5 });
+      const secretIdFile = folder.file('secret-id-limited', await admin.secretId(appRole, 'limited'));
+      const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
+      const before = await admin.countTokens();
+      expect(await problemOf(source(auth).read(address))).toBe('limited-uses');
+      expect(await admin.countTokens()).toBe(before);
+      const token = new Secret(await admin.token({ policies: [policy], num_uses: 5 }));
+      expect(await problemOf(source({ method: 'token', token }).read(address))).toBe('limited-uses');
+    });
+
     it('reports an invalid token as bad credentials', async () => {
       const auth: VaultConfig['auth'] = { method: 'token', token: new Secret('no-such-token') };
       expect(await problemOf(source(auth).read(acme))).toBe('bad-credentials');
@@ -269,7 +281,7 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     it.each([
       ['looks itself up', { token_no_default_policy: false }, 1],
-      ['may not look itself up', { token_no_default_policy: true }, 7],
+      ['may not look itself up', { token_no_default_policy: true }, 13],
     ])(
       'leaves no tokens behind in an hour of denied reads, where a token %s',
       async (_name, role, logins) => {

@@ -33,13 +33,7 @@ export class World {
   }
 
   respond(call: StubRequest): StubResponse {
-    const open = this.#logIn(call);
-    if (open !== undefined) return open;
-    const token = this.tokens.find(call.token, call.now);
-    const response = this.#responseTo(token, call);
-    // A request that is denied is a use as well.
-    if (token !== undefined) this.tokens.spend(token);
-    return response;
+    return this.#logIn(call) ?? this.#responseTo(this.tokens.find(call.token, call.now), call);
   }
 
   #responseTo(token: Token | undefined, call: StubRequest): StubResponse {
