@@ -161,7 +161,8 @@ export class KeyChoice {
   /** The gateway rejected a request that was signed with the key. */
   recordRejected(key: UsableKey, place: Place): void {
     if (this.includes(key) && !this.isRejected(key)) this.#rejected = [...this.#rejected, key];
-    if (!place.readOnly) this.#doubtOf(place).isRejected = true;
+    // Not for a key that signed before the current one: the payment was in flight when the gateway changed.
+    if (!place.readOnly && sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
   }
 
   /** Whether other keys may be tried for a rejected request of this place now. If so, the next time is a step later. */
