@@ -37,8 +37,6 @@ interface SelectorOptions extends MonotonicClock {
 export interface KeyRequest extends Place {
   readonly login: LoginRef;
   readonly kind: KeyKind;
-  /** Whether it only reads: what it says of a key counts a little more than what a payment says. */
-  readonly readOnly: boolean;
   /** Until when it may wait; monotonic, milliseconds. */
   readonly deadline: number;
   /** Requests to its environment that may be in flight. */
