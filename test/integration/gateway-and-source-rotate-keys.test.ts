@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { faultRule } from '../../src/simulator/faults.ts';
 import { harness } from '../support/harness.ts';
 import {
   alwaysLooking,
@@ -56,6 +57,20 @@ describe('no read fails because of a key rotation', () => {
     expect(await proxy.counted('key_fallbacks_total', { to: 'newer' })).toBe(2);
     expect((await proxy.transfer()).status).toBe(200);
     expect(wrong(simulator)).toBe(2);
+  });
+
+  it('however many queries a slow gateway has at its switch', async () => {
+    const { proxy, accept, putInSource, simulator } = await start();
+    await proxy.reload({ keys: alwaysLooking(proxy) });
+    await proxy.balance();
+    putInSource(nextKeys);
+    await untilKeysChange(proxy);
+    simulator.faults.add(faultRule.parse({ delaySeconds: 0.2 }));
+    simulator.faults.add(faultRule.parse({ delaySeconds: 0.2 }));
+    accept(nextKeys);
+    const responses = await Promise.all(Array.from({ length: 10 }, () => proxy.balance()));
+    expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(200));
+    expect(wrong(simulator)).toBe(10);
   });
 
   it('if the gateway goes back to the older key', async () => {
