@@ -92,9 +92,11 @@ export class KeySelector {
     const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
     if (leave === undefined) return sent.response;
     try {
-      for await (const key of this.#others(keys, request, [sent.key])) {
+      const tried = [sent.key];
+      for await (const key of this.#others(keys, request, tried)) {
         if (monotonic() >= request.deadline) break;
         sent = await send(() => this.#keyNow(keys, request, key));
+        tried.push(sent.key);
         this.#hear(keys, request, sent, request.readOnly);
         if (sent.testimony !== 'rejected') break;
       }
@@ -145,11 +147,7 @@ export class KeySelector {
     const { monotonic, setTimer, table, reader } = this.#options;
     const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
     function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
-      for (const key of those) {
-        if (includesKey(tried, key)) continue;
-        tried.push(key);
-        yield key;
-      }
+      for (const key of those) if (choice.includes(key) && !includesKey(tried, key)) yield key;
     }
     const mayTry = choice.takeStep(request, monotonic());
     yield* untried(mayTry ? choice.keys : [choice.current]);
