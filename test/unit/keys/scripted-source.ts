@@ -100,7 +100,9 @@ export class ScriptedSource implements KeySource {
   /** These logins may not be read. */
   deny(...logins: readonly string[]): void {
     this.failure = (ref) =>
-      logins.includes(ref.login) ? new SourceUnavailable(ref, new Error('no permission'), 'denied') : undefined;
+      logins.includes(ref.login)
+        ? new SourceUnavailable(ref, new Error('no permission'), 'denied')
+        : undefined;
   }
 
   heal(): void {

@@ -2,7 +2,17 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import type { Testimony } from '../../../src/keys/choice.ts';
 import { type KeyRequest, KeySelector, type Send } from '../../../src/keys/selector.ts';
-import { acme, newKeys, refOf, ringOf, settled, staleIfError, textOf, ttl, usable } from './scripted-source.ts';
+import {
+  acme,
+  newKeys,
+  refOf,
+  ringOf,
+  settled,
+  staleIfError,
+  textOf,
+  ttl,
+  usable,
+} from './scripted-source.ts';
 
 let keys: ReturnType<typeof newKeys>;
 let selector: KeySelector;
@@ -252,10 +262,7 @@ describe('what the gateway says of a key', () => {
   it('in an error of a payment that was signed before another key was accepted moves nothing back', async () => {
     await has('new', 'old');
     await uses('new');
-    const [slowQuery, slowPayment] = [
-      Promise.withResolvers<Testimony>(),
-      Promise.withResolvers<Testimony>(),
-    ];
+    const [slowQuery, slowPayment] = [Promise.withResolvers<Testimony>(), Promise.withResolvers<Testimony>()];
     gateway = (key) => (key === 'old' ? slowQuery.promise : 'rejected');
     const moving = query();
     await settled();
