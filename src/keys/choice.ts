@@ -165,15 +165,18 @@ export class KeyChoice {
     if (!place.readOnly && sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
   }
 
-  /** Whether other keys may be tried for a rejected request of this place now. If so, the next time is a step later. */
-  takeStep(place: Place, now: number): boolean {
-    if (this.#keys.length < 2) return false;
-    const { queries, payments } = this.#doubtOf(place);
-    const own = place.readOnly ? queries : payments;
-    if (now < own.dueAt) return false;
-    own.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** own.tries);
-    own.tries += 1;
-    return true;
+  /** Whether other keys may be tried for a rejected request of this place now. */
+  mayTry(place: Place, now: number): boolean {
+    return this.#keys.length > 1 && now >= this.#stepsOf(place).dueAt;
+  }
+
+  /** Other keys are tried for a payment, or did not help a query: they may be tried again a step later. */
+  takeStep(place: Place, now: number): void {
+    const steps = this.#stepsOf(place);
+    // Another one of this place, which was tried at the same time.
+    if (now < steps.dueAt) return;
+    steps.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** steps.tries);
+    steps.tries += 1;
   }
 
   /**
@@ -185,13 +188,19 @@ export class KeyChoice {
     if (now < this.#trialUntil || doubt?.isRejected !== true) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.payments.tries % others.length];
-    if (next === undefined || !this.takeStep(place, now)) return undefined;
+    if (next === undefined || !this.mayTry(place, now)) return undefined;
+    this.takeStep(place, now);
     this.#trialUntil = now + trialTime;
     return next;
   }
 
   endTrial(): void {
     this.#trialUntil = Number.NEGATIVE_INFINITY;
+  }
+
+  #stepsOf(place: Place): Steps {
+    const { queries, payments } = this.#doubtOf(place);
+    return place.readOnly ? queries : payments;
   }
 
   #doubtOf({ caller, endpoint }: Place): Doubt {

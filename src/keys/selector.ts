@@ -150,8 +150,10 @@ export class KeySelector {
         yield key;
       }
     }
-    const mayTry = choice.takeStep(request, monotonic());
+    const mayTry = choice.mayTry(request, monotonic());
     yield* untried(mayTry ? choice.keys : [choice.current]);
+    // Not before: of many that are rejected at the same time, each would else depend on the first one.
+    if (mayTry) choice.takeStep(request, monotonic());
     const { revision } = choice;
     const look = reader.look(login, request.caller);
     if (look !== undefined)

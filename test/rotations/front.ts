@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Random } from '../support/random.ts';
-import type { Gateway } from './options.ts';
+import type { Gateway, Options } from './options.ts';
 import type { Row } from './rotation.ts';
 
 /** The endpoints of the row with this index: of most requests, and one that some gateways deny. */
@@ -21,7 +21,7 @@ const balancers: readonly (readonly [status: number, type: string, body: string]
 ];
 
 /** Makes the gateway of each row what it is like. */
-export function frontOf(rows: readonly Row[], seed: number) {
+export function frontOf(rows: readonly Row[], { seed, latency }: Pick<Options, 'seed' | 'latency'>) {
   const random = new Random(seed, 'balancer');
   const likes = new Map<string | undefined, Gateway | 'no permission'>(
     rows.flatMap(({ login, gateway }, index) => [
@@ -30,7 +30,7 @@ export function frontOf(rows: readonly Row[], seed: number) {
       [deniedEndpointOf(index), 'no permission'],
     ]),
   );
-  return (request: IncomingMessage, response: ServerResponse, gateway: () => void): void => {
+  const handle = (request: IncomingMessage, response: ServerResponse, gateway: () => void): void => {
     const { url = '' } = request;
     const like = likes.get(url.split('/').at(-1));
     if (like === 'no permission') return answer(request, response, [403, 'text/html', page]);
@@ -43,6 +43,8 @@ export function frontOf(rows: readonly Row[], seed: number) {
       change(response, (status) => status, { Date: new Date(Date.now() + skew).toUTCString() });
     gateway();
   };
+  return (...call: Parameters<typeof handle>): void =>
+    void setTimeout(handle, latency * (0.5 + random.next()), ...call);
 }
 
 function answer(

@@ -36,6 +36,7 @@ through real processes, and prints what each rotation cost. Exit code 1 where on
   --traffic KIND   ${traffics.join(', ')} (default mixed): queries and payments; payments alone, 20
                    a second or one a minute of each login
   --callers N      callers of each login (default 2)
+  --latency MS     of the gateway, on average (default 50)
   --with EVENT     ${disturbances.join(', ')} (default none); every ${every} s, right
                    before a rotation, between its two events, or right after it
   --row N          only this row, by its number in the table
@@ -58,6 +59,7 @@ export function readOptions(args: string[]) {
       gateways: { type: 'string', default: 'plain' },
       traffic: { type: 'string', default: 'mixed' },
       callers: { type: 'string', default: '2' },
+      latency: { type: 'string', default: '50' },
       with: { type: 'string', default: 'none' },
       row: { type: 'string' },
       seed: { type: 'string', default: '1' },
@@ -75,6 +77,7 @@ export function readOptions(args: string[]) {
     gateways: values.gateways.split(',').map((text) => oneOf('gateways', gateways, text)),
     traffic: oneOf('traffic', traffics, values.traffic),
     callers: positiveInteger('callers', values.callers),
+    latency: positiveInteger('latency', values.latency),
     disturbance: oneOf('with', disturbances, values.with),
     row: values.row === undefined ? undefined : positiveInteger('row', values.row),
     seed: positiveInteger('seed', values.seed),

@@ -34,7 +34,7 @@ export async function run(options: Options): Promise<Result> {
     endpoints: Object.fromEntries(
       logins.flatMap((login, index) => [endpointOf, deniedEndpointOf].map((of) => [of(index), login])),
     ),
-    front: frontOf(rows, options.seed),
+    front: frontOf(rows, options),
     callers: Object.fromEntries(callersOf(options).map((name) => [name, tokenOf(name)])),
     program: options.program,
   });
