@@ -170,13 +170,13 @@ export class KeyChoice {
     return this.#keys.length > 1 && now >= this.#stepsOf(place).dueAt;
   }
 
-  /** Other keys are tried for a payment, or did not help a query: they may be tried again a step later. */
-  takeStep(place: Place, now: number): void {
+  /** Other keys are tried now, or did not help. If they may be tried, the next time is a step later. @returns whether they may */
+  takeStep(place: Place, now: number): boolean {
+    if (!this.mayTry(place, now)) return false;
     const steps = this.#stepsOf(place);
-    // Another one of this place, which was tried at the same time.
-    if (now < steps.dueAt) return;
     steps.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** steps.tries);
     steps.tries += 1;
+    return true;
   }
 
   /**
@@ -188,8 +188,7 @@ export class KeyChoice {
     if (now < this.#trialUntil || doubt?.isRejected !== true) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.payments.tries % others.length];
-    if (next === undefined || !this.mayTry(place, now)) return undefined;
-    this.takeStep(place, now);
+    if (next === undefined || !this.takeStep(place, now)) return undefined;
     this.#trialUntil = now + trialTime;
     return next;
   }

@@ -152,7 +152,7 @@ export class KeySelector {
     }
     const mayTry = choice.mayTry(request, monotonic());
     yield* untried(mayTry ? choice.keys : [choice.current]);
-    // Not before: of many that are rejected at the same time, each would else depend on the first one.
+    // Not before: all that are rejected at the same time may try. They count as one.
     if (mayTry) choice.takeStep(request, monotonic());
     const { revision } = choice;
     const look = reader.look(login, request.caller);

@@ -11,6 +11,8 @@ const maxLooks = 30;
 /** Milliseconds that a payment may take between the choice of its key and the gateway. */
 const inFlight = 500;
 
+/** Milliseconds until a look at Vault has ended. */
+const look = 1_000;
 /** Milliseconds from one try of another key to the next one, by how many there were. */
 const stepAfter = (tries: number): number => Math.min(10_000, 1_000 * 2 ** tries);
 
@@ -44,8 +46,9 @@ export interface Cost {
 
 /** Payments with 401 or 403, by why they may have got it. */
 export interface Rejected {
-  /** Until Vault has a key that the gateway accepts, and for 2 s after that. */
+  /** Until Vault has a key that the gateway accepts. */
   readonly noKey: number;
+  /** In the 2 s after that, or during the look of the process after its first one. */
   readonly late: number;
   /** The first of a process, caller and key, and those that were in flight then, or while another key was tried. */
   readonly notices: number;
@@ -243,7 +246,11 @@ function rejectedIn(
     const step = steps.get(caller);
     const isReset = step !== undefined && resets.some((at) => step.at < at && at < startedAt);
     const tries = isReset ? 0 : (step?.tries ?? 0);
+    const looks =
+      startedAt <= noticedAt + look &&
+      !payments.some((other) => wasTried(other, version, noticedAt, startedAt));
     if (span !== undefined) counts[startedAt > span.usableAt ? 'late' : 'noKey'] += 1;
+    else if (startedAt > noticedAt && looks) counts.late += 1;
     else if (startedAt <= noticedAt || payments.some((other) => isTrialDuring(other, payment)))
       counts.notices += 1;
     else if (step === undefined || isReset || startedAt >= step.at + stepAfter(tries - 1)) {
@@ -257,6 +264,11 @@ function rejectedIn(
 /** Whether another key was tried when a payment began: only one may be in flight. */
 function isTrialDuring(other: Payment, { version, startedAt }: Payment): boolean {
   return other.version !== version && other.startedAt <= startedAt && startedAt <= other.endedAt;
+}
+
+/** Whether another key was tried in this time. */
+function wasTried(other: Payment, version: unknown, from: number, to: number): boolean {
+  return other.version !== version && from <= other.startedAt && other.startedAt <= to;
 }
 
 function sum(rejections: readonly Rejected[], name: keyof Rejected): number {
