@@ -147,8 +147,10 @@ export class KeySelector {
     function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
       for (const key of those) if (choice.includes(key) && !includesKey(tried, key)) yield key;
     }
-    const mayTry = choice.takeStep(request, monotonic());
+    const mayTry = choice.mayTry(request, monotonic());
     yield* untried(mayTry ? choice.keys : [choice.current]);
+    // Not before: all that are rejected at the same time may try. They count as one.
+    if (mayTry) choice.takeStep(request, monotonic());
     const { revision } = choice;
     const look = reader.look(login, request.caller);
     if (look !== undefined)
