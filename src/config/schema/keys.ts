@@ -146,7 +146,7 @@ const cache = z
   .describe('The key cache in memory.');
 
 const rotationGracePeriod = duration('24h').describe(
-  'How long a superseded key may still be tried after a 403.',
+  'How long a superseded key may still be used.',
 );
 
 const shared = { cache, rotationGracePeriod };
