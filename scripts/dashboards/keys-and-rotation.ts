@@ -58,7 +58,8 @@ const rejections: Section = {
     },
     {
       title: 'Fallbacks',
-      description: 'How often the gateway rejected the current key and accepted a newer or an older one, which signs from then on.',
+      description:
+        'How often the gateway rejected the current key and accepted a newer or an older one, which signs from then on.',
       unit: 'reqps',
       runbook: 'CountersignRotationStuck',
       queries: {
