@@ -153,8 +153,9 @@ export class KeySelector {
     if (mayTry) choice.takeStep(request, monotonic());
     const { revision } = choice;
     const look = reader.look(login, request.caller);
-    if (look !== undefined)
-      await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
+    // Also for the key that another query of this login is trying.
+    const known = Promise.all([look, choice.tries]);
+    await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), known, setTimer));
     table.update(login, request.kind);
     yield* untried(choice.revision === revision ? [choice.current] : choice.keys);
     const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;

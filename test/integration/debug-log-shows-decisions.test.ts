@@ -81,6 +81,8 @@ describe('at level debug', () => {
       'gateway responded: operation=manager-balance status=200',
       'key fallback: login=acme keyKind=control_key to=newer',
     ]);
+    const next = (await decisions(proxy, await proxy.balance())).join('\n');
+    expect(next).toContain('reason=last-accepted');
   });
 
   it('a request that cannot be sent shows its retries', async () => {
