@@ -67,8 +67,6 @@ export class KeyChoice {
   #rejected: readonly UsableKey[] = [];
   /** By caller, then by endpoint, the latest last. */
   readonly #doubts = new Map<string, Map<string, Doubt>>();
-  /** The end of the tries of other keys that a rejected query began last. */
-  tries: Promise<void> | undefined;
   /** Until when the payment that tries another key is waited for; monotonic, milliseconds. */
   #trialUntil = Number.NEGATIVE_INFINITY;
 

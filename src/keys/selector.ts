@@ -153,9 +153,8 @@ export class KeySelector {
     if (mayTry) choice.takeStep(request, monotonic());
     const { revision } = choice;
     const look = reader.look(login, request.caller);
-    // Also for the key that another query of this login is trying.
-    const known = Promise.all([look, choice.tries]);
-    await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), known, setTimer));
+    if (look !== undefined)
+      await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
     table.update(login, request.kind);
     yield* untried(choice.revision === revision ? [choice.current] : choice.keys);
     const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
