@@ -37,8 +37,6 @@ interface SelectorOptions extends MonotonicClock {
 export interface KeyRequest extends Place {
   readonly login: LoginRef;
   readonly kind: KeyKind;
-  /** Whether it only reads: what it says of a key counts a little more than what a payment says. */
-  readonly readOnly: boolean;
   /** Until when it may wait; monotonic, milliseconds. */
   readonly deadline: number;
   /** Requests to its environment that may be in flight. */
@@ -265,7 +263,7 @@ export class KeySelector {
     if (known !== undefined) return known;
     const rooms = {
       uncached: new Room(Math.max(leastUncached, maxInFlight * shares.uncached)),
-      rejected: new Room(maxInFlight * shares.rejected),
+      rejected: new Room(Math.max(1, maxInFlight * shares.rejected)),
     };
     this.#rooms.set(environment, rooms);
     return rooms;

@@ -282,20 +282,16 @@ export class KeyTable {
   secondsLeft(sourceFails: boolean): number | undefined {
     const now = this.#now();
     let oldest: number | undefined;
-    for (const login of this.#logins.values()) {
-      const failed = login.failures > 0 || (sourceFails && now >= login.dueAt);
-      if (failed && login.readAt < (oldest ?? now)) oldest = login.readAt;
-    }
+    for (const login of this.#logins.values())
+      if (this.#isStale(login, sourceFails) && login.readAt < (oldest ?? now)) oldest = login.readAt;
     return oldest === undefined ? undefined : Math.max(0, oldest + this.#settings.staleIfError - now) / 1000;
   }
 
-  /** A login that no request used since it became outdated is not stale: reading it was not due. */
   timesOf(login: Login, sourceFails: boolean): ReadTimes {
-    const { readAt, dueAt, failures } = login;
-    const isStale = failures > 0 || (sourceFails && this.#now() >= dueAt);
+    const { readAt, dueAt } = login;
     return {
       readAt,
-      staleSince: isStale ? readAt + this.#settings.ttl : undefined,
+      staleSince: this.#isStale(login, sourceFails) ? readAt + this.#settings.ttl : undefined,
       nextReadAt: this.isInUse(login) ? dueAt : undefined,
     };
   }
@@ -382,6 +378,12 @@ export class KeyTable {
     lost: readonly LostKey[] = [],
   ): void {
     if (!this.#isRetired) this.#options.events.keyRingUpdated(ref, ring, removal, lost);
+  }
+
+  /** Whether it could not be read again when that was due. A login that is not in use need not be. */
+  #isStale(login: Login, sourceFails: boolean): boolean {
+    const { failures, dueAt } = login;
+    return failures > 0 || (sourceFails && this.#now() >= dueAt && this.isInUse(login));
   }
 
   #isTooOld({ readAt }: Login): boolean {
