@@ -59,8 +59,21 @@ describe('no read fails because of a key rotation', () => {
     expect(wrong(simulator)).toBe(2);
   });
 
-  it('however many queries a slow gateway has at its switch', async () => {
+  it('if many are rejected before the first one that tries the other key has its response', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
+    await proxy.reload({ keys: alwaysLooking(proxy) });
+    await queryBoth(proxy);
+    putInSource(nextKeys);
+    await untilKeysChange(proxy);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    accept(nextKeys);
+    simulator.faults.add(faultRule.parse({ delaySeconds: 0.3 }));
+    const queries = await Promise.all(Array.from({ length: 5 }, () => queryBoth(proxy)));
+    expect(queries.flat()).toEqual(Array(10).fill(200));
+  });
+
+  it('if the configuration is reloaded meanwhile', async () => {
+    const { proxy, putInSource, simulator } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
     await proxy.balance();
     putInSource(nextKeys);
