@@ -23,20 +23,27 @@ export interface Place {
   readonly caller: string;
   /** Endpoint or endpoint group in the path; empty without one. */
   readonly endpoint: string;
+  /** A query, not a payment. */
+  readonly readOnly: boolean;
 }
 
-/** One caller's rejected requests at one endpoint. */
-interface Doubt {
-  /** Whether its last request was rejected, and the current key was not accepted there since. */
-  isRejected: boolean;
-  /** How often other keys were tried for it. */
+/** When other keys may be tried. */
+interface Steps {
   tries: number;
-  /** When they may be tried again; monotonic, milliseconds. */
+  /** Monotonic, milliseconds. */
   dueAt: number;
 }
 
+/** One caller's rejected requests at one endpoint. Where queries are not permitted, payments may be, so each has its steps. */
+interface Doubt {
+  /** Whether a payment was rejected, and the current key was not accepted there since. */
+  isRejected: boolean;
+  readonly queries: Steps;
+  readonly payments: Steps;
+}
+
 /** Milliseconds between two tries of other keys for the same caller and endpoint; each doubles it. */
-const steps = { first: 1_000, last: 10_000 };
+const stepTimes = { first: 1_000, last: 10_000 };
 /** Milliseconds for which a payment that tries another key is the only one. */
 const trialTime = 1_000;
 /** The latest endpoints of a caller with rejected requests that are remembered. */
@@ -125,7 +132,8 @@ export class KeyChoice {
   /** Other keys may be tried at once: the ring is another one, or the key source is back. */
   resetSteps(): void {
     for (const doubts of this.#doubts.values())
-      for (const doubt of doubts.values()) [doubt.tries, doubt.dueAt] = [0, Number.NEGATIVE_INFINITY];
+      for (const { queries, payments } of doubts.values())
+        for (const one of [queries, payments]) Object.assign(one, newSteps());
   }
 
   /**
@@ -155,16 +163,21 @@ export class KeyChoice {
   /** The gateway rejected a request that was signed with the key. */
   recordRejected(key: UsableKey, place: Place): void {
     if (this.includes(key) && !this.isRejected(key)) this.#rejected = [...this.#rejected, key];
-    this.#doubtOf(place).isRejected = true;
+    // Not for a key that signed before the current one: the payment was in flight when the gateway changed.
+    if (!place.readOnly && sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
   }
 
-  /** Whether other keys may be tried for a rejected request of this place now. If so, the next time is a step later. */
+  /** Whether other keys may be tried for a rejected request of this place now. */
+  mayTry(place: Place, now: number): boolean {
+    return this.#keys.length > 1 && now >= this.#stepsOf(place).dueAt;
+  }
+
+  /** Other keys are tried now, or did not help. If they may be tried, the next time is a step later. @returns whether they may */
   takeStep(place: Place, now: number): boolean {
-    if (this.#keys.length < 2) return false;
-    const doubt = this.#doubtOf(place);
-    if (now < doubt.dueAt) return false;
-    doubt.dueAt = now + Math.min(steps.last, steps.first * 2 ** doubt.tries);
-    doubt.tries += 1;
+    if (!this.mayTry(place, now)) return false;
+    const steps = this.#stepsOf(place);
+    steps.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** steps.tries);
+    steps.tries += 1;
     return true;
   }
 
@@ -176,7 +189,7 @@ export class KeyChoice {
     const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
     if (now < this.#trialUntil || doubt?.isRejected !== true) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
-    const next = others[doubt.tries % others.length];
+    const next = others[doubt.payments.tries % others.length];
     if (next === undefined || !this.takeStep(place, now)) return undefined;
     this.#trialUntil = now + trialTime;
     return next;
@@ -186,9 +199,14 @@ export class KeyChoice {
     this.#trialUntil = Number.NEGATIVE_INFINITY;
   }
 
+  #stepsOf(place: Place): Steps {
+    const { queries, payments } = this.#doubtOf(place);
+    return place.readOnly ? queries : payments;
+  }
+
   #doubtOf({ caller, endpoint }: Place): Doubt {
     const ofCaller = this.#doubts.get(caller) ?? new Map<string, Doubt>();
-    const doubt = ofCaller.get(endpoint) ?? { isRejected: false, tries: 0, dueAt: Number.NEGATIVE_INFINITY };
+    const doubt = ofCaller.get(endpoint) ?? { isRejected: false, queries: newSteps(), payments: newSteps() };
     ofCaller.delete(endpoint);
     ofCaller.set(endpoint, doubt);
     const [oldest] = ofCaller.keys();
@@ -196,6 +214,10 @@ export class KeyChoice {
     this.#doubts.set(caller, ofCaller);
     return doubt;
   }
+}
+
+function newSteps(): Steps {
+  return { tries: 0, dueAt: Number.NEGATIVE_INFINITY };
 }
 
 /** Mostly it is the same object. */

@@ -37,8 +37,6 @@ interface SelectorOptions extends MonotonicClock {
 export interface KeyRequest extends Place {
   readonly login: LoginRef;
   readonly kind: KeyKind;
-  /** Whether it only reads: what it says of a key counts a little more than what a payment says. */
-  readonly readOnly: boolean;
   /** Until when it may wait; monotonic, milliseconds. */
   readonly deadline: number;
   /** Requests to its environment that may be in flight. */
@@ -149,8 +147,10 @@ export class KeySelector {
     function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
       for (const key of those) if (choice.includes(key) && !includesKey(tried, key)) yield key;
     }
-    const mayTry = choice.takeStep(request, monotonic());
+    const mayTry = choice.mayTry(request, monotonic());
     yield* untried(mayTry ? choice.keys : [choice.current]);
+    // Not before: all that are rejected at the same time may try. They count as one.
+    if (mayTry) choice.takeStep(request, monotonic());
     const { revision } = choice;
     const look = reader.look(login, request.caller);
     if (look !== undefined)

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { faultRule } from '../../src/simulator/faults.ts';
 import { harness } from '../support/harness.ts';
 import {
   alwaysLooking,
@@ -57,6 +58,19 @@ describe('no read fails because of a key rotation', () => {
     expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect(await proxy.counted('key_fallbacks_total', { to: 'newer' })).toBe(2);
     expect((await proxy.transfer()).status).toBe(200);
+  });
+
+  it('if many are rejected before the first one that tries the other key has its response', async () => {
+    const { proxy, accept, putInSource, simulator } = await start();
+    await proxy.reload({ keys: alwaysLooking(proxy) });
+    await queryBoth(proxy);
+    putInSource(nextKeys);
+    await untilKeysChange(proxy);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    accept(nextKeys);
+    simulator.faults.add(faultRule.parse({ delaySeconds: 0.3 }));
+    const queries = await Promise.all(Array.from({ length: 5 }, () => queryBoth(proxy)));
+    expect(queries.flat()).toEqual(Array(10).fill(200));
   });
 
   it('if the configuration is reloaded meanwhile', async () => {

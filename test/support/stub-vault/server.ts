@@ -3,7 +3,7 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:https
 import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { type Fault, playFault, type RateLimit } from './faults.ts';
-import { errors, type StubRequest, type StubResponse, seconds } from './protocol.ts';
+import { errors, type StubRequest, type StubResponse } from './protocol.ts';
 import { rootToken, World } from './state.ts';
 
 const listeningShape = z.object({ port: z.number() });
@@ -103,7 +103,7 @@ export class StubVault {
   /** Writes a secret as an administrator, without a connection. */
   put(path: string, data: object): void {
     const call = { method: 'POST', path: `secret/data/${path}`, body: { data }, token: rootToken };
-    const rest = { query: new URLSearchParams(), wrapSeconds: undefined, now: this.#clock() };
+    const rest = { query: new URLSearchParams(), now: this.#clock() };
     this.world().respond({ ...call, ...rest });
   }
 
@@ -185,7 +185,6 @@ function callOf(
   now: number,
 ): StubRequest | undefined {
   const url = new URL(target, 'http://vault.invalid/');
-  const wrap = request.headers['x-vault-wrap-ttl'];
   const token = request.headers['x-vault-token'];
   try {
     return {
@@ -194,7 +193,6 @@ function callOf(
       query: url.searchParams,
       body: text === '' ? {} : objectShape.parse(JSON.parse(text)),
       token: typeof token === 'string' ? token : undefined,
-      wrapSeconds: wrap === undefined ? undefined : seconds(wrap, 0),
       now,
     };
   } catch {
