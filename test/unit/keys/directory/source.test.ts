@@ -1,4 +1,6 @@
-import { chmod, mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { closeSync, constants, openSync, renameSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, open, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
@@ -9,6 +11,7 @@ import { type KeyRing, ringIn, type UsableKey, withAccepted } from '../../../../
 import { reveal } from '../../../../src/secret.ts';
 import { itWhere } from '../../../support/requires.ts';
 import { vectorText } from '../../../support/vectors.ts';
+import { VirtualClock } from '../scripted-source.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const hour = 3_600_000;
@@ -156,6 +159,47 @@ describe('a directory that cannot be read', () => {
     await rename(`${directory}-away`, directory);
     await put('control_key', 'xyz');
     expect(shown(await read())).toEqual(['xyz', 'abc (superseded)']);
+  });
+});
+
+describe('a directory that hangs', () => {
+  const time = new VirtualClock();
+  /** Pipes without a writer: opening one occupies a thread, and no other file can be read. */
+  let pipes: string[];
+  let opened: Promise<unknown>[];
+
+  beforeEach(async () => {
+    const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? 4);
+    pipes = Array.from({ length: threads }, (_, index) => join(directory, `pipe-${index}`));
+    execFileSync('mkfifo', pipes);
+    await put('control_key', 'abc');
+    source = createDirectorySource({
+      directory,
+      rotationGracePeriod: hour,
+      now: () => now,
+      setTimer: time.setTimer,
+    });
+    opened = pipes.map((pipe) => open(pipe, 'r').then((file) => file.close()));
+  });
+
+  async function continues(): Promise<void> {
+    for (const pipe of pipes) closeSync(openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK));
+    await Promise.all(opened);
+  }
+
+  it('is unavailable after 5 s, for all logins, and can be read as soon as it responds', async () => {
+    const other = { ...acme, login: 'beta' };
+    const reads = [source.read(acme), source.read(other)].map((one) => one.catch((error: unknown) => error));
+    await time.advance(4_999);
+    expect(await Promise.race([...reads, 'hangs'])).toBe('hangs');
+    // The directory is not asked why, since that would hang too.
+    renameSync(directory, `${directory}-away`);
+    await time.advance(1);
+    const problem = `the directory ${directory} did not respond within 5 s`;
+    expect(await Promise.all(reads)).toMatchObject(Array(2).fill({ source: 'down', problem }));
+    renameSync(`${directory}-away`, directory);
+    await continues();
+    expect(shown(ringIn(await source.read(acme)))).toEqual(['abc']);
   });
 });
 
