@@ -144,9 +144,11 @@ export class KeyChoice {
    */
   recordAccepted(key: UsableKey, sentAt: number, place: Place, now: number): boolean {
     if (this.isRejected(key)) this.#rejected = this.#rejected.filter((other) => !sameKey(other, key));
-    if (!this.includes(key)) return false;
+    // It may have another version now than when it signed.
+    const own = this.#keys.find((one) => sameKey(one, key));
+    if (own === undefined) return false;
     this.#acceptedAt = now;
-    const isCurrent = sameKey(key, this.#current);
+    const isCurrent = sameKey(own, this.#current);
     const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
     if (isCurrent && doubt !== undefined) doubt.isRejected = false;
     if (sentAt < this.#acceptedSentAt) return false;
@@ -154,7 +156,7 @@ export class KeyChoice {
     if (isCurrent && this.#isAccepted) return false;
     this.#isAccepted = true;
     if (!isCurrent) this.#doubts.clear();
-    this.#current = key;
+    this.#current = own;
     return true;
   }
 
