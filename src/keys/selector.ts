@@ -215,7 +215,7 @@ export class KeySelector {
     return login;
   }
 
-  /** Nobody read it again while it was not used. Without an answer in time, the cached keys do. */
+  /** Nobody read it again while it was not used. If it takes longer, the cached keys do. */
   async #readIdle({ ref, dueAt }: Login, { caller }: KeyRequest): Promise<void> {
     const { reader, monotonic, setTimer } = this.#options;
     if (reader.isFailing || monotonic() < dueAt) return;
