@@ -3,9 +3,11 @@ import { KeyChoice } from '../../../src/keys/choice.ts';
 import type { UsableKey } from '../../../src/keys/ring.ts';
 import { ringOf, textOf, usable } from './scripted-source.ts';
 
-const place = { caller: 'shop', endpoint: '7' };
-const elsewhere = { caller: 'shop', endpoint: '8' };
-const ofOther = { caller: 'other', endpoint: '7' };
+/** Of payments. */
+const place = { caller: 'shop', endpoint: '7', readOnly: false };
+const elsewhere = { ...place, endpoint: '8' };
+const ofOther = { ...place, caller: 'other' };
+const ofQueries = { ...place, readOnly: true };
 
 let now: number;
 let choice: KeyChoice;
@@ -135,12 +137,13 @@ describe('other keys are tried', () => {
     expect(stepsOf()).toEqual([0, 1_000, 3_000, 7_000, 15_000, 25_000, 35_000]);
   });
 
-  it('apart for each caller and endpoint', () => {
+  it('apart for each caller and endpoint, and for queries and payments', () => {
     has('new', 'old');
     expect(choice.takeStep(place, now)).toBe(true);
     expect(choice.takeStep(place, now)).toBe(false);
     expect(choice.takeStep(elsewhere, now)).toBe(true);
     expect(choice.takeStep(ofOther, now)).toBe(true);
+    expect(choice.takeStep(ofQueries, now)).toBe(true);
   });
 
   it('never without another key', () => {
@@ -171,7 +174,7 @@ describe('other keys are tried', () => {
 
   it('at eight endpoints of a caller; the one that was rejected the longest ago is forgotten', () => {
     has('new', 'old');
-    const at = (endpoint: number, caller = 'shop') => ({ caller, endpoint: `${endpoint}` });
+    const at = (endpoint: number, caller = 'shop') => ({ ...place, caller, endpoint: `${endpoint}` });
     choice.takeStep(at(0, 'other'), now);
     for (let endpoint = 0; endpoint < 8; endpoint += 1) choice.takeStep(at(endpoint), now);
     reject('new', at(0));
@@ -185,6 +188,7 @@ describe('other keys are tried', () => {
 describe('a payment', () => {
   it('tries another key only after a rejected one of its caller and endpoint', () => {
     has('new', 'old');
+    reject('new', ofQueries);
     expect(trial()).toBeUndefined();
     reject('new');
     expect([trial(elsewhere), trial(ofOther)]).toEqual([undefined, undefined]);
@@ -200,6 +204,13 @@ describe('a payment', () => {
     choice.endTrial();
     now = 5_000;
     accept('new');
+    expect(trial()).toBeUndefined();
+  });
+
+  it('tries none because one was rejected that was in flight when another key became the current one', () => {
+    has('new', 'old');
+    accept('old');
+    reject('new');
     expect(trial()).toBeUndefined();
   });
 

@@ -266,7 +266,7 @@ describe('a source that fails', () => {
     source.set(acme, 'new', 'old');
     await read();
     const choice = table.choiceOf(loginOf(), 'control_key');
-    const place = { caller: 'shop', endpoint: '7' };
+    const place = { caller: 'shop', endpoint: '7', readOnly: true };
     expect(choice.takeStep(place, time.now)).toBe(true);
     source.fail();
     await failsToRead();

@@ -146,6 +146,19 @@ describe('a rejected query', () => {
     expect(keys.looked).toHaveLength(8);
   });
 
+  it('is signed with other keys as well as those that are rejected at the same time, which count as one', async () => {
+    await has('new', 'old');
+    gateway = accepts();
+    void query();
+    void query();
+    await keys.time.advance(0);
+    expect(sentSince()).toEqual(['new', 'new', 'old', 'old']);
+    await keys.time.advance(1_000);
+    void query();
+    await keys.time.advance(0);
+    expect(sentSince()).toEqual(['new', 'old']);
+  });
+
   it('gets another round after 200 ms if a key was accepted in the last 10 s, since the nodes may disagree', async () => {
     await has('new', 'old');
     await uses('new');

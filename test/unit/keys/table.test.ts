@@ -17,7 +17,7 @@ import {
   type VirtualClock,
 } from './scripted-source.ts';
 
-const place = { caller: 'shop', endpoint: '7' };
+const place = { caller: 'shop', endpoint: '7', readOnly: true };
 const hour = 3_600_000;
 
 let table: KeyTable;
