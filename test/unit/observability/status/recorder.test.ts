@@ -292,7 +292,8 @@ describe('what the gateway said to a login', () => {
   });
 
   it('is kept for the last thousand logins', () => {
-    for (let login = 0; login < 1_500; login += 1) finish({ login: `login-${login}`, keyVerdict: 'rejected' });
+    for (let login = 0; login < 1_500; login += 1)
+      finish({ login: `login-${login}`, keyVerdict: 'rejected' });
     expect(recorder.environment('sandbox').logins).toEqual({ accepted: 0, rejected: 1_000 });
   });
 });
