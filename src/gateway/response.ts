@@ -114,7 +114,7 @@ function isReadable({ headers, rest }: ReadableResponse): boolean {
 }
 
 /** Statuses with which the gateway may refuse a request that it understood. */
-const refusals: readonly number[] = [400, 404, 409, 422];
+const refusedWith: readonly number[] = [400, 404, 409, 422];
 
 /**
  * What a response says about the key that signed its request; keys/choice.ts says what follows. Only a body that is the
@@ -124,15 +124,16 @@ export function testimonyOf(response: ReadableResponse & { readonly form?: Respo
   const { status } = response;
   if (status === 401 || status === 403) return 'rejected';
   const isSuccess = status >= 200 && status < 300;
-  const type = isSuccess || refusals.includes(status) ? typeIn(response) : '';
+  const type = isSuccess || refusedWith.includes(status) ? typeIn(response) : '';
   if (type === '') return 'silent';
   if (!isSuccess) return 'refused';
   return type === 'error' || type === 'validation-error' ? 'error' : 'accepted';
 }
 
 /**
- * The `type` of a response of the gateway (docs/gateway-interface.md section 2.2), as a form or as JSON; of a list of
- * balances (section 2.1), which has none, `balances`. Empty: it is not the gateway's.
+ * The `type` of a response of the gateway (docs/gateway-interface.md section 2.2), as a form, or as JSON with its serial
+ * number, since the JSON of others has a `type` too (RFC 9457); of a list of balances (section 2.1), which has none,
+ * `balances`. Empty: it is not the gateway's.
  */
 function typeIn(response: Parameters<typeof testimonyOf>[0]): string {
   const { body, form } = response;
@@ -140,7 +141,7 @@ function typeIn(response: Parameters<typeof testimonyOf>[0]): string {
   if (!isReadable(response) || body.length > readable.bytes) return '';
   const json = parseJson(body.toString());
   if (Array.isArray(json)) return json.every(isBalance) ? 'balances' : '';
-  return isObject(json) && typeof json.type === 'string' ? json.type : '';
+  return isObject(json) && 'serial-number' in json && typeof json.type === 'string' ? json.type : '';
 }
 
 function isBalance(record: unknown): boolean {

@@ -94,7 +94,7 @@ export class KeySelector {
       for await (const key of this.#others(keys, request, tried)) {
         if (monotonic() >= request.deadline) break;
         sent = await send(() => this.#keyNow(keys, request, key));
-        tried.push(sent.key);
+        tried.push(key, sent.key);
         this.#hear(keys, request, sent, request.readOnly);
         if (sent.testimony !== 'rejected') break;
       }
@@ -144,25 +144,25 @@ export class KeySelector {
   ): AsyncGenerator<UsableKey, void, void> {
     const { monotonic, setTimer, table, reader } = this.#options;
     const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
-    function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
-      for (const key of those) if (choice.includes(key) && !includesKey(tried, key)) yield key;
-    }
+    const { revision } = choice;
+    const current = (): readonly UsableKey[] => [choice.current];
+    const all = (): readonly UsableKey[] => choice.keys;
     const mayTry = choice.mayTry(request, monotonic());
-    yield* untried(mayTry ? choice.keys : [choice.current]);
+    yield* untried(mayTry ? all : current, tried);
     // Not before: all that are rejected at the same time may try. They count as one.
     if (mayTry) choice.takeStep(request, monotonic());
-    const { revision } = choice;
     const look = reader.look(login, request.caller);
     if (look !== undefined)
       await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
     table.update(login, request.kind);
-    yield* untried(choice.revision === revision ? [choice.current] : choice.keys);
+    yield* untried(choice.revision === revision ? current : all, tried);
     const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
     if (!mayDisagree) return;
     await new Promise<void>((resolve) => setTimer(resolve, secondRound.after));
     table.update(login, request.kind);
     tried.length = 0;
-    yield* untried([choice.current, ...choice.keys]);
+    yield* untried(current, tried);
+    yield* untried(all, tried);
   }
 
   /**
@@ -180,7 +180,7 @@ export class KeySelector {
     const before = choice.current;
     const isAccepted =
       testimony === 'accepted' ||
-      (testimony === 'error' && (request.readOnly || sameKey(key, before))) ||
+      (testimony === 'error' && (isAgain || sameKey(key, before))) ||
       (testimony === 'refused' && isAgain);
     if (!isAccepted) return;
     const { table, events, monotonic } = this.#options;
@@ -215,7 +215,7 @@ export class KeySelector {
     return login;
   }
 
-  /** Nobody read it again while it was not used. Without an answer in time, the cached keys do. */
+  /** Nobody read it again while it was not used. If it takes longer, the cached keys do. */
   async #readIdle({ ref, dueAt }: Login, { caller }: KeyRequest): Promise<void> {
     const { reader, monotonic, setTimer } = this.#options;
     if (reader.isFailing || monotonic() < dueAt) return;
@@ -265,6 +265,15 @@ export class KeySelector {
     };
     this.#rooms.set(environment, rooms);
     return rooms;
+  }
+}
+
+/** These keys, and those that come while some are tried. */
+function* untried(keysNow: () => readonly UsableKey[], tried: readonly UsableKey[]): Generator<UsableKey> {
+  for (;;) {
+    const key = keysNow().find((one) => !includesKey(tried, one));
+    if (key === undefined) return;
+    yield key;
   }
 }
 

@@ -19,7 +19,7 @@ const ttlJitter = 0.1;
 const retryAfter = 1_000;
 
 export interface TableSettings extends CacheConfig {
-  /** Milliseconds during which a superseded key may still be tried. */
+  /** Milliseconds during which a superseded key may still be used. */
   readonly rotationGracePeriod: number;
 }
 

@@ -135,11 +135,9 @@ for (const { name, open } of vaultTargets(process.env)) {
     it('finds the older version once the newest is deleted, until that is deleted too', async () => {
       const { address, path } = await newLogin('first', 'second');
       const keys = source(await appRoleAuth());
-      const current = await keys.readCurrent(address);
-      expect(await keys.read(address)).toMatchObject({ current });
+      expect(controlKeys(await keys.read(address))).toEqual(['2:second', '1:first']);
       await admin.deleteVersions(path, [2], mount);
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-      expect(await keys.readCurrent(address)).not.toBe(current);
       await admin.deleteVersions(path, [1], mount);
       expect(await keys.read(address)).toBe('deleted');
     });

@@ -141,9 +141,7 @@ const cache = z
   .prefault({})
   .describe('The key cache in memory.');
 
-const rotationGracePeriod = duration('24h').describe(
-  'How long a superseded key may still be tried after a 403.',
-);
+const rotationGracePeriod = duration('24h').describe('How long a superseded key may still be used.');
 
 const shared = { cache, rotationGracePeriod };
 

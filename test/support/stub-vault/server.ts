@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { type Fault, playFault, type RateLimit } from './faults.ts';
 import { errors, type StubRequest, type StubResponse } from './protocol.ts';
@@ -129,12 +130,10 @@ export class StubVault {
     const body = await readBody(request);
     seen.body = body;
     const fault = this.#faultOf(request, target);
-    if (fault !== undefined && fault.kind !== 'late-write') {
-      playFault(fault, response);
-      return;
-    }
+    if (fault?.kind === 'late') await wait(fault.milliseconds);
+    else if (fault !== undefined && fault.kind !== 'late-write') return playFault(fault, response);
     const stubResponse = this.#responseTo(request, target, body);
-    if (fault !== undefined) return;
+    if (fault?.kind === 'late-write') return;
     response.writeHead(stubResponse.status, {
       'Content-Type': 'application/json',
       'Cache-Control': 'no-store',
