@@ -114,7 +114,7 @@ function isReadable({ headers, rest }: ReadableResponse): boolean {
 }
 
 /** Statuses with which the gateway may refuse a request that it understood. */
-const refusals: readonly number[] = [400, 404, 409, 422];
+const refusedWith: readonly number[] = [400, 404, 409, 422];
 
 /**
  * What a response says about the key that signed its request; keys/choice.ts says what follows. Only a body that is the
@@ -124,7 +124,7 @@ export function testimonyOf(response: ReadableResponse & { readonly form?: Respo
   const { status } = response;
   if (status === 401 || status === 403) return 'rejected';
   const isSuccess = status >= 200 && status < 300;
-  const type = isSuccess || refusals.includes(status) ? typeIn(response) : '';
+  const type = isSuccess || refusedWith.includes(status) ? typeIn(response) : '';
   if (type === '') return 'silent';
   if (!isSuccess) return 'refused';
   return type === 'error' || type === 'validation-error' ? 'error' : 'accepted';

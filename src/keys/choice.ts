@@ -144,9 +144,11 @@ export class KeyChoice {
    */
   recordAccepted(key: UsableKey, sentAt: number, place: Place, now: number): boolean {
     if (this.isRejected(key)) this.#rejected = this.#rejected.filter((other) => !sameKey(other, key));
-    if (!this.includes(key)) return false;
+    // It may have another version now than when it signed.
+    const own = this.#keys.find((one) => sameKey(one, key));
+    if (own === undefined) return false;
     this.#acceptedAt = now;
-    const isCurrent = sameKey(key, this.#current);
+    const isCurrent = sameKey(own, this.#current);
     const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
     if (isCurrent && doubt !== undefined) doubt.isRejected = false;
     if (sentAt < this.#acceptedSentAt) return false;
@@ -154,7 +156,7 @@ export class KeyChoice {
     if (isCurrent && this.#isAccepted) return false;
     this.#isAccepted = true;
     if (!isCurrent) this.#doubts.clear();
-    this.#current = key;
+    this.#current = own;
     return true;
   }
 
@@ -165,14 +167,17 @@ export class KeyChoice {
     if (!place.readOnly && sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
   }
 
-  /** Whether other keys may be tried for a rejected request of this place now. If so, the next time is a step later. */
+  /** Whether other keys may be tried for a rejected request of this place now. */
+  mayTry(place: Place, now: number): boolean {
+    return this.#keys.length > 1 && now >= this.#stepsOf(place).dueAt;
+  }
+
+  /** Other keys are tried now, or did not help. If they may be tried, the next time is a step later. @returns whether they may */
   takeStep(place: Place, now: number): boolean {
-    if (this.#keys.length < 2) return false;
-    const { queries, payments } = this.#doubtOf(place);
-    const own = place.readOnly ? queries : payments;
-    if (now < own.dueAt) return false;
-    own.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** own.tries);
-    own.tries += 1;
+    if (!this.mayTry(place, now)) return false;
+    const steps = this.#stepsOf(place);
+    steps.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** steps.tries);
+    steps.tries += 1;
     return true;
   }
 
@@ -192,6 +197,11 @@ export class KeyChoice {
 
   endTrial(): void {
     this.#trialUntil = Number.NEGATIVE_INFINITY;
+  }
+
+  #stepsOf(place: Place): Steps {
+    const { queries, payments } = this.#doubtOf(place);
+    return place.readOnly ? queries : payments;
   }
 
   #doubtOf({ caller, endpoint }: Place): Doubt {

@@ -5,7 +5,7 @@ import { Room } from '../util/slots.ts';
 import { currentSpan, inSpan } from '../util/trace.ts';
 import type { KeyChoice, Place, SelectionReason, Testimony } from './choice.ts';
 import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
-import { includesKey } from './key.ts';
+import { includesKey, sameKey } from './key.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
 import type { KeyReader } from './reader.ts';
@@ -85,15 +85,17 @@ export class KeySelector {
     const { monotonic } = this.#options;
     const keys = await this.#keysFor(request);
     let sent = await send(() => this.#keyNow(keys, request));
-    this.#hear(keys, request, sent, {});
+    this.#hear(keys, request, sent);
     if (sent.testimony !== 'rejected') return sent.response;
     const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
     if (leave === undefined) return sent.response;
     try {
-      for await (const key of this.#others(keys, request, [sent.key])) {
+      const tried = [sent.key];
+      for await (const key of this.#others(keys, request, tried)) {
         if (monotonic() >= request.deadline) break;
         sent = await send(() => this.#keyNow(keys, request, key));
-        this.#hear(keys, request, sent, { isOther: true, isAgain: request.readOnly });
+        tried.push(key, sent.key);
+        this.#hear(keys, request, sent, request.readOnly);
         if (sent.testimony !== 'rejected') break;
       }
     } finally {
@@ -114,8 +116,7 @@ export class KeySelector {
     const next = choice.beginTrial(request, monotonic());
     try {
       const sent = await send(() => this.#keyNow(keys, request, next));
-      const isOther = next !== undefined && sent.key === next;
-      this.#hear(keys, request, sent, { isOther });
+      this.#hear(keys, request, sent);
       // It may be an old key that the gateway rejects, so the next payment had better find the new one.
       if (sent.testimony === 'rejected') void reader.look(login, request.caller);
       return sent.response;
@@ -143,53 +144,50 @@ export class KeySelector {
   ): AsyncGenerator<UsableKey, void, void> {
     const { monotonic, setTimer, table, reader } = this.#options;
     const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
-    function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
-      for (const key of those) {
-        if (includesKey(tried, key)) continue;
-        tried.push(key);
-        yield key;
-      }
-    }
-    const mayTry = choice.takeStep(request, monotonic());
-    yield* untried(mayTry ? choice.keys : [choice.current]);
     const { revision } = choice;
+    const current = (): readonly UsableKey[] => [choice.current];
+    const all = (): readonly UsableKey[] => choice.keys;
+    const mayTry = choice.mayTry(request, monotonic());
+    yield* untried(mayTry ? all : current, tried);
+    // Not before: all that are rejected at the same time may try. They count as one.
+    if (mayTry) choice.takeStep(request, monotonic());
     const look = reader.look(login, request.caller);
     if (look !== undefined)
       await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
     table.update(login, request.kind);
-    yield* untried(choice.revision === revision ? [choice.current] : choice.keys);
+    yield* untried(choice.revision === revision ? current : all, tried);
     const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
     if (!mayDisagree) return;
     await new Promise<void>((resolve) => setTimer(resolve, secondRound.after));
     table.update(login, request.kind);
     tried.length = 0;
-    yield* untried([choice.current, ...choice.keys]);
+    yield* untried(current, tried);
+    yield* untried(all, tried);
   }
 
   /**
    * What a response says about its key.
    *
-   * @param isOther signed with another key than the current one
    * @param isAgain another key was just rejected for the same form
    */
   #hear<R>(
     { login, choice }: Keys,
     request: KeyRequest,
     { testimony, key, sentAt }: Sent<R>,
-    { isOther = false, isAgain = false },
+    isAgain = false,
   ): void {
     if (testimony === 'rejected') return choice.recordRejected(key, request);
+    const before = choice.current;
     const isAccepted =
       testimony === 'accepted' ||
-      (testimony === 'error' && (request.readOnly || !isOther)) ||
+      (testimony === 'error' && (isAgain || sameKey(key, before))) ||
       (testimony === 'refused' && isAgain);
     if (!isAccepted) return;
     const { table, events, monotonic } = this.#options;
-    const before = choice.current;
     if (!choice.recordAccepted(key, sentAt, request, monotonic())) return;
     table.keep(login);
     const to = choice.current.version > before.version ? 'newer' : 'older';
-    if (isOther && choice.current !== before) events.keyFallback(login.ref, request.kind, to);
+    if (choice.current !== before) events.keyFallback(login.ref, request.kind, to);
   }
 
   /** @throws ProxyError */
@@ -206,9 +204,9 @@ export class KeySelector {
     const { table } = this.#options;
     const login = table.find(ref);
     if (login === undefined) return await this.#uncached(ref, request);
-    const isIdle = !table.isInUse(login);
+    if (!table.isInUse(login)) await this.#readIdle(login, request);
+    // Not before the read, so that all requests of a burst wait for it.
     table.use(login);
-    if (isIdle) await this.#readIdle(login, request);
     if (login.isDeleted) {
       this.#count(ref, 'missing');
       throw keyMissing(ref);
@@ -217,7 +215,7 @@ export class KeySelector {
     return login;
   }
 
-  /** Nobody read it again while it was not used. Without an answer in time, the cached keys do. */
+  /** Nobody read it again while it was not used. If it takes longer, the cached keys do. */
   async #readIdle({ ref, dueAt }: Login, { caller }: KeyRequest): Promise<void> {
     const { reader, monotonic, setTimer } = this.#options;
     if (reader.isFailing || monotonic() < dueAt) return;
@@ -267,6 +265,15 @@ export class KeySelector {
     };
     this.#rooms.set(environment, rooms);
     return rooms;
+  }
+}
+
+/** These keys, and those that come while some are tried. */
+function* untried(keysNow: () => readonly UsableKey[], tried: readonly UsableKey[]): Generator<UsableKey> {
+  for (;;) {
+    const key = keysNow().find((one) => !includesKey(tried, one));
+    if (key === undefined) return;
+    yield key;
   }
 }
 

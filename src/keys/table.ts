@@ -19,7 +19,7 @@ const ttlJitter = 0.1;
 const retryAfter = 1_000;
 
 export interface TableSettings extends CacheConfig {
-  /** Milliseconds during which a superseded key may still be tried. */
+  /** Milliseconds during which a superseded key may still be used. */
   readonly rotationGracePeriod: number;
 }
 
@@ -317,7 +317,7 @@ export class KeyTable {
     const login = before ?? newLogin(ref, read, readAt);
     const { ttl } = this.#settings;
     const dueAt = readAt + ttl * (1 - ttlJitter * this.#options.random());
-    Object.assign(login, { readAt, dueAt, failures: 0 });
+    Object.assign(login, { readAt, dueAt, failures: 0, isDeleted: false });
     if (hasChanged) login.ring = read;
     if (before === undefined) this.#logins.set(name, login);
     this.#negatives.delete(name);

@@ -72,7 +72,7 @@ interface Attempts {
 }
 
 /**
- * Observes one instance and reports violations of the rules of key selection (docs/adr/0003-key-selection.md) and of
+ * Observes one instance and reports violations of the rules of key selection (docs/adr/0009-one-current-key.md) and of
  * the limits on what a rotation may cost. Unlike the instance, it knows which keys the gateway accepts.
  */
 export class Observer {

@@ -252,11 +252,6 @@ const failureTexts: Readonly<Record<string, FailureText>> = {
     'a login has no key of the required kind',
     'Store it in the key source.',
   ],
-  'key-rejected': [
-    'requests-failing',
-    'the gateway rejected such payments with every key of a login, so they are not sent',
-    'Store the key that the gateway expects, or check the permissions of the login.',
-  ],
   'key-unusable': ['requests-failing', 'a key cannot be used', 'Store a correct key as a new version.'],
 };
 
