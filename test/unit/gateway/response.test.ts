@@ -190,6 +190,13 @@ describe('what a response says of the key that signed its request', () => {
     ['silent', 200, 'the health of a load balancer', '{"status":"ok"}', json],
     ['silent', 200, 'a form without a type', 'status=ok\n'],
     ['silent', 200, 'a list of something else', '[{"name":"acme"}]', json],
+    [
+      'silent',
+      404,
+      'a problem document',
+      '{"type":"about:blank"}',
+      { 'content-type': 'application/problem+json' },
+    ],
     ['silent', 200, 'JSON with an odd type', '{"type":1}', json],
     ['silent', 200, 'a form that is compressed', form, { 'content-type': html, 'content-encoding': 'gzip' }],
     ['silent', 200, 'a form that is too large', `${form}&a=${'b'.repeat(readable.bytes)}`],
