@@ -1,4 +1,5 @@
 import { ProxyError } from '../errors.ts';
+import { shownName } from '../identifiers.ts';
 import type { Operation } from './operations.ts';
 
 /**
@@ -6,18 +7,14 @@ import type { Operation } from './operations.ts';
  * empty, none may be too long (in characters, docs/gateway-interface.md section 8), and none may be repeated unless the
  * operation allows it.
  *
- * @throws ProxyError `reserved-parameter`, `parameter-invalid`; names parameters of the table, never a value
+ * @throws ProxyError `reserved-parameter`, `parameter-invalid`; names parameters of the table and plain words, never a value
  */
 export function validateParameters(
   operation: Operation,
   form: readonly (readonly [name: string, value: string])[],
 ): void {
-  if (form.some(([name]) => isReserved(name))) {
-    throw new ProxyError(
-      'reserved-parameter',
-      'Countersign adds the OAuth parameters. Send the form without parameters whose names start with "oauth_" or a similar prefix.',
-    );
-  }
+  const reserved = form.findIndex(([name]) => isReserved(name));
+  if (reserved !== -1) throw reservedName(reserved + 1, form[reserved]?.[0] ?? '');
   const byName = Map.groupBy(form, ([name]) => name);
   for (const [name, rule] of Object.entries(operation.parameters)) {
     const [first, ...others] = byName.get(name) ?? [];
@@ -49,6 +46,13 @@ function isReserved(name: string): boolean {
 
 /** UTF-16 units of "oauth_". No character of it is written with more than one, of two units. */
 const prefixUnits = 12;
+
+function reservedName(position: number, name: string): ProxyError {
+  return new ProxyError(
+    'reserved-parameter',
+    `Parameter ${position}${shownName(name)} is one that Countersign adds, or a gateway could take it for one. Send the form without parameters whose names start with "oauth_" or a similar prefix.`,
+  );
+}
 
 function visible(name: string): string {
   return name.replace(invisible, '').trimStart();

@@ -163,6 +163,16 @@ describe('a parameter that could be treated as an OAuth parameter', () => {
     expect(reasonFor(name)).toBe('reserved-parameter');
   });
 
+  it.each([
+    ['oauth_token', 'Parameter 2 ("oauth_token") is one'],
+    ['OAuth_body_hash', 'Parameter 2 ("OAuth_body_hash") is one'],
+    ['oauth_4111111111111111', 'Parameter 2 is one'],
+    ['oauth\u200b_nonce', 'Parameter 2 is one'],
+    ['oauth Mark Cardholder', 'Parameter 2 is one'],
+  ])('is named if its name is a word: %j', (name, problem) => {
+    expect(problemOf('transfer', ['client_orderid', '1'], [name, 'x'])).toContain(problem);
+  });
+
   it('is rejected in any disguise', () => {
     fc.assert(fc.property(disguised, (name) => reasonFor(name) === 'reserved-parameter'));
   });
