@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { TLSSocket } from 'node:tls';
 import type { Request, Response } from 'express';
 import { errorTable, type ProxyError } from '../../errors.ts';
-import { isPaymentServerError, responseAsJson, resultOf } from '../../gateway/response.ts';
+import { isCoded, isPaymentServerError, responseAsJson, resultOf } from '../../gateway/response.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { RequestRecord, ResponseResult } from '../../request-context.ts';
 import { AcceptedTypes } from '../../util/accept.ts';
@@ -43,7 +43,8 @@ export async function sendResponse(
   securityHeaders: OutgoingHttpHeaders,
 ): Promise<ResponseResult> {
   const { status, headers, body, rest, form } = gatewayResponse;
-  const result = { status, outcome: 'answered', ...(form && resultOf(form)) } as const;
+  const read = isCoded(headers) ? ({ gatewayResult: 'coded' } as const) : form && resultOf(form);
+  const result = { status, outcome: 'answered', ...read } as const;
   // In one object: Node copies and checks headers twice that are set one by one.
   const head = { ...securityHeaders };
   forwardHeaders(forwardedHeaderNames, headers, head);
