@@ -15,3 +15,11 @@ export function shownName(name: string): string {
   const isWord = name.length <= 64 && /^[A-Za-z][A-Za-z_.-]*(?:\d[A-Za-z_.-]*){0,2}$/.test(name);
   return isWord ? ` ("${name}")` : '';
 }
+
+/** The two spellings of the parameter with the order ID of the merchant (docs/gateway-interface.md section 4.3). */
+export const orderIdNames: readonly string[] = ['client_orderid', 'client-order-id'];
+
+/** The order IDs in a form, in either spelling. */
+export function orderIdsIn(form: readonly (readonly [name: string, value: string])[]): string[] {
+  return form.filter(([name]) => orderIdNames.includes(name)).map(([, value]) => value);
+}

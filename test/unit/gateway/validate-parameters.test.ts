@@ -97,6 +97,50 @@ describe('a checked parameter', () => {
   });
 });
 
+describe('an order ID', () => {
+  const login = ['login', 'acme'] as const;
+  const sent = (text: string) => [login, ...new URLSearchParams(text)] as const;
+
+  it.each(['client_orderid=1', 'client-order-id=1', 'client-order-id=1&client_orderid=1'])(
+    'counts in either spelling: %s',
+    (text) => {
+      expect(problemOf('transfer', ...sent(text))).toBe('accepted');
+      expect(problemOf('order-status', ...sent(text))).toBe('accepted');
+      expect(problemOf('order-status-group', ...sent(text))).toBe('accepted');
+    },
+  );
+
+  it.each(['client-order-id=', 'client-orderid=1', 'Client-Order-Id=1', 'client_order_id=1'])(
+    'is missing: %s',
+    (text) => {
+      expect(problemOf('transfer', ...sent(text))).toContain('"client_orderid" is required.');
+    },
+  );
+
+  it.each(['client_orderid=1&client-order-id=2', 'client-order-id=&client_orderid=1'])(
+    'is rejected in both spellings if they are different: %s',
+    (text) => {
+      const different =
+        'parameter-invalid: "client_orderid" and "client-order-id" are different. Send one order ID.';
+      for (const name of ['transfer', 'order-status', 'pan-eligibility-send', 'manager-balance']) {
+        expect(problemOf(name, ...sent(text))).toBe(different);
+      }
+    },
+  );
+
+  it('has the rules of the configuration in either spelling', () => {
+    const short = { parameters: { client_orderid: { maxLength: 3 } } };
+    expect(problemWith(short, 'transfer', ...sent('client-order-id=1234'))).toContain(
+      '"client-order-id" has more than 3 characters.',
+    );
+    expect(problemOf('order-status', ...sent('client-order-id=1&client-order-id=1'))).toContain(
+      '"client-order-id" appears 2 times.',
+    );
+    const other = { parameters: { 'client-order-id': { required: true } } };
+    expect(problemWith(other, 'transfer', ...sent('client_orderid=1'))).toBe('accepted');
+  });
+});
+
 describe('a transfer', () => {
   const id = ['client_orderid', '1'] as const;
   const repeated = [id, ['amount', '1'], ['amount', '1000']] as const;
