@@ -13,7 +13,7 @@ export interface RequestRecord {
   readonly id: string;
   /** What the client sent as `X-Request-Id`, if it can be logged. */
   readonly callerRequestId?: string | undefined;
-  /** Trace ID (32 hex digits) of a valid W3C `traceparent` header. */
+  /** Trace ID (32 hex digits) of a known caller's valid W3C `traceparent` header, or of the trace that is recorded. */
   traceId?: string | undefined;
   /** Sampled flag of `traceparent`: only a sampled trace can be looked up. */
   traceSampled?: boolean | undefined;
