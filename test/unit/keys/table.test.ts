@@ -338,6 +338,7 @@ describe('a reload', () => {
     for (const login of ['acme', 'beta', 'gamma']) {
       store(ringOf('new', 'old'), refOf(login));
       accept('new', loginOf(refOf(login)));
+      expect(signing(loginOf(refOf(login)))).toBe('new');
     }
     const next = newTable({ maxEntries: 2, ttl: 5_000, rotationGracePeriod: 0 });
     next.takeOver(table);
