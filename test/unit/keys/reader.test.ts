@@ -268,9 +268,11 @@ describe('a source that fails', () => {
     await failsToRead();
     expect(choice.takeStep(place, time.now)).toBe(false);
     source.heal();
+    reader.start();
     time.now += 1_000;
     choice.takeStep(place, time.now);
-    await read();
+    await time.advance(500);
+    expect(reader.isFailing).toBe(false);
     expect(choice.takeStep(place, time.now)).toBe(true);
   });
 
@@ -283,7 +285,27 @@ describe('a source that fails', () => {
     await failsToRead(refOf('beta'));
     expect(reads()).toEqual([]);
     await time.advance(1_000);
-    expect(reads()).toEqual(['acme']);
+    expect(reads()).toEqual(['beta']);
+  });
+
+  it('is not asked by requests', async () => {
+    source.fail();
+    await failsToRead();
+    reads();
+    time.now += 5_000;
+    await failsToRead();
+    expect(reads()).toEqual([]);
+  });
+
+  it('is asked for one login after the other, so that one alone that cannot be read stops no other', async () => {
+    await holds('acme', 'beta', 'gamma');
+    time.now += 120_000;
+    source.fail();
+    await failsToRead();
+    reader.start();
+    reads();
+    await time.advance(4_600);
+    expect(new Set(reads())).toEqual(new Set(['acme', 'beta', 'gamma']));
   });
 
   it('fails for good only by what it said last: not by a read that hung while others succeeded', async () => {

@@ -317,6 +317,21 @@ describe('a payment', () => {
     expect(fallbacks).toEqual(['acme control_key newer']);
   });
 
+  it('tries the next key for as long as the responses say nothing of it', async () => {
+    await has('new', 'old');
+    await uses('old');
+    gateway = accepts('new');
+    await pay();
+    const answers: Testimony[] = ['refused', 'silent', 'error', 'rejected'];
+    gateway = (key) => (key === 'new' ? (answers.shift() ?? 'accepted') : 'rejected');
+    for (let turn = 0; turn < 5; turn += 1) await pay();
+    expect(sentSince()).toEqual(['old', 'new', 'new', 'new', 'new', 'old']);
+    keys.time.now += 1_000;
+    await pay();
+    expect(sentSince()).toEqual(['new']);
+    expect(fallbacks.at(-1)).toBe('acme control_key newer');
+  });
+
   it('is not moved to another key by what other callers are rejected for', async () => {
     await has('new', 'old');
     await uses('new');
