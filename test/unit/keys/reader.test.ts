@@ -234,11 +234,11 @@ describe('a source that fails', () => {
     source.fail();
     await failsToRead();
     source.paused = true;
+    reader.start();
     reads();
     for (let now = 0; now < 3_000; now += 100) {
-      time.now += 100;
-      void read(refOf(`invented-${now}`));
-      await settled();
+      await failsToRead(refOf(`invented-${now}`));
+      await time.advance(100);
     }
     expect(reads()).toHaveLength(3);
     await source.release();

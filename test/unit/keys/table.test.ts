@@ -399,6 +399,8 @@ describe('the state of the versions of a login', () => {
     store(ringOf('b', 'a'));
     expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
     reject(1);
+    expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
+    time.now = 10_000;
     expect(described()).toBe('2 waiting, 1 rejected rejected; 1 signs');
     accept('b');
     expect(described()).toBe('2 in-use accepted, 1 rejected rejected; 2 signs');
