@@ -131,17 +131,18 @@ export function testimonyOf(response: ReadableResponse & { readonly form?: Respo
 }
 
 /**
- * The `type` of a response of the gateway (docs/gateway-interface.md section 2.2), as a form, or as JSON with its serial
- * number, since the JSON of others has a `type` too (RFC 9457); of a list of balances (section 2.1), which has none,
- * `balances`. Empty: it is not the gateway's.
+ * The `type` of a response of the gateway (docs/gateway-interface.md section 2.2), as a form or as JSON; of a list of
+ * balances (section 2.1), which has none, `balances`. Empty: it is not the gateway's. Problem documents of others have a
+ * `type` too (RFC 9457), and a content type of their own.
  */
 function typeIn(response: Parameters<typeof testimonyOf>[0]): string {
-  const { body, form } = response;
+  const { body, form, headers } = response;
   if (form !== undefined) return form.find(([name]) => name === 'type')?.[1] ?? '';
+  if (!/^application\/(?!problem\+)[\w.+-]*json\b/i.test(headers['content-type'] ?? '')) return '';
   if (!isReadable(response) || body.length > readable.bytes) return '';
   const json = parseJson(body.toString());
   if (Array.isArray(json)) return json.every(isBalance) ? 'balances' : '';
-  return isObject(json) && 'serial-number' in json && typeof json.type === 'string' ? json.type : '';
+  return isObject(json) && typeof json.type === 'string' ? json.type : '';
 }
 
 function isBalance(record: unknown): boolean {

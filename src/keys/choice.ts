@@ -46,7 +46,7 @@ interface Doubt {
 const stepTimes = { first: 1_000, last: 10_000 };
 /** Milliseconds for which a payment that tries another key is the only one of its caller. */
 const trialTime = 1_000;
-/** The latest endpoints of a caller with rejected requests that are remembered. */
+/** The endpoints of a caller with rejected requests that are remembered. */
 const maxEndpoints = 8;
 
 /**
@@ -69,8 +69,11 @@ export class KeyChoice {
   readonly #doubts = new Map<string, Map<string, Doubt>>();
   /** By caller: until when its payment that tries another key is waited for; monotonic, milliseconds. */
   readonly #trials = new Map<string, number>();
+  readonly #random: () => number;
 
-  constructor(keys: UsableKeys) {
+  /** @param random from 0 up to 1 */
+  constructor(keys: UsableKeys, random: () => number) {
+    this.#random = random;
     this.#keys = keys;
     this.#current = keys[0];
   }
@@ -207,12 +210,16 @@ export class KeyChoice {
   #doubtOf({ caller, endpoint }: Place): Doubt {
     const ofCaller = this.#doubts.get(caller) ?? new Map<string, Doubt>();
     const doubt = ofCaller.get(endpoint) ?? { isRejected: false, queries: newSteps(), payments: newSteps() };
-    ofCaller.delete(endpoint);
+    if (!ofCaller.has(endpoint) && ofCaller.size >= maxEndpoints) this.#forgetOneOf(ofCaller);
     ofCaller.set(endpoint, doubt);
-    const [oldest] = ofCaller.keys();
-    if (ofCaller.size > maxEndpoints && oldest !== undefined) ofCaller.delete(oldest);
     this.#doubts.set(caller, ofCaller);
     return doubt;
+  }
+
+  /** Any, not the oldest: of more endpoints in turn, none would be known at its next payment. */
+  #forgetOneOf(endpoints: Map<string, Doubt>): void {
+    const name = [...endpoints.keys()][Math.floor(this.#random() * endpoints.size)];
+    if (name !== undefined) endpoints.delete(name);
   }
 }
 

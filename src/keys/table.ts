@@ -168,7 +168,7 @@ export class KeyTable {
       login.choices.delete(kind);
       throw error;
     }
-    const choice = known?.choice ?? new KeyChoice(keys);
+    const choice = known?.choice ?? new KeyChoice(keys, this.#options.random);
     choice.update(keys);
     const ends = login.ring.map(
       ({ supersededAt }) => (supersededAt?.getTime() ?? Number.NaN) + rotationGracePeriod,
@@ -241,14 +241,32 @@ export class KeyTable {
     return this.#denied.has(loginRefString(ref));
   }
 
-  /** At most `limit` logins in use that are due to be read, the most overdue first. */
+  /** The logins in use that are due to be read, the most overdue first: of each environment at most `limit`. */
   due(limit: number): readonly LoginRef[] {
     const now = this.#now();
+    const counts = new Map<string, number>();
+    const isWithinLimit = ({ environment }: LoginRef): boolean => {
+      const count = (counts.get(environment) ?? 0) + 1;
+      counts.set(environment, count);
+      return count <= limit;
+    };
     return [...this.#logins.values()]
       .filter((login) => now >= login.dueAt && this.isInUse(login))
       .sort((a, b) => a.dueAt - b.dueAt)
-      .slice(0, limit)
-      .map(({ ref }) => ref);
+      .map(({ ref }) => ref)
+      .filter(isWithinLimit);
+  }
+
+  /**
+   * A login could not be read, since the source fails: all others are read before it.
+   *
+   * @param isFirst it is the one with which that began, so it may be about this login alone: it waits longer each time
+   */
+  storeOutage(ref: LoginRef, isFirst: boolean): void {
+    const login = this.peek(ref);
+    if (login === undefined) return;
+    if (isFirst) this.#postpone(login);
+    else login.dueAt = Math.max(login.dueAt, this.#now());
   }
 
   /** The source is back: what it could not say may be another thing now. */

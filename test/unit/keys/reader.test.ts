@@ -9,7 +9,6 @@ import {
   ringOf,
   type ScriptedSource,
   settled,
-  staleIfError,
   ttl,
   type VirtualClock,
 } from './scripted-source.ts';
@@ -161,15 +160,6 @@ describe('a login in use', () => {
     expect(reads()).toEqual([]);
     expect(time.timers).toBe(0);
   });
-
-  it('is forgotten with all that is known of it when nobody used it for as long as the source may fail', async () => {
-    await holds('acme');
-    await time.advance(staleIfError - 500);
-    expect(table.peek(acme)).toBeDefined();
-    await time.advance(1_000);
-    expect(table.peek(acme)).toBeUndefined();
-    expect(told).toEqual(['acme key', 'acme unused']);
-  });
 });
 
 describe('a look', () => {
@@ -186,14 +176,6 @@ describe('a look', () => {
     await next;
     expect(reads()).toEqual(['acme']);
     expect(versions()).toEqual([2, 1]);
-  });
-
-  it('of one login waits for no other one', async () => {
-    source.paused = true;
-    void reader.look(loginOf(), 'shop');
-    void reader.look(loginOf(refOf('beta')), 'shop');
-    expect(reads()).toEqual(['acme', 'beta']);
-    await source.release();
   });
 
   it('has a budget of 15 a second for a caller and 30 for an environment', async () => {
@@ -272,9 +254,11 @@ describe('a source that fails', () => {
     await failsToRead();
     expect(choice.takeStep(place, time.now)).toBe(false);
     source.heal();
+    reader.start();
     time.now += 1_000;
     choice.takeStep(place, time.now);
-    await read();
+    await time.advance(500);
+    expect(reader.isFailing).toBe(false);
     expect(choice.takeStep(place, time.now)).toBe(true);
   });
 
@@ -287,7 +271,27 @@ describe('a source that fails', () => {
     await failsToRead(refOf('beta'));
     expect(reads()).toEqual([]);
     await time.advance(1_000);
-    expect(reads()).toEqual(['acme']);
+    expect(reads()).toEqual(['beta']);
+  });
+
+  it('is not asked by requests', async () => {
+    source.fail();
+    await failsToRead();
+    reads();
+    time.now += 5_000;
+    await failsToRead();
+    expect(reads()).toEqual([]);
+  });
+
+  it('is asked for one login after the other, so that one alone that cannot be read stops no other', async () => {
+    await holds('acme', 'beta', 'gamma');
+    time.now += 120_000;
+    source.fail();
+    await failsToRead();
+    reader.start();
+    reads();
+    await time.advance(4_600);
+    expect(new Set(reads())).toEqual(new Set(['acme', 'beta', 'gamma']));
   });
 
   it('fails for good only by what it said last: not by a read that hung while others succeeded', async () => {

@@ -2,17 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import type { Testimony } from '../../../src/keys/choice.ts';
 import { type KeyRequest, KeySelector, type Send } from '../../../src/keys/selector.ts';
-import {
-  acme,
-  newKeys,
-  refOf,
-  ringOf,
-  settled,
-  staleIfError,
-  textOf,
-  ttl,
-  usable,
-} from './scripted-source.ts';
+import { acme, newKeys, refOf, settled, textOf, ttl } from './scripted-source.ts';
 
 let keys: ReturnType<typeof newKeys>;
 let selector: KeySelector;
@@ -293,22 +283,6 @@ describe('what the gateway says of a key', () => {
     expect(sentSince()).toEqual(['old']);
   });
 
-  it('in a slow response moves nothing back', async () => {
-    await has('new', 'old');
-    const slow = Promise.withResolvers<Testimony>();
-    gateway = () => slow.promise;
-    const paying = pay();
-    await settled();
-    keys.time.now += 5;
-    gateway = accepts('old');
-    await query();
-    slow.resolve('accepted');
-    await paying;
-    sentSince();
-    await query();
-    expect(sentSince()).toEqual(['old']);
-  });
-
   it('keeps the accepted key in the ring', async () => {
     await has('new', 'old');
     await uses('old');
@@ -393,30 +367,6 @@ describe('a payment', () => {
     await expect(paying).rejects.toMatchObject({ reason: 'key-missing' });
     expect(sent).toEqual([]);
   });
-
-  it('is signed with the current key if the one that it tries leaves the ring while it is signed', async () => {
-    await has('new', 'old');
-    gateway = accepts();
-    await pay();
-    sentSince();
-    const slow = Promise.withResolvers<void>();
-    signing = slow.promise;
-    const paying = pay();
-    await settled();
-    await has('new');
-    slow.resolve();
-    await paying;
-    expect(sentSince()).toEqual(['new']);
-  });
-
-  it('says why its key signs', async () => {
-    await has('new', 'old');
-    const reasonOf = (text: string) => selector.reasonFor(acme, 'control_key', usable(ringOf(text))[0]);
-    expect(reasonOf('new')).toBe('tried');
-    await uses('old');
-    expect(reasonOf('old')).toBe('last-accepted');
-    expect(reasonOf('new')).toBe('tried');
-  });
 });
 
 describe('cached keys', () => {
@@ -479,14 +429,6 @@ describe('cached keys', () => {
     expect(sentSince()).toEqual(['old']);
     expect(keys.source.running).toBe(0);
   });
-
-  it('are used for as long as the source may fail, and no longer', async () => {
-    keys.source.fail();
-    keys.time.now += staleIfError - 20_001;
-    expect(await query()).toBe('accepted');
-    keys.time.now += 1;
-    await expect(query()).rejects.toMatchObject({ reason: 'key-source-unavailable' });
-  });
 });
 
 describe('a login that is not cached', () => {
@@ -522,23 +464,6 @@ describe('a login that is not cached', () => {
     await keys.source.release();
     expect(await query()).toBe('accepted');
     expect(keys.source.started).toEqual(['acme']);
-  });
-
-  it('without keys is read again when that was believed for long enough', async () => {
-    for (const wait of [0, 9_999, 1]) {
-      keys.time.now += wait;
-      await expect(query()).rejects.toMatchObject({ reason: 'key-missing' });
-    }
-    expect(keys.source.started).toHaveLength(2);
-  });
-
-  it('that may not be read is read once a second', async () => {
-    keys.source.deny('acme');
-    for (let now = 0; now < 5_000; now += 100) {
-      keys.time.now = now;
-      await expect(query()).rejects.toMatchObject({ reason: 'key-source-unavailable' });
-    }
-    expect(keys.source.started).toHaveLength(5);
   });
 
   it('is refused at once beyond half of the limit of requests, and half of that for a caller and a login', async () => {

@@ -307,22 +307,6 @@ describe('a login', () => {
     expect(told).toEqual(['acme key', 'acme expired']);
   });
 
-  it('is due to be read again at its ttl if it was used in the last ten minutes, the most overdue first', () => {
-    store(ringOf('key'));
-    time.now = 10;
-    store(ringOf('key'), refOf('beta'));
-    table.use(loginOf(refOf('beta')));
-    const due = (limit = 9): string[] => table.due(limit).map(({ login }) => login);
-    time.now = ttl;
-    expect(due()).toEqual(['acme']);
-    time.now += 10;
-    expect(due()).toEqual(['acme', 'beta']);
-    expect(due(1)).toEqual(['acme']);
-    time.now = 600_000;
-    expect(due()).toEqual(['beta']);
-    expect(table.isFresh(loginOf())).toBe(false);
-  });
-
   it('keeps what a later read said', () => {
     store(ringOf('old'));
     time.now = 9;
@@ -426,11 +410,5 @@ describe('the state of the versions of a login', () => {
     expect(described()).toBe('4 unusable, 3 in-use, 1 replaced; 3 signs');
     store(ringOf(''));
     expect(described()).toBe('1 unusable; none signs');
-  });
-
-  it('changes nothing', () => {
-    store(ringOf('b', 'a'));
-    described();
-    expect(loginOf().choices.size).toBe(0);
   });
 });
