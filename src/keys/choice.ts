@@ -46,6 +46,8 @@ interface Doubt {
 const stepTimes = { first: 1_000, last: 10_000 };
 /** Milliseconds for which a payment that tries another key is the only one of its caller. */
 const trialTime = 1_000;
+/** Milliseconds after an acceptance in which a rejection of the key is not shown. */
+const wellProven = 10_000;
 /** The endpoints of a caller with rejected requests that are remembered. */
 const maxEndpoints = 8;
 
@@ -108,9 +110,14 @@ export class KeyChoice {
     return this.#isAccepted ? 'last-accepted' : 'newest';
   }
 
-  /** Whether the gateway rejected the key, and has not accepted it since. */
-  isRejected(key: UsableKey): boolean {
-    return includesKey(this.#rejected, key);
+  /**
+   * Whether the gateway rejected the key, and has not accepted it since.
+   *
+   * @param now unless it accepted the current key just before: then the rejection was about its request
+   */
+  isRejected(key: UsableKey, now = Number.POSITIVE_INFINITY): boolean {
+    const isWellProven = sameKey(key, this.#current) && now < this.#acceptedAt + wellProven;
+    return !isWellProven && includesKey(this.#rejected, key);
   }
 
   includes(key: UsableKey): boolean {
