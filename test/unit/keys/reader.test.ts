@@ -230,6 +230,20 @@ describe('a source that fails', () => {
     expect(at).toEqual(['0.1', '1', '2', '3', '4', '5']);
   });
 
+  it('gets one read a second while they hang, too', async () => {
+    source.fail();
+    await failsToRead();
+    source.paused = true;
+    reader.start();
+    reads();
+    for (let now = 0; now < 3_000; now += 100) {
+      await failsToRead(refOf(`invented-${now}`));
+      await time.advance(100);
+    }
+    expect(reads()).toHaveLength(3);
+    await source.release();
+  });
+
   it('is found to be back without requests, and logins in use are read again', async () => {
     await holds('acme', 'beta', 'gamma');
     reader.start();

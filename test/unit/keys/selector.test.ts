@@ -164,12 +164,19 @@ describe('a rejected query', () => {
     expect(sentSince()).toEqual(['new', 'old']);
   });
 
-  it('gets no other round after that', async () => {
+  it('gets no other round after that, or while the steps allow no other key', async () => {
     await has('new', 'old');
     await uses('new');
     gateway = accepts();
-    expect(await after(500, query())).toBe('rejected');
+    expect(await after(1_000, query())).toBe('rejected');
     expect(sentSince()).toEqual(['new', 'old']);
+    gateway = accepts('new');
+    await query();
+    gateway = accepts();
+    await after(500, query());
+    expect(sentSince()).toEqual(['new', 'new', 'old', 'new', 'old']);
+    await after(1_000, query());
+    expect(sentSince()).toEqual(['new']);
   });
 
   it('is not signed again after its deadline', async () => {
@@ -199,23 +206,22 @@ describe('a rejected query', () => {
     }
     gateway = accepts();
     keys.source.paused = true;
-    const isWaiting = async (caller: string, login: string): Promise<boolean> => {
+    const stateOf = async (caller: string, login: string): Promise<string> => {
       const result = query({ caller, login: refOf(login), maxInFlight: 16 });
-      const ended = result.then(() => false);
       await settled();
-      return Promise.race([ended, Promise.resolve(true)]);
+      return Promise.race([result, Promise.resolve('waits')]);
     };
-    expect(await isWaiting('shop', 'a')).toBe(true);
-    expect(await isWaiting('shop', 'b')).toBe(true);
-    expect(await isWaiting('shop', 'c')).toBe(false);
-    expect(await isWaiting('other', 'a')).toBe(true);
-    expect(await isWaiting('third', 'a')).toBe(false);
-    expect(await isWaiting('third', 'c')).toBe(true);
+    expect(await stateOf('shop', 'a')).toBe('waits');
+    expect(await stateOf('shop', 'b')).toBe('waits');
+    expect(await stateOf('shop', 'c')).toBe('rejected');
+    expect(await stateOf('other', 'a')).toBe('waits');
+    expect(await stateOf('third', 'a')).toBe('rejected');
+    expect(await stateOf('third', 'c')).toBe('waits');
     sentSince();
-    expect(await isWaiting('fourth', 'd')).toBe(false);
+    expect(await stateOf('fourth', 'd')).toBe('rejected');
     expect(sentSince()).toEqual(['new']);
     await keys.time.advance(1_000);
-    expect(await isWaiting('fourth', 'd')).toBe(true);
+    expect(await stateOf('fourth', 'd')).toBe('waits');
   });
 });
 
@@ -346,12 +352,12 @@ describe('a payment', () => {
     await has('new', 'old');
     gateway = accepts('old');
     await pay();
+    await pay({ caller: 'other' });
     gateway = () => Promise.reject(new Error('reset'));
     await expect(pay()).rejects.toThrow('reset');
     gateway = accepts('old');
-    keys.time.now += 1_000;
-    expect(await pay()).toBe('accepted');
-    expect(sentSince()).toEqual(['new', 'old', 'old']);
+    expect(await pay({ caller: 'other' })).toBe('accepted');
+    expect(sentSince()).toEqual(['new', 'new', 'old', 'old']);
   });
 
   it('is not sent if its login is deleted while it is signed', async () => {
@@ -406,6 +412,15 @@ describe('cached keys', () => {
     keys.source.delete(acme);
     await expect(query()).rejects.toMatchObject({ reason: 'key-missing' });
     expect(sent).toEqual([]);
+    expect(lookups).toEqual(['missing']);
+  });
+
+  it('that were read meanwhile are not read again first', async () => {
+    keys.time.now += 600_000;
+    await keys.reader.read(acme, 'refresh');
+    keys.source.paused = true;
+    expect(await query()).toBe('accepted');
+    expect(sentSince()).toEqual(['new']);
   });
 
   it('that were not used for ten minutes wait a second at most', async () => {

@@ -338,6 +338,7 @@ describe('a reload', () => {
     for (const login of ['acme', 'beta', 'gamma']) {
       store(ringOf('new', 'old'), refOf(login));
       accept('new', loginOf(refOf(login)));
+      expect(signing(loginOf(refOf(login)))).toBe('new');
     }
     const next = newTable({ maxEntries: 2, ttl: 5_000, rotationGracePeriod: 0 });
     next.takeOver(table);
@@ -398,6 +399,8 @@ describe('the state of the versions of a login', () => {
     store(ringOf('b', 'a'));
     expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
     reject(1);
+    expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
+    time.now = 10_000;
     expect(described()).toBe('2 waiting, 1 rejected rejected; 1 signs');
     accept('b');
     expect(described()).toBe('2 in-use accepted, 1 rejected rejected; 2 signs');
