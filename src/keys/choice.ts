@@ -153,14 +153,18 @@ export class KeyChoice {
     this.#doubtOf(place).isRejected = true;
   }
 
-  /** Whether other keys may be tried for a rejected request of this place now. If so, the next time is a step later. */
-  takeStep(place: Place, now: number): boolean {
-    if (this.#keys.length < 2) return false;
+  /** Whether other keys may be tried for a rejected request of this place now. */
+  mayTry({ caller, endpoint }: Place, now: number): boolean {
+    const doubt = this.#doubts.get(caller)?.get(endpoint);
+    return this.#keys.length > 1 && now >= (doubt?.dueAt ?? now);
+  }
+
+  /** Other keys are tried, or did not help: the next time is a step later. */
+  takeStep(place: Place, now: number): void {
+    if (!this.mayTry(place, now)) return;
     const doubt = this.#doubtOf(place);
-    if (now < doubt.dueAt) return false;
     doubt.dueAt = now + Math.min(steps.last, steps.first * 2 ** doubt.tries);
     doubt.tries += 1;
-    return true;
   }
 
   /**
@@ -172,7 +176,8 @@ export class KeyChoice {
     if (this.#isOnTrial || doubt?.isRejected !== true) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.tries % others.length];
-    if (next === undefined || !this.takeStep(place, now)) return undefined;
+    if (next === undefined || !this.mayTry(place, now)) return undefined;
+    this.takeStep(place, now);
     this.#isOnTrial = true;
     return next;
   }

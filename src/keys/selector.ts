@@ -152,8 +152,10 @@ export class KeySelector {
         yield key;
       }
     }
-    const mayTry = choice.takeStep(request, monotonic());
+    const mayTry = choice.mayTry(request, monotonic());
     yield* untried(mayTry ? choice.keys : [choice.current]);
+    // Only now, so that of the queries in flight at a rotation each is signed again.
+    if (mayTry) choice.takeStep(request, monotonic());
     const { revision } = choice;
     const look = reader.look(login, request.caller);
     if (look !== undefined)
