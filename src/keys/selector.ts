@@ -5,7 +5,7 @@ import { Room } from '../util/slots.ts';
 import { currentSpan, inSpan } from '../util/trace.ts';
 import type { KeyChoice, Place, SelectionReason, Testimony } from './choice.ts';
 import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
-import { includesKey } from './key.ts';
+import { includesKey, sameKey } from './key.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
 import type { KeyReader } from './reader.ts';
@@ -183,9 +183,11 @@ export class KeySelector {
     { isOther = false, isAgain = false },
   ): void {
     if (testimony === 'rejected') return choice.recordRejected(key, request);
+    // An error may have been found before the signature was looked at: it must move nobody to this key.
+    const isConfirmed = isAgain || sameKey(key, choice.current);
     const isAccepted =
       testimony === 'accepted' ||
-      (testimony === 'error' && (request.readOnly || !isOther)) ||
+      (testimony === 'error' && isConfirmed) ||
       (testimony === 'refused' && isAgain);
     if (!isAccepted) return;
     const { table, events, monotonic } = this.#options;
