@@ -150,7 +150,8 @@ export class KeyChoice {
   /** The gateway rejected a request that was signed with the key. */
   recordRejected(key: UsableKey, place: Place): void {
     if (this.includes(key) && !this.isRejected(key)) this.#rejected = [...this.#rejected, key];
-    this.#doubtOf(place).isRejected = true;
+    // What was in flight when another key became the current one says nothing about that.
+    if (sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
   }
 
   /** Whether other keys may be tried for a rejected request of this place now. */
@@ -159,7 +160,7 @@ export class KeyChoice {
     return this.#keys.length > 1 && now >= (doubt?.dueAt ?? now);
   }
 
-  /** Other keys are tried, or did not help: the next time is a step later. */
+  /** Other keys were tried, and did not help: the next time is a step later. */
   takeStep(place: Place, now: number): void {
     if (!this.mayTry(place, now)) return;
     const doubt = this.#doubtOf(place);
@@ -177,13 +178,13 @@ export class KeyChoice {
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.tries % others.length];
     if (next === undefined || !this.mayTry(place, now)) return undefined;
-    this.takeStep(place, now);
     this.#isOnTrial = true;
     return next;
   }
 
-  endTrial(): void {
+  endTrial(place: Place, now: number): void {
     this.#isOnTrial = false;
+    if (this.#doubts.get(place.caller)?.has(place.endpoint) === true) this.takeStep(place, now);
   }
 
   #doubtOf({ caller, endpoint }: Place): Doubt {

@@ -122,7 +122,7 @@ export class KeySelector {
       if (sent.testimony === 'rejected') void reader.look(login, request.caller);
       return sent.response;
     } finally {
-      if (next !== undefined) choice.endTrial();
+      if (next !== undefined) choice.endTrial(request, monotonic());
     }
   }
 

@@ -64,7 +64,7 @@ export class Promises {
     for (const { places } of this.#logins.values()) for (const place of places.values()) place.trials = 0;
   }
 
-  /** Rule 5: only after its own rejections, in steps, and one at a time. */
+  /** Rule 5: only after its own rejection of the current key, in steps, and one at a time. */
   trialBegins(form: Form): void {
     const now = this.#options.now();
     const login = this.#loginOf(form.login);
@@ -91,12 +91,13 @@ export class Promises {
     if (late > 0) this.#violate(`signed with key ${key}, deleted in Vault; ${late} ms too late`);
   }
 
-  received({ form, key, sentAt }: Attempt, { response, isVerified }: Judged): void {
+  /** @param current the key that signs when the response comes */
+  received({ form, key, sentAt }: Attempt, { response, isVerified }: Judged, current: string | undefined): void {
     const login = this.#loginOf(form.login);
     const place = placeIn(login, form);
-    if (isRejected(response?.status)) place.isRejected = true;
+    if (isRejected(response?.status) && key === current) place.isRejected = true;
     if (!isVerified) return;
-    if (response?.status === 200 && key === login.current) place.isRejected = false;
+    if (response?.status === 200 && key === current) place.isRejected = false;
     login.verified.set(key, Math.max(sentAt, login.verified.get(key) ?? Number.NEGATIVE_INFINITY));
   }
 

@@ -181,7 +181,7 @@ class Model implements Run, World {
     this.#count(ended, watched);
   }
 
-  async #post({ number, bornAt, promises, notices }: Watched, form: Form, key: string): Promise<Response> {
+  async #post({ number, bornAt, instance, promises, notices }: Watched, form: Form, key: string): Promise<Response> {
     const time = this.#time;
     const request = this.#inFlight.get(form.id);
     const attempt = { form, key, sentAt: time.now, isTrial: request?.isTrial === true };
@@ -191,7 +191,7 @@ class Model implements Run, World {
     const judged = this.gateway.judge(form, key);
     await time.wait(this.#way());
     if (request !== undefined) request.upstream += time.now - attempt.sentAt;
-    promises.received(attempt, judged);
+    promises.received(attempt, judged, instance.currentOf(form.login));
     notices.received(attempt, judged, time.now, this.#agreement.forInstance(bornAt));
     const { id, caller, operation, endpoint, login } = form;
     const what = `#${id} ${caller} ${operation} ${endpoint} ${login}`;
