@@ -145,29 +145,34 @@ export class KeySelector {
   ): AsyncGenerator<UsableKey, void, void> {
     const { monotonic, setTimer, table, reader } = this.#options;
     const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
-    function* untried(those: readonly UsableKey[]): Generator<UsableKey> {
-      for (const key of those) {
-        if (includesKey(tried, key)) continue;
+    // Keys that come meanwhile are tried too.
+    function* untried(keysNow: () => readonly UsableKey[]): Generator<UsableKey> {
+      for (;;) {
+        const key = keysNow().find((one) => !includesKey(tried, one));
+        if (key === undefined) return;
         tried.push(key);
         yield key;
       }
     }
+    const { revision } = choice;
+    const current = (): readonly UsableKey[] => [choice.current];
+    const all = (): readonly UsableKey[] => choice.keys;
     const mayTry = choice.mayTry(request, monotonic());
-    yield* untried(mayTry ? choice.keys : [choice.current]);
+    yield* untried(mayTry ? all : current);
     // Only now, so that of the queries in flight at a rotation each is signed again.
     if (mayTry) choice.takeStep(request, monotonic());
-    const { revision } = choice;
     const look = reader.look(login, request.caller);
     if (look !== undefined)
       await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
     table.update(login, request.kind);
-    yield* untried(choice.revision === revision ? [choice.current] : choice.keys);
+    yield* untried(choice.revision === revision ? current : all);
     const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
     if (!mayDisagree) return;
     await new Promise<void>((resolve) => setTimer(resolve, secondRound.after));
     table.update(login, request.kind);
     tried.length = 0;
-    yield* untried([choice.current, ...choice.keys]);
+    yield* untried(current);
+    yield* untried(all);
   }
 
   /**
