@@ -29,7 +29,14 @@ export interface Place {
 interface Doubt {
   /** Whether its last request was rejected, and the current key was not accepted there since. */
   isRejected: boolean;
-  /** How often other keys were tried for it. */
+  /** Apart, since what a payment says of a key is less than what a query says. */
+  readonly queries: Steps;
+  readonly payments: Steps;
+}
+
+/** When other keys may be tried. */
+interface Steps {
+  /** How often they were tried in vain. */
   tries: number;
   /** When they may be tried again; monotonic, milliseconds. */
   dueAt: number;
@@ -37,6 +44,7 @@ interface Doubt {
 
 /** Milliseconds between two tries of other keys for the same caller and endpoint; each doubles it. */
 const steps = { first: 1_000, last: 10_000 };
+const noSteps: Steps = { tries: 0, dueAt: Number.NEGATIVE_INFINITY };
 /** The latest endpoints of a caller with rejected requests that are remembered. */
 const maxEndpoints = 8;
 
@@ -122,7 +130,8 @@ export class KeyChoice {
   /** Other keys may be tried at once: the ring is another one, or the key source is back. */
   resetSteps(): void {
     for (const doubts of this.#doubts.values())
-      for (const doubt of doubts.values()) [doubt.tries, doubt.dueAt] = [0, Number.NEGATIVE_INFINITY];
+      for (const { queries, payments } of doubts.values())
+        for (const one of [queries, payments]) Object.assign(one, noSteps);
   }
 
   /**
@@ -154,42 +163,41 @@ export class KeyChoice {
     if (sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
   }
 
-  /** Whether other keys may be tried for a rejected request of this place now. */
+  /** Whether other keys may be tried for a rejected query of this place now. */
   mayTry({ caller, endpoint }: Place, now: number): boolean {
-    const doubt = this.#doubts.get(caller)?.get(endpoint);
-    return this.#keys.length > 1 && now >= (doubt?.dueAt ?? now);
+    const { dueAt } = this.#doubts.get(caller)?.get(endpoint)?.queries ?? noSteps;
+    return this.#keys.length > 1 && now >= dueAt;
   }
 
-  /** Other keys were tried, and did not help: the next time is a step later. */
-  takeStep(place: Place, now: number): void {
-    if (!this.mayTry(place, now)) return;
-    const doubt = this.#doubtOf(place);
-    doubt.dueAt = now + Math.min(steps.last, steps.first * 2 ** doubt.tries);
-    doubt.tries += 1;
+  /** They did not help: the next time is a step later. */
+  recordTried(place: Place, now: number): void {
+    takeStep(this.#doubtOf(place).queries, now);
   }
 
   /**
    * For a payment of a caller and endpoint whose last one was rejected: the next key, which this payment tries. One at a
    * time. `undefined`: the current key signs.
    */
-  beginTrial(place: Place, now: number): UsableKey | undefined {
-    const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
-    if (this.#isOnTrial || doubt?.isRejected !== true) return undefined;
+  beginTrial({ caller, endpoint }: Place, now: number): UsableKey | undefined {
+    const doubt = this.#doubts.get(caller)?.get(endpoint);
+    if (this.#isOnTrial || doubt?.isRejected !== true || now < doubt.payments.dueAt) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
-    const next = others[doubt.tries % others.length];
-    if (next === undefined || !this.mayTry(place, now)) return undefined;
-    this.#isOnTrial = true;
+    const next = others[doubt.payments.tries % others.length];
+    this.#isOnTrial = next !== undefined;
     return next;
   }
 
-  endTrial(place: Place, now: number): void {
+  /** Unless the key that was tried is the current one now, the next trial of this place is a step later. */
+  endTrial({ caller, endpoint }: Place, now: number): void {
     this.#isOnTrial = false;
-    if (this.#doubts.get(place.caller)?.has(place.endpoint) === true) this.takeStep(place, now);
+    const doubt = this.#doubts.get(caller)?.get(endpoint);
+    if (doubt !== undefined) takeStep(doubt.payments, now);
   }
 
   #doubtOf({ caller, endpoint }: Place): Doubt {
     const ofCaller = this.#doubts.get(caller) ?? new Map<string, Doubt>();
-    const doubt = ofCaller.get(endpoint) ?? { isRejected: false, tries: 0, dueAt: Number.NEGATIVE_INFINITY };
+    const none = { isRejected: false, queries: { ...noSteps }, payments: { ...noSteps } };
+    const doubt = ofCaller.get(endpoint) ?? none;
     ofCaller.delete(endpoint);
     ofCaller.set(endpoint, doubt);
     const [oldest] = ofCaller.keys();
@@ -197,6 +205,12 @@ export class KeyChoice {
     this.#doubts.set(caller, ofCaller);
     return doubt;
   }
+}
+
+function takeStep(one: Steps, now: number): void {
+  if (now < one.dueAt) return;
+  one.dueAt = now + Math.min(steps.last, steps.first * 2 ** one.tries);
+  one.tries += 1;
 }
 
 /** Mostly it is the same object. */

@@ -160,7 +160,7 @@ export class KeySelector {
     const mayTry = choice.mayTry(request, monotonic());
     yield* untried(mayTry ? all : current);
     // Only now, so that of the queries in flight at a rotation each is signed again.
-    if (mayTry) choice.takeStep(request, monotonic());
+    if (mayTry) choice.recordTried(request, monotonic());
     const look = reader.look(login, request.caller);
     if (look !== undefined)
       await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));

@@ -35,16 +35,15 @@ export function figureOf(ended: Ended, about: Circumstances): Figure | undefined
 
 function query({ startedAt, keysBefore }: Ended, { agreement, bornAt, roundTrip }: Circumstances): Figure {
   const after = startedAt - agreement.forInstance(bornAt);
-  if (after > late + roundTrip) return figure('query 403: later than 2 s after gateway and Vault agree', true);
-  const hadIt = startedAt > (agreement.since ?? startedAt) && keysBefore.some((key) => agreement.gateway.accepts(key));
+  if (after > late + roundTrip)
+    return figure('query 403: later than 2 s after gateway and Vault agree', true);
+  const hadIt =
+    startedAt > (agreement.since ?? startedAt) && keysBefore.some((key) => agreement.gateway.accepts(key));
   if (hadIt) return figure('query 403: earlier, although the ring had the key', true);
   return figure('query 403: earlier');
 }
 
-function payment(
-  { form, last }: Ended,
-  { agreement, notices, bornAt, keysNow }: Circumstances,
-): Figure {
+function payment({ form, last }: Ended, { agreement, notices, bornAt, keysNow }: Circumstances): Figure {
   const { key = '', sentAt = 0, isTrial = false } = last ?? {};
   const since = agreement.forInstance(bornAt);
   const { gateway } = agreement;
@@ -55,7 +54,10 @@ function payment(
   const own = notices.ofPlace(form, since);
   const isBroken = !isTrial && own !== undefined && sentAt - own > late;
   if (keysNow.some((one) => gateway.accepts(one)))
-    return figure('payment 403: with a rejected key for more than 2 s, a better one is in the ring', isBroken);
+    return figure(
+      'payment 403: with a rejected key for more than 2 s, a better one is in the ring',
+      isBroken,
+    );
   return figure('payment 403: with a rejected key for more than 2 s, the ring is late', isBroken);
 }
 

@@ -10,7 +10,7 @@ export interface Form {
   readonly endpoint: string;
   readonly login: string;
   readonly isMalformed: boolean;
-  readonly isBadOrder: boolean;
+  readonly isUnpermitted: boolean;
   readonly isRefused: boolean;
 }
 
@@ -61,10 +61,11 @@ export class Gateway {
 
   judge(form: Form, key: string): Judged {
     const random = this.#random;
-    const { unanswered, forbidden, rejectsWith401 } = this.#traits;
-    if (random.chance(unanswered)) return { response: pages[random.int(0, pages.length - 1)], isVerified: false };
+    const { unanswered, rejectsWith401 } = this.#traits;
+    if (random.chance(unanswered))
+      return { response: pages[random.int(0, pages.length - 1)], isVerified: false };
     const rejection = { response: rejectsWith401 ? unauthorized : forbiddenPage, isVerified: false };
-    if (forbidden.has(form.endpoint) || form.isBadOrder) return rejection;
+    if (form.isUnpermitted) return rejection;
     if (form.isMalformed) return { response: pickBy(form.id, validationErrors), isVerified: false };
     if (form.login !== rotating || !random.pick(this.#nodes).has(key)) return rejection;
     if (form.isRefused) return { response: pickBy(form.id, refusals), isVerified: true };

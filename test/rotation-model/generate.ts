@@ -1,5 +1,13 @@
 import { Random } from '../support/random.ts';
-import { type Family, rotating, type Schedule, type Stream, type Traits, type World } from './schedule.ts';
+import {
+  attackers,
+  type Family,
+  rotating,
+  type Schedule,
+  type Stream,
+  type Traits,
+  type World,
+} from './schedule.ts';
 import type { Illness } from './vault.ts';
 
 /** A random schedule: the same for the same seed. Of twenty, thirteen are odd, four ordinary, three hostile. */
@@ -17,7 +25,6 @@ function familyOf(seed: number): Family {
 const mostRequests = 3_000;
 /** Milliseconds in which a login is not used, so that it is not read again. */
 const idleTime = 660_000;
-const ordinaryTraits = { forbidden: new Set<string>(), badOrders: 0, refused: 0, unanswered: 0 };
 
 class Generator {
   readonly #seed: number;
@@ -25,7 +32,6 @@ class Generator {
   readonly #random: Random;
   readonly #events: Schedule['events'][number][] = [];
   readonly #streams: Stream[] = [];
-  readonly #forbidden = new Set<string>();
   readonly #instances: number;
   readonly #nodes: number;
   #length = 0;
@@ -62,6 +68,7 @@ class Generator {
       instances: this.#instances,
       ttl: random.pick([60_000, 60_000, 5_000]),
       kept: random.chance(0.1) ? 1 : 10,
+      vaultLatency: random.pick([15, 15, 120]),
       traits: this.#traits(),
       streams: this.#streams,
       events: this.#events.toSorted((a, b) => a.at - b.at),
@@ -72,16 +79,12 @@ class Generator {
     const random = this.#random;
     const latency = random.pick([5, 20, 60]);
     const rejectsWith401 = random.chance(0.1);
-    const always = { nodes: this.#nodes, latency, rejectsWith401 };
-    if (!this.#isOdd) return { ...ordinaryTraits, ...always, forbidden: this.#forbidden };
-    const oneOf = (chance: number, ...values: number[]): number =>
-      random.chance(chance) ? random.pick(values) : 0;
     return {
-      ...always,
-      forbidden: this.#forbidden,
-      badOrders: oneOf(0.1, 0.05, 0.25),
-      refused: oneOf(0.12, 0.2, 0.8),
-      unanswered: oneOf(0.25, 0.01, 0.1),
+      nodes: this.#nodes,
+      refused: this.#oddly(0.12, 0.2),
+      unanswered: this.#oddly(0.25, 0.01, 0.1),
+      rejectsWith401,
+      latency,
     };
   }
 
@@ -136,7 +139,9 @@ class Generator {
     for (let count = random.int(1, 3); count > 0; count -= 1) {
       const number = random.int(0, this.#instances - 1);
       const what = random.pick(['restart', 'restart', 'reload'] as const);
-      this.#add(random.int(5_000, this.#length - 10_000), `${what} of instance ${number}`, (world) => world[what](number));
+      this.#add(random.int(5_000, this.#length - 10_000), `${what} of instance ${number}`, (world) =>
+        world[what](number),
+      );
     }
   }
 
@@ -167,40 +172,47 @@ class Generator {
       ],
       ({ weight }) => weight,
     );
-    const malformed = this.#isOdd && random.chance(0.1) ? 0.2 : 0;
-    for (const operation of kinds.operations)
-      this.#stream({ caller: 'orders', operation, endpoint: 'main', malformed }, 50);
+    const malformed = this.#oddly(0.1, 0.2);
+    for (const operation of kinds.operations) {
+      const unpermitted = operation === 'payment' ? this.#oddly(0.1, 0.05) : 0;
+      this.#stream({ caller: 'orders', operation, endpoint: 'main', malformed, unpermitted }, 50);
+    }
     if (random.chance(0.3)) this.#stream({ caller: 'refunds', operation: 'payment', endpoint: 'second' }, 5);
   }
 
   #badEndpoints(): void {
     const random = this.#random;
     for (const endpoint of ['bad1', 'bad2'].slice(random.int(0, 1))) {
-      this.#forbidden.add(endpoint);
       const operation = random.pick(['query', 'payment', 'payment'] as const);
-      this.#stream({ caller: random.pick(['orders', 'reports']), operation, endpoint }, 10);
+      this.#stream({ caller: random.pick(['orders', 'reports']), operation, endpoint, unpermitted: 1 }, 10);
     }
   }
 
   /** What a caller can invent: rejected endpoints, logins, forms that the gateway finds wrong; and its own rejected logins. */
   #hostility(): void {
     const random = this.#random;
-    const [caller, endpoint] = ['mallory', 'forbidden'];
-    this.#forbidden.add(endpoint);
+    const [caller = ''] = attackers;
+    const bad = { endpoint: 'bad', unpermitted: 1 };
     const kind = random.pick(['rejections', 'inventions', 'malformed', 'logins']);
     if (kind === 'rejections')
-      for (const operation of ['query', 'payment'] as const) this.#stream({ caller, operation, endpoint }, 10);
+      for (const operation of ['query', 'payment'] as const) this.#stream({ caller, operation, ...bad }, 10);
     if (kind === 'malformed')
       for (const operation of ['query', 'payment'] as const)
-        for (const [where, malformed] of [[endpoint, 0], ['main', 1]] as const)
-          this.#stream({ caller, operation, endpoint: where, malformed }, 10);
-    if (kind === 'inventions')
-      this.#stream({ caller, operation: 'query', endpoint, login: 'invented', invents: 'login' }, 200);
+        this.#stream({ caller, operation, endpoint: 'main', malformed: 0.5, unpermitted: 0.6 }, 10);
+    if (kind === 'inventions') {
+      this.#stream({ caller, operation: 'payment', ...bad, invents: 'endpoint' }, 10);
+      this.#stream({ caller, operation: 'query', ...bad, login: 'invented', invents: 'login' }, 400);
+    }
     if (kind !== 'logins') return;
-    const callers = random.pick([[caller], ['mallory', 'trudy', 'eve']]);
+    const callers = random.pick([[caller], attackers]);
     for (const one of callers)
       for (let login = 0; login < 30; login += 1)
-        this.#stream({ caller: one, operation: 'query', endpoint, login: `${one}${login}` }, 2);
+        this.#stream({ caller: one, operation: 'query', ...bad, login: `${one}${login}` }, 2);
+  }
+
+  /** One of the values with this chance, if the schedule is odd; else nothing. */
+  #oddly(chance: number, ...values: number[]): number {
+    return this.#isOdd && this.#random.chance(chance) ? this.#random.pick(values) : 0;
   }
 
   /** @param most requests a second */
@@ -208,9 +220,19 @@ class Generator {
     const isRotating = stream.login === undefined;
     const random = this.#random;
     const seconds = this.#length / 1_000;
-    const perSecond = isRotating ? Math.min(0.1 * (most * 10) ** random.next(), mostRequests / seconds) : most;
-    const from = isRotating ? 0 : this.#length - 50_000;
-    const whole = { login: rotating, malformed: 0, ...stream, perSecond, from, to: this.#length };
+    const perSecond = isRotating
+      ? Math.min(0.1 * (most * 10) ** random.next(), mostRequests / seconds)
+      : most;
+    const from = isRotating ? 0 : this.#length - 30_000;
+    const whole = {
+      login: rotating,
+      malformed: 0,
+      unpermitted: 0,
+      ...stream,
+      perSecond,
+      from,
+      to: this.#length,
+    };
     const { from: idleFrom = this.#length, to: idleTo = this.#length } = this.#idle ?? {};
     this.#streams.push({ ...whole, to: Math.min(idleFrom, this.#length) });
     if (this.#idle !== undefined) this.#streams.push({ ...whole, from: Math.max(from, idleTo) });
@@ -225,7 +247,9 @@ class Generator {
     const spread = this.#random.pick([0, 0, 1_000, 5_000]);
     for (let node = 0; node < this.#nodes; node += 1) {
       const then = node === 0 ? at : at + spread * this.#random.next();
-      this.#add(then, `gateway: node ${node} accepts ${keys}`, ({ gateway }) => gateway.accept(node, keys));
+      this.#add(then, `gateway: node ${node} accepts ${keys.join(', ')}`, ({ gateway }) =>
+        gateway.accept(node, keys),
+      );
     }
   }
 

@@ -8,7 +8,7 @@ import { run } from './run.ts';
 const mostPrinted = 3;
 
 /** Returns whether all promises were kept. */
-async function runAll({ family, seed: first, schedules }: Options): Promise<boolean> {
+async function runAll({ family, seed: first, schedules, stop }: Options): Promise<boolean> {
   const startedAt = performance.now();
   const figures = new Figures();
   let failed = 0;
@@ -20,6 +20,7 @@ async function runAll({ family, seed: first, schedules }: Options): Promise<bool
     failed += 1;
     if (failed <= mostPrinted)
       console.log(`${timeline.join('\n')}\n${violations.join('\n')}\nseed ${seed}, ${schedule.family}\n`);
+    if (stop) break;
   }
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   console.log(

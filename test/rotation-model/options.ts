@@ -13,6 +13,7 @@ which a promise is broken, and how many requests the gateway rejected, and why. 
                  hostile: the same beside a caller that invents whatever it can
                  odd: a gateway, callers and a Vault that are not as they should be
                  (default: in turn)
+  --stop         end after the first schedule that breaks a promise
   --help         show this help`;
 
 export type Options = Exclude<ReturnType<typeof readOptions>, 'help'>;
@@ -27,11 +28,13 @@ export function readOptions(args: string[]) {
       schedules: { type: 'string', default: '10000' },
       seed: { type: 'string', default: '1' },
       family: { type: 'string' },
+      stop: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
   if (values.help) return 'help';
   return {
+    stop: values.stop,
     family: values.family === undefined ? undefined : familyNamed(values.family),
     schedules: positiveInteger('schedules', values.schedules),
     seed: positiveInteger('seed', values.seed),

@@ -53,7 +53,8 @@ export class Promises {
   looked(name: string): void {
     const now = this.#options.now();
     const login = this.#loginOf(name);
-    if (now - login.lookedAt < 1_000) this.#violate(`a look at ${name} ${now - login.lookedAt} ms after the last one`);
+    if (now - login.lookedAt < 1_000)
+      this.#violate(`a look at ${name} ${now - login.lookedAt} ms after the last one`);
     login.lookedAt = now;
     this.#looks = [...this.#looks.filter((at) => at > now - looks.window), now];
     if (this.#looks.length > looks.most) this.#violate(`${this.#looks.length} looks in 10 s`);
@@ -75,8 +76,6 @@ export class Promises {
       this.#violate(`a key is tried for ${describe(form)} ${now - place.triedAt} ms after another one`);
     if (login.trials.size > 0) this.#violate(`two keys are tried at a time for payments of ${form.login}`);
     login.trials.add(form.id);
-    place.trials += 1;
-    place.triedAt = now;
   }
 
   sent({ form, key }: Attempt): void {
@@ -92,7 +91,11 @@ export class Promises {
   }
 
   /** @param current the key that signs when the response comes */
-  received({ form, key, sentAt }: Attempt, { response, isVerified }: Judged, current: string | undefined): void {
+  received(
+    { form, key, sentAt }: Attempt,
+    { response, isVerified }: Judged,
+    current: string | undefined,
+  ): void {
     const login = this.#loginOf(form.login);
     const place = placeIn(login, form);
     if (isRejected(response?.status) && key === current) place.isRejected = true;
@@ -105,11 +108,16 @@ export class Promises {
   ended(ended: Ended, current: string | undefined, keysNow: readonly string[]): void {
     const { form, startedAt, upstream, keysBefore } = ended;
     const login = this.#loginOf(form.login);
-    login.trials.delete(form.id);
+    if (login.trials.delete(form.id)) {
+      const place = placeIn(login, form);
+      place.trials += 1;
+      place.triedAt = this.#options.now();
+    }
     this.#attempts.delete(form.id);
     this.#currentIs(login, current, keysNow);
     const waited = this.#options.now() - startedAt - upstream;
-    if (keysBefore.length > 0 && waited > longestWait) this.#violate(`${describe(form)} waited for ${waited} ms`);
+    if (keysBefore.length > 0 && waited > longestWait)
+      this.#violate(`${describe(form)} waited for ${waited} ms`);
     if (form.login === rotating && typeof ended.end === 'string') this.#answeredItself(ended, ended.end);
   }
 
@@ -117,11 +125,13 @@ export class Promises {
   #currentIs(login: Login, current: string | undefined, keysNow: readonly string[]): void {
     const { current: before } = login;
     login.current = current;
-    if (before === current || before === undefined || current === undefined || !keysNow.includes(before)) return;
+    if (before === current || before === undefined || current === undefined || !keysNow.includes(before))
+      return;
     for (const place of login.places.values()) Object.assign(place, { trials: 0, isRejected: false });
     const never = Number.NEGATIVE_INFINITY;
     const [since, until] = [login.verified.get(before) ?? never, login.verified.get(current) ?? never];
-    if (until === never) this.#violate(`key ${current} replaces ${before}, though the gateway never accepted it`);
+    if (until === never)
+      this.#violate(`key ${current} replaces ${before}, though the gateway never accepted it`);
     else if (until < since) this.#violate(`key ${current} replaces ${before}, which was accepted later`);
   }
 

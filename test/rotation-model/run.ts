@@ -5,7 +5,7 @@ import { Figures, figureOf } from './figures.ts';
 import { type Form, Gateway, type Response } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { Promises } from './promises.ts';
-import { rotating, type Schedule, type Stream, type World } from './schedule.ts';
+import { attackers, rotating, type Schedule, type Stream, type World } from './schedule.ts';
 import { Vault } from './vault.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -62,10 +62,10 @@ class Model implements Run, World {
   #requests = 0;
 
   constructor(schedule: Schedule) {
-    const { seed, traits, streams, instances, events, kept } = schedule;
+    const { seed, traits, streams, instances, events } = schedule;
     this.#schedule = schedule;
     this.#random = new Random(seed, 'course');
-    this.vault = new Vault(this.#time, new Random(seed, 'vault'), kept);
+    this.vault = new Vault(this.#time, new Random(seed, 'vault'), schedule);
     this.gateway = new Gateway(traits, new Random(seed, 'gateway'));
     this.vault.write(rotating, 'A', -1e6);
     for (let node = 0; node < traits.nodes; node += 1) this.gateway.accept(node, ['A']);
@@ -147,8 +147,11 @@ class Model implements Run, World {
     next(from - (1_000 / perSecond) * random.next());
   }
 
-  #formOf({ caller, operation, endpoint, login, invents, malformed }: Stream, random: Random): Form {
-    const { badOrders, refused } = this.#schedule.traits;
+  #formOf(
+    { caller, operation, endpoint, login, invents, malformed, unpermitted }: Stream,
+    random: Random,
+  ): Form {
+    const { refused } = this.#schedule.traits;
     this.#requests += 1;
     const id = this.#requests;
     return {
@@ -158,7 +161,7 @@ class Model implements Run, World {
       endpoint: invents === 'endpoint' ? `${endpoint}${id}` : endpoint,
       login: invents === 'login' ? `${login}${id}` : login,
       isMalformed: random.chance(malformed),
-      isBadOrder: operation === 'payment' && random.chance(badOrders),
+      isUnpermitted: random.chance(unpermitted),
       isRefused: random.chance(refused),
     };
   }
@@ -181,7 +184,11 @@ class Model implements Run, World {
     this.#count(ended, watched);
   }
 
-  async #post({ number, bornAt, instance, promises, notices }: Watched, form: Form, key: string): Promise<Response> {
+  async #post(
+    { number, bornAt, instance, promises, notices }: Watched,
+    form: Form,
+    key: string,
+  ): Promise<Response> {
     const time = this.#time;
     const request = this.#inFlight.get(form.id);
     const attempt = { form, key, sentAt: time.now, isTrial: request?.isTrial === true };
@@ -211,10 +218,12 @@ class Model implements Run, World {
   /** Only requests with which nothing is wrong. */
   #count(ended: Ended, { number, instance, notices, bornAt }: Watched): void {
     const { form, end } = ended;
-    const { forbidden, latency } = this.#schedule.traits;
-    if (form.login !== rotating || forbidden.has(form.endpoint) || form.isBadOrder || form.isMalformed) return;
+    const { latency } = this.#schedule.traits;
+    const isWell = !form.isUnpermitted && !form.isMalformed && !attackers.includes(form.caller);
+    if (form.login !== rotating || !isWell) return;
     this.figures.add(form.operation === 'query' ? 'queries' : 'payments');
-    if (typeof end === 'string' && end !== 'gateway-timeout') this.figures.add(`${form.operation} not sent: ${end}`);
+    if (typeof end === 'string' && end !== 'gateway-timeout')
+      this.figures.add(`${form.operation} not sent: ${end}`);
     const found = figureOf(ended, {
       agreement: this.#agreement,
       notices,
@@ -224,7 +233,8 @@ class Model implements Run, World {
     });
     if (found === undefined) return;
     this.figures.add(found.name);
-    if (found.isBroken && this.#schedule.family !== 'odd') this.violate(`instance ${number}: ${found.name}, #${form.id}`);
+    if (found.isBroken && this.#schedule.family !== 'odd')
+      this.violate(`instance ${number}: ${found.name}, #${form.id}`);
   }
 
   #note(text: string): void {

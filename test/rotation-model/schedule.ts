@@ -3,6 +3,8 @@ import type { Vault } from './vault.ts';
 
 /** The login that rotates. Others only disturb it. */
 export const rotating = 'shop';
+/** Callers whose own requests may fail: others must not notice them. */
+export const attackers: readonly string[] = ['mallory', 'trudy', 'eve'];
 
 /** One caller's requests of one kind. */
 export interface Stream {
@@ -17,15 +19,13 @@ export interface Stream {
   readonly invents?: 'endpoint' | 'login';
   /** The part of the forms that the gateway finds wrong before it looks at the signature. */
   readonly malformed: number;
+  /** The part of the forms that get 403 whatever key signs. */
+  readonly unpermitted: number;
 }
 
 /** How the gateway behaves at all times. */
 export interface Traits {
   readonly nodes: number;
-  /** Endpoints without permission: 403 whatever key signs. */
-  readonly forbidden: ReadonlySet<string>;
-  /** The part of the payments that get 403 whatever key signs. */
-  readonly badOrders: number;
   /** The part of the forms with the right signature that are refused nevertheless, as unknown orders are. */
   readonly refused: number;
   /** The part of the requests that a load balancer responds to, or nobody. */
@@ -67,6 +67,8 @@ export interface Schedule {
   readonly ttl: number;
   /** Versions of a secret that Vault keeps: `max_versions`. */
   readonly kept: number;
+  /** Milliseconds that Vault needs for a response at most. */
+  readonly vaultLatency: number;
   readonly traits: Traits;
   readonly streams: readonly Stream[];
   readonly events: readonly Event[];

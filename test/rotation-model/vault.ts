@@ -6,6 +6,7 @@ import { type KeyRing, maxKeys, type UsableKey } from '../../src/keys/ring.ts';
 import { type KeyVersion, readRing } from '../../src/keys/vault/read-ring.ts';
 import { reveal } from '../../src/secret.ts';
 import type { Random } from '../support/random.ts';
+import type { Schedule } from './schedule.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 
 /** `keys.rotationGracePeriod`, milliseconds. */
@@ -33,16 +34,15 @@ export class Vault {
   wellAt = Number.NEGATIVE_INFINITY;
   readonly #time: VirtualTime;
   readonly #random: Random;
-  /** Versions that are kept, as `max_versions`. */
-  readonly #kept: number;
+  readonly #settings: Pick<Schedule, 'kept' | 'vaultLatency'>;
   readonly #secrets = new Map<string, Stored[]>();
   #illness: Illness | undefined;
   #recovery = Promise.withResolvers<void>();
 
-  constructor(time: VirtualTime, random: Random, kept: number) {
+  constructor(time: VirtualTime, random: Random, settings: Pick<Schedule, 'kept' | 'vaultLatency'>) {
     this.#time = time;
     this.#random = random;
-    this.#kept = kept;
+    this.#settings = settings;
   }
 
   get isWell(): boolean {
@@ -93,14 +93,15 @@ export class Vault {
   }
 
   async #readVersion(ref: LoginRef, number?: number): Promise<KeyVersion | undefined> {
-    await this.#time.wait(this.#illness === 'slow' ? 900 : this.#random.int(1, 15));
+    await this.#time.wait(this.#illness === 'slow' ? 900 : this.#random.int(1, this.#settings.vaultLatency));
     if (this.#illness === 'hangs' && !(await this.#recovers()))
       throw new SourceUnavailable(ref, new Error('timeout'), 'down');
     if (this.#illness === 'down') throw new SourceUnavailable(ref, new Error('no connection'), 'down');
     if (this.#illness === 'denies') throw new SourceUnavailable(ref, new Error('denied'), 'denied');
     if (this.#illness === 'lost') return undefined;
     const live = this.#live(ref.login);
-    const stored = number === undefined ? live.at(-1) : live.find(({ version }) => version.version === number);
+    const stored =
+      number === undefined ? live.at(-1) : live.find(({ version }) => version.version === number);
     if (stored?.deletedAt === undefined) return stored?.version;
     const { version, createdAt } = stored.version;
     return { version, createdAt, keys: [] };
@@ -112,6 +113,6 @@ export class Vault {
   }
 
   #live(login: string): readonly Stored[] {
-    return this.#secrets.get(login)?.slice(-this.#kept) ?? [];
+    return this.#secrets.get(login)?.slice(-this.#settings.kept) ?? [];
   }
 }
