@@ -37,6 +37,7 @@ class Generator {
   #length = 0;
   /** When nobody uses the login. */
   #idle: { readonly from: number; readonly to: number } | undefined;
+  #vaultLatency: number;
   #accepted = 'A';
   #keys = 1;
 
@@ -45,6 +46,7 @@ class Generator {
     this.#family = family;
     this.#random = new Random(seed);
     this.#instances = this.#random.pick([1, 2, 2, 3]);
+    this.#vaultLatency = this.#random.pick([15, 15, 120]);
     this.#nodes = this.#isOdd ? this.#random.pick([1, 1, 2, 3]) : 1;
   }
 
@@ -56,7 +58,7 @@ class Generator {
     const random = this.#random;
     this.#rotations();
     this.#restarts();
-    if (random.chance(0.15)) this.#deletion();
+    if (random.chance(0.15)) this.#deletion(random.chance(0.2));
     if (this.#isOdd && random.chance(0.3)) this.#illness();
     this.#traffic();
     if (this.#isOdd && random.chance(0.4)) this.#badEndpoints();
@@ -68,7 +70,7 @@ class Generator {
       instances: this.#instances,
       ttl: random.pick([60_000, 60_000, 5_000]),
       kept: random.chance(0.1) ? 1 : 10,
-      vaultLatency: random.pick([15, 15, 120]),
+      vaultLatency: this.#vaultLatency,
       traits: this.#traits(),
       streams: this.#streams,
       events: this.#events.toSorted((a, b) => a.at - b.at),
@@ -145,9 +147,8 @@ class Generator {
     }
   }
 
-  /** Of a key that the gateway does not accept any more, or, which is a mistake, of all. */
-  #deletion(): void {
-    const isMistake = this.#random.chance(0.2);
+  /** Of the keys that the gateway does not accept any more; with the one that it accepts, it is a mistake. */
+  #deletion(isMistake: boolean): void {
     const keys = Array.from({ length: this.#keys }, (_, index) => keyName(index));
     const at = this.#length - this.#random.pick([20_000, 28_000]);
     for (const key of keys.filter((one) => isMistake || one !== this.#accepted))
@@ -200,6 +201,8 @@ class Generator {
       for (const operation of ['query', 'payment'] as const)
         this.#stream({ caller, operation, endpoint: 'main', malformed: 0.5, unpermitted: 0.6 }, 10);
     if (kind === 'inventions') {
+      this.#vaultLatency = 120;
+      this.#deletion(true);
       this.#stream({ caller, operation: 'payment', ...bad, invents: 'endpoint' }, 10);
       this.#stream({ caller, operation: 'query', ...bad, login: 'invented', invents: 'login' }, 400);
     }

@@ -1,5 +1,6 @@
 import { ProxyError } from '../../src/errors.ts';
 import { formIn, testimonyOf } from '../../src/gateway/response.ts';
+import type { KeyChoice } from '../../src/keys/choice.ts';
 import { sameKey } from '../../src/keys/key.ts';
 import { type KeySource, silentObserver } from '../../src/keys/key-source.ts';
 import { KeyReader } from '../../src/keys/reader.ts';
@@ -28,7 +29,7 @@ interface InstanceOptions {
   /** Other keys may be tried at once: a ring has changed, or the source is back. */
   readonly stepsReset: () => void;
   /** A key was chosen for a request that was not sent yet. */
-  readonly chosen: (form: Form, key: string, current: string) => void;
+  readonly chosen: (form: Form, key: string, current: string | undefined) => void;
   /** Sends a signed request. @throws ProxyError */
   readonly post: (form: Form, key: string) => Promise<Response>;
 }
@@ -61,11 +62,11 @@ export class Instance {
 
   /** The names of the keys that may sign now, newest first; none if the login is not in memory. */
   keysOf(login: string): readonly string[] {
-    return this.#choiceOf(login)?.keys.map(nameOf) ?? [];
+    return choiceIn(this.#table, login)?.keys.map(nameOf) ?? [];
   }
 
-  currentOf(login: string): string | undefined {
-    const choice = this.#choiceOf(login);
+  currentOf(login: string, table = this.#table): string | undefined {
+    const choice = choiceIn(table, login);
     return choice && nameOf(choice.current);
   }
 
@@ -93,9 +94,11 @@ export class Instance {
   /** As src/proxy/outbound/forwarder.ts does it. */
   #sender(form: Form): Send<Response> {
     const { time, random, chosen, post } = this.#options;
+    // A reload replaces it only for the requests that begin afterwards.
+    const table = this.#table;
     return async (keyNow) => {
       let key = keyNow();
-      chosen(form, nameOf(key), this.currentOf(form.login) ?? '');
+      chosen(form, nameOf(key), this.currentOf(form.login, table));
       for (;;) {
         await time.wait(random.int(0, 5));
         const next = keyNow();
@@ -106,10 +109,6 @@ export class Instance {
       const response = await post(form, nameOf(key));
       return { response, testimony: testimonyOf({ ...response, form: formIn(response) }), key, sentAt };
     };
-  }
-
-  #choiceOf(login: string) {
-    return this.#table.peek({ environment, login })?.choices.get(kind)?.choice;
   }
 
   #start(): [KeyTable, KeyReader, KeySelector] {
@@ -146,4 +145,8 @@ export class Instance {
     reader.start();
     return [table, reader, new KeySelector({ table, reader, monotonic, setTimer, events })];
   }
+}
+
+function choiceIn(table: KeyTable, login: string): KeyChoice | undefined {
+  return table.peek({ environment, login })?.choices.get(kind)?.choice;
 }

@@ -50,9 +50,9 @@ export class VirtualTime {
   }
 }
 
-/** Resolves when no promise can continue without the clock. */
+/** Resolves when no promise can continue without the clock, and a rejection that nobody handled was reported. */
 function microtasks(): Promise<void> {
   return new Promise((resolve) => {
-    process.nextTick(resolve);
+    setImmediate(resolve);
   });
 }
