@@ -60,11 +60,6 @@ export class Agreement {
   forInstance(bornAt: number): number {
     return Math.max(this.since ?? this.#time.now, this.changedAt, bornAt);
   }
-
-  /** Whether Vault has not been ill for so many milliseconds. */
-  isWellFor(milliseconds: number): boolean {
-    return this.vault.isWell && this.#time.now - this.vault.wellAt > milliseconds;
-  }
 }
 
 /** What an instance could know of the rejected keys of the login that rotates. */

@@ -29,7 +29,7 @@ export function figureOf(ended: Ended, about: Circumstances): Figure | undefined
   const { agreement } = about;
   if (!agreement.gateway.agrees) return figure(`${operation} 403: nodes disagree`);
   if (agreement.since === undefined) return figure(`${operation} 403: Vault lacks the key`);
-  if (!agreement.isWellFor(convalescence)) return figure(`${operation} 403: Vault is ill`);
+  if (!agreement.vault.isWellFor(convalescence)) return figure(`${operation} 403: Vault is ill`);
   return operation === 'query' ? query(ended, about) : payment(ended, about);
 }
 

@@ -39,7 +39,8 @@ class Generator {
   #idle: { readonly from: number; readonly to: number } | undefined;
   #vaultLatency: number;
   #accepted = 'A';
-  #keys = 1;
+  /** Those that Vault has sooner or later. */
+  readonly #keys = ['A'];
 
   constructor(seed: number, family: Family) {
     this.#seed = seed;
@@ -149,9 +150,8 @@ class Generator {
 
   /** Of the keys that the gateway does not accept any more; with the one that it accepts, it is a mistake. */
   #deletion(isMistake: boolean): void {
-    const keys = Array.from({ length: this.#keys }, (_, index) => keyName(index));
     const at = this.#length - this.#random.pick([20_000, 28_000]);
-    for (const key of keys.filter((one) => isMistake || one !== this.#accepted))
+    for (const key of this.#keys.filter((one) => isMistake || one !== this.#accepted))
       this.#add(at, `Vault: delete ${key}`, ({ vault }) => vault.delete(rotating, key));
   }
 
@@ -165,16 +165,10 @@ class Generator {
 
   #traffic(): void {
     const random = this.#random;
-    const kinds = random.weighted(
-      [
-        { operations: ['payment'] as const, weight: 30 },
-        { operations: ['query'] as const, weight: 10 },
-        { operations: ['query', 'payment'] as const, weight: 60 },
-      ],
-      ({ weight }) => weight,
-    );
+    const both = ['query', 'payment'] as const;
+    const operations = random.pick<readonly Stream['operation'][]>([both, both, ['payment'], ['query']]);
     const malformed = this.#oddly(0.1, 0.2);
-    for (const operation of kinds.operations) {
+    for (const operation of operations) {
       const unpermitted = operation === 'payment' ? this.#oddly(0.1, 0.05) : 0;
       this.#stream({ caller: 'orders', operation, endpoint: 'main', malformed, unpermitted }, 50);
     }
@@ -261,11 +255,8 @@ class Generator {
   }
 
   #newKey(): string {
-    this.#keys += 1;
-    return keyName(this.#keys - 1);
+    const key = String.fromCharCode('A'.charCodeAt(0) + this.#keys.length);
+    this.#keys.push(key);
+    return key;
   }
-}
-
-function keyName(index: number): string {
-  return String.fromCharCode('A'.charCodeAt(0) + index);
 }

@@ -25,7 +25,8 @@ interface InstanceOptions {
   readonly random: Random;
   readonly vault: Vault;
   readonly ttl: number;
-  readonly looked: (login: string) => void;
+  /** @param reader of the configuration */
+  readonly looked: (login: string, reader: number) => void;
   /** Other keys may be tried at once: a ring has changed, or the source is back. */
   readonly stepsReset: () => void;
   /** A key was chosen for a request that was not sent yet. */
@@ -41,6 +42,7 @@ export class Instance {
   #reader: KeyReader;
   #selector: KeySelector;
   #isUp = true;
+  #readers = 0;
 
   constructor(options: InstanceOptions) {
     this.#options = options;
@@ -113,6 +115,8 @@ export class Instance {
 
   #start(): [KeyTable, KeyReader, KeySelector] {
     const { time, random, vault, ttl, looked, stepsReset } = this.#options;
+    this.#readers += 1;
+    const number = this.#readers;
     const monotonic = (): number => time.now;
     const setTimer: VirtualTime['timer'] = (run, milliseconds) => time.timer(run, milliseconds);
     const events = {
@@ -140,7 +144,7 @@ export class Instance {
       setTimer,
       events,
       sourceName: 'model',
-      looked: ({ login }) => looked(login),
+      looked: ({ login }) => looked(login, number),
     });
     reader.start();
     return [table, reader, new KeySelector({ table, reader, monotonic, setTimer, events })];

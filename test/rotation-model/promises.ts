@@ -12,8 +12,6 @@ const idle = { after: 600_000, wait: 1_000 };
 const forgotten = { failure: 3_000, unknown: 11_000 };
 /** Looks in any ten seconds: 30 a second, and a burst; they may begin a second later than they are counted. */
 const looks = { window: 10_000, most: 30 * 12 };
-/** The endpoints of a caller whose steps are remembered. */
-const mostEndpoints = 8;
 
 /** One caller at one endpoint. */
 interface Place {
@@ -29,7 +27,6 @@ interface Login {
   readonly places: Map<string, Place>;
   readonly trials: Set<number>;
   usedAt: number;
-  lookedAt: number;
 }
 
 interface PromisesOptions {
@@ -44,21 +41,20 @@ export class Promises {
   readonly #options: PromisesOptions;
   readonly #logins = new Map<string, Login>();
   readonly #attempts = new Map<number, number>();
-  /** By caller. */
-  readonly #endpoints = new Map<string, Set<string>>();
+  readonly #lookedAt = new Map<string, number>();
   #looks: number[] = [];
 
   constructor(options: PromisesOptions) {
     this.#options = options;
   }
 
-  /** Rule 6: at most one look a second at a login, and 30 in all. */
-  looked(name: string): void {
+  /** Rule 6: at most one look a second at a login, and 30 in all. After a reload there may be two readers for a while. */
+  looked(login: string, reader: number): void {
     const now = this.#options.now();
-    const login = this.#loginOf(name);
-    if (now - login.lookedAt < 1_000)
-      this.#violate(`a look at ${name} ${now - login.lookedAt} ms after the last one`);
-    login.lookedAt = now;
+    const name = `${login}, reader ${reader}`;
+    const since = now - (this.#lookedAt.get(name) ?? Number.NEGATIVE_INFINITY);
+    if (since < 1_000) this.#violate(`a look at ${login} ${since} ms after the last one`);
+    this.#lookedAt.set(name, now);
     this.#looks = [...this.#looks.filter((at) => at > now - looks.window), now];
     if (this.#looks.length > looks.most) this.#violate(`${this.#looks.length} looks in 10 s`);
   }
@@ -75,7 +71,7 @@ export class Promises {
     const place = placeIn(login, form);
     const step = place.trials === 0 ? 0 : Math.min(10_000, 1_000 * 2 ** (place.trials - 1));
     if (!place.isRejected) this.#violate(`a key is tried for ${describe(form)}, of which none was rejected`);
-    else if (this.#remembers(form) && now - place.triedAt < step)
+    else if (now - place.triedAt < step)
       this.#violate(`a key is tried for ${describe(form)} ${now - place.triedAt} ms after another one`);
     if (login.trials.size > 0) this.#violate(`two keys are tried at a time for payments of ${form.login}`);
     login.trials.add(form.id);
@@ -88,7 +84,7 @@ export class Promises {
     if (attempts > mostAttempts) this.#violate(`${describe(form)} was sent ${attempts} times`);
     const { agreement, ttl, now } = this.#options;
     const deletedAt = agreement.vault.deletedSince(form.login, key);
-    if (deletedAt === undefined || !agreement.isWellFor(forgotten.failure)) return;
+    if (deletedAt === undefined || !agreement.vault.isWellFor(forgotten.failure)) return;
     const late = now() - deletedAt - ttl - 1_000;
     if (late > 0) this.#violate(`signed with key ${key}, deleted in Vault; ${late} ms too late`);
   }
@@ -147,14 +143,8 @@ export class Promises {
     if (reason === 'gateway-timeout') return;
     const isDeleted = reason === 'key-missing' && agreement.vault.keysOf(form.login).length === 0;
     const grace = reason === 'key-missing' ? forgotten.unknown : forgotten.failure;
-    const mayLack = keysBefore.length === 0 && !agreement.isWellFor(grace);
+    const mayLack = keysBefore.length === 0 && !agreement.vault.isWellFor(grace);
     if (!isDeleted && !mayLack) this.#violate(`${describe(form)} was not sent: ${reason}`);
-  }
-
-  #remembers({ caller, endpoint }: Form): boolean {
-    const endpoints = this.#endpoints.get(caller) ?? new Set();
-    this.#endpoints.set(caller, endpoints.add(endpoint));
-    return endpoints.size <= mostEndpoints;
   }
 
   #violate(text: string): void {
@@ -170,7 +160,6 @@ export class Promises {
       places: new Map(),
       trials: new Set(),
       usedAt: 0,
-      lookedAt: Number.NEGATIVE_INFINITY,
     };
     this.#logins.set(name, login);
     return login;

@@ -116,9 +116,9 @@ class Model implements Run, World {
       random: this.#random,
       vault: this.vault,
       ttl,
-      looked: (login) => {
+      looked: (login, reader) => {
         this.#note(`instance ${number} looks at ${login}`);
-        promises.looked(login);
+        promises.looked(login, reader);
       },
       stepsReset: () => promises.stepsReset(),
       chosen: (form, key, current) => {

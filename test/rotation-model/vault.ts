@@ -30,13 +30,12 @@ export function nameOf({ key }: UsableKey): string {
 
 /** Vault's KV version 2 with a control key for each login. */
 export class Vault {
-  /** Since when reads work. */
-  wellAt = Number.NEGATIVE_INFINITY;
   readonly #time: VirtualTime;
   readonly #random: Random;
   readonly #settings: Pick<Schedule, 'kept' | 'vaultLatency'>;
   readonly #secrets = new Map<string, Stored[]>();
   #illness: Illness | undefined;
+  #wellAt = Number.NEGATIVE_INFINITY;
   #recovery = Promise.withResolvers<void>();
 
   constructor(time: VirtualTime, random: Random, settings: Pick<Schedule, 'kept' | 'vaultLatency'>) {
@@ -45,8 +44,9 @@ export class Vault {
     this.#settings = settings;
   }
 
-  get isWell(): boolean {
-    return this.#illness === undefined;
+  /** Whether reads have worked for so many milliseconds. */
+  isWellFor(milliseconds: number): boolean {
+    return this.#illness === undefined && this.#time.now - this.#wellAt > milliseconds;
   }
 
   write(login: string, name: string, at = this.#time.now): void {
@@ -70,7 +70,7 @@ export class Vault {
 
   recover(): void {
     this.#illness = undefined;
-    this.wellAt = this.#time.now;
+    this.#wellAt = this.#time.now;
     this.#recovery.resolve();
   }
 
