@@ -375,6 +375,8 @@ export class KeyTable {
 
   #recordNotFound(name: string, ref: LoginRef): void {
     if (this.#notFound.has(name)) return;
+    // What was believed missing until now is doubtful too.
+    if (this.#notFound.size === 0) this.#negatives.clear();
     this.#notFound.add(name);
     if (!this.#isRetired) this.#options.events.loginsNotFound(this.#notFound.size, ref);
   }
