@@ -16,16 +16,16 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
   const { vault } = setup;
   for (let nth = 0; nth < 2 * uncached; nth += 1)
     vault.put(`gateway/sandbox/shop-${nth}`, { control_key: 'k' });
-  vault.put('gateway/sandbox/shop', { control_key: 'k' });
+  for (const login of ['shop', 'acme']) vault.put(`gateway/sandbox/${login}`, { control_key: 'k' });
   vault.fail({ kind: 'late', milliseconds: 5 }, /^secret\/data/);
   const gateway = await starts.recordingGateway();
   gateway.respond = (response) => response.end('[]');
-  const config = { keys: vaultKeys(vault.address), callers: [attacker(['acme-*']), victim] };
-  const process = await starts.process({ gateway: gateway.url, config, keys: {} });
+  const config = { keys: vaultKeys(vault.address), callers: [attacker(['acme*']), victim] };
+  const proxy = await starts.process({ gateway: gateway.url, config, keys: {} });
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   starts.atEnd(() => agent.destroy());
   const ask = async (login: string, headers = {}): Promise<number> => {
-    const { status } = await post(`${process.url}${balancePath(login)}`, '', headers, { agent });
+    const { status } = await post(`${proxy.url}${balancePath(login)}`, '', headers, { agent });
     // What the test itself remembers would grow.
     [vault.seen.length, gateway.requests.length] = [0, 0];
     return status;
@@ -41,10 +41,12 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
     return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN;
   };
   const resident = (): number =>
-    Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${process.child.pid}/status`, 'utf8'))?.[1]) / 1024;
+    Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${proxy.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 
   const cachedOne = (): string => 'shop';
   await p99(cachedOne, (nth) => nth < 2_000);
+  // The processor is as busy as later, but with requests of a login that has a key.
+  const ordinary = keepInFlight(10, () => ask('acme', asAttacker));
   const calm = {
     cached: await p99(cachedOne, (nth) => nth < 1_500),
     uncached: await p99(
@@ -52,9 +54,10 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
       (nth) => nth < 1_500,
     ),
   };
+  await ordinary.stop();
   const memory: number[] = [];
   let [asked, refused] = [0, 0];
-  const attack = keepInFlight(20, async (nth) => {
+  const attack = keepInFlight(10, async (nth) => {
     const status = await ask(`acme-${nth}`, asAttacker);
     if (status !== 502 && status !== 503) throw new Error(`unexpected ${status}`);
     [asked, refused] = [asked + 1, refused + (status === 503 ? 1 : 0)];
@@ -70,8 +73,8 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
   ]);
   await attack.stop();
   printNumbers('100,000 invented logins', {
-    'p99 of a cached key, ms: calm, attacked': [calm.cached, cached],
-    'p99 of an uncached key, ms: calm, attacked': [calm.uncached, fetched],
+    'p99 of a cached key, ms: with ordinary requests, attacked': [calm.cached, cached],
+    'p99 of an uncached key, ms: with ordinary requests, attacked': [calm.uncached, fetched],
     'refused for want of room': refused,
     'resident memory, MB, each 10,000': memory.map(Math.round),
   });

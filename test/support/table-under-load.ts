@@ -113,7 +113,8 @@ const alive = setInterval(() => {}, 1_000);
 const heaps: number[] = [];
 const modes = ['answers', 'late', 'fails', 'late', 'hangs', 'answers'] as const;
 const measuring = (async () => {
-  for (let turn = 0; sent < total; turn += 1) {
+  for (let turn = 0; ; turn += 1) {
+    if (sent >= total) return;
     mode = modes[turn % modes.length] ?? 'answers';
     await wait(1_500);
     globalThis.gc?.();
