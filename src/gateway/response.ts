@@ -10,7 +10,9 @@ import { parseJson } from '../util/text.ts';
 /** A decoded form-encoded response: names and values in order. */
 export type ResponseFields = readonly (readonly [name: string, value: string])[];
 
-const results = new Map<string, GatewayResult>(gatewayResults.map((result) => [result, result]));
+const results = new Map<string, GatewayResult>(
+  gatewayResults.filter((result) => result !== 'coded').map((result) => [result, result]),
+);
 const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
 /**
@@ -110,7 +112,12 @@ export function formIn(response: ReadableResponse): ResponseFields | undefined {
 }
 
 function isReadable({ headers, rest }: ReadableResponse): boolean {
-  return rest === undefined && headers['content-encoding'] === undefined;
+  return rest === undefined && !isCoded(headers);
+}
+
+/** Whether a body is compressed or coded in another way, although that was not asked for. */
+export function isCoded({ 'content-encoding': coding = 'identity' }: IncomingHttpHeaders): boolean {
+  return coding.toLowerCase() !== 'identity';
 }
 
 /** Statuses with which the gateway may refuse a request that it understood. */
@@ -138,7 +145,7 @@ export function testimonyOf(response: ReadableResponse & { readonly form?: Respo
 function typeIn(response: Parameters<typeof testimonyOf>[0]): string {
   const { body, form, headers } = response;
   if (form !== undefined) return form.find(([name]) => name === 'type')?.[1] ?? '';
-  if (!/^application\/json\b/i.test(headers['content-type'] ?? '')) return '';
+  if (!/^application\/(?!problem\+)[\w.+-]*json\b/i.test(headers['content-type'] ?? '')) return '';
   if (!isReadable(response) || body.length > readable.bytes) return '';
   const json = parseJson(body.toString());
   if (Array.isArray(json)) return json.every(isBalance) ? 'balances' : '';

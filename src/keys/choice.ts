@@ -44,8 +44,10 @@ interface Doubt {
 
 /** Milliseconds between two tries of other keys for the same caller and endpoint; each doubles it. */
 const stepTimes = { first: 1_000, last: 10_000 };
-/** Milliseconds for which a payment that tries another key is the only one. */
+/** Milliseconds for which a payment that tries another key is the only one of its caller. */
 const trialTime = 1_000;
+/** Milliseconds after an acceptance in which a rejection of the key is not shown. */
+const wellProven = 10_000;
 /** The endpoints of a caller with rejected requests that are remembered. */
 const maxEndpoints = 8;
 
@@ -67,8 +69,8 @@ export class KeyChoice {
   #rejected: readonly UsableKey[] = [];
   /** By caller, then by endpoint, the latest last. */
   readonly #doubts = new Map<string, Map<string, Doubt>>();
-  /** Until when the payment that tries another key is waited for; monotonic, milliseconds. */
-  #trialUntil = Number.NEGATIVE_INFINITY;
+  /** By caller: until when its payment that tries another key is waited for; monotonic, milliseconds. */
+  readonly #trials = new Map<string, number>();
   readonly #random: () => number;
 
   /** @param random from 0 up to 1 */
@@ -108,9 +110,14 @@ export class KeyChoice {
     return this.#isAccepted ? 'last-accepted' : 'newest';
   }
 
-  /** Whether the gateway rejected the key, and has not accepted it since. */
-  isRejected(key: UsableKey): boolean {
-    return includesKey(this.#rejected, key);
+  /**
+   * Whether the gateway rejected the key, and has not accepted it since.
+   *
+   * @param now unless it accepted the current key just before: then the rejection was about its request
+   */
+  isRejected(key: UsableKey, now = Number.POSITIVE_INFINITY): boolean {
+    const isWellProven = sameKey(key, this.#current) && now < this.#acceptedAt + wellProven;
+    return !isWellProven && includesKey(this.#rejected, key);
   }
 
   includes(key: UsableKey): boolean {
@@ -175,7 +182,7 @@ export class KeyChoice {
     return this.#keys.length > 1 && now >= this.#stepsOf(place).dueAt;
   }
 
-  /** Other keys are tried now, or did not help. If they may be tried, the next time is a step later. @returns whether they may */
+  /** Other keys did not help. If they may be tried, the next time is a step later. @returns whether they may */
   takeStep(place: Place, now: number): boolean {
     if (!this.mayTry(place, now)) return false;
     const steps = this.#stepsOf(place);
@@ -185,21 +192,21 @@ export class KeyChoice {
   }
 
   /**
-   * For a payment of a caller and endpoint whose last one was rejected: the next key, which this payment tries. One at a
-   * time, but a slow response does not keep others from theirs. `undefined`: the current key signs.
+   * For a payment of a caller and endpoint whose last one was rejected: the next key, which this payment tries. One of a
+   * caller at a time, but a slow response does not keep others from theirs. `undefined`: the current key signs.
    */
   beginTrial(place: Place, now: number): UsableKey | undefined {
     const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
-    if (now < this.#trialUntil || doubt?.isRejected !== true) return undefined;
+    if (doubt?.isRejected !== true || now < (this.#trials.get(place.caller) ?? now)) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.payments.tries % others.length];
-    if (next === undefined || !this.takeStep(place, now)) return undefined;
-    this.#trialUntil = now + trialTime;
+    if (next === undefined || !this.mayTry(place, now)) return undefined;
+    this.#trials.set(place.caller, now + trialTime);
     return next;
   }
 
-  endTrial(): void {
-    this.#trialUntil = Number.NEGATIVE_INFINITY;
+  endTrial({ caller }: Place): void {
+    this.#trials.delete(caller);
   }
 
   #stepsOf(place: Place): Steps {

@@ -130,6 +130,8 @@ export class KeyReader {
     login.lookedAt = monotonic();
     looked?.(login.ref);
     try {
+      // One that began before may have read what was there before.
+      await this.#reads.get(loginRefString(login.ref));
       await this.read(login.ref, 'look', caller);
     } catch {
       // No room, or it failed: there is nothing new.

@@ -117,11 +117,13 @@ export class KeySelector {
     try {
       const sent = await send(() => this.#keyNow(keys, request, next));
       this.#hear(keys, request, sent);
+      // Not before: what says nothing, such as a business error, costs the next payment no step.
+      if (next !== undefined && sent.testimony === 'rejected') choice.takeStep(request, monotonic());
       // It may be an old key that the gateway rejects, so the next payment had better find the new one.
       if (sent.testimony === 'rejected') void reader.look(login, request.caller);
       return sent.response;
     } finally {
-      if (next !== undefined) choice.endTrial();
+      if (next !== undefined) choice.endTrial(request);
     }
   }
 

@@ -193,8 +193,8 @@ export class KeyTable {
   /** The state of each version. Changes nothing. */
   describe({ ring, choices }: Login, kind: KeyKind): DescribedVersions {
     const entries = ring.filter((entry) => entry.kind === kind);
-    const { clock } = this.#options;
-    return describeKeys(entries, choices.get(kind)?.choice, clock(), this.#settings.rotationGracePeriod);
+    const { rotationGracePeriod } = this.#settings;
+    return describeKeys(entries, choices.get(kind)?.choice, this.#options, rotationGracePeriod);
   }
 
   /** The gateway accepts another key of the login than before: it stays as long as the source has it. */

@@ -119,10 +119,11 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
       'Failed connections to the gateway by cause: DNS, refused, timeout, TLS, other, or of the egress proxy.',
       [...route, 'cause'],
     ),
-    results: counter('gateway_results_total', 'Form-encoded gateway responses by status field.', [
-      ...route,
-      'result',
-    ]),
+    results: counter(
+      'gateway_results_total',
+      'Form-encoded gateway responses by status field, and coded: with a Content-Encoding, which was not asked for, so not read.',
+      [...route, 'result'],
+    ),
     errorCodes: counter(
       'gateway_error_codes_total',
       'Form-encoded gateway responses by error code (124: ambiguous client_orderid).',

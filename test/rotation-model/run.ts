@@ -1,237 +1,243 @@
+import { ProxyError } from '../../src/errors.ts';
 import { Random } from '../support/random.ts';
-import { Conditions } from './conditions.ts';
-import { Counts } from './counts.ts';
-import { type End, Instance, type Upstream } from './instance.ts';
-import { LookRate } from './look-rate.ts';
-import { Observer, type Sent } from './observer.ts';
-import { type Action, describe, isPayment, loginNames, loginOf, type Schedule } from './schedule.ts';
-import { epoch, VirtualTime } from './virtual-time.ts';
-import { apply, Gateway, type Judged, Vault } from './world.ts';
-
-interface Ended {
-  readonly login: string;
-  readonly operation: string;
-  readonly end: End;
-  readonly startedAt: number;
-  readonly endedAt: number;
-}
+import { Agreement, type Attempt, type Ended, Notices } from './facts.ts';
+import { Figures, figureOf } from './figures.ts';
+import { type Form, Gateway, type Response } from './gateway.ts';
+import { Instance } from './instance.ts';
+import { Promises } from './promises.ts';
+import { attackers, rotating, type Schedule, type Stream, type World } from './schedule.ts';
+import { Vault } from './vault.ts';
+import { VirtualTime } from './virtual-time.ts';
 
 export interface Run {
   /** Each with its time. */
   readonly violations: readonly string[];
-  /** The events, one line each. */
+  /** The events and requests, one line each. */
   readonly timeline: readonly string[];
-  readonly ended: readonly Ended[];
-  /** Counts of the schedule's steps and of the events. */
-  readonly counts: Counts;
+  readonly figures: Figures;
 }
 
 /** Runs a schedule to its end. */
 export async function run(schedule: Schedule): Promise<Run> {
   const model = new Model(schedule);
-  await model.time.run();
+  const onUnhandled = (reason: unknown): void => model.violate(`unhandled rejection: ${String(reason)}`);
+  process.on('unhandledRejection', onUnhandled);
+  try {
+    await model.run();
+  } finally {
+    process.off('unhandledRejection', onUnhandled);
+  }
   return model;
 }
 
-/** The world of one login. */
-interface Login {
-  readonly vault: Vault;
-  readonly gateway: Gateway;
-  readonly conditions: Conditions;
-}
-
-/** An instance with the observer of each login. */
-interface Observed {
+/** A process, and who watches it. */
+interface Watched {
+  readonly number: number;
+  readonly bornAt: number;
   readonly instance: Instance;
-  readonly observers: ReadonlyMap<string, Observer>;
+  readonly promises: Promises;
+  readonly notices: Notices;
 }
 
-class Model implements Run {
-  readonly time = new VirtualTime();
+/** Of a request that has not ended. */
+interface InFlight {
+  readonly form: Form;
+  upstream: number;
+  isTrial: boolean;
+  last: Attempt | undefined;
+}
+
+class Model implements Run, World {
   readonly violations: string[] = [];
   readonly timeline: string[] = [];
-  readonly ended: Ended[] = [];
-  readonly counts = new Counts();
-  readonly #fresh: number;
+  readonly figures = new Figures();
+  readonly vault: Vault;
+  readonly gateway: Gateway;
+  readonly #schedule: Schedule;
+  readonly #time = new VirtualTime();
   readonly #random: Random;
-  readonly #maxInFlight: number;
-  readonly #names: readonly string[];
-  readonly #logins: ReadonlyMap<string, Login>;
-  readonly #instances: Observed[];
-  /** Attempts by request. */
-  readonly #attempts = new Map<number, number>();
-  /** Logins by request. */
-  readonly #loginOf = new Map<number, string>();
+  readonly #agreement: Agreement;
+  readonly #instances: Watched[];
+  readonly #inFlight = new Map<number, InFlight>();
   #requests = 0;
 
   constructor(schedule: Schedule) {
-    const { seed, nodes, instances, logins, maxInFlight, fresh, steps } = schedule;
-    this.counts.addSchedule(schedule);
-    this.#fresh = fresh;
-    this.#maxInFlight = maxInFlight;
-    this.#random = new Random(seed + 1);
-    this.#names = loginNames(logins);
-    this.#logins = new Map(this.#names.map((name) => [name, this.#newLogin(nodes)]));
-    this.#instances = Array.from({ length: instances }, (_, index) => this.#newInstance(index));
-    for (const { at, action } of steps) this.time.at(at, () => this.#do(action));
+    const { seed, traits, streams, instances, events } = schedule;
+    this.#schedule = schedule;
+    this.#random = new Random(seed, 'course');
+    this.vault = new Vault(this.#time, new Random(seed, 'vault'), schedule);
+    this.gateway = new Gateway(traits, new Random(seed, 'gateway'));
+    this.vault.write(rotating, 'A', -1e6);
+    for (let node = 0; node < traits.nodes; node += 1) this.gateway.accept(node, ['A']);
+    for (const { login } of streams) if (login !== rotating) this.vault.write(login, 'Z', -1e6);
+    this.#agreement = new Agreement(this.#time, this.vault, this.gateway);
+    this.#agreement.update();
+    this.#instances = Array.from({ length: instances }, (_, number) => this.#start(number));
+    for (const { at, text, happen } of events)
+      this.#time.at(at, () => {
+        this.#note(text);
+        happen(this);
+        this.#agreement.update();
+      });
+    for (const stream of streams) this.#send(stream);
   }
 
-  #do(action: Action): void {
-    if (action.do === 'request') {
-      void this.#request(action);
-      return;
-    }
-    this.#note(describe(action));
-    if (action.do === 'reload') this.#instances[action.instance]?.instance.reload();
-    else if (action.do === 'restart') this.#instances[action.instance] = this.#newInstance(action.instance);
-    else this.#change(action);
+  async run(): Promise<void> {
+    await this.#time.run(this.#schedule.length);
+    for (const { instance } of this.#instances) instance.stop();
   }
 
-  /** An event of one login, or of all of them. */
-  #change(action: Action): void {
-    const login = loginOf(action);
-    const changed = login === undefined ? this.#names : this.#names.slice(login, login + 1);
-    for (const name of changed) {
-      const { vault, gateway, conditions } = this.#loginNamed(name);
-      apply(action, vault, gateway);
-      conditions.update(this.time.now);
-    }
+  restart(number: number): void {
+    this.#instances[number]?.instance.stop();
+    this.#instances[number] = this.#start(number);
   }
 
-  async #request({
-    instance: index,
-    login = 0,
-    operation,
-  }: Extract<Action, { do: 'request' }>): Promise<void> {
-    const one = this.#instances[index];
-    const name = this.#names[login];
-    if (one === undefined || name === undefined) return;
-    const observer = observerOf(one.observers, name);
-    const id = this.#nextRequest(name);
-    const startedAt = this.time.now;
-    observer.sourceRule.arrived(id, startedAt);
-    const end = await one.instance.send(id, name, operation);
-    this.ended.push({ login: name, operation, end, startedAt, endedAt: this.time.now });
-    this.#note(`instance ${index}    #${id} ${name} ${operation} of ${startedAt} ended: ${end}`);
-    this.counts.add(`ended: ${isPayment(operation) ? 'payment' : 'read'}, ${end}`);
-    observer.ended({ id, operation, end, startedAt }, this.time.now);
-    this.#collect(index, observer);
+  reload(number: number): void {
+    this.#instances[number]?.instance.reload();
   }
 
-  #newLogin(nodes: number): Login {
-    const vault = new Vault(this.time, this.#random);
-    const gateway = new Gateway(nodes, this.time, this.#random);
-    return { vault, gateway, conditions: new Conditions(vault, gateway) };
+  violate(text: string): void {
+    this.violations.push(`${(this.#time.now / 1000).toFixed(3)} s: ${text}`);
+    this.#note(`VIOLATION: ${text}`);
   }
 
-  #loginNamed(name: string): Login {
-    const login = this.#logins.get(name);
-    if (login === undefined) throw new TypeError(`no login ${name}`);
-    return login;
-  }
-
-  #newInstance(index: number): Observed {
-    const observers = new Map(
-      [...this.#logins].map(([name, { conditions, gateway }]) => [
-        name,
-        new Observer(conditions, gateway, { logins: this.#names.length, ttl: this.#fresh }),
-      ]),
-    );
-    const rate = new LookRate((violation) => this.#violation(index, violation));
-    const instance = new Instance({
-      time: this.time,
-      fresh: this.#fresh,
-      random: this.#random,
-      vaults: new Map([...this.#logins].map(([name, { vault }]) => [name, vault])),
-      maxInFlight: this.#maxInFlight,
-      forward: async (upstream) => {
-        const name = this.#loginOf.get(upstream.request) ?? '';
-        const judged = await this.#forward(index, name, observerOf(observers, name), upstream);
-        if (judged === undefined) return undefined;
-        const { status, skew } = judged;
-        const date = new Date(epoch + this.time.now + skew).toUTCString();
-        return { status, headers: { date }, body: Buffer.alloc(0) };
-      },
-      ringChanged: (name, ring) => {
-        observerOf(observers, name).ringChanged(ring, this.time.now);
-        const versions = ring?.map(({ kind, version }) => `${kind} ${version}`) ?? ['removed'];
-        this.#note(`instance ${index}    ring of ${name}: ${versions.join(', ')}`);
-      },
-      refresh: (name, kind) => {
-        this.counts.add('reads of Vault past the cache');
-        this.#note(`instance ${index}    reads the keys of ${name} past the cache`);
-        rate.looked(this.time.now);
-        const observer = observerOf(observers, name);
-        observer.reread(kind, this.time.now);
-        this.#collect(index, observer);
-      },
-      sourceReported: (up) => {
-        for (const observer of observers.values()) observer.sourceReported(up, this.time.now);
-      },
-      lookedAgain: () => {
-        this.#note(`instance ${index}    looks again`);
-        for (const observer of observers.values()) observer.lookedAgain(this.time.now);
-      },
+  #start(number: number): Watched {
+    const { ttl } = this.#schedule;
+    const time = this.#time;
+    const promises = new Promises({
+      agreement: this.#agreement,
+      ttl,
+      now: () => time.now,
+      violate: (text) => this.violate(`instance ${number}: ${text}`),
     });
-    return { instance, observers };
+    const notices = new Notices();
+    const instance = new Instance({
+      time,
+      random: this.#random,
+      vault: this.vault,
+      ttl,
+      looked: (login, reader) => {
+        this.#note(`instance ${number} looks at ${login}`);
+        promises.looked(login, reader);
+      },
+      stepsReset: () => promises.stepsReset(),
+      chosen: (form, key, current) => {
+        const request = this.#inFlight.get(form.id);
+        if (request === undefined || form.operation !== 'payment' || key === current) return;
+        request.isTrial = true;
+        promises.trialBegins(form);
+      },
+      post: (form, key) => this.#post(watched, form, key),
+    });
+    const watched = { number, bornAt: time.now, instance, promises, notices };
+    return watched;
   }
 
-  #nextRequest(login: string): number {
+  #send(stream: Stream): void {
+    const { caller, operation, endpoint, from, to, perSecond } = stream;
+    const random = new Random(this.#schedule.seed, caller, operation, endpoint, stream.login);
+    const next = (after: number): void => {
+      const at = after + (1_000 / perSecond) * (0.5 + random.next());
+      if (at > to) return;
+      this.#time.at(at, () => {
+        void this.#request(this.#formOf(stream, random), random.int(0, this.#instances.length - 1));
+        next(at);
+      });
+    };
+    next(from - (1_000 / perSecond) * random.next());
+  }
+
+  #formOf(
+    { caller, operation, endpoint, login, invents, malformed, unpermitted }: Stream,
+    random: Random,
+  ): Form {
+    const { refused } = this.#schedule.traits;
     this.#requests += 1;
-    this.#loginOf.set(this.#requests, login);
-    return this.#requests;
+    const id = this.#requests;
+    return {
+      id,
+      caller,
+      operation,
+      endpoint: invents === 'endpoint' ? `${endpoint}${id}` : endpoint,
+      login: invents === 'login' ? `${login}${id}` : login,
+      isMalformed: random.chance(malformed),
+      isUnpermitted: random.chance(unpermitted),
+      isRefused: random.chance(refused),
+    };
   }
 
-  async #forward(
-    index: number,
-    login: string,
-    observer: Observer,
-    upstream: Upstream,
-  ): Promise<Judged | undefined> {
-    const { gateway } = this.#loginNamed(login);
-    const attempts = this.#attempts.get(upstream.request) ?? 0;
-    this.#attempts.set(upstream.request, attempts + 1);
-    this.counts.add(attempts > 0 ? 'upstream requests, sent again' : 'upstream requests, first');
-    const sent: Sent = { ...upstream, sentAt: this.time.now, isRetry: attempts > 0 };
-    observer.sent(sent);
-    this.#collect(index, observer);
-    const there = this.#random.int(1, gateway.latency * 2);
-    const back = this.#random.int(1, gateway.latency * 2);
-    const { operation, key, request } = upstream;
-    const about = `#${request} ${login} ${operation} ${key}, sent ${sent.sentAt}`;
-    if (there + back > upstream.timeout) {
-      await this.time.wait(upstream.timeout);
-      observer.timedOut(sent);
-      this.#note(`instance ${index}    ${about}: timeout`);
-      return undefined;
-    }
-    await this.time.wait(there);
-    const judged = gateway.judge(operation, key);
-    await this.time.wait(back);
-    observer.received(sent, judged, this.time.now);
-    const why = judged.status === 403 && !judged.aboutKey ? ' (not about the key)' : '';
-    this.#note(`instance ${index}    ${about}: ${judged.status}${why}`);
-    if (judged.status === 403 && isPayment(operation))
-      this.counts.add(`payment rejected, ${judged.aboutKey ? '' : 'not '}because of its key`);
-    return judged;
+  async #request(form: Form, number: number): Promise<void> {
+    const watched = this.#instances[number];
+    if (watched === undefined) return;
+    const { instance, promises } = watched;
+    const startedAt = this.#time.now;
+    const keysBefore = instance.keysOf(form.login);
+    const request: InFlight = { form, upstream: 0, isTrial: false, last: undefined };
+    this.#inFlight.set(form.id, request);
+    const end = await instance.request(form);
+    this.#inFlight.delete(form.id);
+    // A process that ends takes its requests with it.
+    if (watched !== this.#instances[number]) return;
+    const { upstream, last } = request;
+    const ended = { form, end, startedAt, upstream, keysBefore, last };
+    promises.ended(ended, instance.currentOf(form.login), instance.keysOf(form.login));
+    this.#count(ended, watched);
+  }
+
+  async #post(
+    { number, bornAt, instance, promises, notices }: Watched,
+    form: Form,
+    key: string,
+  ): Promise<Response> {
+    const time = this.#time;
+    const request = this.#inFlight.get(form.id);
+    const attempt = { form, key, sentAt: time.now, isTrial: request?.isTrial === true };
+    if (request !== undefined) request.last = attempt;
+    promises.sent(attempt);
+    await time.wait(this.#way());
+    const judged = this.gateway.judge(form, key);
+    await time.wait(this.#way());
+    if (request !== undefined) request.upstream += time.now - attempt.sentAt;
+    promises.received(attempt, judged, instance.currentOf(form.login));
+    notices.received(attempt, judged, time.now, this.#agreement.forInstance(bornAt));
+    const { id, caller, operation, endpoint, login } = form;
+    const what = `#${id} ${caller} ${operation} ${endpoint} ${login}`;
+    const status = judged.response?.status ?? 'no response';
+    this.#note(`instance ${number} ${what} ${key} of ${(attempt.sentAt / 1000).toFixed(3)}: ${status}`);
+    if (judged.response === undefined) throw new ProxyError('gateway-timeout', 'no response');
+    return judged.response;
+  }
+
+  /** Milliseconds. */
+  #way(): number {
+    const { latency } = this.#schedule.traits;
+    const random = this.#random;
+    return random.int(1, latency) + (random.chance(0.01) ? random.int(0, 500) : 0);
+  }
+
+  /** Only requests with which nothing is wrong. */
+  #count(ended: Ended, { number, instance, notices, bornAt }: Watched): void {
+    const { form, end } = ended;
+    const { latency } = this.#schedule.traits;
+    const isWell = !form.isUnpermitted && !form.isMalformed && !attackers.includes(form.caller);
+    if (form.login !== rotating || !isWell) return;
+    this.figures.add(form.operation === 'query' ? 'queries' : 'payments');
+    if (typeof end === 'string' && end !== 'gateway-timeout')
+      this.figures.add(`${form.operation} not sent: ${end}`);
+    const found = figureOf(ended, {
+      agreement: this.#agreement,
+      notices,
+      bornAt,
+      keysNow: instance.keysOf(form.login),
+      roundTrip: 2 * latency,
+    });
+    if (found === undefined) return;
+    this.figures.add(found.name);
+    if (found.isBroken && this.#schedule.family !== 'odd')
+      this.violate(`instance ${number}: ${found.name}, #${form.id}`);
   }
 
   #note(text: string): void {
-    this.timeline.push(`${String(this.time.now).padStart(7)} ms  ${text}`);
+    this.timeline.push(`${(this.#time.now / 1000).toFixed(3).padStart(9)} s  ${text}`);
   }
-
-  #collect(index: number, observer: Observer): void {
-    for (const text of observer.violations.splice(0)) this.#violation(index, text);
-  }
-
-  #violation(index: number, text: string): void {
-    this.violations.push(`${this.time.now} ms, instance ${index}: ${text}`);
-    this.#note(`instance ${index}    VIOLATION: ${text}`);
-  }
-}
-
-function observerOf(observers: Observed['observers'], login: string): Observer {
-  const observer = observers.get(login);
-  if (observer === undefined) throw new TypeError(`no login ${login}`);
-  return observer;
 }

@@ -1,124 +1,75 @@
-import type { KeyKind } from '../../src/oauth1/methods.ts';
+import type { Gateway } from './gateway.ts';
+import type { Vault } from './vault.ts';
 
-/** Names of keys, such as `c1` and `r2`. */
-type KeyNames = readonly string[];
+/** The login that rotates. Others only disturb it. */
+export const rotating = 'shop';
+/** Callers whose own requests may fail: others must not notice them. */
+export const attackers: readonly string[] = ['mallory', 'trudy', 'eve'];
 
-/** Which login an event is about; the first one unless given. */
-interface AboutLogin {
-  readonly login?: number;
+/** One caller's requests of one kind. */
+export interface Stream {
+  readonly caller: string;
+  readonly operation: 'query' | 'payment';
+  readonly endpoint: string;
+  readonly login: string;
+  readonly perSecond: number;
+  readonly from: number;
+  readonly to: number;
+  /** Each request has an endpoint, or a login, that nobody has used before. */
+  readonly invents?: 'endpoint' | 'login';
+  /** The part of the forms that the gateway finds wrong before it looks at the signature. */
+  readonly malformed: number;
+  /** The part of the forms that get 403 whatever key signs. */
+  readonly unpermitted: number;
 }
 
-/** One event. Those without a login are about all of them. */
-export type Action =
-  | (AboutLogin & { readonly do: 'vault-write'; readonly control?: string; readonly rsa?: string })
-  /** Deletes a version; the newest one unless given. */
-  | (AboutLogin & { readonly do: 'vault-delete'; readonly version?: number })
-  | (AboutLogin & { readonly do: 'vault-delete-all' | 'vault-undelete' })
-  | (AboutLogin & { readonly do: 'vault-rollback'; readonly version: number })
-  /** Vault has no login at all, as after its mount was created again: also without metadata. */
-  | { readonly do: 'vault-forget' | 'vault-remember'; readonly login?: number }
-  /** The policy does not permit reading. */
-  | { readonly do: 'vault-deny' | 'vault-permit'; readonly login?: number }
-  | { readonly do: 'vault-outage'; readonly down: boolean }
-  /** Reads get no response: until it ends, or until their timeout. */
-  | { readonly do: 'vault-hang'; readonly on: boolean }
-  /** Milliseconds of a read. */
-  | { readonly do: 'vault-latency'; readonly latency: number }
-  /** From now on one node of the gateway, or all, accept only these. */
-  | (AboutLogin & {
-      readonly do: 'gateway-accept';
-      readonly kind: KeyKind;
-      readonly keys: KeyNames;
-      readonly node?: number;
-    })
-  | { readonly do: 'gateway-latency'; readonly latency: number }
-  /** 403s that are not about the key. */
-  | { readonly do: 'gateway-skew'; readonly on: boolean }
-  | { readonly do: 'gateway-shut-out'; readonly on: boolean }
-  | { readonly do: 'gateway-disable'; readonly operation: string; readonly on: boolean }
-  /** Reload: a new configuration with the same keys. Restart: all state is lost. */
-  | { readonly do: 'reload' | 'restart'; readonly instance: number }
-  | (AboutLogin & { readonly do: 'request'; readonly instance: number; readonly operation: OperationName });
-
-export type OperationName =
-  | 'manager-balance'
-  | 'order-status'
-  | 'order-status-group'
-  | 'pan-eligibility-send'
-  | 'transfer';
-
-/** A path of each operation. */
-export const targets: Readonly<Record<OperationName, string>> = {
-  'manager-balance': '/sandbox/gw/api/v2/get-balance/manager/acme',
-  'order-status': '/sandbox/gw/api/v4/status/1234',
-  'order-status-group': '/sandbox/gw/api/v4/status/group/7',
-  'pan-eligibility-send': '/sandbox/gw/api/v2/pan-eligibility/send/1234',
-  transfer: '/sandbox/gw/api/v4/transfer/1234',
-};
-
-export const operationNames: readonly OperationName[] = [
-  'manager-balance',
-  'order-status',
-  'order-status-group',
-  'pan-eligibility-send',
-  'transfer',
-];
-
-export const kindOf: Readonly<Record<OperationName, KeyKind>> = {
-  'manager-balance': 'control_key',
-  'pan-eligibility-send': 'control_key',
-  'order-status': 'private_key',
-  'order-status-group': 'private_key',
-  transfer: 'private_key',
-};
-
-const eventsOfOneLogin: ReadonlySet<string> = new Set([
-  'vault-write',
-  'vault-delete',
-  'vault-delete-all',
-  'vault-undelete',
-  'vault-rollback',
-  'gateway-accept',
-  'request',
-]);
-
-/** Number of the login that an event is about; `undefined`: all of them. */
-export function loginOf(action: Action): number | undefined {
-  const login = 'login' in action ? action.login : undefined;
-  return login ?? (eventsOfOneLogin.has(action.do) ? 0 : undefined);
+/** How the gateway behaves at all times. */
+export interface Traits {
+  readonly nodes: number;
+  /** The part of the forms with the right signature that are refused nevertheless, as unknown orders are. */
+  readonly refused: number;
+  /** The part of the requests that a load balancer responds to, or nobody. */
+  readonly unanswered: number;
+  /** Rejections are 401, not 403. */
+  readonly rejectsWith401: boolean;
+  /** Milliseconds that a request or its response is on its way at most; one of a hundred takes longer. */
+  readonly latency: number;
 }
 
-export const loginNames = (count: number): readonly string[] =>
-  Array.from({ length: count }, (_, index) => (index === 0 ? 'acme' : `login${index}`));
+/** What an event changes. */
+export interface World {
+  readonly vault: Vault;
+  readonly gateway: Gateway;
+  restart(instance: number): void;
+  reload(instance: number): void;
+}
 
-export const isPayment = (operation: string): boolean =>
-  operation === 'transfer' || operation === 'pan-eligibility-send';
-
-export interface Step {
+interface Event {
   /** Milliseconds since the beginning. */
   readonly at: number;
-  readonly action: Action;
+  readonly text: string;
+  readonly happen: (world: World) => void;
 }
+
+/**
+ * `ordinary`: rotations, restarts and reloads, and nothing else that is odd. `hostile`: the same beside a caller that
+ * invents whatever it can. `odd`: a gateway, callers and a Vault that are not as they should be.
+ */
+export type Family = 'ordinary' | 'hostile' | 'odd';
 
 export interface Schedule {
-  readonly name: string;
-  /** For what is not in the steps: latencies, and the node that a request gets to. */
+  readonly family: Family;
+  /** Also for what is not in it, such as latencies. */
   readonly seed: number;
+  readonly length: number;
   readonly instances: number;
-  readonly logins: number;
-  readonly nodes: number;
-  /** `environments.*.maxInFlight` */
-  readonly maxInFlight: number;
-  /** `keys.rotation.canary` */
-  readonly canary: boolean;
   /** `keys.cache.ttl`, milliseconds. */
-  readonly fresh: number;
-  readonly steps: readonly Step[];
-}
-
-/** One line of a timeline. */
-export function describe(action: Action): string {
-  const { do: what, ...details } = action;
-  const texts = Object.entries(details).map(([name, value]) => `${name} ${value}`);
-  return `${what.padEnd(16)} ${texts.join(', ')}`;
+  readonly ttl: number;
+  /** Versions of a secret that Vault keeps: `max_versions`. */
+  readonly kept: number;
+  /** Milliseconds that Vault needs for a response at most. */
+  readonly vaultLatency: number;
+  readonly traits: Traits;
+  readonly streams: readonly Stream[];
+  readonly events: readonly Event[];
 }

@@ -8,14 +8,13 @@ interface Due {
 
 /** A clock that advances only when nothing more can happen at its current time. */
 export class VirtualTime {
-  /** Milliseconds since the beginning. */
+  /** Whole milliseconds since the beginning. */
   now = 0;
-  #timers = 0;
   /** Sorted, the next one last; of those at one time, the first that was added. */
   readonly #due: Due[] = [];
 
   at(at: number, run: () => void): void {
-    const due = { at: Math.max(at, this.now), run };
+    const due = { at: Math.max(Math.round(at), this.now), run };
     let [first, last] = [0, this.#due.length];
     while (first < last) {
       const middle = (first + last) >> 1;
@@ -29,28 +28,21 @@ export class VirtualTime {
     return new Promise((resolve) => this.at(this.now + milliseconds, resolve));
   }
 
-  /**
-   * A timer for background work. It runs only as long as something else is due.
-   *
-   * @returns cancels it
-   */
+  /** @returns cancels it */
   timer(run: () => void, milliseconds: number): () => void {
-    let ended = false;
-    this.#timers += 1;
+    let isCancelled = false;
     this.at(this.now + milliseconds, () => {
-      this.#timers -= 1;
-      if (!ended) run();
+      if (!isCancelled) run();
     });
     return () => {
-      ended = true;
+      isCancelled = true;
     };
   }
 
-  /** Runs until only timers are due. */
-  async run(): Promise<void> {
-    while (this.#due.length > this.#timers) {
+  async run(until: number): Promise<void> {
+    for (;;) {
       const next = this.#due.pop();
-      if (next === undefined) return;
+      if (next === undefined || next.at > until) return;
       this.now = next.at;
       next.run();
       await microtasks();
@@ -58,9 +50,9 @@ export class VirtualTime {
   }
 }
 
-/** Resolves when no promise can continue without the clock. */
+/** Resolves when no promise can continue without the clock, and a rejection that nobody handled was reported. */
 function microtasks(): Promise<void> {
   return new Promise((resolve) => {
-    process.nextTick(resolve);
+    setImmediate(resolve);
   });
 }

@@ -201,7 +201,7 @@ export class TokenManager {
     const { fingerprint, logIn } = await this.#readCredentials();
     const now = this.#options.monotonic();
     const wait = Math.max(this.#loginDueAt - now, this.#rejections.remaining(now, fingerprint));
-    if (wait > 0) throw backingOff(wait, this.#lastFailure);
+    if (wait > 0) throw backingOff(this.#lastFailure);
     const lease = await logIn().catch((error: unknown) => this.#failed(error, fingerprint, now));
     this.#rejections.reset();
     this.#reports.reset();
@@ -291,7 +291,8 @@ export class TokenManager {
   }
 }
 
-function backingOff(milliseconds: number, last: VaultError | undefined): VaultError {
+/** Without a time: credentials that were changed are tried at once. */
+function backingOff(last: VaultError | undefined): VaultError {
   const note = last && `last: ${last.message}`;
-  return new VaultError('backing-off', { retryAfter: milliseconds / 1000, cause: last, note });
+  return new VaultError('backing-off', { cause: last, note });
 }

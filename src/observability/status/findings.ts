@@ -229,7 +229,7 @@ const failureTexts: Readonly<Record<string, FailureText>> = {
   ],
   'gateway-reply-invalid': [
     'gateway-response-incomplete',
-    'the gateway sends responses that are not valid HTTP',
+    'the gateway sends responses that are not valid HTTP, or of payments without a length',
     'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
   ],
   'gateway-status': [

@@ -167,20 +167,21 @@ describe('what a response says of the key that signed its request', () => {
   };
   const form = 'type=async-response\n&serial-number=00000000-0000-0000-0000-0000000017d3\n';
   const json = { 'content-type': 'application/json' };
+  const inJson = (type: string): string => `{"type":"${type}","serial-number":"17d3"}`;
   const page = '<html><body>Welcome</body></html>';
 
   it.each<[string, number, string, string, ...IncomingHttpHeaders[]]>([
     ['accepted', 200, 'a form with its type', form],
     ['accepted', 202, 'another success', form],
-    ['accepted', 200, 'a JSON object with its type', '{"type":"status-response"}', json],
+    ['accepted', 200, 'a JSON object with its type', inJson('status-response'), json],
     ['accepted', 200, 'a list of balances', '[{"name":"acme","amount":"1.00","currency":"EUR"}]', json],
     ['accepted', 200, 'an empty list of balances', '[]', json],
     ['error', 200, 'an error', 'type=error\n&error-code=124\n'],
     ['error', 200, 'a validation error', 'type=validation-error\n'],
-    ['error', 200, 'an error in JSON', '{"type":"error"}', json],
+    ['error', 200, 'an error in JSON', inJson('error'), json],
     ['refused', 400, 'a validation error', 'type=validation-error\n'],
     ['refused', 404, 'an error', 'type=error\n'],
-    ['refused', 409, 'an error', '{"type":"error"}', json],
+    ['refused', 409, 'an error in JSON', inJson('error'), json],
     ['refused', 422, 'an error', 'type=error\n'],
     ['rejected', 401, 'nothing', ''],
     ['rejected', 403, 'a form', form],
@@ -198,9 +199,17 @@ describe('what a response says of the key that signed its request', () => {
       { 'content-type': 'application/problem+json' },
     ],
     ['silent', 200, 'JSON with an odd type', '{"type":1}', json],
+    ['silent', 200, 'JSON of another content type', inJson('status-response'), { 'content-type': html }],
+    [
+      'accepted',
+      200,
+      'JSON of a vendor',
+      inJson('status-response'),
+      { 'content-type': 'application/vnd.pay+json' },
+    ],
     ['silent', 200, 'a form that is compressed', form, { 'content-type': html, 'content-encoding': 'gzip' }],
     ['silent', 200, 'a form that is too large', `${form}&a=${'b'.repeat(readable.bytes)}`],
-    ['silent', 200, 'JSON that is too large', `{"type":"${'b'.repeat(readable.bytes)}"}`, json],
+    ['silent', 200, 'JSON that is too large', inJson('b'.repeat(readable.bytes)), json],
     ['silent', 302, 'a form', form],
     ['silent', 400, 'a page', page],
     ['silent', 404, 'a page', page],

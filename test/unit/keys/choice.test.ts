@@ -212,7 +212,7 @@ describe('a payment', () => {
     accept('new', now, elsewhere);
     accept('new', now, ofOther);
     expect(trial()).toBe('old');
-    choice.endTrial();
+    choice.endTrial(place);
     now = 5_000;
     accept('new');
     expect(trial()).toBeUndefined();
@@ -239,20 +239,29 @@ describe('a payment', () => {
     for (; now < 9_000; now += 500) {
       const key = trial();
       if (key !== undefined) tried.push(`${now} ${key}`);
-      choice.endTrial();
+      if (key !== undefined) choice.takeStep(place, now);
+      choice.endTrial(place);
     }
     expect(tried).toEqual(['0 mid', '1000 old', '3000 mid', '7000 old']);
   });
 
-  it('is the only one that does so, for a second at most', () => {
+  it('tries the same key again at once while responses say nothing of it', () => {
+    has('new', 'mid', 'old');
+    reject('new');
+    expect(trial()).toBe('mid');
+    choice.endTrial(place);
+    expect(trial()).toBe('mid');
+  });
+
+  it('is the only one of its caller that does so, for a second at most', () => {
     has('new', 'old');
     for (const where of [place, elsewhere, ofOther]) reject('new', where);
-    expect([trial(), trial(elsewhere), trial(ofOther)]).toEqual(['old', undefined, undefined]);
-    choice.endTrial();
+    expect([trial(), trial(elsewhere), trial(ofOther)]).toEqual(['old', undefined, 'old']);
+    choice.endTrial(place);
     expect(trial(elsewhere)).toBe('old');
     now += 999;
-    expect(trial(ofOther)).toBeUndefined();
+    expect(trial()).toBeUndefined();
     now += 1;
-    expect(trial(ofOther)).toBe('old');
+    expect(trial()).toBe('old');
   });
 });

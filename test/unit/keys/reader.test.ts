@@ -9,7 +9,6 @@ import {
   ringOf,
   type ScriptedSource,
   settled,
-  staleIfError,
   ttl,
   type VirtualClock,
 } from './scripted-source.ts';
@@ -161,15 +160,6 @@ describe('a login in use', () => {
     expect(reads()).toEqual([]);
     expect(time.timers).toBe(0);
   });
-
-  it('is forgotten with all that is known of it when nobody used it for as long as the source may fail', async () => {
-    await holds('acme');
-    await time.advance(staleIfError - 500);
-    expect(table.peek(acme)).toBeDefined();
-    await time.advance(1_000);
-    expect(table.peek(acme)).toBeUndefined();
-    expect(told).toEqual(['acme key', 'acme unused']);
-  });
 });
 
 describe('a look', () => {
@@ -186,14 +176,6 @@ describe('a look', () => {
     await next;
     expect(reads()).toEqual(['acme']);
     expect(versions()).toEqual([2, 1]);
-  });
-
-  it('of one login waits for no other one', async () => {
-    source.paused = true;
-    void reader.look(loginOf(), 'shop');
-    void reader.look(loginOf(refOf('beta')), 'shop');
-    expect(reads()).toEqual(['acme', 'beta']);
-    await source.release();
   });
 
   it('has a budget of 15 a second for a caller and 30 for an environment', async () => {
@@ -246,6 +228,20 @@ describe('a source that fails', () => {
     }
     expect(reader.isFailing).toBe(true);
     expect(at).toEqual(['0.1', '1', '2', '3', '4', '5']);
+  });
+
+  it('gets one read a second while they hang, too', async () => {
+    source.fail();
+    await failsToRead();
+    source.paused = true;
+    reader.start();
+    reads();
+    for (let now = 0; now < 3_000; now += 100) {
+      await failsToRead(refOf(`invented-${now}`));
+      await time.advance(100);
+    }
+    expect(reads()).toHaveLength(3);
+    await source.release();
   });
 
   it('is found to be back without requests, and logins in use are read again', async () => {

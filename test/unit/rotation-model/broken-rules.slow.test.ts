@@ -1,0 +1,233 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, it } from '@jest/globals';
+import type { Family } from '../../rotation-model/schedule.ts';
+
+/** A rule, and what breaks it. */
+interface BrokenRule {
+  readonly rule: string;
+  readonly file: 'choice' | 'reader' | 'selector' | 'table' | 'response';
+  /** Texts of the file, and what takes their place. */
+  readonly edits: readonly (readonly [text: string, replacement: string])[];
+  readonly family?: Family;
+  /** In the violation that is found. */
+  readonly found: RegExp;
+}
+
+const brokenRules: readonly BrokenRule[] = [
+  {
+    rule: 'the current key stays until the gateway accepts another one',
+    file: 'choice',
+    edits: [['this.#current = current ?? keys[0];', 'this.#current = keys[0];']],
+    found: /though the gateway never accepted it/,
+  },
+  {
+    rule: 'a late answer never moves the current key back',
+    file: 'choice',
+    edits: [['if (sentAt < this.#acceptedSentAt) return false;', '']],
+    found: /which was accepted later/,
+  },
+  {
+    rule: 'a page of a load balancer proves nothing',
+    file: 'response',
+    edits: [
+      ["if (type === '') return 'silent';", "if (type === '') return isSuccess ? 'accepted' : 'silent';"],
+    ],
+    family: 'odd',
+    found: /though the gateway never accepted it|which was accepted later/,
+  },
+  {
+    rule: 'an error in a 2xx does not prove the next key of a payment',
+    file: 'selector',
+    edits: [["(testimony === 'error' && isConfirmed)", "testimony === 'error'"]],
+    family: 'hostile',
+    found: /though the gateway never accepted it|which was accepted later/,
+  },
+  {
+    rule: 'contrast never holds between two payments',
+    file: 'selector',
+    edits: [
+      [
+        'this.#hear(keys, request, sent, { isOther });',
+        'this.#hear(keys, request, sent, { isOther, isAgain: isOther });',
+      ],
+    ],
+    family: 'hostile',
+    found: /though the gateway never accepted it|which was accepted later/,
+  },
+  {
+    rule: 'a 401 is a rejection',
+    file: 'response',
+    edits: [['status === 401 || ', '']],
+    found: /query 403/,
+  },
+  {
+    rule: 'a rejected query is signed with each other key at once',
+    file: 'selector',
+    edits: [['yield* untried(mayTry ? all : current);', 'yield* untried(current);']],
+    found: /query 403/,
+  },
+  {
+    rule: 'a rejected query causes a look',
+    file: 'selector',
+    edits: [['const look = reader.look(login, request.caller);', 'const look = undefined;']],
+    found: /query 403/,
+  },
+  {
+    rule: 'a rejected query waits at most a second',
+    file: 'selector',
+    edits: [['const sourceWait = 1_000;', 'const sourceWait = 10_000;']],
+    family: 'odd',
+    found: /waited for/,
+  },
+  {
+    rule: 'a payment is never sent again',
+    file: 'selector',
+    edits: [
+      [
+        'const next = choice.beginTrial',
+        'if (choice.keys.length > 1) return await this.query(request, send);\n    const next = choice.beginTrial',
+      ],
+    ],
+    found: /was sent twice/,
+  },
+  {
+    rule: 'after a rejection, the next payment is signed with the next key',
+    file: 'choice',
+    edits: [['if (this.#isOnTrial || ', 'if (true || ']],
+    found: /payment 403: with a rejected key/,
+  },
+  {
+    rule: 'only rejections of this caller and endpoint are a reason for that',
+    file: 'selector',
+    edits: [
+      ['choice.recordRejected(key, request)', "choice.recordRejected(key, { caller: '', endpoint: '' })"],
+      ['choice.beginTrial(request,', "choice.beginTrial({ caller: '', endpoint: '' },"],
+      ['choice.endTrial(request,', "choice.endTrial({ caller: '', endpoint: '' },"],
+    ],
+    family: 'hostile',
+    found: /of which none was rejected/,
+  },
+  {
+    rule: 'other keys are tried in steps',
+    file: 'choice',
+    edits: [['if (now < one.dueAt) return;\n', 'return;\n']],
+    family: 'odd',
+    found: /a key is tried .* ms after another one/,
+  },
+  {
+    rule: 'one payment of a login at a time tries another key',
+    file: 'choice',
+    edits: [['this.#isOnTrial || ', '']],
+    found: /two keys are tried at a time/,
+  },
+  {
+    rule: 'a new ring resets the steps',
+    file: 'choice',
+    edits: [['    this.resetSteps();\n', '']],
+    family: 'ordinary',
+    found: /403/,
+  },
+  {
+    rule: 'one look a second at a login',
+    file: 'reader',
+    edits: [['const looks = { interval: 1_000,', 'const looks = { interval: 100,']],
+    found: /a look at shop/,
+  },
+  {
+    rule: 'thirty looks a second, half of them for one caller',
+    file: 'reader',
+    edits: [['environment: 30, caller: 15', 'environment: 300, caller: 150']],
+    family: 'hostile',
+    found: /looks in 10 s/,
+  },
+  {
+    rule: 'logins in use are read again whatever requests do',
+    file: 'reader',
+    edits: [
+      ['`${ref.environment} ${purpose}`', 'ref.environment'],
+      ['new Slots({ ...slots[purpose],', 'new Slots({ ...slots.request,'],
+      ['waiting.run(() => this.#read(ref), caller)', 'waiting.run(() => this.#read(ref))'],
+    ],
+    family: 'hostile',
+    found: /deleted in Vault|was not sent|query 403/,
+  },
+  {
+    rule: 'a deleted key is not used any more',
+    file: 'reader',
+    edits: [['this.#table.due(round.logins)', '[]']],
+    found: /deleted in Vault/,
+  },
+  {
+    rule: 'a denial leaves the cached keys',
+    file: 'table',
+    edits: [
+      [
+        '    else this.#postpone(login);\n    if (failure',
+        "    else this.#remove(name, 'expired');\n    if (failure",
+      ],
+    ],
+    family: 'odd',
+    found: /was not sent: key-source-unavailable|a look at shop/,
+  },
+  {
+    rule: 'a mount that vanished leaves the cached keys',
+    file: 'table',
+    edits: [["if (reading === 'not-found' && login !== undefined", 'if (false && login !== undefined']],
+    family: 'odd',
+    found: /was not sent: key-missing|a look at shop/,
+  },
+  {
+    rule: 'no read is started without a handler',
+    file: 'reader',
+    edits: [['    read.catch(() => {', '    void (() => {']],
+    family: 'odd',
+    found: /unhandled rejection/,
+  },
+];
+
+const root = path.join(import.meta.dirname, '../../..');
+
+/** Runs the model in a copy of the project with the rule broken, until a promise is. @returns what it prints */
+function runBroken({ file, edits, family }: BrokenRule, schedules: number): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'broken-rule-'));
+  try {
+    for (const part of ['src', 'test/rotation-model', 'test/support', 'package.json'])
+      cpSync(path.join(root, part), path.join(folder, part), { recursive: true });
+    symlinkSync(path.join(root, 'node_modules'), path.join(folder, 'node_modules'));
+    edit(path.join(folder, 'src', file === 'response' ? 'gateway' : 'keys', `${file}.ts`), edits);
+    const args = [
+      '--stop',
+      '--schedules',
+      String(schedules),
+      ...(family === undefined ? [] : ['--family', family]),
+    ];
+    const main = path.join(folder, 'test/rotation-model/main.ts');
+    return spawnSync(process.execPath, [main, ...args], { encoding: 'utf8', maxBuffer: 1e9 }).stdout;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** @throws TypeError if a text is not in the file: the rule is written in another way now */
+function edit(file: string, edits: BrokenRule['edits']): void {
+  let source = readFileSync(file, 'utf8');
+  for (const [text, replacement] of edits) {
+    if (!source.includes(text)) throw new TypeError(`${file} has no ${text}`);
+    source = source.replace(text, () => replacement);
+  }
+  writeFileSync(file, source);
+}
+
+it.each(brokenRules)(
+  'the model finds it when this is broken: $rule',
+  (broken) => {
+    const violations = runBroken(broken, 300)
+      .split('\n')
+      .filter((line) => /^\d+\.\d{3} s: /.test(line));
+    expect(violations.join('\n')).toMatch(broken.found);
+  },
+  240_000,
+);
