@@ -79,7 +79,7 @@ const rotation: Section = {
     {
       title: 'Latest vs. active version',
       description:
-        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the latest one waits for the gateway, or while an instance has not read it.',
+        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the latest one waits for the gateway, and while an instance has not read it, since the login had no request there for 10 minutes.',
       unit: 'short',
       runbook: 'CountersignRotationStuck',
       queries: {
