@@ -113,6 +113,11 @@ function isReadable({ headers, rest }: ReadableResponse): boolean {
   return rest === undefined && headers['content-encoding'] === undefined;
 }
 
+/** Whether the gateway rejects the signature, the login or its permission (docs/gateway-interface.md section 11). */
+export function isRejection(status: number): boolean {
+  return status === 401 || status === 403;
+}
+
 /** Statuses with which the gateway may refuse a request that it understood. */
 const refusedWith: readonly number[] = [400, 404, 409, 422];
 
@@ -122,7 +127,7 @@ const refusedWith: readonly number[] = [400, 404, 409, 422];
  */
 export function testimonyOf(response: ReadableResponse & { readonly form?: ResponseFields | undefined }) {
   const { status } = response;
-  if (status === 401 || status === 403) return 'rejected';
+  if (isRejection(status)) return 'rejected';
   const isSuccess = status >= 200 && status < 300;
   const type = isSuccess || refusedWith.includes(status) ? typeIn(response) : '';
   if (type === '') return 'silent';
