@@ -58,12 +58,6 @@ export const errorTable = {
     'proxy_configuration_error',
   ),
   'key-unusable': row(502, 'not-sent', 'No usable key for this login', 'proxy_configuration_error'),
-  'key-rejected': row(
-    503,
-    'not-sent',
-    'The gateway rejected such payments with every key',
-    'http_request_denied',
-  ),
   'gateway-unreachable': row(502, 'not-sent', 'Gateway unreachable', 'destination_unavailable'),
   'gateway-timeout': row(504, 'unknown', 'Gateway timeout', 'http_response_timeout'),
   'gateway-reset': row(502, 'unknown', 'Gateway closed the connection unexpectedly', 'connection_terminated'),

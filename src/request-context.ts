@@ -13,7 +13,7 @@ export interface RequestRecord {
   readonly id: string;
   /** What the client sent as `X-Request-Id`, if it can be logged. */
   readonly callerRequestId?: string | undefined;
-  /** Trace ID (32 hex digits) of a valid W3C `traceparent` header. */
+  /** Trace ID (32 hex digits) of a known caller's valid W3C `traceparent` header, or of the trace that is recorded. */
   traceId?: string | undefined;
   /** Sampled flag of `traceparent`: only a sampled trace can be looked up. */
   traceSampled?: boolean | undefined;
@@ -66,7 +66,7 @@ export interface ResponseResult {
   /** Why Countersign responded itself, or why the gateway's response was truncated. */
   readonly reason?: Reason;
   readonly outcome: Outcome;
-  /** `status` field of a form-encoded gateway response, as a closed value. */
+  /** `status` field of a form-encoded gateway response, as a closed value; `coded` for one with a content coding. */
   readonly gatewayResult?: GatewayResult | undefined;
   /** `error-code` of a form-encoded gateway response, as a closed value. */
   readonly gatewayErrorCode?: GatewayErrorCode | undefined;
@@ -114,8 +114,8 @@ export interface RequestContext
   readonly durations: Readonly<RequestRecord['durations']> & { readonly total?: number };
 }
 
-/** The four status values of docs/gateway-interface.md section 3, or `other`. */
-export const gatewayResults = ['approved', 'declined', 'error', 'filtered', 'other'] as const;
+/** The four status values of docs/gateway-interface.md section 3, or `other`; `coded` if the response cannot be read. */
+export const gatewayResults = ['approved', 'declined', 'error', 'filtered', 'other', 'coded'] as const;
 export type GatewayResult = (typeof gatewayResults)[number];
 
 /** The one error code of docs/gateway-interface.md section 7 (124: ambiguous client_orderid), or `other`. */

@@ -146,8 +146,8 @@ approle() {
   write_role "$path"
   role_id=$(vault read -field=role_id "$path/role-id") || fail "cannot read the role ID"
   say "AppRole: the role ID is $role_id"
-  say "To create a secret ID, wrapped for single use:"
-  say "  vault write -wrap-ttl=10m -force $path/secret-id"
+  say "To create a secret ID:"
+  say "  vault write -field=secret_id -force $path/secret-id"
 }
 
 # same NAME GIVEN PRESENT: fails if an existing configuration differs, instead of changing it.

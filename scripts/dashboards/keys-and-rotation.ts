@@ -20,7 +20,7 @@ const rejections: Section = {
     {
       title: 'Gateway 403s by cause',
       description:
-        'Requests rejected by the gateway with 403. other-key: accepted with another version, a rotation is in progress. clock-skew: clocks differ. current-key: neither; the key is not registered or a permission is missing.',
+        'Requests rejected by the gateway with 401 or 403. other-key: accepted with another version, a rotation is in progress. clock-skew: clocks differ. current-key: neither; the key is not registered or a permission is missing.',
       unit: 'reqps',
       runbook: 'CountersignGatewayRejections',
       queries: { '{{cause}}': perSecond('gateway_rejections_total', onRoute, 'cause') },
@@ -58,7 +58,8 @@ const rejections: Section = {
     },
     {
       title: 'Fallbacks',
-      description: 'Requests rejected with one key version and accepted with a newer or an older one.',
+      description:
+        'How often the gateway rejected the current key and accepted a newer or an older one, which signs from then on.',
       unit: 'reqps',
       runbook: 'CountersignRotationStuck',
       queries: {
@@ -78,7 +79,7 @@ const rotation: Section = {
     {
       title: 'Latest vs. active version',
       description:
-        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the gateway rejects the latest one, or while an instance lags behind.',
+        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the latest one waits for the gateway, or while an instance has not read it.',
       unit: 'short',
       runbook: 'CountersignRotationStuck',
       queries: {

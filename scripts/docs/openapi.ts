@@ -157,6 +157,7 @@ function requestBody(name: string, { parameters }: OperationConfig): Json {
       type: 'string',
       ...(isRequired ? { minLength: 1 } : {}),
       ...(maxLength === undefined ? {} : { maxLength }),
+      ...(parameter === 'client_orderid' ? { description: 'Countersign also takes client-order-id.' } : {}),
     },
   ]);
   const schema = {

@@ -1,3 +1,4 @@
+import { orderIdsIn } from '../identifiers.ts';
 import { holdsCardNumber } from '../redact-card-data.ts';
 import type { RequestContext, RequestRecord } from '../request-context.ts';
 
@@ -65,7 +66,7 @@ function originFields({ id, caller, credential, decision }: Origin) {
 
 /** The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number. */
 function clientOrderIdOf(form: AuditedAttempt['request']['form']): string | undefined {
-  const [id, second] = form.filter(([name]) => name === 'client_orderid').map(([, value]) => value);
+  const [id, second] = new Set(orderIdsIn(form));
   if (id === undefined || second !== undefined || !clientOrderIdPattern.test(id)) return undefined;
   return holdsCardNumber(id) ? 'omitted' : id;
 }

@@ -10,7 +10,9 @@ import { parseJson } from '../util/text.ts';
 /** A decoded form-encoded response: names and values in order. */
 export type ResponseFields = readonly (readonly [name: string, value: string])[];
 
-const results = new Map<string, GatewayResult>(gatewayResults.map((result) => [result, result]));
+const results = new Map<string, GatewayResult>(
+  gatewayResults.filter((result) => result !== 'coded').map((result) => [result, result]),
+);
 const serialNumber = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
 /**
@@ -110,11 +112,16 @@ export function formIn(response: ReadableResponse): ResponseFields | undefined {
 }
 
 function isReadable({ headers, rest }: ReadableResponse): boolean {
-  return rest === undefined && headers['content-encoding'] === undefined;
+  return rest === undefined && !isCoded(headers);
+}
+
+/** Whether a body is compressed or coded in another way, although that was not asked for. */
+export function isCoded({ 'content-encoding': coding = 'identity' }: IncomingHttpHeaders): boolean {
+  return coding.toLowerCase() !== 'identity';
 }
 
 /** Statuses with which the gateway may refuse a request that it understood. */
-const refusals: readonly number[] = [400, 404, 409, 422];
+const refusedWith: readonly number[] = [400, 404, 409, 422];
 
 /**
  * What a response says about the key that signed its request; keys/choice.ts says what follows. Only a body that is the
@@ -124,7 +131,7 @@ export function testimonyOf(response: ReadableResponse & { readonly form?: Respo
   const { status } = response;
   if (status === 401 || status === 403) return 'rejected';
   const isSuccess = status >= 200 && status < 300;
-  const type = isSuccess || refusals.includes(status) ? typeIn(response) : '';
+  const type = isSuccess || refusedWith.includes(status) ? typeIn(response) : '';
   if (type === '') return 'silent';
   if (!isSuccess) return 'refused';
   return type === 'error' || type === 'validation-error' ? 'error' : 'accepted';
@@ -132,11 +139,13 @@ export function testimonyOf(response: ReadableResponse & { readonly form?: Respo
 
 /**
  * The `type` of a response of the gateway (docs/gateway-interface.md section 2.2), as a form or as JSON; of a list of
- * balances (section 2.1), which has none, `balances`. Empty: it is not the gateway's.
+ * balances (section 2.1), which has none, `balances`. Empty: it is not the gateway's. Problem documents of others have a
+ * `type` too (RFC 9457), and a content type of their own.
  */
 function typeIn(response: Parameters<typeof testimonyOf>[0]): string {
-  const { body, form } = response;
+  const { body, form, headers } = response;
   if (form !== undefined) return form.find(([name]) => name === 'type')?.[1] ?? '';
+  if (!/^application\/(?!problem\+)[\w.+-]*json\b/i.test(headers['content-type'] ?? '')) return '';
   if (!isReadable(response) || body.length > readable.bytes) return '';
   const json = parseJson(body.toString());
   if (Array.isArray(json)) return json.every(isBalance) ? 'balances' : '';

@@ -1,31 +1,33 @@
 import { ProxyError } from '../errors.ts';
+import { orderIdNames, orderIdsIn, shownName } from '../identifiers.ts';
 import type { Operation } from './operations.ts';
 
 /**
  * Checks the parameters of an operation: none may be an OAuth parameter, required ones must be present once and not
  * empty, none may be too long (in characters, docs/gateway-interface.md section 8), and none may be repeated unless the
- * operation allows it.
+ * operation allows it. Either spelling of the order ID counts as both.
  *
- * @throws ProxyError `reserved-parameter`, `parameter-invalid`; names parameters of the table, never a value
+ * @throws ProxyError `reserved-parameter`, `parameter-invalid`; names parameters of the table and plain words, never a value
  */
 export function validateParameters(
   operation: Operation,
   form: readonly (readonly [name: string, value: string])[],
 ): void {
-  if (form.some(([name]) => isReserved(name))) {
-    throw new ProxyError(
-      'reserved-parameter',
-      'Countersign adds the OAuth parameters. Send the form without parameters whose names start with "oauth_" or a similar prefix.',
-    );
-  }
+  const reserved = form.findIndex(([name]) => isReserved(name));
+  if (reserved !== -1) throw reservedName(reserved + 1, form[reserved]?.[0] ?? '');
   const byName = Map.groupBy(form, ([name]) => name);
+  const spellings = orderIdNames.filter((name) => byName.has(name));
+  if (spellings.length > 1 && new Set(orderIdsIn(form)).size > 1) {
+    throw invalid(`${spellings.map((name) => `"${name}"`).join(' and ')} are different. Send one order ID.`);
+  }
   for (const [name, rule] of Object.entries(operation.parameters)) {
-    const [first, ...others] = byName.get(name) ?? [];
-    if (others.length > 0) throw invalid(`"${name}" appears ${others.length + 1} times. Send it once.`);
+    const sentAs = orderIdNames.includes(name) ? (spellings[0] ?? name) : name;
+    const [first, ...others] = byName.get(sentAs) ?? [];
+    if (others.length > 0) throw invalid(`"${sentAs}" appears ${others.length + 1} times. Send it once.`);
     const value = first?.[1];
     if (rule.required && (value === undefined || value === '')) throw invalid(`"${name}" is required.`);
     if (value !== undefined && rule.maxLength !== undefined && Array.from(value).length > rule.maxLength) {
-      throw invalid(`"${name}" has more than ${rule.maxLength} characters.`);
+      throw invalid(`"${sentAs}" has more than ${rule.maxLength} characters.`);
     }
   }
   if (!operation.allowRepeatedParameters && byName.size < form.length) {
@@ -49,6 +51,13 @@ function isReserved(name: string): boolean {
 
 /** UTF-16 units of "oauth_". No character of it is written with more than one, of two units. */
 const prefixUnits = 12;
+
+function reservedName(position: number, name: string): ProxyError {
+  return new ProxyError(
+    'reserved-parameter',
+    `Parameter ${position}${shownName(name)} is one that Countersign adds, or a gateway could take it for one. Send the form without parameters whose names start with "oauth_" or a similar prefix.`,
+  );
+}
 
 function visible(name: string): string {
   return name.replace(invisible, '').trimStart();

@@ -23,29 +23,32 @@ export interface Place {
   readonly caller: string;
   /** Endpoint or endpoint group in the path; empty without one. */
   readonly endpoint: string;
-}
-
-/** One caller's rejected requests at one endpoint. */
-interface Doubt {
-  /** Whether its last request was rejected, and the current key was not accepted there since. */
-  isRejected: boolean;
-  /** Apart, since what a payment says of a key is less than what a query says. */
-  readonly queries: Steps;
-  readonly payments: Steps;
+  /** A query, not a payment. */
+  readonly readOnly: boolean;
 }
 
 /** When other keys may be tried. */
 interface Steps {
-  /** How often they were tried in vain. */
   tries: number;
-  /** When they may be tried again; monotonic, milliseconds. */
+  /** Monotonic, milliseconds. */
   dueAt: number;
 }
 
+/** One caller's rejected requests at one endpoint. Where queries are not permitted, payments may be, so each has its steps. */
+interface Doubt {
+  /** Whether a payment was rejected, and the current key was not accepted there since. */
+  isRejected: boolean;
+  readonly queries: Steps;
+  readonly payments: Steps;
+}
+
 /** Milliseconds between two tries of other keys for the same caller and endpoint; each doubles it. */
-const steps = { first: 1_000, last: 10_000 };
-const noSteps: Steps = { tries: 0, dueAt: Number.NEGATIVE_INFINITY };
-/** The latest endpoints of a caller with rejected requests that are remembered. */
+const stepTimes = { first: 1_000, last: 10_000 };
+/** Milliseconds for which a payment that tries another key is the only one of its caller. */
+const trialTime = 1_000;
+/** Milliseconds after an acceptance in which a rejection of the key is not shown. */
+const wellProven = 10_000;
+/** The endpoints of a caller with rejected requests that are remembered. */
 const maxEndpoints = 8;
 
 /**
@@ -66,9 +69,13 @@ export class KeyChoice {
   #rejected: readonly UsableKey[] = [];
   /** By caller, then by endpoint, the latest last. */
   readonly #doubts = new Map<string, Map<string, Doubt>>();
-  #isOnTrial = false;
+  /** By caller: until when its payment that tries another key is waited for; monotonic, milliseconds. */
+  readonly #trials = new Map<string, number>();
+  readonly #random: () => number;
 
-  constructor(keys: UsableKeys) {
+  /** @param random from 0 up to 1 */
+  constructor(keys: UsableKeys, random: () => number) {
+    this.#random = random;
     this.#keys = keys;
     this.#current = keys[0];
   }
@@ -103,9 +110,14 @@ export class KeyChoice {
     return this.#isAccepted ? 'last-accepted' : 'newest';
   }
 
-  /** Whether the gateway rejected the key, and has not accepted it since. */
-  isRejected(key: UsableKey): boolean {
-    return includesKey(this.#rejected, key);
+  /**
+   * Whether the gateway rejected the key, and has not accepted it since.
+   *
+   * @param now unless it accepted the current key just before: then the rejection was about its request
+   */
+  isRejected(key: UsableKey, now = Number.POSITIVE_INFINITY): boolean {
+    const isWellProven = sameKey(key, this.#current) && now < this.#acceptedAt + wellProven;
+    return !isWellProven && includesKey(this.#rejected, key);
   }
 
   includes(key: UsableKey): boolean {
@@ -131,7 +143,7 @@ export class KeyChoice {
   resetSteps(): void {
     for (const doubts of this.#doubts.values())
       for (const { queries, payments } of doubts.values())
-        for (const one of [queries, payments]) Object.assign(one, noSteps);
+        for (const one of [queries, payments]) Object.assign(one, newSteps());
   }
 
   /**
@@ -141,10 +153,12 @@ export class KeyChoice {
    * @returns whether this is another {@link accepted} key than before
    */
   recordAccepted(key: UsableKey, sentAt: number, place: Place, now: number): boolean {
-    this.#rejected = this.#rejected.filter((other) => !sameKey(other, key));
-    if (!this.includes(key)) return false;
+    if (this.isRejected(key)) this.#rejected = this.#rejected.filter((other) => !sameKey(other, key));
+    // It may have another version now than when it signed.
+    const own = this.#keys.find((one) => sameKey(one, key));
+    if (own === undefined) return false;
     this.#acceptedAt = now;
-    const isCurrent = sameKey(key, this.#current);
+    const isCurrent = sameKey(own, this.#current);
     const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
     if (isCurrent && doubt !== undefined) doubt.isRejected = false;
     if (sentAt < this.#acceptedSentAt) return false;
@@ -152,65 +166,72 @@ export class KeyChoice {
     if (isCurrent && this.#isAccepted) return false;
     this.#isAccepted = true;
     if (!isCurrent) this.#doubts.clear();
-    this.#current = key;
+    this.#current = own;
     return true;
   }
 
   /** The gateway rejected a request that was signed with the key. */
   recordRejected(key: UsableKey, place: Place): void {
     if (this.includes(key) && !this.isRejected(key)) this.#rejected = [...this.#rejected, key];
-    // What was in flight when another key became the current one says nothing about that.
-    if (sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
+    // Not for a key that signed before the current one: the payment was in flight when the gateway changed.
+    if (!place.readOnly && sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
   }
 
-  /** Whether other keys may be tried for a rejected query of this place now. */
-  mayTry({ caller, endpoint }: Place, now: number): boolean {
-    const { dueAt } = this.#doubts.get(caller)?.get(endpoint)?.queries ?? noSteps;
-    return this.#keys.length > 1 && now >= dueAt;
+  /** Whether other keys may be tried for a rejected request of this place now. */
+  mayTry(place: Place, now: number): boolean {
+    return this.#keys.length > 1 && now >= this.#stepsOf(place).dueAt;
   }
 
-  /** They did not help: the next time is a step later. */
-  recordTried(place: Place, now: number): void {
-    takeStep(this.#doubtOf(place).queries, now);
+  /** Other keys did not help. If they may be tried, the next time is a step later. @returns whether they may */
+  takeStep(place: Place, now: number): boolean {
+    if (!this.mayTry(place, now)) return false;
+    const steps = this.#stepsOf(place);
+    steps.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** steps.tries);
+    steps.tries += 1;
+    return true;
   }
 
   /**
-   * For a payment of a caller and endpoint whose last one was rejected: the next key, which this payment tries. One at a
-   * time. `undefined`: the current key signs.
+   * For a payment of a caller and endpoint whose last one was rejected: the next key, which this payment tries. One of a
+   * caller at a time, but a slow response does not keep others from theirs. `undefined`: the current key signs.
    */
-  beginTrial({ caller, endpoint }: Place, now: number): UsableKey | undefined {
-    const doubt = this.#doubts.get(caller)?.get(endpoint);
-    if (this.#isOnTrial || doubt?.isRejected !== true || now < doubt.payments.dueAt) return undefined;
+  beginTrial(place: Place, now: number): UsableKey | undefined {
+    const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
+    if (doubt?.isRejected !== true || now < (this.#trials.get(place.caller) ?? now)) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.payments.tries % others.length];
-    this.#isOnTrial = next !== undefined;
+    if (next === undefined || !this.mayTry(place, now)) return undefined;
+    this.#trials.set(place.caller, now + trialTime);
     return next;
   }
 
-  /** Unless the key that was tried is the current one now, the next trial of this place is a step later. */
-  endTrial({ caller, endpoint }: Place, now: number): void {
-    this.#isOnTrial = false;
-    const doubt = this.#doubts.get(caller)?.get(endpoint);
-    if (doubt !== undefined) takeStep(doubt.payments, now);
+  endTrial({ caller }: Place): void {
+    this.#trials.delete(caller);
+  }
+
+  #stepsOf(place: Place): Steps {
+    const { queries, payments } = this.#doubtOf(place);
+    return place.readOnly ? queries : payments;
   }
 
   #doubtOf({ caller, endpoint }: Place): Doubt {
     const ofCaller = this.#doubts.get(caller) ?? new Map<string, Doubt>();
-    const none = { isRejected: false, queries: { ...noSteps }, payments: { ...noSteps } };
-    const doubt = ofCaller.get(endpoint) ?? none;
-    ofCaller.delete(endpoint);
+    const doubt = ofCaller.get(endpoint) ?? { isRejected: false, queries: newSteps(), payments: newSteps() };
+    if (!ofCaller.has(endpoint) && ofCaller.size >= maxEndpoints) this.#forgetOneOf(ofCaller);
     ofCaller.set(endpoint, doubt);
-    const [oldest] = ofCaller.keys();
-    if (ofCaller.size > maxEndpoints && oldest !== undefined) ofCaller.delete(oldest);
     this.#doubts.set(caller, ofCaller);
     return doubt;
   }
+
+  /** Any, not the oldest: of more endpoints in turn, none would be known at its next payment. */
+  #forgetOneOf(endpoints: Map<string, Doubt>): void {
+    const name = [...endpoints.keys()][Math.floor(this.#random() * endpoints.size)];
+    if (name !== undefined) endpoints.delete(name);
+  }
 }
 
-function takeStep(one: Steps, now: number): void {
-  if (now < one.dueAt) return;
-  one.dueAt = now + Math.min(steps.last, steps.first * 2 ** one.tries);
-  one.tries += 1;
+function newSteps(): Steps {
+  return { tries: 0, dueAt: Number.NEGATIVE_INFINITY };
 }
 
 /** Mostly it is the same object. */

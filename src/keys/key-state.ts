@@ -1,3 +1,4 @@
+import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import type { KeyChoice } from './choice.ts';
 import { sameKey } from './key.ts';
 import { distinctKeys, type KeyRing, mayBeUsed, type UsableKey } from './ring.ts';
@@ -27,30 +28,30 @@ export interface DescribedVersions {
  *
  * @param entries of one kind, newest first
  * @param choice absent if no request needed one yet
- * @param now milliseconds since 1970
  * @param gracePeriod milliseconds
  */
 export function describeKeys(
   entries: KeyRing,
   choice: KeyChoice | undefined,
-  now: number,
+  { clock, monotonic }: WallClock & MonotonicClock,
   gracePeriod: number,
 ): DescribedVersions {
-  const [newest] = distinctKeys(entries.filter((entry) => mayBeUsed(entry, now, gracePeriod)));
+  const now = monotonic();
+  const [newest] = distinctKeys(entries.filter((entry) => mayBeUsed(entry, clock(), gracePeriod)));
   const distinct = distinctKeys(entries);
   const shown = entries.filter((entry) => !('key' in entry) || distinct.includes(entry));
   const current = choice?.current ?? newest;
   const signing = distinct.find((key) => current !== undefined && sameKey(key, current));
   const stateOf = (entry: KeyRing[number], index: number): KeyState => {
     if (!('key' in entry)) return 'unusable';
-    const isRejected = choice?.isRejected(entry) === true;
+    const isRejected = choice?.isRejected(entry, now) === true;
     if (signing !== undefined && index < shown.indexOf(signing)) return 'waiting';
     if (isRejected) return 'rejected';
     return entry === signing ? 'in-use' : 'replaced';
   };
   const verdictOf = (entry: KeyRing[number]): DescribedVersion['verdict'] => {
     if (!('key' in entry) || choice === undefined) return undefined;
-    if (choice.isRejected(entry)) return 'rejected';
+    if (choice.isRejected(entry, now)) return 'rejected';
     return choice.accepted !== undefined && sameKey(entry, choice.accepted) ? 'accepted' : undefined;
   };
   const describe = (entry: KeyRing[number], index: number): DescribedVersion => ({

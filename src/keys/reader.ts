@@ -36,10 +36,12 @@ interface ReaderOptions extends MonotonicClock {
   readonly looked?: ((login: LoginRef) => void) | undefined;
 }
 
-/** A source that fails: one read at a time finds out whether it still does. */
+/** A source that fails: one read at a time finds out whether it still does, of another login each time if there is one. */
 interface Failing {
   /** The login that could not be read last. */
   readonly ref: LoginRef;
+  /** Another one, which a request asked for since. */
+  other: LoginRef | undefined;
   readonly problem: string;
   /** When the next read may be sent; monotonic, milliseconds. */
   probeAt: number;
@@ -128,6 +130,8 @@ export class KeyReader {
     login.lookedAt = monotonic();
     looked?.(login.ref);
     try {
+      // One that began before may have read what was there before.
+      await this.#reads.get(loginRefString(login.ref));
       await this.read(login.ref, 'look', caller);
     } catch {
       // No room, or it failed: there is nothing new.
@@ -149,10 +153,9 @@ export class KeyReader {
   #readDue(): void {
     this.#table.dropExpired();
     this.#options.events.cachedKeysExpire(this.#table.secondsLeft(this.isFailing));
-    const failing = this.#failing;
-    const due = failing === undefined ? this.#table.due(round.logins) : [];
-    const probe = failing !== undefined && this.#options.monotonic() >= failing.probeAt ? [failing.ref] : [];
-    for (const ref of [...due, ...probe]) {
+    for (const ref of this.#failing === undefined
+      ? this.#table.due(round.logins)
+      : this.#probe(this.#failing)) {
       try {
         void this.read(ref, 'refresh');
       } catch {
@@ -161,23 +164,29 @@ export class KeyReader {
     }
   }
 
+  /** Not the same login again and again: it may be that only this one cannot be read. */
+  #probe({ ref, other, probeAt }: Failing): readonly LoginRef[] {
+    if (this.#options.monotonic() < probeAt) return [];
+    return [this.#table.due(1)[0] ?? other ?? ref];
+  }
+
   /** @throws ProxyError `overloaded` at once */
   #inTurn(ref: LoginRef, purpose: Purpose, caller?: string): Promise<void> {
     const place = `${ref.environment} ${purpose}`;
     const waiting = this.#slots.get(place) ?? new Slots({ ...slots[purpose], span: 'wait for a key read' });
     this.#slots.set(place, waiting);
     try {
-      return waiting.run(() => this.#read(ref), caller);
+      return waiting.run(() => this.#read(ref, purpose), caller);
     } catch (error) {
       if (error instanceof NoRoom) throw tooManyReads(ref);
       throw error;
     }
   }
 
-  async #read(ref: LoginRef): Promise<void> {
+  async #read(ref: LoginRef, purpose: Purpose): Promise<void> {
     const { monotonic, events, sourceName } = this.#options;
     const startedAt = monotonic();
-    this.#assertDue(ref, startedAt);
+    this.#assertDue(ref, purpose, startedAt);
     try {
       const reading = await inSpan('key source read', (span) => {
         span?.add({ 'countersign.key.source': sourceName });
@@ -194,12 +203,16 @@ export class KeyReader {
     }
   }
 
-  /** While the source fails, only one read a second reaches it. @throws SourceUnavailable */
-  #assertDue(ref: LoginRef, now: number): void {
+  /** While the source fails, only one read a second reaches it, which no client can take. @throws SourceUnavailable */
+  #assertDue(ref: LoginRef, purpose: Purpose, now: number): void {
     const failing = this.#failing;
     if (failing === undefined) return;
-    if (now < failing.probeAt) throw new SourceUnavailable(ref, new Error(failing.problem), 'unknown');
-    failing.probeAt = now + probeInterval;
+    if (purpose === 'refresh' && now >= failing.probeAt) {
+      failing.probeAt = now + probeInterval;
+      return;
+    }
+    if (loginRefString(ref) !== loginRefString(failing.ref)) failing.other = ref;
+    throw new SourceUnavailable(ref, new Error(failing.problem), 'unknown');
   }
 
   /** Ignores a read that began before another one failed: the source may have failed since. */
@@ -226,7 +239,8 @@ export class KeyReader {
     this.#failedAt = monotonic();
     const wait = Math.max(probeInterval, 1_000 * (failure.notBefore ?? 0));
     const probeAt = Math.max(this.#failing?.probeAt ?? 0, this.#failedAt + wait);
-    this.#failing = { ref, problem, probeAt };
+    this.#table.storeOutage(ref, this.#failing === undefined);
+    this.#failing = { ref, other: undefined, problem, probeAt };
     events.keySourceUp(false, problem);
   }
 }

@@ -37,8 +37,6 @@ interface SelectorOptions extends MonotonicClock {
 export interface KeyRequest extends Place {
   readonly login: LoginRef;
   readonly kind: KeyKind;
-  /** Whether it only reads: what it says of a key counts a little more than what a payment says. */
-  readonly readOnly: boolean;
   /** Until when it may wait; monotonic, milliseconds. */
   readonly deadline: number;
   /** Requests to its environment that may be in flight. */
@@ -87,15 +85,17 @@ export class KeySelector {
     const { monotonic } = this.#options;
     const keys = await this.#keysFor(request);
     let sent = await send(() => this.#keyNow(keys, request));
-    this.#hear(keys, request, sent, {});
+    this.#hear(keys, request, sent);
     if (sent.testimony !== 'rejected') return sent.response;
     const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
     if (leave === undefined) return sent.response;
     try {
-      for await (const key of this.#others(keys, request, [sent.key])) {
+      const tried = [sent.key];
+      for await (const key of this.#others(keys, request, tried)) {
         if (monotonic() >= request.deadline) break;
         sent = await send(() => this.#keyNow(keys, request, key));
-        this.#hear(keys, request, sent, { isOther: true, isAgain: request.readOnly });
+        tried.push(key, sent.key);
+        this.#hear(keys, request, sent, request.readOnly);
         if (sent.testimony !== 'rejected') break;
       }
     } finally {
@@ -116,13 +116,14 @@ export class KeySelector {
     const next = choice.beginTrial(request, monotonic());
     try {
       const sent = await send(() => this.#keyNow(keys, request, next));
-      const isOther = next !== undefined && sent.key === next;
-      this.#hear(keys, request, sent, { isOther });
+      this.#hear(keys, request, sent);
+      // Not before: what says nothing, such as a business error, costs the next payment no step.
+      if (next !== undefined && sent.testimony === 'rejected') choice.takeStep(request, monotonic());
       // It may be an old key that the gateway rejects, so the next payment had better find the new one.
       if (sent.testimony === 'rejected') void reader.look(login, request.caller);
       return sent.response;
     } finally {
-      if (next !== undefined) choice.endTrial(request, monotonic());
+      if (next !== undefined) choice.endTrial(request);
     }
   }
 
@@ -145,62 +146,50 @@ export class KeySelector {
   ): AsyncGenerator<UsableKey, void, void> {
     const { monotonic, setTimer, table, reader } = this.#options;
     const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
-    // Keys that come meanwhile are tried too.
-    function* untried(keysNow: () => readonly UsableKey[]): Generator<UsableKey> {
-      for (;;) {
-        const key = keysNow().find((one) => !includesKey(tried, one));
-        if (key === undefined) return;
-        tried.push(key);
-        yield key;
-      }
-    }
     const { revision } = choice;
     const current = (): readonly UsableKey[] => [choice.current];
     const all = (): readonly UsableKey[] => choice.keys;
     const mayTry = choice.mayTry(request, monotonic());
-    yield* untried(mayTry ? all : current);
-    // Only now, so that of the queries in flight at a rotation each is signed again.
-    if (mayTry) choice.recordTried(request, monotonic());
+    yield* untried(mayTry ? all : current, tried);
+    // Not before: all that are rejected at the same time may try. They count as one.
+    if (mayTry) choice.takeStep(request, monotonic());
     const look = reader.look(login, request.caller);
     if (look !== undefined)
       await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
     table.update(login, request.kind);
-    yield* untried(choice.revision === revision ? current : all);
+    yield* untried(choice.revision === revision ? current : all, tried);
     const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
     if (!mayDisagree) return;
     await new Promise<void>((resolve) => setTimer(resolve, secondRound.after));
     table.update(login, request.kind);
     tried.length = 0;
-    yield* untried(current);
-    yield* untried(all);
+    yield* untried(current, tried);
+    yield* untried(all, tried);
   }
 
   /**
    * What a response says about its key.
    *
-   * @param isOther signed with another key than the current one
    * @param isAgain another key was just rejected for the same form
    */
   #hear<R>(
     { login, choice }: Keys,
     request: KeyRequest,
     { testimony, key, sentAt }: Sent<R>,
-    { isOther = false, isAgain = false },
+    isAgain = false,
   ): void {
     if (testimony === 'rejected') return choice.recordRejected(key, request);
-    // An error may have been found before the signature was looked at: it must move nobody to this key.
-    const isConfirmed = isAgain || sameKey(key, choice.current);
+    const before = choice.current;
     const isAccepted =
       testimony === 'accepted' ||
-      (testimony === 'error' && isConfirmed) ||
+      (testimony === 'error' && (isAgain || sameKey(key, before))) ||
       (testimony === 'refused' && isAgain);
     if (!isAccepted) return;
     const { table, events, monotonic } = this.#options;
-    const before = choice.current;
     if (!choice.recordAccepted(key, sentAt, request, monotonic())) return;
     table.keep(login);
     const to = choice.current.version > before.version ? 'newer' : 'older';
-    if (isOther && choice.current !== before) events.keyFallback(login.ref, request.kind, to);
+    if (choice.current !== before) events.keyFallback(login.ref, request.kind, to);
   }
 
   /** @throws ProxyError */
@@ -217,9 +206,9 @@ export class KeySelector {
     const { table } = this.#options;
     const login = table.find(ref);
     if (login === undefined) return await this.#uncached(ref, request);
-    const isIdle = !table.isInUse(login);
+    if (!table.isInUse(login)) await this.#readIdle(login, request);
+    // Not before the read, so that all requests of a burst wait for it.
     table.use(login);
-    if (isIdle) await this.#readIdle(login, request);
     if (login.isDeleted) {
       this.#count(ref, 'missing');
       throw keyMissing(ref);
@@ -228,7 +217,7 @@ export class KeySelector {
     return login;
   }
 
-  /** Nobody read it again while it was not used. Without an answer in time, the cached keys do. */
+  /** Nobody read it again while it was not used. If it takes longer, the cached keys do. */
   async #readIdle({ ref, dueAt }: Login, { caller }: KeyRequest): Promise<void> {
     const { reader, monotonic, setTimer } = this.#options;
     if (reader.isFailing || monotonic() < dueAt) return;
@@ -274,10 +263,19 @@ export class KeySelector {
     if (known !== undefined) return known;
     const rooms = {
       uncached: new Room(Math.max(leastUncached, maxInFlight * shares.uncached)),
-      rejected: new Room(maxInFlight * shares.rejected),
+      rejected: new Room(Math.max(1, maxInFlight * shares.rejected)),
     };
     this.#rooms.set(environment, rooms);
     return rooms;
+  }
+}
+
+/** These keys, and those that come while some are tried. */
+function* untried(keysNow: () => readonly UsableKey[], tried: readonly UsableKey[]): Generator<UsableKey> {
+  for (;;) {
+    const key = keysNow().find((one) => !includesKey(tried, one));
+    if (key === undefined) return;
+    yield key;
   }
 }
 

@@ -19,7 +19,7 @@ const ttlJitter = 0.1;
 const retryAfter = 1_000;
 
 export interface TableSettings extends CacheConfig {
-  /** Milliseconds during which a superseded key may still be tried. */
+  /** Milliseconds during which a superseded key may still be used. */
   readonly rotationGracePeriod: number;
 }
 
@@ -168,7 +168,7 @@ export class KeyTable {
       login.choices.delete(kind);
       throw error;
     }
-    const choice = known?.choice ?? new KeyChoice(keys);
+    const choice = known?.choice ?? new KeyChoice(keys, this.#options.random);
     choice.update(keys);
     const ends = login.ring.map(
       ({ supersededAt }) => (supersededAt?.getTime() ?? Number.NaN) + rotationGracePeriod,
@@ -193,8 +193,8 @@ export class KeyTable {
   /** The state of each version. Changes nothing. */
   describe({ ring, choices }: Login, kind: KeyKind): DescribedVersions {
     const entries = ring.filter((entry) => entry.kind === kind);
-    const { clock } = this.#options;
-    return describeKeys(entries, choices.get(kind)?.choice, clock(), this.#settings.rotationGracePeriod);
+    const { rotationGracePeriod } = this.#settings;
+    return describeKeys(entries, choices.get(kind)?.choice, this.#options, rotationGracePeriod);
   }
 
   /** The gateway accepts another key of the login than before: it stays as long as the source has it. */
@@ -241,14 +241,32 @@ export class KeyTable {
     return this.#denied.has(loginRefString(ref));
   }
 
-  /** At most `limit` logins in use that are due to be read, the most overdue first. */
+  /** The logins in use that are due to be read, the most overdue first: of each environment at most `limit`. */
   due(limit: number): readonly LoginRef[] {
     const now = this.#now();
+    const counts = new Map<string, number>();
+    const isWithinLimit = ({ environment }: LoginRef): boolean => {
+      const count = (counts.get(environment) ?? 0) + 1;
+      counts.set(environment, count);
+      return count <= limit;
+    };
     return [...this.#logins.values()]
       .filter((login) => now >= login.dueAt && this.isInUse(login))
       .sort((a, b) => a.dueAt - b.dueAt)
-      .slice(0, limit)
-      .map(({ ref }) => ref);
+      .map(({ ref }) => ref)
+      .filter(isWithinLimit);
+  }
+
+  /**
+   * A login could not be read, since the source fails: all others are read before it.
+   *
+   * @param isFirst it is the one with which that began, so it may be about this login alone: it waits longer each time
+   */
+  storeOutage(ref: LoginRef, isFirst: boolean): void {
+    const login = this.peek(ref);
+    if (login === undefined) return;
+    if (isFirst) this.#postpone(login);
+    else login.dueAt = Math.max(login.dueAt, this.#now());
   }
 
   /** The source is back: what it could not say may be another thing now. */
@@ -282,20 +300,16 @@ export class KeyTable {
   secondsLeft(sourceFails: boolean): number | undefined {
     const now = this.#now();
     let oldest: number | undefined;
-    for (const login of this.#logins.values()) {
-      const failed = login.failures > 0 || (sourceFails && now >= login.dueAt);
-      if (failed && login.readAt < (oldest ?? now)) oldest = login.readAt;
-    }
+    for (const login of this.#logins.values())
+      if (this.#isStale(login, sourceFails) && login.readAt < (oldest ?? now)) oldest = login.readAt;
     return oldest === undefined ? undefined : Math.max(0, oldest + this.#settings.staleIfError - now) / 1000;
   }
 
-  /** A login that no request used since it became outdated is not stale: reading it was not due. */
   timesOf(login: Login, sourceFails: boolean): ReadTimes {
-    const { readAt, dueAt, failures } = login;
-    const isStale = failures > 0 || (sourceFails && this.#now() >= dueAt);
+    const { readAt, dueAt } = login;
     return {
       readAt,
-      staleSince: isStale ? readAt + this.#settings.ttl : undefined,
+      staleSince: this.#isStale(login, sourceFails) ? readAt + this.#settings.ttl : undefined,
       nextReadAt: this.isInUse(login) ? dueAt : undefined,
     };
   }
@@ -321,7 +335,7 @@ export class KeyTable {
     const login = before ?? newLogin(ref, read, readAt);
     const { ttl } = this.#settings;
     const dueAt = readAt + ttl * (1 - ttlJitter * this.#options.random());
-    Object.assign(login, { readAt, dueAt, failures: 0 });
+    Object.assign(login, { readAt, dueAt, failures: 0, isDeleted: false });
     if (hasChanged) login.ring = read;
     if (before === undefined) this.#logins.set(name, login);
     this.#negatives.delete(name);
@@ -382,6 +396,12 @@ export class KeyTable {
     lost: readonly LostKey[] = [],
   ): void {
     if (!this.#isRetired) this.#options.events.keyRingUpdated(ref, ring, removal, lost);
+  }
+
+  /** Whether it could not be read again when that was due. A login that is not in use need not be. */
+  #isStale(login: Login, sourceFails: boolean): boolean {
+    const { failures, dueAt } = login;
+    return failures > 0 || (sourceFails && this.#now() >= dueAt && this.isInUse(login));
   }
 
   #isTooOld({ readAt }: Login): boolean {

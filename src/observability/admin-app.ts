@@ -3,6 +3,7 @@ import { TLSSocket } from 'node:tls';
 import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
 import express from 'express';
 import helmet from 'helmet';
+import { AcceptedTypes } from '../util/accept.ts';
 import { isKnownHost } from '../util/web-page.ts';
 import type { Readiness } from './readiness.ts';
 import { createPageSharing, type Page, type SharingOptions } from './shared-page.ts';
@@ -142,33 +143,12 @@ function uncached(response: Response, status = 200): Response {
 }
 
 /**
- * Whether a client prefers OpenMetrics to the text format (RFC 9110 section 12.5.1). Clients that only send
- * wildcards get the text format, which every client can read. Parameters other than `q` are ignored: Prometheus 3
- * adds `escaping`.
+ * Whether a client prefers OpenMetrics to the text format. Clients that only send wildcards get the text format, which
+ * every client can read. Prometheus 3 adds the parameter `escaping`.
  */
-export function prefersOpenMetrics(accept = '*/*'): boolean {
-  const weights = weightsIn(accept);
-  // The most specific range decides.
-  const weightOf = (type: string): number =>
-    weights.get(type) ?? weights.get(type.replace(/\/.*/, '/*')) ?? weights.get('*/*') ?? 0;
-  const [openMetrics, text] = [weightOf(openMetricsFormat), weightOf(textFormat)];
-  return openMetrics > text || (openMetrics === text && openMetrics > 0 && weights.has(openMetricsFormat));
-}
-
-/** By media range; of those that differ only in parameters, the best one. */
-function weightsIn(accept: string): ReadonlyMap<string, number> {
-  const weights = new Map<string, number>();
-  // Quoted strings may contain separators, and do not matter. One that is not closed extends to the end.
-  const unquoted = accept.toLowerCase().replaceAll(/"(?:[^"\\]|\\.)*"?/g, '""');
-  for (const range of unquoted.split(',')) {
-    const [name = '', ...parameters] = range.split(';').map((part) => part.trim());
-    weights.set(name, Math.max(weightIn(parameters), weights.get(name) ?? 0));
-  }
-  return weights;
-}
-
-/** A weight that is not one of RFC 9110 section 12.4.2 does not make a format acceptable. */
-function weightIn(parameters: readonly string[]): number {
-  const weight = parameters.find((parameter) => parameter.startsWith('q=')) ?? 'q=1';
-  return /^q=(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(weight) ? Number(weight.slice(2)) : 0;
+export function prefersOpenMetrics(accept: string | undefined): boolean {
+  const accepted = new AcceptedTypes(accept);
+  const [openMetrics, text] = [accepted.weightOf(openMetricsFormat), accepted.weightOf(textFormat)];
+  const isNamed = accepted.firstNamed(openMetricsFormat) !== undefined;
+  return openMetrics > text || (openMetrics === text && openMetrics > 0 && isNamed);
 }

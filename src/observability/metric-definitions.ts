@@ -119,10 +119,11 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
       'Failed connections to the gateway by cause: DNS, refused, timeout, TLS, other, or of the egress proxy.',
       [...route, 'cause'],
     ),
-    results: counter('gateway_results_total', 'Form-encoded gateway responses by status field.', [
-      ...route,
-      'result',
-    ]),
+    results: counter(
+      'gateway_results_total',
+      'Form-encoded gateway responses by status field, and coded: with a Content-Encoding, which was not asked for, so not read.',
+      [...route, 'result'],
+    ),
     errorCodes: counter(
       'gateway_error_codes_total',
       'Form-encoded gateway responses by error code (124: ambiguous client_orderid).',
@@ -130,7 +131,7 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     rejections: counter(
       'gateway_rejections_total',
-      'Requests rejected by the gateway with 403, by likely cause.',
+      'Requests rejected by the gateway with 401 or 403, by likely cause.',
       [...route, 'cause'],
     ),
     paymentServerErrors: counter(
@@ -173,7 +174,7 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     keyVersion: gauge('key_version', `Latest usable key version. ${bounded}`, boundedKey),
     keySigningVersion: gauge(
       'key_signing_version',
-      `Key version used for signing. Lower than key_version while the gateway rejects the latest. ${bounded}`,
+      `Key version used for signing. Lower than key_version while the latest waits for the gateway. ${bounded}`,
       boundedKey,
     ),
     keyCreated: gauge(
@@ -188,7 +189,7 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     fallbacks: counter(
       'key_fallbacks_total',
-      `Requests rejected with one key version and accepted with another. ${bounded}`,
+      `How often the gateway rejected the current key and accepted another one, which signs from then on. ${bounded}`,
       [...boundedKey, 'to'],
     ),
   };

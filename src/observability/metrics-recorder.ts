@@ -18,8 +18,6 @@ type KeyLabels = { environment: string; login: string; kind: KeyKind };
 
 /** What the series of one key ring show. */
 interface Series {
-  /** Usable versions, newest first, joined to one string. */
-  versions?: string;
   signing?: number | undefined;
 }
 
@@ -148,7 +146,6 @@ function createKeyMetrics(metrics: Metrics) {
     const id = seriesId(labels);
     const keys = entries.filter((entry) => 'key' in entry);
     const createdAt = keys[0]?.createdAt?.getTime();
-    const versions = keys.map(({ version }) => version).join();
     const series = shown.get(id) ?? {};
     if (!shown.has(id)) for (const to of directions) fallbacks.inc({ ...labels, to }, 0);
     // An unusable version that a newer one replaced needs no action, although the ring keeps it for a while.
@@ -156,12 +153,11 @@ function createKeyMetrics(metrics: Metrics) {
     keyUnusable.set(labels, unusable.length);
     setOrRemove(keyVersion, labels, keys[0]?.version);
     setOrRemove(keyCreated, labels, createdAt && createdAt / 1000);
-    // Refreshing a ring without a change keeps the signing version.
-    if (series.versions !== versions) {
+    // The current key signs on while a newer one waits.
+    if (!keys.some(({ version }) => version === series.signing)) {
       series.signing = keys[0]?.version;
       setOrRemove(keySigningVersion, labels, series.signing);
     }
-    series.versions = versions;
     shown.set(id, series);
   }
 

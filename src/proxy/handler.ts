@@ -26,7 +26,7 @@ import { Turns } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { clientDetails, rejectedTarget, type TargetLookup } from './inbound/rejected-client.ts';
 import { awaitReader, sendProblem, sendResponse } from './inbound/send-response.ts';
-import { parseTraceparent, type TraceContext } from './inbound/trace-context.ts';
+import { parseTraceparent } from './inbound/trace-context.ts';
 import { parseCallerRequestId, validateRequestHead } from './inbound/validate-head.ts';
 import type { InflightRequests } from './inflight-requests.ts';
 import type { ConcurrencyLimiter, MemoryBudget, MemoryReservation } from './limits.ts';
@@ -98,7 +98,6 @@ export function createHandler(
 /** The state of one request while it is handled. */
 interface Work {
   readonly record: RequestRecord;
-  readonly traceContext: TraceContext | undefined;
   /** Absent unless the trace of the request is recorded. */
   span?: RequestSpan | undefined;
   /** The login that the caller is not allowed to use. */
@@ -107,21 +106,15 @@ interface Work {
   memory?: MemoryReservation;
 }
 
-function createWork(request: Request, { newRequestId, monotonic, redactor }: HandlerOptions): Work {
-  const callerRequestId = parseCallerRequestId(request.get('x-request-id'));
-  const traceparent = request.get('traceparent');
-  const trace = traceparent === undefined ? undefined : parseTraceparent(traceparent);
+function createWork(request: Request, { newRequestId, monotonic }: HandlerOptions): Work {
   const record = {
     id: newRequestId(),
-    callerRequestId:
-      callerRequestId && redactor.text(callerRequestId) === callerRequestId ? callerRequestId : undefined,
-    traceId: trace?.traceId,
-    traceSampled: trace?.sampled,
+    callerRequestId: parseCallerRequestId(request.get('x-request-id')),
     startedAt: monotonic(),
     attempts: 0,
     durations: {},
   };
-  return { record, traceContext: trace };
+  return { record };
 }
 
 /** @param result absent only if sending the error response failed as well */
@@ -146,8 +139,11 @@ async function processRequest(
   record.credential = credential.kind === 'token' ? credential : options.redactor.names(credential);
   options.decisions?.callerAuthenticated(caller.name, record.credential);
   // Only now is it known whether the client may say which trace the request belongs to.
-  work.span = options.tracing?.begin({ parent: work.traceContext, startedAt: record.startedAt });
-  if (work.span !== undefined) [record.traceId, record.traceSampled] = [work.span.traceId, true];
+  const parent = parseTraceparent(request.get('traceparent') ?? '');
+  work.span = options.tracing?.begin({ parent, startedAt: record.startedAt });
+  [record.traceId, record.traceSampled] = work.span
+    ? [work.span.traceId, true]
+    : [parent?.traceId, parent?.sampled];
   rejectWebPage(request.headers, credential.kind, options.allowedHosts);
   const destination = options.resolve(request.url);
   record.environment = destination.environment;

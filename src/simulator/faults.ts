@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { flag, matching } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
 import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
-import { parameter, type VerifiedRequest } from './verify.ts';
+import { orderIdOf, type VerifiedRequest } from './verify.ts';
 
 const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'status-503'] as const;
 
@@ -125,8 +125,7 @@ export class FaultRules {
 }
 
 function matches(rule: FaultRule, operation: string, request: VerifiedRequest): boolean {
-  const orderId = parameter(request, 'client_orderid') ?? parameter(request, 'client-order-id');
-  const actual = { operation, login: request.login, client_orderid: orderId };
+  const actual = { operation, login: request.login, client_orderid: orderIdOf(request) };
   return (['operation', 'login', 'client_orderid'] as const).every(
     (field) => rule[field] === undefined || rule[field] === actual[field],
   );

@@ -2,7 +2,7 @@ import type { Pair } from './form.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Scenario, Stage } from './scenario.ts';
 import type { SimulatorState } from './state.ts';
-import { parameter, type VerifiedRequest } from './verify.ts';
+import { orderIdOf, parameter, type VerifiedRequest } from './verify.ts';
 
 export interface Order {
   readonly login: string;
@@ -104,7 +104,7 @@ export function transferResponse(
 ): SimulatorResponse {
   const { login, path, serialNumber } = request;
   const { endpoint = '' } = path;
-  const clientOrderId = parameter(request, 'client_orderid');
+  const clientOrderId = orderIdOf(request);
   const failed = (message: string, code: string) => errorResponse(request, 'transfer', message, code);
   if (!scenario.endpoints.includes(endpoint)) return failed('Unknown endpoint', '9004');
   if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
@@ -156,7 +156,7 @@ export function statusResponse(
   { ledger, scenario, clock }: SimulatorState,
 ): SimulatorResponse {
   const { login, serialNumber } = request;
-  const clientOrderId = parameter(request, 'client_orderid');
+  const clientOrderId = orderIdOf(request);
   const failed = (message: string, code: string) => errorResponse(request, 'status', message, code);
   if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
   const endpoints = endpointsOf(request, scenario);
@@ -212,7 +212,7 @@ function errorResponse(
   const fields: Pair[] = [
     ['type', `${type}-response`],
     ['serial-number', request.serialNumber],
-    ['merchant-order-id', parameter(request, 'client_orderid') ?? ''],
+    ['merchant-order-id', orderIdOf(request) ?? ''],
     ['status', 'error'],
     ['error-message', message],
     ['error-code', code],

@@ -5,7 +5,7 @@ import { VerificationError } from './rejections.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Balance, Scenario } from './scenario.ts';
 import type { SimulatorState } from './state.ts';
-import { type Expectation, parameter, type VerifiedRequest } from './verify.ts';
+import { type Expectation, orderIdOf, parameter, type VerifiedRequest } from './verify.ts';
 
 /** An operation of the proxy, as the simulator serves it. */
 export interface Route extends Expectation {
@@ -49,7 +49,7 @@ function addedResponse(
   request: VerifiedRequest,
   { scenario: { responses } }: SimulatorState,
 ): SimulatorResponse {
-  const orderId = parameter(request, 'client_orderid');
+  const orderId = orderIdOf(request);
   const scripted = Object.hasOwn(responses, operation) ? responses[operation] : undefined;
   const fields: Pair[] =
     scripted === undefined ? [['type', `${operation}-response`]] : Object.entries(scripted);
@@ -112,7 +112,7 @@ function eligibilityResponse(request: VerifiedRequest): SimulatorResponse {
     [
       ['type', 'pan-eligibility-response'],
       ['serial-number', request.serialNumber],
-      ['client-order-id', parameter(request, 'client-order-id') ?? ''],
+      ['client-order-id', orderIdOf(request) ?? ''],
       ['eligible', 'true'],
     ],
     true,

@@ -1,5 +1,6 @@
 import type { Request } from 'express';
 import type { Operation } from '../gateway/operations.ts';
+import { orderIdsIn } from '../identifiers.ts';
 import { decodeForm, type Pair, percentDecode } from './form.ts';
 import type { VerificationTrace } from './journal.ts';
 import { VerificationError } from './rejections.ts';
@@ -46,6 +47,11 @@ export interface VerifiedRequest {
 /** The first parameter of that name; whether the gateway uses the first or the last is not shown. */
 export function parameter({ form }: VerifiedRequest, name: string): string | undefined {
   return form.find(([found]) => found === name)?.[1];
+}
+
+/** The order ID, in either spelling. */
+export function orderIdOf({ form }: VerifiedRequest): string | undefined {
+  return orderIdsIn(form)[0];
 }
 
 /** What the operation requires: its signature method, and where the request repeats the login. */

@@ -15,7 +15,7 @@ export class Room {
   readonly #held = new Map<string, number>();
 
   constructor(size: number) {
-    this.size = Math.max(1, Math.floor(size));
+    this.size = Math.floor(size);
   }
 
   /** @returns leaves the room, to be called once; `undefined` if there is no room, for all or for one of the holders */

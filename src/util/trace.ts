@@ -87,16 +87,6 @@ async function record<T>(span: Span, work: (span: Span) => Promise<T>): Promise<
   }
 }
 
-/**
- * Binds work that is queued to the request that queued it: whatever starts it later may be part of another one.
- *
- * @returns runs it
- */
-export function boundToSpan(): <T>(work: () => T) => T {
-  const span = current.getStore();
-  return (work) => current.run(span, work);
-}
-
 /** @param address from the configuration, never from a client */
 export function serverAttributes(address: string | URL): SpanAttributes {
   const { hostname, port, protocol } = new URL(address);

@@ -146,7 +146,8 @@ describe('in a rotation', () => {
   }
 
   it('each key that signs a read after a 403 has an intent', async () => {
-    const { proxy, file } = await rotating();
+    const { proxy, accept, file } = await rotating();
+    accept(nextKeys);
     const { headers, status } = await proxy.status();
     expect(status).toBe(200);
     const records = await recordsOf({ stop: proxy.stop, file });
@@ -304,10 +305,9 @@ it('the newest record is a metric and, at the end, a log line', async () => {
 
 it('a start that fails later closes the trail', async () => {
   const audit = auditIn(starts.folder());
-  const random = (): number => {
-    throw new Error('no random numbers');
-  };
-  await expect(starts.edge({ config: { audit }, random })).rejects.toThrow('no random numbers');
+  const { url } = await starts.recordingGateway();
+  const admin = { port: Number(new URL(url).port) };
+  await expect(starts.edge({ config: { audit, admin } })).rejects.toThrow('EADDRINUSE');
   expect(existsSync(`${audit.file}.lock`)).toBe(false);
   expect(recordsIn(audit.file).map(({ audit: kind }) => kind)).toEqual(['start', 'stop']);
 });

@@ -315,20 +315,6 @@ describe('check --online', () => {
     ]);
   });
 
-  it('skips a wrapped secret ID, since it is single-use', async () => {
-    const auth = {
-      method: 'approle',
-      roleId: 'role',
-      wrappedSecretIdFile: setup.folder.file('wrapped', 'wrapping-token'),
-    } as const;
-    const keys = { source: 'vault', vault: { address: setup.admin.address, auth } } as const;
-    setup.vault.seen.length = 0;
-    const { code, rows } = await checks(configWith([grant(['*'], 'acme')], { keys }));
-    expect(code).toBe(0);
-    expect(rows[0]).toMatchObject({ check: 'vault', result: 'not-checked' });
-    expect(setup.vault.seen).toEqual([]);
-  });
-
   it('checks keys in a directory in the same way', async () => {
     const directory = `${setup.folder.path}/keys`;
     writeKeys(directory, 'sandbox', 'acme', { controlKey: oldControlKey });
@@ -350,7 +336,7 @@ describe('check --online', () => {
   it('shows no secret', () => {
     const text = setup.printed.join('\n');
     expect(text).toContain('sandbox/acme');
-    const secrets = [oldControlKey, newControlKey, rootToken, token, 'wrapping-token', 'no-such-token'];
+    const secrets = [oldControlKey, newControlKey, rootToken, token, 'no-such-token'];
     expect(secrets.filter((secret) => text.includes(secret))).toEqual([]);
     expect(text).not.toMatch(/BEGIN/);
   });

@@ -3,19 +3,23 @@ import { Secret } from '../../src/secret.ts';
 import { closedUrl } from '../support/faulty-gateway.ts';
 import type { HttpResponse } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { alwaysLooking } from '../support/rotating.ts';
 import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
 const starts = harness();
 
-async function start(options: Partial<ProxyOptions> = {}): Promise<TestProxy> {
+const accepting = (key: string) => ({ controlKeys: [new Secret(key)], publicKeys: [] });
+
+async function startBoth(options: Partial<ProxyOptions> = {}) {
   const clock = (): number => Date.now();
-  const known = { controlKeys: [new Secret('old key')], publicKeys: [] };
-  const { url } = await starts.simulator({ clock, keys: new Map([['acme', known]]) });
+  const known = new Map([['acme', accepting('old key')]]);
+  const { url, simulator } = await starts.simulator({ clock, keys: known });
   const keys = { acme: { controlKey: 'old key' } };
-  return starts.proxy({ gateway: url, keys, logLevel: 'debug', random: () => 0, ...options });
+  const proxy = await starts.proxy({ gateway: url, keys, logLevel: 'debug', random: () => 0, ...options });
+  return { proxy, simulator };
 }
+
+const start = async (options?: Partial<ProxyOptions>): Promise<TestProxy> => (await startBoth(options)).proxy;
 
 /** The lines of one request as `message: fields`, without what is the same in all of them or a duration. */
 async function decisions(proxy: TestProxy, response: HttpResponse | string): Promise<string[]> {
@@ -38,9 +42,6 @@ const left: ReadonlySet<string> = new Set([
 const textsOf = (fields: Readonly<Record<string, unknown>>): string[] =>
   Object.entries(fields).flatMap(([name, value]) => (left.has(name) ? [] : `${name}=${String(value)}`));
 
-/** The keys in the folder are read for every request. */
-const readAlways = (proxy: TestProxy): Promise<unknown> => proxy.reload({ keys: alwaysLooking(proxy) });
-
 describe('at level debug', () => {
   it('a request shows its route, its key and why, and each attempt', async () => {
     const proxy = await start();
@@ -58,27 +59,30 @@ describe('at level debug', () => {
   });
 
   it('a rejected key shows which one was tried in its place, and why', async () => {
-    const proxy = await start();
-    await readAlways(proxy);
+    const { proxy, simulator } = await startBoth();
     await proxy.balance();
+    simulator.keys.set('acme', accepting('next key'));
     writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
     await until(async () => (await proxy.balance()) && proxy.logText().includes('key fallback'));
     const response = proxy.logLines('key fallback')[0];
     const lines = await decisions(proxy, String(response?.requestId));
     const selected = lines.filter((line) => line.startsWith('key selected'));
     expect(selected).toEqual([
-      expect.stringContaining('reason=newest'),
-      expect.stringContaining('reason=last-accepted'),
+      expect.stringContaining('reason=only-key'),
+      expect.stringContaining('reason=tried'),
     ]);
-    const [newest = 0, older = 0] = selected.map((line) => Number(/keyVersion=(\d+)/.exec(line)?.[1]));
+    const [older = 0, newest = 0] = selected.map((line) => Number(/keyVersion=(\d+)/.exec(line)?.[1]));
     expect(newest).toBeGreaterThan(older);
     expect(
       lines.filter((line) => !/^(caller|authorization|request|key (selected|source|lookup))/.test(line)),
     ).toEqual([
       'gateway responded: operation=manager-balance status=403',
+      'keys refreshed after a 403: login=acme',
       'gateway responded: operation=manager-balance status=200',
-      'key fallback: login=acme keyKind=control_key to=older',
+      'key fallback: login=acme keyKind=control_key to=newer',
     ]);
+    const next = (await decisions(proxy, await proxy.balance())).join('\n');
+    expect(next).toContain('reason=last-accepted');
   });
 
   it('a request that cannot be sent shows its retries', async () => {

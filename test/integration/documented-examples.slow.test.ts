@@ -186,6 +186,33 @@ describe('docs/examples/client, with a connection that breaks and a response tha
   }
 });
 
+describe('docs/examples/client, of a gateway with another product', () => {
+  const server = createServer((request, response) => {
+    const [product] = request.url?.split('/').slice(2) ?? [];
+    const fields = { status: 'error', [`${product}-order-id`]: '7' };
+    const isJson = request.headers.accept === 'application/json';
+    response.end(isJson ? JSON.stringify(fields) : new URLSearchParams(fields).toString());
+  });
+  let listening: Awaited<ReturnType<typeof listen>>;
+  beforeAll(async () => {
+    listening = await listen(server);
+  });
+  afterAll(() => listening.close());
+
+  for (const [program, argv] of clients) {
+    itRuns(program).each(['/sandbox/pay', '/live/pg_2/'])(
+      `${argv.at(-1)} finds the order ID that the product names: %s`,
+      async (path) => {
+        const base = `http://127.0.0.1:${listening.port}${path}`;
+        const { out } = await run('client', program, [...argv, base, 'order-1', '0']);
+        expect(out).toContain('order-status: in error\n');
+        expect(out).toContain('transfer order-1: a person decides: in error\n');
+      },
+      120_000,
+    );
+  }
+});
+
 function run(
   subfolder: string,
   program: string,

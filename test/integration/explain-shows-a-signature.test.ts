@@ -52,15 +52,23 @@ function run(target: string, body: string, ...more: string[]) {
 const withoutKey = (out: string): string => out.replace(/^Key .*$/m, '');
 
 describe('countersign explain', () => {
-  it.each(['\n', '\r\n'])(
-    'does not take the line break at the end of a file for a part of the form: %j',
-    async (end) => {
-      const { out } = await run(transfer, `${form}${end}`, ...fixed);
-      expect(out).toContain('order_desc');
-      expect(out).not.toMatch(/%250[AD]|%0[AD]/);
-      expect(withoutKey(out)).toBe(withoutKey((await run(transfer, form, ...fixed)).out));
-    },
-  );
+  it.each([
+    ['a line feed at its end', `${form}\n`],
+    ['two line breaks at its end', `${form}\r\n\r\n`],
+    ['a byte order mark', `\ufeff${form}`],
+    ['a tab', form.replace('10.42', '10.42\t')],
+  ])('rejects a file that the proxy would reject: %s', async (_what, body) => {
+    const { code, out, err } = await run(transfer, body, ...fixed);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toMatch(/^The proxy would reject this request \(malformed-form\): /);
+    expect(err).not.toMatch(/4111|987/);
+  });
+
+  it('rejects a form that is too large for the proxy', async () => {
+    const { code, err } = await run(transfer, `a=${'b'.repeat(65_536)}`, ...fixed);
+    expect(code).toBe(1);
+    expect(err).toContain('The proxy would reject this request (too-large): ');
+  });
 
   it.each([
     [

@@ -65,7 +65,7 @@ describe('a form', () => {
     const form = `a=1&credit_card_number=${card}%zz&cvv2=q9z7`;
     const problem = expectProblem(await edge.send(formRequest(transfer, form)), 'malformed-form');
     expect(problem.detail).toMatch(/^Parameter 2 /);
-    expect(JSON.stringify(problem) + edge.logText()).not.toMatch(new RegExp(`${card}|q9z7|credit_card`));
+    expect(JSON.stringify(problem) + edge.logText()).not.toMatch(new RegExp(`${card}|q9z7`));
   });
 
   it.each([

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { faultRule } from '../../src/simulator/faults.ts';
 import { harness } from '../support/harness.ts';
 import {
   alwaysLooking,
@@ -13,7 +14,6 @@ import { type ProxyOptions, type TestProxy } from '../support/service.ts';
 
 const starts = harness();
 
-const third = newKeys('a third control key');
 const start = (options?: ProxyOptions): Promise<Rotating> => startRotating(starts, options);
 
 /** Balance (HMAC) and status (RSA). */
@@ -21,6 +21,7 @@ async function queryBoth(proxy: TestProxy): Promise<number[]> {
   return [(await proxy.balance()).status, (await proxy.status()).status];
 }
 
+const wrong = ({ seen }: Rotating['simulator']): number => seen.count({ rejection: 'signature-wrong' });
 const sourceReads = (proxy: TestProxy): Promise<number> => proxy.counted('key_fetch_duration_seconds_count');
 
 describe('no read fails because of a key rotation', () => {
@@ -34,42 +35,52 @@ describe('no read fails because of a key rotation', () => {
     // The cached keys are still the old ones.
     accept(nextKeys);
     expect(await queryBoth(proxy)).toEqual([200, 200]);
-    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(1);
+    expect(wrong(simulator)).toBe(2);
     expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect((await proxy.transfer()).status).toBe(200);
+    expect(wrong(simulator)).toBe(2);
   });
 
-  it('if the source has the new key before the gateway', async () => {
+  it('if the source has the new key before the gateway, which sees no other signature until it switches', async () => {
     const { proxy, accept, putInSource, simulator } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
     expect(await queryBoth(proxy)).toEqual([200, 200]);
     putInSource(nextKeys);
     await untilKeysChange(proxy);
-    expect(await queryBoth(proxy)).toEqual([200, 200]);
-    const rejected = simulator.seen.count({ rejection: 'signature-wrong' });
-    expect(rejected).toBe(2);
-    expect(await proxy.counted('key_fallbacks_total', { to: 'older' })).toBe(2);
-    // From then on the accepted one is used, also for requests that must not be sent twice.
+    await proxy.reload({ keys: alwaysLooking(proxy), signing: { concurrency: 2 } });
     expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect((await proxy.transfer()).status).toBe(200);
-    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(rejected);
+    expect(wrong(simulator)).toBe(0);
     accept(nextKeys);
     expect(await queryBoth(proxy)).toEqual([200, 200]);
+    expect(wrong(simulator)).toBe(2);
     expect(await proxy.counted('key_fallbacks_total', { to: 'newer' })).toBe(2);
     expect((await proxy.transfer()).status).toBe(200);
+    expect(wrong(simulator)).toBe(2);
   });
 
-  it('if the configuration is reloaded meanwhile', async () => {
-    const { proxy, putInSource, simulator } = await start();
+  it('if many are rejected before the first one that tries the other key has its response', async () => {
+    const { proxy, accept, putInSource, simulator } = await start();
     await proxy.reload({ keys: alwaysLooking(proxy) });
     await queryBoth(proxy);
     putInSource(nextKeys);
     await untilKeysChange(proxy);
     expect(await queryBoth(proxy)).toEqual([200, 200]);
-    const rejected = simulator.seen.count({ rejection: 'signature-wrong' });
-    await proxy.reload({ keys: alwaysLooking(proxy), signing: { concurrency: 2 } });
+    accept(nextKeys);
+    simulator.faults.add(faultRule.parse({ delaySeconds: 0.3 }));
+    const queries = await Promise.all(Array.from({ length: 5 }, () => queryBoth(proxy)));
+    expect(queries.flat()).toEqual(Array(10).fill(200));
+  });
+
+  it('if the gateway goes back to the older key', async () => {
+    const { proxy, accept, putInSource } = await start();
+    putInSource(nextKeys);
+    accept(nextKeys);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
+    putInSource(oldKeys);
+    accept(oldKeys);
+    expect(await queryBoth(proxy)).toEqual([200, 200]);
     expect((await proxy.transfer()).status).toBe(200);
-    expect(simulator.seen.count({ rejection: 'signature-wrong' })).toBe(rejected);
   });
 
   it('right after a payment was rejected because of the key', async () => {
@@ -94,30 +105,23 @@ describe('no read fails because of a key rotation', () => {
 });
 
 describe('a gateway that rejects everything', () => {
-  it('gets at most one more request per step of the back-off, and so does the source', async () => {
+  it('gets one more request per step, and the source one look a second', async () => {
     const { proxy, putInSource, accept, simulator, pass } = await start();
-    await proxy.balance();
+    await proxy.status();
     putInSource(nextKeys);
+    pass(60_000);
+    await untilKeysChange(proxy);
     accept();
-    const before = { requests: simulator.seen.count(), reads: await sourceReads(proxy) };
-    for (let turn = 0; turn < 5; turn += 1) {
-      const responses = await Promise.all(Array.from({ length: 8 }, () => proxy.balance()));
-      expect(responses.map(({ status }) => status)).toEqual(Array(8).fill(403));
+    const [before, requests] = [await sourceReads(proxy), [] as number[]];
+    for (let second = 0; second < 8; second += 1) {
+      const sent = simulator.seen.count();
+      expect((await proxy.balance()).status).toBe(403);
+      requests.push(simulator.seen.count() - sent);
+      pass(1_000);
     }
-    // The second key is tried once: the cached ring has the old key until then, and the new one afterwards.
-    expect(simulator.seen.count() - before.requests).toBeLessThanOrEqual(40 + 8);
-    // A look, and the ring with the version that it found.
-    expect((await sourceReads(proxy)) - before.reads).toBe(2);
-    const later = simulator.seen.count();
-    pass(1_000);
-    for (let turn = 0; turn < 10; turn += 1) await proxy.balance();
-    expect(simulator.seen.count() - later).toBe(11);
-    expect((await sourceReads(proxy)) - before.reads).toBe(3);
-    // The second step is two seconds for the key, and one second for the look.
-    pass(1_000);
-    for (let turn = 0; turn < 10; turn += 1) await proxy.balance();
-    expect(simulator.seen.count() - later).toBe(21);
-    expect((await sourceReads(proxy)) - before.reads).toBe(4);
+    // The steps are one, two and four seconds.
+    expect(requests).toEqual([2, 2, 1, 2, 1, 1, 1, 2]);
+    expect((await sourceReads(proxy)) - before).toBe(8);
   });
 
   it('gets no more requests if there is no other key', async () => {
@@ -125,9 +129,10 @@ describe('a gateway that rejects everything', () => {
     await proxy.balance();
     accept();
     const before = simulator.seen.count();
-    for (let turn = 0; turn < 10; turn += 1) expect((await proxy.balance()).status).toBe(403);
+    const responses = await Promise.all(Array.from({ length: 10 }, () => proxy.balance()));
+    expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(403));
     expect(simulator.seen.count() - before).toBe(10);
-    expect(await sourceReads(proxy)).toBe(2);
+    expect(await sourceReads(proxy)).toBeLessThanOrEqual(1 + 2);
     expect(
       await proxy.counted('gateway_responses_total', { operation: 'manager-balance', status: '403' }),
     ).toBe(10);
@@ -185,22 +190,11 @@ it('a payment is retried after a 403 if the configuration says so', async () => 
   expect((await proxy.requestLines(2))[1]).toMatchObject({ attempts: 2, rejection: 'other-key' });
 });
 
-it('the first read finds the accepted key among several', async () => {
-  const { proxy, putInSource } = await start();
-  await proxy.reload({ keys: alwaysLooking(proxy) });
-  await proxy.balance();
-  for (const keys of [nextKeys, third]) {
-    putInSource(keys);
-    await untilKeysChange(proxy);
-  }
-  expect((await proxy.balance()).status).toBe(200);
-});
-
-it('the first read after the switch finds the accepted one of three keys', async () => {
+it('the first query after the switch finds the accepted one of three keys', async () => {
   const { proxy, putInSource, accept } = await start();
   await proxy.reload({ keys: alwaysLooking(proxy) });
   await proxy.balance();
-  for (const keys of [nextKeys, third]) {
+  for (const keys of [nextKeys, newKeys('a third control key')]) {
     putInSource(keys);
     await untilKeysChange(proxy);
   }

@@ -169,6 +169,22 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     await expectFailure(await startPair(once(bytes)), invalid);
   });
 
+  it.each([
+    ['that ends with its connection', 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n'],
+    ['of HTTP/1.0', 'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n'],
+    ['with an error status', 'HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n'],
+    ['whose last coding is not "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n'],
+  ])('sends a response %s, which may be a part of one', async (_what, head) => {
+    for (const body of [approved, approved.slice(0, -9), '']) {
+      await expectFailure(await startPair(once(`${head}${body}`)), invalid);
+    }
+  });
+
+  it('sends more than a megabyte of such a response', async () => {
+    const large = `HTTP/1.1 200 OK\r\n\r\n${'x'.repeat(2_000_000)}`;
+    await expectFailure(await startPair(once(large)), invalid);
+  });
+
   /** Headers were received, but they count nowhere, since there is no complete response. */
   async function expectFailureAfterHead(pair: Pair) {
     const response = await expectFailure(pair, reset);

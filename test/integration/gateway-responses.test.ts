@@ -56,7 +56,7 @@ describe('the gateway’s response is forwarded if it is', () => {
 
   it('of another HTTP version, without a length, ended by the end of the connection', async () => {
     const { proxy } = await startPair(once(`HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n${approved}`));
-    expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved, complete: true });
+    expect(await proxy.balance()).toMatchObject({ status: 200, body: approved, complete: true });
   });
 
   it('chunked', async () => {
@@ -102,6 +102,23 @@ it('the skew between the gateway’s clock and ours is measured', async () => {
   const proxy = await starts.proxy({ gateway: gateway.url, clock: () => Date.UTC(2026, 0, 15, 12) });
   await proxy.transfer();
   expect(await proxy.counted('gateway_clock_skew_seconds', { environment: 'sandbox' })).toBe(40);
+});
+
+it.each([
+  ['compressed', ['Content-Encoding: gzip'], 1],
+  ['coded twice', ['Content-Encoding: deflate, br'], 1],
+  ['coded as nobody knows', ['content-encoding: X-Own'], 1],
+  ['coded by name only', ['Content-Encoding: Identity'], 0],
+  ['not coded', [], 0],
+])('a response that is %s is forwarded, and counted if it cannot be read', async (_what, headers, coded) => {
+  const response = httpResponse('200 OK', approved, ['Content-Type: text/html', ...headers]);
+  const { gateway, proxy } = await startPair(once(response));
+  expect(await proxy.transfer()).toMatchObject({ status: 200, body: approved });
+  expect(gateway.requests()[0]?.headers).toContainEqual(['Accept-Encoding', 'identity']);
+  const [line] = await proxy.requestLines();
+  expect(line?.['serialNumber']).toBe(coded === 1 ? undefined : serialNumber);
+  expect(line?.['gatewayResult']).toBe(coded === 1 ? 'coded' : 'approved');
+  expect(await proxy.counted('gateway_results_total', { result: 'coded' })).toBe(coded);
 });
 
 it('serial number and result of a form-encoded response are logged', async () => {

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
-import type { TlsOptions } from 'node:tls';
+import { TLSSocket, type TlsOptions } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { always, httpResponse } from '../support/faulty-gateway.ts';
+import { always, httpResponse, startTcpServer } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
@@ -79,6 +79,27 @@ describeWith('openssl')('a gateway with TLS', () => {
     expect(verdict(await proxy.transfer())).toBe('502 gateway-reset unknown unknown');
     expect(gateway.requests()).toHaveLength(0);
   });
+
+  it.each(['close_notify', 'a FIN', 'a reset'])(
+    'that ends a response without a length by %s leaves the outcome of a payment unknown',
+    async (how) => {
+      const { cert, key } = certificates.good;
+      const part =
+        'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\ntype=transfer-response\n&gw-order-id=12';
+      const server = await startTcpServer((raw) => {
+        const tls = new TLSSocket(raw, { isServer: true, cert, key });
+        const end = (): unknown => {
+          if (how === 'close_notify') return tls.end();
+          return how === 'a FIN' ? raw.end() : raw.resetAndDestroy();
+        };
+        tls.on('error', () => {}).once('data', () => tls.write(part, end));
+      });
+      starts.closing(server);
+      const gateway = server.url.replace('http:', 'https:');
+      const proxy = await starts.proxy({ gateway, sandbox: { caFile: ca.file } });
+      expect(verdict(await proxy.transfer())).toMatch(/^502 gateway-(reply-invalid|reset) unknown unknown$/);
+    },
+  );
 
   it('that ends connections in the handshake gets nothing, and TLS is the cause', async () => {
     const server = createServer((socket) => socket.once('data', () => socket.end()));

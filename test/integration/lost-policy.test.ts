@@ -74,7 +74,7 @@ describe.each(vaultTargets(process.env).filter(({ open }) => open !== undefined)
       expect((await proxy.instanceStatus()).keySource.deniedLogins).toBe(0);
     });
 
-    it('is read ten times per second at most, however many logins and requests are denied', async () => {
+    it('is read once a second for each login, however many requests are denied', async () => {
       const { proxy, lose } = await start();
       await lose();
       await lost(proxy);
@@ -86,7 +86,7 @@ describe.each(vaultTargets(process.env).filter(({ open }) => open !== undefined)
         // Still hundreds of requests per second, and not all that the processor can make.
         await wait(30);
       }
-      expect((await reads(proxy)) - before).toBeLessThanOrEqual(3 * 10 + 1);
+      expect((await reads(proxy)) - before).toBeLessThanOrEqual((3 + 1) * (uncached.length + 1));
     });
 
     it('and is restored, is in use within two seconds, for every login', async () => {

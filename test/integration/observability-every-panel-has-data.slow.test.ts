@@ -13,11 +13,11 @@ import { type OidcServer, startOidcServer } from '../support/oidc-server.ts';
 import { type PrometheusServer, type Sample, startPrometheus } from '../support/prometheus-server.ts';
 import { describeWith } from '../support/requires.ts';
 import { type TestProxy, testPrivateKey } from '../support/service.ts';
-import { controlKey } from '../support/simulator.ts';
+import { controlKey, gatewayKeys } from '../support/simulator.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
-import { vectorText } from '../support/vectors.ts';
+import { publicKeyOf, vectorText } from '../support/vectors.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const tokens = { billing: 'token-of-billing', trial: 'token-of-trial' };
@@ -78,6 +78,7 @@ async function start(): Promise<void> {
   const vault = starts.closing(await new VaultTestEnvironment({ clock: () => Date.now() }).open());
   const putKey = (privateKey: string) =>
     vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
+  const nextPublicKey = publicKeyOf('rsa-4096-public.pem');
   await putKey(testPrivateKey);
   await vault.admin.enable('mounts', 'transit', { type: 'transit' });
   await vault.admin.newTransitKey('beta');
@@ -120,7 +121,10 @@ async function start(): Promise<void> {
   // The first scrape takes 5 seconds. Rates need two scrapes, with requests between them.
   await until(async () => (await prometheus.query('up == 1')).length === 2, 'both are scraped', 15);
   for (let round = 0; round < 7; round += 1) {
-    if (round === 3) await putKey(vectorText('keys/rsa-4096-pkcs8.pem'));
+    // A rotation, and a key that waits until the end.
+    if (round === 1) await putKey(vectorText('keys/rsa-4096-pkcs8.pem'));
+    if (round === 2) gateway.simulator.keys.set('acme', { ...gatewayKeys, publicKeys: [nextPublicKey] });
+    if (round === 3) await putKey(testPrivateKey);
     // An outage of Vault's secrets until the end, during which cached keys keep working.
     if (round === 5) vault.vault.fail({ kind: 'status', status: 503 }, /^secret\/data/);
     await mixedTraffic();
@@ -191,7 +195,7 @@ describeWith('prometheus')('a real Prometheus that scrapes Countersign under mix
     'countersign_authorization_decisions_total{caller="billing", decision="denied"}',
     'countersign_authorization_decisions_total{caller="trial", decision="would-deny"}',
     'max_over_time(countersign_key_source_up[1m]) - min_over_time(countersign_key_source_up[1m])',
-    'countersign_key_fallbacks_total{login="acme", kind="private_key", to="older"}',
+    'countersign_key_fallbacks_total{login="acme", kind="private_key", to="newer"}',
     'countersign_key_version{login="acme", kind="private_key"} - countersign_key_signing_version',
   ])('distinguishes: %s', async (expr) => {
     const values = (await prometheus.query(expr)).map(({ value: [, text] }) => Number(text));

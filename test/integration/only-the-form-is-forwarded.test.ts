@@ -27,6 +27,7 @@ function expectOwnHeaders(request: RawRequest | undefined, host: string, connect
     'Content-Length',
     'Authorization',
     'Accept',
+    'Accept-Encoding',
     'User-Agent',
     'Connection',
   ]);
@@ -35,6 +36,7 @@ function expectOwnHeaders(request: RawRequest | undefined, host: string, connect
     'Content-Type': 'application/x-www-form-urlencoded',
     'Content-Length': String(request?.body.length),
     Accept: '*/*',
+    'Accept-Encoding': 'identity',
     'User-Agent': `countersign/${packageVersion()}`,
     Connection: connection,
   });

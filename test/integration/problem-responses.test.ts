@@ -137,14 +137,6 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   'key-missing': () =>
     send(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
   'key-unusable': () => send(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),
-  'key-rejected': async () => {
-    const { gateway, send: sendNow } = await start();
-    gateway.respond = (response) => response.writeHead(403).end();
-    // The second one is sent to find out whether the key is still rejected.
-    expect((await sendNow(paying)).status).toBe(403);
-    expect((await sendNow(paying)).status).toBe(403);
-    return sendNow(paying);
-  },
   'gateway-unreachable': async () => {
     const { gateway, send: sendNow } = await start();
     await gateway.close();
@@ -182,7 +174,7 @@ describe('every reason of the error table has its problem response', () => {
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
     );
-    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit|key-rejected)$/.test(reason)) {
+    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit)$/.test(reason)) {
       expect(edge?.gateway.requests).toHaveLength(0);
     }
   });

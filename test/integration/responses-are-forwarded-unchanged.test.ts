@@ -154,6 +154,8 @@ describe('a form requested as JSON', () => {
     ['the Accept header of axios', axios],
     ['application/*', 'Accept: application/*'],
     ['JSON rather than HTML', 'Accept: text/html;q=0.5, application/json'],
+    ['JSON with a charset', 'Accept: application/json; charset=utf-8'],
+    ["the gateway's own JSON", 'Accept: application/vnd.pay+json'],
   ])('is an object of its decoded values: %s', async (_, accept) => {
     const response = await pass(responseForm, { lines: [accept] });
     expect(response.headers['content-type']).toBe('application/json; charset=utf-8');

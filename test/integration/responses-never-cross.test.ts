@@ -175,8 +175,7 @@ describe('a surplus response of Vault', () => {
     JSON.stringify({ path: /^GET \/v1\/(\S+)/.exec(line)?.[1] ?? '' });
 
   function reader(server: FaultyGateway): (path: string) => Promise<string> {
-    const ports = { monotonic: () => performance.now(), random: () => 0.5 };
-    const vault = starts.closing(vaultClient({ address: server.url, timeout: 2000 }, ports));
+    const vault = starts.closing(vaultClient({ address: server.url, timeout: 2000 }));
     return async (path) => (await vault.read(path, shape, new Secret('t'))).path;
   }
 
@@ -184,7 +183,6 @@ describe('a surplus response of Vault', () => {
     const server = await startServer(pathOf);
     const read = reader(server);
     for (let round = 0; round < 10; round += 1) {
-      // More than the transport opens connections concurrently.
       const targets = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
       const responses = targets.map(read);
       server.repeat();
@@ -192,11 +190,11 @@ describe('a surplus response of Vault', () => {
     }
   });
 
-  it('is not assumed without need: reads that wait for a connection reuse the open ones', async () => {
+  it('is not assumed without need: later reads reuse the open connections', async () => {
     const server = await startServer(pathOf);
     const read = reader(server);
     const targets = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);
-    expect(await Promise.all(targets.map(read))).toEqual(targets);
-    expect(server.connections()).toBe(16);
+    for (let round = 0; round < 3; round += 1) expect(await Promise.all(targets.map(read))).toEqual(targets);
+    expect(server.connections()).toBe(40);
   });
 });

@@ -13,8 +13,10 @@ const every = 200;
 const step = 1;
 /** Seconds for which a login is blocked. */
 const shutOut = 7;
-/** Trials of a key in that time: at 0, 1, 3 and 7 s. */
-const mostTrials = 4;
+/** Steps of the back-off in that time: at 0, 1, 3 and 7 s. */
+const mostSteps = 4;
+/** More requests of a step: with the other key, and once more with each, since a key was accepted shortly before. */
+const perStep = 3;
 const onlyAnswered = { '200 answered': expect.any(Number) };
 const onlyRejected = { '403 answered': expect.any(Number) };
 
@@ -94,7 +96,7 @@ describe('under load, a gateway that rejects every request of a login', () => {
     expect(seen['Vault reads']).toBeLessThanOrEqual(2 * processes * 2 * periods);
   });
 
-  it('because it is blocked, causes one trial per step of the back-off, and no flood at the gateway or at Vault', async () => {
+  it('because it is blocked, causes trials at each step of the back-off, and no flood at the gateway or at Vault', async () => {
     const shutOut = /^(balance|status) shut-out/;
     const allOfIt = /shut-out|transfer/;
     const seen = {
@@ -108,7 +110,7 @@ describe('under load, a gateway that rejects every request of a login', () => {
     expect(seen['while blocked']).toEqual(onlyRejected);
     expect(seen['from then on']).toEqual(onlyAnswered);
     const seconds = Math.ceil((at.allowed - at.rejected) / 1000);
-    const trials = mostTrials * 2 * processes;
+    const trials = perStep * mostSteps * 2 * processes;
     const forwarded = (load.results(allOfIt)['403 answered'] ?? 0) + responses.length;
     expect(seen['rejected at the gateway'] - forwarded).toBeLessThanOrEqual(trials);
     // One refresh per second for both kinds of key; each reads two versions.
@@ -128,12 +130,10 @@ describe('under load, a gateway that rejects every request of a login', () => {
     const {
       '200 answered': answered = 0,
       '403 answered': rejected = 0,
-      '503 key-rejected': notSent = 0,
       ...others
     } = load.results(/transfer/);
     expect(others).toEqual({});
     expect(rejected).toBeGreaterThan(0);
-    expect(notSent).toBeGreaterThan(0);
     expect(cluster.gateway.seen.count({ operation: 'transfer' })).toBe(answered + rejected);
     expect(new Set(cluster.transfers).size).toBe(answered);
   });

@@ -141,11 +141,11 @@ describe.each(['stays in the secrets', "moves to Vault's Transit engine and back
           operation === 'transfer' && status === 403 && end >= at && end < endedAt,
       );
 
-    /** When a process logged the first 403 for the key of its payments, which it had received before. */
-    const firstRejection = ({ at, endedAt }: Switch, process: number): number =>
+    /** When a process logged that the gateway accepts another RSA key for `acme`, which it knew before. */
+    const firstAcceptance = ({ at, endedAt }: Switch, process: number): number =>
       Math.min(
         ...lines
-          .filter((line) => line.process === process && line.rejection !== undefined)
+          .filter((line) => line.process === process && line.rejection === 'other-key')
           .map(({ endedAt: end }) => end)
           .filter((end) => end >= at && end < endedAt),
       );
@@ -187,10 +187,10 @@ describe.each(['stays in the secrets', "moves to Vault's Transit engine and back
       expect(switches.flatMap(rejectedPayments)).toHaveLength(rejected);
     });
 
-    it('no payment is rejected that began after its process received a 403 for the key', () => {
+    it('no payment is rejected that began after its process knew that the gateway accepts the next key', () => {
       for (const one of switches) {
         for (const { process, startedAt } of rejectedPayments(one)) {
-          expect(startedAt).toBeLessThanOrEqual(firstRejection(one, process));
+          expect(startedAt).toBeLessThanOrEqual(firstAcceptance(one, process));
         }
       }
     });
@@ -200,10 +200,10 @@ describe.each(['stays in the secrets', "moves to Vault's Transit engine and back
       // Requests in flight when a key gets to Vault and when the gateway drops one, and the trials.
       const atOnce = changes * (1 + Math.ceil(load.slowest / every));
       expect(extra).toBeLessThanOrEqual(2 * switches.length * atOnce);
-      // A ring has two to five versions.
+      // Each read of a login goes through all of its versions, as all were replaced within the grace period: four at last.
       const refreshes = Math.ceil(load.seconds / (fresh * 0.9)) + 1;
       const retries = switches.length * 2 * processes * logins.length;
-      expect(cluster.vaultReads).toBeLessThanOrEqual(5 * (refreshes * logins.length * processes + retries));
+      expect(cluster.vaultReads).toBeLessThanOrEqual(4 * (refreshes * logins.length * processes + retries));
     });
 
     if (moves) {

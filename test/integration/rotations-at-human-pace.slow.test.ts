@@ -1,26 +1,28 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
-import { violationsOf } from '../rotations/judge.ts';
-import { run } from '../rotations/run.ts';
+import { gateways } from '../rotations/options.ts';
 import { describeWith } from '../support/requires.ts';
+import { root } from '../support/sources.ts';
 
-const options = {
-  instances: 2,
-  pauses: [0, 5],
-  row: undefined,
-  seed: 1,
-  rate: 100,
-  vault: undefined,
-  program: undefined,
-};
+const runs = [
+  ['--pauses', '0,5', '--gateways', gateways.join()],
+  ['--pauses', '5', '--orders', 'Vault first', '--traffic', 'payments'],
+  ['--pauses', '0,1', '--orders', 'both at once,gateway first', '--with', 'hung'],
+];
+const few = ['--rate', '60', '--latency', '20', '--seed', '1'];
 
-/** With longer pauses, more instances and other events: `npm run rotations`. */
-describeWith('openssl')('rotations in either order, seconds apart (needs the program openssl),', () => {
-  it.each(['none', 'sighup', 'hung'] as const)(
-    'with this happening meanwhile: %s',
-    async (disturbance) => {
-      const result = await run({ ...options, disturbance });
-      expect(violationsOf(result)).toEqual([]);
-      expect(Math.min(...result.costs.map(({ reads }) => reads))).toBeGreaterThan(20);
+/** At the same time. With longer pauses, more instances, other events and a real Vault: `npm run rotations`. */
+describeWith('openssl')('rotations in any order, seconds apart (needs the program openssl),', () => {
+  it.concurrent.each(runs.map((args) => [args.join(' '), args] as const))(
+    'cost no more than promised: %s',
+    async (_, args) => {
+      const program = [`${root}/test/rotations/main.ts`, ...few, ...args];
+      const env = { ...process.env, VAULT_BIN: undefined };
+      const run = promisify(execFile)(process.execPath, program, { env });
+      const { stdout } = await run.catch((failed: { stdout: string }) => failed);
+      expect(stdout).toMatch(/ row +order .*\n.* requests\/s/s);
+      expect(stdout).not.toContain('BROKEN');
     },
     120_000,
   );

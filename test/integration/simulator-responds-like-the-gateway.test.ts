@@ -85,6 +85,18 @@ describe('a status query', () => {
     );
   });
 
+  it('finds an order by either spelling of its ID', async () => {
+    const { send } = await start();
+    const transfer = await send(transferDraft([['client-order-id', 'spelled-1']]));
+    expect(fieldsOf(transfer.body)).toMatchObject({ 'merchant-order-id': 'spelled-1' });
+    for (const name of ['client_orderid', 'client-order-id']) {
+      const response = await send(statusDraft([[name, 'spelled-1']]));
+      expect(fieldsOf(response.body)).toMatchObject({ status: 'approved', 'merchant-order-id': 'spelled-1' });
+    }
+    const unknown = await send(statusDraft([['client-order-id', 'nothing']]));
+    expect(fieldsOf(unknown.body)).toMatchObject({ status: 'error', 'merchant-order-id': 'nothing' });
+  });
+
   it('names the order id after the product', async () => {
     const { send } = await start({ scenario: { ...loadScenario(shippedScenario()), product: 'pay' } });
     const response = await send({ ...order('invoice-1'), path: '/pay/api/v4/status/1234' });

@@ -196,7 +196,7 @@ describe('countersign status of a running instance', () => {
         `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD {3}100% of responses from sandbox are 403s`,
       ),
     );
-    expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +in use +/m);
+    expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +rejected +/m);
     expect(out).toMatch(/^ {2}local {2}2 +0 +(just now|\d s ago)$/m);
     expect(out).toMatch(/^ {2}\d+ s +1 +404 +not-sent .*\n +unknown-route/m);
     const { out: json } = await run('--url', proxy.adminUrl, '--json');

@@ -117,7 +117,7 @@ describe('a rotation, step by step on the page', () => {
     expect([await proxy.balance(), await proxy.status()]).toMatchObject([{ status: 200 }, { status: 200 }]);
     await again();
     const done = await text('keys');
-    expect(done).toMatch(/RSA key v2 v2 In use .* v1 Replaced/);
+    expect(done).toMatch(/RSA key v2 v2 In use .* v1 No longer accepted/);
     expect(done).not.toContain('Waiting');
   });
 

@@ -103,10 +103,8 @@ describe('the trace of', () => {
         '  key lookup lookup=fresh',
         '  signature',
         '  upstream request status_code=403',
-        // The current version, and then the whole ring, since it changed.
         '  key source read',
-        '  key source read',
-        '  key lookup lookup=fresh',
+        '  wait for a look',
         '  signature',
         '  upstream request status_code=200 resend_count=1',
       ].join('\n'),

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { KeyCache } from '../../src/keys/key-cache.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
+import { KeyReader } from '../../src/keys/reader.ts';
+import { KeyTable } from '../../src/keys/table.ts';
+import { VaultError } from '../../src/keys/vault/errors.ts';
 import type { Fault } from '../support/stub-vault/faults.ts';
 import { acme, controlKeys, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
@@ -9,17 +11,12 @@ const read = /^secret\/data/;
 const elsewhere = 'http://127.0.0.1:9/v1/secret/data/gateway/sandbox/acme';
 const status = (code: number, headers = {}): Fault => ({ kind: 'status', status: code, headers });
 
-/** Responses instead of a secret, the kind of error, and whether it opens the circuit breaker. */
+/** Responses instead of a secret, the kind of error, and whether it means that Vault as a whole is unavailable. */
 const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this login'])[] = [
   ['400', status(400), 'rejected', 'only this login'],
   ['403', status(403), 'denied', 'only this login'],
   ['404 of a load balancer', { kind: 'html', status: 404 }, 'invalid-response', 'outage'],
-  [
-    '404 of a missing mount',
-    { kind: 'status', status: 404, errors: ['no handler'] },
-    'no-route',
-    'only this login',
-  ],
+  ['404 of a missing mount', { kind: 'status', status: 404, errors: ['no handler'] }, 'no-route', 'outage'],
   ['405', status(405), 'rejected', 'only this login'],
   ['412', status(412), 'behind', 'outage'],
   ['429', status(429), 'throttled', 'outage'],
@@ -59,19 +56,23 @@ const rows: readonly (readonly [string, Fault, string, 'outage' | 'only this log
 describe('keys in Vault, while Vault fails', () => {
   let setup: VaultTestEnvironment;
   let source: KeySource;
-  let cache: KeyCache;
+  let table: KeyTable;
+  let reader: KeyReader;
 
   beforeEach(async () => {
     setup = await new VaultTestEnvironment().open();
     source = setup.source({ auth: await setup.appRole(), timeout: 1000 });
-    cache = new KeyCache(
-      source,
-      { ttl: 60_000, staleIfError: 12 * 3_600_000, negativeTtl: 10_000, maxEntries: 100 },
-      { monotonic: setup.clock.now, random: () => 0.5, events: setup.observed, sourceName: 'vault' },
-    );
+    const hour = 3_600_000;
+    const cache = { ttl: 60_000, staleIfError: 12 * hour, negativeTtl: 10_000, maxEntries: 100 };
+    const { setTimer } = setup.clock;
+    const options = { ...setup.options, setTimer, events: setup.observed, sourceName: 'vault' };
+    table = new KeyTable({ ...cache, rotationGracePeriod: 24 * hour }, options);
+    reader = new KeyReader(source, table, options);
     await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
   });
   afterEach(() => setup.close());
+
+  const cached = () => controlKeys(table.find(acme)?.ring);
 
   describe.each(rows)('%s instead of a secret', (_name, fault, kind, scope) => {
     it(`is ${kind}, never a missing key, and over when Vault has recovered`, async () => {
@@ -82,37 +83,29 @@ describe('keys in Vault, while Vault fails', () => {
       expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
 
-    it('does not remove a cached key', async () => {
-      await cache.get(acme);
-      setup.clock.advance(61_000);
+    it(`does not remove a cached key, and is about ${scope === 'outage' ? 'Vault' : scope}`, async () => {
+      await reader.read(acme, 'request');
       setup.vault.fail(fault, read);
-      expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
-      expect(controlKeys(await cache.look(acme))).toEqual(['1:first']);
-      setup.clock.advance(3_600_000);
-      expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
-    });
-
-    it(scope === 'outage' ? 'opens the circuit breaker' : 'does not stop other logins', async () => {
-      setup.vault.fail(fault, /acme/);
-      await problemOf(source.read(acme));
-      const other = { ...acme, login: 'other' };
-      setup.vault.seen.length = 0;
-      if (scope === 'only this login') expect(await source.read(other)).toBe('not-found');
-      else expect(await problemOf(source.read(other))).toBe('backing-off');
-      expect(setup.vault.count(/other/)).toBe(scope === 'outage' ? 0 : 1);
+      expect(await problemOf(reader.read(acme, 'refresh'))).toBe(kind);
+      expect(cached()).toEqual(['1:first']);
+      expect(reader.isFailing).toBe(scope === 'outage');
+      setup.vault.heal();
+      setup.clock.advance(1_000);
+      await reader.read(acme, 'refresh');
+      expect(reader.isFailing).toBe(false);
     });
   });
 
   it('does not remove a cached key while nothing listens at the address', async () => {
-    await cache.get(acme);
+    await reader.read(acme, 'request');
     const { port } = setup.vault;
     await setup.vault.close();
-    setup.clock.advance(61_000);
-    expect(await problemOf(source.read(acme))).toBe('unreachable');
-    expect(controlKeys(await cache.get(acme))).toEqual(['1:first']);
+    expect(await problemOf(reader.read(acme, 'refresh'))).toBe('unreachable');
+    expect(cached()).toEqual(['1:first']);
     await setup.vault.listen(port);
-    setup.clock.advance(60_000);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    setup.clock.advance(1_000);
+    await reader.read(acme, 'refresh');
+    expect(reader.isFailing).toBe(false);
   });
 
   it('never follows a redirect, which would leak the token', async () => {
@@ -124,85 +117,26 @@ describe('keys in Vault, while Vault fails', () => {
   });
 
   it('removes a key that is deleted or destroyed', async () => {
-    await cache.get(acme);
+    await reader.read(acme, 'request');
     await setup.admin.deleteVersions('gateway/sandbox/acme', [1]);
-    expect(await cache.look(acme)).toBeUndefined();
+    await reader.read(acme, 'refresh');
+    expect(cached()).toBeUndefined();
     await setup.admin.request('POST', 'secret/undelete/gateway/sandbox/acme', { versions: [1] });
-    expect(controlKeys(await cache.look(acme))).toEqual(['1:first']);
+    await reader.read(acme, 'request');
+    expect(cached()).toEqual(['1:first']);
     await setup.admin.destroy('gateway/sandbox/acme', [1]);
-    expect(await cache.look(acme)).toBeUndefined();
+    await reader.read(acme, 'refresh');
+    expect(cached()).toBeUndefined();
   });
 
-  it('probes a sealed Vault once per second, however many requests arrive', async () => {
-    await cache.get(acme);
-    setup.vault.sealed = true;
-    setup.vault.seen.length = 0;
-    for (let second = 0; second < 600; second += 1) {
-      setup.clock.advance(1000);
-      await Promise.all(
-        Array.from({ length: 5 }, (_, index) => problemOf(source.read({ ...acme, login: `l${index}` }))),
-      );
+  it('says how long Vault wants to be left alone, ten minutes at most', async () => {
+    const waits: unknown[] = [];
+    for (const seconds of ['120', '86400']) {
+      setup.vault.fail(status(429, { 'Retry-After': seconds }), read);
+      const failed = await source.read(acme).catch((error: unknown) => error);
+      waits.push(failed instanceof Error && failed.cause instanceof VaultError && failed.cause.retryAfter);
     }
-    // The first five were sent together, before the first response.
-    expect(setup.vault.seen.length).toBeGreaterThan(590);
-    expect(setup.vault.seen.length).toBeLessThanOrEqual(605);
-  });
-
-  it('probes a Vault that hung again at once if it hung for a second', async () => {
-    await cache.get(acme);
-    setup.vault.fail({ kind: 'black-hole' });
-    const hanging = problemOf(source.read(acme));
-    setup.clock.advance(1000);
-    expect(await hanging).toBe('timeout');
-    setup.vault.heal();
-    expect(await problemOf(source.read(acme))).toBe('none');
-  });
-
-  it('is used again a second after its recovery, however long the outage was', async () => {
-    setup.vault.sealed = true;
-    for (let second = 0; second < 600; second += 1) {
-      setup.clock.advance(1000);
-      await problemOf(source.read(acme));
-    }
-    setup.vault.heal();
-    setup.clock.advance(1000);
-    expect(await problemOf(source.read(acme))).toBe('none');
-  });
-
-  it('sends one probe first when Vault may be back, and then the other requests', async () => {
-    await cache.get(acme);
-    setup.vault.sealed = true;
-    await problemOf(source.read(acme));
-    setup.vault.heal();
-    setup.clock.advance(60_000);
-    setup.vault.seen.length = 0;
-    const logins = Array.from({ length: 50 }, (_, index) => ({ ...acme, login: `l${index}` }));
-    const first = await Promise.all(logins.map((address) => problemOf(source.read(address))));
-    expect(first.filter((kind) => kind === 'none')).toHaveLength(1);
-    expect(setup.vault.count(/secret\/data/)).toBe(1);
-    expect(new Set(await Promise.all(logins.map((address) => problemOf(source.read(address)))))).toEqual(
-      new Set(['none']),
-    );
-  });
-
-  it('counts concurrent failures as one', async () => {
-    await source.read(acme);
-    setup.vault.sealed = true;
-    const logins = Array.from({ length: 16 }, (_, index) => ({ ...acme, login: `l${index}` }));
-    await Promise.all(logins.map((address) => problemOf(source.read(address))));
-    setup.vault.heal();
-    setup.clock.advance(1000);
-    expect(await problemOf(source.read(acme))).toBe('none');
-  });
-
-  it('waits as long as Retry-After says', async () => {
-    setup.vault.fail(status(429, { 'Retry-After': '120' }), read);
-    await problemOf(source.read(acme));
-    setup.vault.heal();
-    setup.clock.advance(119_000);
-    expect(await problemOf(source.read(acme))).toBe('backing-off');
-    setup.clock.advance(3000);
-    expect(await problemOf(source.read(acme))).toBe('none');
+    expect(waits).toEqual([120, 600]);
   });
 
   it('does not log in again because of denied logins, since the token can look itself up', async () => {
@@ -216,18 +150,5 @@ describe('keys in Vault, while Vault fails', () => {
     expect(setup.vault.count(/approle\/login/)).toBe(0);
     expect(setup.vault.count(/lookup-self/)).toBe(1);
     expect(setup.vault.count(/secret\/data/)).toBe(50);
-  });
-
-  it('backs off from a login that Vault denies', async () => {
-    setup.vault.fail(status(403), /acme/);
-    for (let second = 0; second < 120; second += 1) {
-      await problemOf(cache.get(acme));
-      setup.clock.advance(1000);
-    }
-    expect(setup.vault.count(/secret\/data/)).toBeLessThan(30);
-    expect(setup.vault.count(/approle\/login/)).toBeLessThan(10);
-    expect(setup.observed.problems).toContainEqual(
-      expect.stringContaining('Vault denied permission (HTTP 403)'),
-    );
   });
 });

@@ -85,34 +85,18 @@ describe('the login to Vault', () => {
     expect(source.ready()).toBe(true);
   });
 
-  it('is tried again in the background at growing intervals, which a success makes short again', async () => {
+  it('is tried again within two seconds, as is a renewal', async () => {
     const nextTry = async (): Promise<number> => {
       await until(() => setup.clock.nextTimer !== undefined, 'it has tried');
       return setup.clock.nextTimer ?? Number.NaN;
     };
-    const source = open(await setup.appRole());
-    setup.vault.sealed = true;
-    source.start();
-    const waits: number[] = [];
-    for (let tries = 0; tries < 6; tries += 1) {
-      waits.push(await nextTry());
-      setup.clock.advance(waits.at(-1) ?? 0);
-    }
-    expect(waits[0]).toBeLessThanOrEqual(second);
-    expect(waits.at(-1)).toBeGreaterThan(second);
-    expect(waits.at(-1)).toBeLessThanOrEqual(2 * second);
-    expect(waits).toEqual(waits.toSorted((a, b) => a - b));
-    let next = await nextTry();
-    setup.vault.heal();
-    // Until the renewal of the lease is planned.
-    for (let tries = 0; tries < 10 && next < minute; tries += 1) {
-      setup.clock.advance(next);
-      next = await nextTry();
-    }
-    expect(source.ready()).toBe(true);
+    const source = await started(await setup.appRole());
     setup.vault.fail({ kind: 'status', status: 500 }, /renew-self/);
     await wake(2400 * second, () => setup.vault.count(renewals) === 1, 'it has tried to renew');
-    expect(await nextTry()).toBeLessThanOrEqual(second);
+    expect(await nextTry()).toBeLessThanOrEqual(2 * second);
+    expect(await nextTry()).toBeGreaterThanOrEqual(second);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    expect(setup.vault.count(logins)).toBe(1);
   });
 
   it('is renewed at two thirds of the lease, with a tenth of jitter', async () => {
@@ -130,33 +114,17 @@ describe('the login to Vault', () => {
     }
   });
 
-  it("is renewed until the token's maximum TTL, then repeated", async () => {
-    await setup.admin.role(approleMount, roleName, {
-      token_policies: [roleName],
-      token_ttl: 3600,
-      token_max_ttl: 5400,
-    });
-    const source = await started(await setup.appRole());
-    await wake(2400 * second, () => setup.vault.count(renewals) === 1, 'it has renewed');
-    await until(() => setup.observed.expiries.length === 2, 'the new expiry is reported');
-    expect(setup.vault.count(logins)).toBe(1);
-    // 3000 s are left of the token's TTL.
-    await wake(2000 * second, () => setup.vault.count(logins) === 2, 'it has logged in again');
-    await until(() => setup.observed.expiries.length === 3, 'the new expiry is reported');
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(setup.observed.problems).toEqual([]);
-  });
-
   it.each([
-    [3700, 'is kept', 1],
-    [3600, 'is replaced', 2],
-  ])('of which %d s are the maximum TTL %s at its first renewal', async (maximum, _what, count) => {
+    [7000, 'is renewed', [1, 1]],
+    [5400, 'is repeated, since the renewal grants less than the whole lease', [1, 2]],
+  ])('of which at most %d s are permitted %s', async (maximum, _what, expected) => {
     const settings = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: maximum };
     await setup.admin.role(approleMount, roleName, settings);
-    await started(await setup.appRole());
-    // After that, 1300 s or 1200 s are left, which is a third of its first lease.
+    const source = await started(await setup.appRole());
     await wake(2400 * second, () => setup.observed.expiries.length === 2, 'it has renewed or logged in');
-    expect(setup.vault.count(logins)).toBe(count);
+    expect([setup.vault.count(renewals), setup.vault.count(logins)]).toEqual(expected);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    expect(setup.observed.problems).toEqual([]);
   });
 
   it('has one renewal due, also after another login', async () => {
@@ -204,15 +172,17 @@ describe('the login to Vault', () => {
     let set = 0;
     const clock = (): number => setup.clock.now() + set;
     const source = setup.source({ auth: await setup.appRole() }, { clock });
-    await source.read(acme);
     setup.vault.sealed = true;
     expect(await problemOf(source.read(acme))).toBe('sealed');
     setup.vault.sealed = false;
     set = hours * 3600 * second;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
+    setup.clock.advance(second);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    set = 0;
     setup.clock.advance(minute);
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(setup.vault.count(logins)).toBe(1);
+    expect(setup.vault.count(logins)).toBe(2);
     setup.vault.world().tokens.revokeAll();
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
@@ -395,6 +365,40 @@ describe('the login to Vault', () => {
   });
 
   it.each([
+    ['an outage', { kind: 'status', status: 503 } as const, 'sealed'],
+    ['a missing mount', { kind: 'status', status: 404, errors: ['no handler'] } as const, 'no-route'],
+  ])(
+    'that fails because of %s is tried once a second, however many requests come',
+    async (_why, fault, kind) => {
+      const source = open(await setup.appRole());
+      setup.vault.fail(fault, /login/);
+      setup.vault.seen.length = 0;
+      for (let waited = 0; waited < 60; waited += 1) {
+        const problems = await Promise.all(Array.from({ length: 5 }, () => problemOf(source.read(acme))));
+        expect(problems).toEqual(problems.map(() => kind));
+        setup.clock.advance(second / 2);
+        const failed = await source.read(acme).catch((error: unknown) => error);
+        expect(failed).toMatchObject({ source: 'down', cause: { kind: 'backing-off', cause: { kind } } });
+        setup.clock.advance(second / 2);
+      }
+      expect(setup.vault.seen).toHaveLength(60);
+      setup.vault.heal();
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    },
+  );
+
+  it('waits as long as Vault wants to be left alone', async () => {
+    const source = open(await setup.appRole());
+    setup.vault.fail({ kind: 'status', status: 429, headers: { 'Retry-After': '60' } }, /login/);
+    expect(await problemOf(source.read(acme))).toBe('throttled');
+    setup.vault.heal();
+    setup.clock.advance(59 * second);
+    expect(await problemOf(source.read(acme))).toBe('backing-off');
+    setup.clock.advance(second);
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
+  it.each([
     ['with 5xx', { kind: 'status', status: 500 } as const],
     ['by a closed connection', { kind: 'reset' } as const],
   ])('that fails %s for long is repeated within two seconds each time', async (_how, fault) => {
@@ -417,47 +421,38 @@ describe('the login to Vault', () => {
     await wake(2 * second, () => source.ready(), 'it has logged in');
   });
 
-  it('unwraps a wrapped secret ID once and logs in with it as often as needed', async () => {
-    const wrapped = await setup.admin.wrappedSecretId(approleMount, roleName);
-    const wrappedSecretIdFile = setup.folder.file('wrapped', wrapped);
-    const source = open({
-      method: 'approle',
-      mount: approleMount,
-      roleId: setup.roleId,
-      wrappedSecretIdFile,
+  describe('whose token has a limited number of uses', () => {
+    it('is refused and says what to do, backs off, and leaves no token behind', async () => {
+      const role = { token_policies: [roleName], token_num_uses: 1000 };
+      await setup.admin.role(approleMount, roleName, role);
+      const source = open(await setup.appRole());
+      expect(await problemOf(source.read(acme))).toBe('limited-uses');
+      for (let waited = 0; waited < 20; waited += 1) {
+        setup.clock.advance(second);
+        expect(await problemOf(source.read(acme))).toBe('backing-off');
+      }
+      expect(setup.vault.count(logins)).toBe(1);
+      expect(setup.vault.world().tokens.count).toBe(0);
+      expect(setup.observed.problems).toEqual([
+        expect.stringMatching(
+          /^Vault login failed: .*limited number of uses; set token_num_uses of its role to 0/,
+        ),
+      ]);
+      await setup.admin.role(approleMount, roleName, { ...role, token_num_uses: 0 });
+      setup.clock.advance(10 * second);
+      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
     });
-    for (let times = 0; times < 3; times += 1) {
-      await source.read(acme);
-      setup.clock.advance(2 * 3600 * second);
-    }
-    expect(setup.vault.count(logins)).toBe(3);
-    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(1);
-    setup.folder.file('wrapped', await setup.admin.wrappedSecretId(approleMount, roleName));
-    await source.read(acme);
-    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(2);
-  });
 
-  it('says that a wrapped secret ID was used before a restart, and logs in with another one at once', async () => {
-    const wrappedSecretIdFile = setup.folder.file('wrapped', '');
-    const wrap = async () =>
-      void setup.folder.file('wrapped', await setup.admin.wrappedSecretId(approleMount, roleName));
-    const auth = {
-      method: 'approle',
-      mount: approleMount,
-      roleId: setup.roleId,
-      wrappedSecretIdFile,
-    } as const;
-    await wrap();
-    await open(auth).read(acme);
-    const restarted = open(auth);
-    expect(await problemOf(restarted.read(acme))).toBe('spent-wrapping');
-    expect(setup.observed.problems.at(-1)).toMatch(
-      /: the wrapping token .* is used or has expired \(HTTP 400\)$/,
-    );
-    expect(await problemOf(restarted.read(acme))).toBe('backing-off');
-    expect(setup.vault.count(/wrapping\/unwrap/)).toBe(2);
-    await wrap();
-    expect(controlKeys(await restarted.read(acme))).toEqual(['1:first']);
+    it('is refused if the token was configured, and not revoked', async () => {
+      const token = await setup.admin.token({ policies: [roleName], ttl: 600, num_uses: 1000 });
+      const source = open({ method: 'token', token: new Secret(token) });
+      setup.vault.seen.length = 0;
+      expect(await problemOf(source.read(acme))).toBe('limited-uses');
+      setup.clock.advance(20 * second);
+      expect(await problemOf(source.read(acme))).toBe('backing-off');
+      expect(setup.vault.seen.map(({ target }) => target)).toEqual(['auth/token/lookup-self']);
+      expect(setup.vault.world().tokens.count).toBe(1);
+    });
   });
 
   it('reads the service account token each time', async () => {

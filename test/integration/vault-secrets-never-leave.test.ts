@@ -19,7 +19,6 @@ import {
 const marks = {
   token: 'hvs.MARK-token-5f1c~/+=',
   secretId: 'MARK-secret-id-9d2e~/+=',
-  wrapping: 'hvs.MARK-wrapping-77ab~/+=',
   jwt: 'eyMARK-jwt-c3d4~/+=',
   controlKey: 'MARK-control-key-e5f6~/+=',
   pem: '-----BEGIN PRIVATE KEY-----\nMARK-private-key-a1b2~/+=\n-----END PRIVATE KEY-----',
@@ -72,7 +71,6 @@ describe('secrets', () => {
       { method: 'token', token: new Secret(marks.token) },
       { method: 'token', tokenFile: file('token') },
       { ...appRole, secretIdFile: file('secretId') },
-      { ...appRole, wrappedSecretIdFile: file('wrapping') },
       { method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile: file('jwt') },
     ];
   });

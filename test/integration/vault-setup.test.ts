@@ -279,7 +279,7 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     afterAll(() => keys.close());
 
     it.each(['Setting up Vault', 'AppRole outside Kubernetes'])('%s', async (title) => {
-      expect(blocks(title).length).toBeGreaterThan(2);
+      expect(blocks(title).length).toBeGreaterThan(1);
       setUp(everything);
       for (const block of blocks(title)) {
         expect({ block, ...run(block, server.rootToken) }).toMatchObject({ status: 0, stderr: '' });
@@ -290,12 +290,9 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
       run(blocks('AppRole outside Kubernetes').join(''), server.rootToken);
       const file = (name: string) => readFileSync(join(folder.path, name), 'utf8').trim();
       const role_id = file('role-id');
-      const wrapping = { 'X-Vault-Token': file('wrapped-secret-id') };
-      const { data } = await admin.request('POST', 'sys/wrapping/unwrap', {}, wrapping);
-      for (const secret_id of [file('secret-id'), data?.['secret_id']]) {
-        const { auth } = await admin.request('POST', 'auth/approle/login', { role_id, secret_id });
-        expect(auth?.['token_policies']).toEqual(['countersign-production-proxy', 'default']);
-      }
+      const secret_id = file('secret-id');
+      const { auth } = await admin.request('POST', 'auth/approle/login', { role_id, secret_id });
+      expect(auth?.['token_policies']).toEqual(['countersign-production-proxy', 'default']);
     });
 
     it('Stopping a login, by the platform team', async () => {

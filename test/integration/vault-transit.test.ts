@@ -184,7 +184,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         reason: 'key-unusable',
         outcome: 'not-sent',
       });
-      // Vault responds with 500 to it, which must not open the circuit breaker.
+      // Vault responds with 500 to it.
       await expect(keys.sign(other, otherKey, baseString)).resolves.toMatch(/=$/);
       expect(events.signed).toEqual([expect.stringMatching(/^rejected: Vault rejected/), 'ok']);
       expect(await problemOf(await source(), login)).toMatch(

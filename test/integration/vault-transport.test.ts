@@ -20,8 +20,6 @@ import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 import { until } from '../support/until.ts';
 
-const options = { monotonic: () => performance.now(), random: () => 0.5 };
-
 describe('requests to Vault', () => {
   let setup: VaultTestEnvironment;
   let other: StubVault;
@@ -67,18 +65,6 @@ describe('requests to Vault', () => {
     expect(JSON.stringify(seen)).not.toContain('of-the-environment');
   });
 
-  it('are sent at once with another certificate, however long Vault wanted to be left alone', async () => {
-    const source = open();
-    setup.vault.fail({ kind: 'status', status: 503, headers: { 'Retry-After': '60' } }, /acme/);
-    expect(await problemOf(source.read(acme))).toBe('sealed');
-    setup.vault.heal();
-    expect(await problemOf(source.read(acme))).toBe('backing-off');
-    source.useTls?.({});
-    expect(await problemOf(source.read(acme))).toBe('backing-off');
-    source.useTls?.({ ca: 'of another CA' });
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-  });
-
   it('that hang are given up once another copy of them has a response', async () => {
     const source = open({ timeout: 60_000 });
     await source.read(acme);
@@ -113,7 +99,7 @@ describe('requests to Vault', () => {
       inTeam,
     );
     const read = async (more: Partial<VaultConfig>) => {
-      const source = setup.source({ address: vault.address, ...more }, options);
+      const source = setup.source({ address: vault.address, ...more });
       return controlKeys(await source.read(acme));
     };
     expect(await read({ namespace: 'team-a' })).toEqual(['1:of the team']);
@@ -184,7 +170,7 @@ describe('requests to Vault', () => {
 
     const client = () => {
       const { port } = z.object({ port: z.number() }).parse(server.address());
-      return setup.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }, options));
+      return setup.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }));
     };
 
     it('reads are retried once', async () => {
@@ -203,11 +189,9 @@ describe('requests to Vault', () => {
     });
   });
 
-  it('time out even while they wait for a socket', async () => {
+  it('time out, however many there are', async () => {
     setup.vault.fail({ kind: 'black-hole' }, /data/);
-    const client = setup.closeAtEnd(
-      vaultClient({ address: setup.vault.address, timeout: 200 }, setup.options),
-    );
+    const client = setup.closeAtEnd(vaultClient({ address: setup.vault.address, timeout: 200 }));
     const begun = performance.now();
     const requests = Array.from({ length: 40 }, (_, index) =>
       problemOf(client.read(`secret/data/${index}`, z.object({}), new Secret(rootToken))),

@@ -207,7 +207,7 @@ esac
     for (const name of policyNames) expect(written(`countersign-production-${name}`)).toBe(policyText(name));
     expect(stdout).toContain('the role ID is the-role-id');
     expect(stdout).toContain(
-      'vault write -wrap-ttl=10m -force auth/approle/role/countersign-production/secret-id',
+      'vault write -field=secret_id -force auth/approle/role/countersign-production/secret-id',
     );
   });
 

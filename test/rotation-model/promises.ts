@@ -25,7 +25,8 @@ interface Login {
   /** By key: when the last request was sent with which the gateway verified it. */
   readonly verified: Map<string, number>;
   readonly places: Map<string, Place>;
-  readonly trials: Set<number>;
+  /** By caller: its latest payment that tries another key, and since when; until it ends. */
+  readonly trials: Map<string, { readonly id: number; readonly since: number }>;
   usedAt: number;
 }
 
@@ -73,8 +74,10 @@ export class Promises {
     if (!place.isRejected) this.#violate(`a key is tried for ${describe(form)}, of which none was rejected`);
     else if (now - place.triedAt < step)
       this.#violate(`a key is tried for ${describe(form)} ${now - place.triedAt} ms after another one`);
-    if (login.trials.size > 0) this.#violate(`two keys are tried at a time for payments of ${form.login}`);
-    login.trials.add(form.id);
+    const other = login.trials.get(form.caller);
+    if (other !== undefined && now - other.since < 1_000)
+      this.#violate(`two payments of ${form.caller} try another key at a time`);
+    login.trials.set(form.caller, { id: form.id, since: now });
   }
 
   sent({ form, key }: Attempt): void {
@@ -91,13 +94,16 @@ export class Promises {
 
   /** @param current the key that signs when the response comes */
   received(
-    { form, key, sentAt }: Attempt,
+    { form, key, sentAt, isTrial }: Attempt,
     { response, isVerified }: Judged,
     current: string | undefined,
   ): void {
     const login = this.#loginOf(form.login);
     const place = placeIn(login, form);
-    if (isRejected(response?.status) && key === current) place.isRejected = true;
+    if (isRejected(response?.status) && form.operation === 'payment') {
+      if (key === current) place.isRejected = true;
+      if (isTrial) Object.assign(place, { trials: place.trials + 1, triedAt: this.#options.now() });
+    }
     if (!isVerified) return;
     if (response?.status === 200 && key === current) place.isRejected = false;
     login.verified.set(key, Math.max(sentAt, login.verified.get(key) ?? Number.NEGATIVE_INFINITY));
@@ -107,11 +113,7 @@ export class Promises {
   ended(ended: Ended, current: string | undefined, keysNow: readonly string[]): void {
     const { form, startedAt, upstream, keysBefore } = ended;
     const login = this.#loginOf(form.login);
-    if (login.trials.delete(form.id)) {
-      const place = placeIn(login, form);
-      place.trials += 1;
-      place.triedAt = this.#options.now();
-    }
+    if (login.trials.get(form.caller)?.id === form.id) login.trials.delete(form.caller);
     this.#attempts.delete(form.id);
     this.#currentIs(login, current, keysNow);
     const waited = this.#options.now() - startedAt - upstream;
@@ -129,7 +131,6 @@ export class Promises {
     if (before === current || before === undefined || current === undefined || !keysNow.includes(before))
       return;
     for (const place of login.places.values()) Object.assign(place, { trials: 0, isRejected: false });
-    login.trials.clear();
     const never = Number.NEGATIVE_INFINITY;
     const [since, until] = [login.verified.get(before) ?? never, login.verified.get(current) ?? never];
     if (until === never)
@@ -158,7 +159,7 @@ export class Promises {
       current: undefined,
       verified: new Map(),
       places: new Map(),
-      trials: new Set(),
+      trials: new Map(),
       usedAt: 0,
     };
     this.#logins.set(name, login);

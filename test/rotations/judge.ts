@@ -1,19 +1,29 @@
 import type { LogLine } from '../support/countersign.ts';
 import type { Hit } from '../support/load.ts';
 import type { Span } from './disturb.ts';
+import type { Gateway } from './options.ts';
 import type { Row, Switch } from './rotation.ts';
 
 /** Milliseconds after Vault has the key (or is back) until reads succeed. */
 const promised = 2_000;
-/** Milliseconds of the steps in which payments find out whether a rejected key is accepted again. */
-const probeSteps = [0, 2_000, 4_000, 8_000, 16_000, 30_000];
-/** Looks at Vault per second and instance. */
-const maxLooks = 30;
+/** Reads of Vault per second and instance: 30 looks, of two versions each. */
+const maxReads = 60;
 /** Milliseconds that a payment may take between the choice of its key and the gateway. */
 const inFlight = 500;
 
-/** Results of payments. */
-const expected = ['200 answered', '403 answered', '503 key-rejected'];
+/** Milliseconds until a look at Vault has ended. */
+const look = 1_000;
+/** Milliseconds from one try of another key to the next one, by how many there were. */
+const stepAfter = (tries: number): number => Math.min(10_000, 1_000 * 2 ** tries);
+
+/** What a response must be, unless it is a rejection. */
+const goodReads: Partial<Record<Gateway, RegExp>> = {
+  '4xx': /^404 answered$/,
+  balancer: /^(200|302|404|429|503) answered$/,
+};
+const goodPayments: Partial<Record<Gateway, RegExp>> = { ...goodReads, '4xx': /^(200|422) answered$/ };
+const good = /^200 answered$/;
+const rejection = /^40[13] answered$/;
 
 /** What the rotations of one login cost. */
 export interface Cost {
@@ -26,17 +36,26 @@ export interface Cost {
   /** Seconds from when Vault had the key to the last 403 of a read. */
   readonly lateSeconds: number;
   readonly payments: number;
-  readonly rejectedPayments: number;
-  /** Of these, sent by a process that had received a 403 for the key. */
-  readonly knownRejected: number;
-  /** As many as there are steps while every key is rejected. */
-  readonly probesAllowed: number;
-  /** Payments with 503 `key-rejected`. */
-  readonly notSent: number;
+  /** Payments with 401 or 403. */
+  readonly rejected: Rejected;
   /** Payments with another result, and these results. */
   readonly otherPayments: number;
   readonly otherResults: readonly string[];
   readonly doubled: number;
+}
+
+/** Payments with 401 or 403, by why they may have got it. */
+export interface Rejected {
+  /** Until Vault has a key that the gateway accepts. */
+  readonly noKey: number;
+  /** In the 2 s after that, or during the look of the process after its first one. */
+  readonly late: number;
+  /** The first of a process, caller and key, and those that were in flight then, or while another key was tried. */
+  readonly notices: number;
+  /** One per step, process and caller. */
+  readonly steps: number;
+  /** None of these: a broken promise. */
+  readonly others: number;
 }
 
 /** Of Vault, per second and instance. */
@@ -68,6 +87,8 @@ export interface Evidence {
   readonly logs: readonly (readonly LogLine[])[];
   /** Order IDs that the gateway accepted. */
   readonly transfers: readonly string[];
+  /** How many transfers of a login the gateway got. */
+  readonly received: (login: string) => number;
   readonly outages: readonly Span[];
   /** Processes at once. */
   readonly instances: number;
@@ -78,22 +99,23 @@ export interface Evidence {
 }
 
 export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence): Cost {
-  const { hits, logs, instances, resets } = evidence;
+  const { hits, logs, resets } = evidence;
   const reads = hits.filter(({ name }) => name === `read ${row.login}`);
   const payments = hits.filter(({ name }) => name === `transfer ${row.login}`);
   const excused = switches.map((one) => excusedIn(one, evidence));
-  const failed = reads.filter((hit) => !isGood(hit));
+  const failed = reads.filter(({ result }) => !(goodReads[row.gateway] ?? good).test(result));
   const startedAt = hits[0]?.sentAt ?? 0;
   const unexcused = failed.filter((hit) => !excused.some(({ from, to }) => touches(hit, from, to)));
-  const rejected = failed.filter(({ result }) => result.startsWith('403'));
+  const rejected = failed.filter(({ result }) => rejection.test(result));
   const late = excused.flatMap(({ from, usableAt }, index) => {
     const end = switches[index + 1]?.beganAt ?? Number.POSITIVE_INFINITY;
     return rejected
       .filter(({ sentAt, took }) => sentAt >= from && sentAt + took < end)
       .map(({ sentAt }) => sentAt - usableAt);
   });
-  const count = (result: string): number => payments.filter((hit) => hit.result === result).length;
-  const others = payments.filter(({ result }) => !expected.includes(result));
+  const goodPayment = goodPayments[row.gateway] ?? good;
+  const others = payments.filter(({ result }) => !goodPayment.test(result) && !rejection.test(result));
+  const rejections = logs.map((lines) => rejectedIn(lines, row.login, excused, resets));
   return {
     row,
     reads: reads.length,
@@ -104,13 +126,18 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
     ),
     lateSeconds: Math.max(0, ...late) / 1_000,
     payments: payments.length,
-    rejectedPayments: count('403 answered'),
-    knownRejected: logs.reduce((sum, lines) => sum + knownRejections(lines, row.login), 0),
-    probesAllowed: instances * excused.reduce((sum, span, index) => sum + probesIn(span, resets, index), 0),
-    notSent: count('503 key-rejected'),
+    rejected: {
+      noKey: sum(rejections, 'noKey'),
+      late: sum(rejections, 'late'),
+      notices: sum(rejections, 'notices'),
+      steps: sum(rejections, 'steps'),
+      others: sum(rejections, 'others'),
+    },
     otherPayments: others.length,
     otherResults: [...new Set(others.map(({ result }) => result))],
-    doubled: doubledIn(evidence.transfers.filter((id) => id.startsWith(`${row.login}-`))),
+    doubled:
+      doubledIn(evidence.transfers.filter((id) => id.startsWith(`${row.login}-`))) +
+      Math.max(0, evidence.received(row.login) - payments.length),
   };
 }
 
@@ -121,23 +148,21 @@ export function violationsOf(run: Judged): readonly string[] {
   const { costs, reads, failedProcesses } = run;
   return [
     costs.flatMap((cost) => brokenBy(cost).map((text) => `row ${cost.row.number}: ${text}`)),
-    reads.most > maxLooks ? `an instance read Vault ${reads.most.toFixed(0)} times in a second` : [],
+    reads.most > maxReads ? `an instance read Vault ${reads.most.toFixed(0)} times in a second` : [],
     failedProcesses > 0 ? `${failedProcesses} processes ended with an error` : [],
   ].flat();
 }
 
 function brokenBy(cost: Cost): readonly string[] {
-  const { failedReads, lateSeconds, knownRejected, probesAllowed, otherPayments, doubled } = cost;
+  const { failedReads, lateSeconds, rejected, otherPayments, doubled } = cost;
   return [
     failedReads > 0 ? `${failedReads} reads failed: ${cost.failures.join(', ')}` : [],
     lateSeconds > promised / 1_000
       ? `a read got 403 ${lateSeconds.toFixed(1)} s after Vault had the key`
       : [],
-    knownRejected > probesAllowed
-      ? `${knownRejected} payments with a rejected key, ${probesAllowed} are allowed`
-      : [],
+    rejected.others > 0 ? `${rejected.others} payments were rejected once too often` : [],
     otherPayments > 0 ? `${otherPayments} payments failed: ${cost.otherResults.join(', ')}` : [],
-    doubled > 0 ? `${doubled} payments were processed twice` : [],
+    doubled > 0 ? `${doubled} payments were processed or sent twice` : [],
   ].flat();
 }
 
@@ -157,6 +182,8 @@ export function readsOf(samples: readonly Sample[], disturbed: readonly Span[], 
   };
 }
 
+type Excused = ReturnType<typeof excusedIn>;
+
 /** When reads may fail: while no key is both readable and accepted, and as long as promised after that. */
 function excusedIn({ beganAt, gatewayAt, vaultAt }: Switch, { outages, pause }: Evidence) {
   const usable = Math.max(gatewayAt, vaultAt);
@@ -170,55 +197,82 @@ function excusedIn({ beganAt, gatewayAt, vaultAt }: Switch, { outages, pause }: 
   return { from: gatewayAt - inFlight, usableAt, to: usableAt + promised };
 }
 
-function isGood({ result }: Hit): boolean {
-  return result === '200 answered';
-}
-
 function touches({ sentAt, took }: Hit, from: number, to: number): boolean {
   return sentAt + took >= from && sentAt <= to;
 }
 
-/** Transfers with a 403 that began after the process had received a 403 for the same version, and no acceptance since. */
-function knownRejections(lines: readonly LogLine[], login: string): number {
-  const firstAt = new Map<unknown, number>();
-  let known = 0;
-  for (const { operation, login: of, rejection, status, time, totalMs, keyVersion } of lines) {
-    // Balances are signed with the other kind of key.
-    if (of !== login || operation === 'manager-balance') continue;
-    if (status === 200) firstAt.delete(keyVersion);
-    if (rejection === undefined || status !== 403) continue;
-    const endedAt = Date.parse(String(time));
-    const first = firstAt.get(keyVersion) ?? endedAt;
-    firstAt.set(keyVersion, first);
-    if (operation === 'transfer' && endedAt - Number(totalMs) > first) known += 1;
-  }
-  return known;
+interface Payment {
+  readonly caller: string;
+  readonly version: string;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly isRejected: boolean;
 }
 
-/**
- * How many payments an instance may sign with a key known to be rejected: one per step, and one with each key when the
- * steps begin again.
- *
- * @param superseded keys that the gateway rejected before this rotation
- */
-function probesIn({ from, to }: Span, resets: readonly number[], superseded: number): number {
-  if (!Number.isFinite(from)) return 0;
-  const begins = [from, ...resets.filter((at) => from < at && at < to)];
-  return begins.reduce((sum, at, index) => {
-    // At first, the key that this rotation supersedes is not known to be rejected. Later a step may move to the
-    // other side, since an instance notices the return of Vault within 2 s.
-    const atOnce = index === 0 ? superseded : superseded + 2;
-    return sum + atOnce + stepsIn((begins[index + 1] ?? to) - at);
-  }, 0);
+/** The payments of a process, in the order of their ends. */
+function paymentsIn(lines: readonly LogLine[], login: string): readonly Payment[] {
+  return lines
+    .filter(
+      (line) => line.operation === 'transfer' && line.login === login && line.callerRequestId === undefined,
+    )
+    .map(({ caller, keyVersion: version, time, totalMs, status }) => {
+      const endedAt = Date.parse(String(time)) - performance.timeOrigin;
+      return {
+        caller: String(caller),
+        version: String(version),
+        endedAt,
+        startedAt: endedAt - Number(totalMs),
+        isRejected: status === 401 || status === 403,
+      };
+    });
 }
 
-function stepsIn(milliseconds: number): number {
-  let [at, count] = [0, 0];
-  for (;;) {
-    at += probeSteps[count] ?? probeSteps.at(-1) ?? 0;
-    if (at > milliseconds) return count;
-    count += 1;
+/** The rejected payments of a process. */
+function rejectedIn(
+  lines: readonly LogLine[],
+  login: string,
+  excused: readonly Excused[],
+  resets: readonly number[],
+): Rejected {
+  const counts = { noKey: 0, late: 0, notices: 0, steps: 0, others: 0 };
+  const payments = paymentsIn(lines, login);
+  const noticed = new Map<string, number>();
+  const steps = new Map<string, { at: number; tries: number }>();
+  for (const payment of payments.filter(({ isRejected }) => isRejected)) {
+    const { caller, version, startedAt, endedAt } = payment;
+    const noticedAt = noticed.get(`${caller} ${version}`) ?? endedAt;
+    noticed.set(`${caller} ${version}`, noticedAt);
+    const span = excused.find(({ from, to }) => endedAt >= from && startedAt <= to);
+    const step = steps.get(caller);
+    const isReset = step !== undefined && resets.some((at) => step.at < at && at < startedAt);
+    const tries = isReset ? 0 : (step?.tries ?? 0);
+    const looks =
+      startedAt <= noticedAt + look &&
+      !payments.some((other) => wasTried(other, version, noticedAt, startedAt));
+    if (span !== undefined) counts[startedAt > span.usableAt ? 'late' : 'noKey'] += 1;
+    else if (startedAt > noticedAt && looks) counts.late += 1;
+    else if (startedAt <= noticedAt || payments.some((other) => isTrialDuring(other, payment)))
+      counts.notices += 1;
+    else if (step === undefined || isReset || startedAt >= step.at + stepAfter(tries - 1)) {
+      counts.steps += 1;
+      steps.set(caller, { at: startedAt, tries: tries + 1 });
+    } else counts.others += 1;
   }
+  return counts;
+}
+
+/** Whether another key was tried when a payment began: only one may be in flight. */
+function isTrialDuring(other: Payment, { version, startedAt }: Payment): boolean {
+  return other.version !== version && other.startedAt <= startedAt && startedAt <= other.endedAt;
+}
+
+/** Whether another key was tried in this time. */
+function wasTried(other: Payment, version: string, from: number, to: number): boolean {
+  return other.version !== version && from <= other.startedAt && other.startedAt <= to;
+}
+
+function sum(rejections: readonly Rejected[], name: keyof Rejected): number {
+  return rejections.reduce((total, one) => total + one[name], 0);
 }
 
 function doubledIn(orders: readonly string[]): number {

@@ -8,6 +8,20 @@ export const every = 15;
 export const disturbances = ['none', 'sighup', 'restart', 'killed', 'hung', 'sealed'] as const;
 export type Disturbance = (typeof disturbances)[number];
 
+export const orders = ['both at once', 'Vault first', 'gateway first', 'overlap'] as const;
+export type Order = (typeof orders)[number];
+
+/**
+ * What a gateway is like: as described; it rejects with 401; its clock is two minutes ahead, which it tolerates; it reports
+ * business errors as 4xx; a balancer before it answers every fourth request by itself; it rejects all requests to a second
+ * endpoint of the login.
+ */
+export const gateways = ['plain', '401', 'skew', '4xx', 'balancer', 'denied'] as const;
+export type Gateway = (typeof gateways)[number];
+
+/** Requests of a login: queries and payments, or payments alone, 20 a second or one a minute. */
+export const traffics = ['mixed', 'payments', 'rare'] as const;
+
 export const usage = `Usage: npm run rotations -- [options]
 
 Rotates the keys of many logins at once, in either order and with the pauses that people take, under constant load
@@ -15,6 +29,14 @@ through real processes, and prints what each rotation cost. Exit code 1 where on
 
   --instances N    processes (default 2)
   --pauses LIST    seconds between the two events of a rotation (default 0,5,30,60,120)
+  --orders LIST    ${orders.join(', ')} (default all)
+  --gateways LIST  ${gateways.join(', ')} (default plain); the last five
+                   reject with 401, have a clock that is ahead, report business errors as 4xx, stand behind a
+                   balancer that answers by itself, or deny a second endpoint of the login
+  --traffic KIND   ${traffics.join(', ')} (default mixed): queries and payments; payments alone, 20
+                   a second or one a minute of each login
+  --callers N      callers of each login (default 2)
+  --latency MS     of the gateway, on average (default 50)
   --with EVENT     ${disturbances.join(', ')} (default none); every ${every} s, right
                    before a rotation, between its two events, or right after it
   --row N          only this row, by its number in the table
@@ -33,6 +55,11 @@ export function readOptions(args: string[]) {
     options: {
       instances: { type: 'string', default: '2' },
       pauses: { type: 'string', default: '0,5,30,60,120' },
+      orders: { type: 'string', default: orders.join() },
+      gateways: { type: 'string', default: 'plain' },
+      traffic: { type: 'string', default: 'mixed' },
+      callers: { type: 'string', default: '2' },
+      latency: { type: 'string', default: '50' },
       with: { type: 'string', default: 'none' },
       row: { type: 'string' },
       seed: { type: 'string', default: '1' },
@@ -43,16 +70,25 @@ export function readOptions(args: string[]) {
     },
   });
   if (values.help) return 'help';
-  const disturbance = disturbances.find((one) => one === values.with);
-  if (disturbance === undefined) throw new TypeError(`--with must be one of ${disturbances.join(', ')}`);
   return {
     instances: positiveInteger('instances', values.instances),
     pauses: values.pauses.split(',').map((text) => (text === '0' ? 0 : positiveInteger('pauses', text))),
-    disturbance,
+    orders: values.orders.split(',').map((text) => oneOf('orders', orders, text)),
+    gateways: values.gateways.split(',').map((text) => oneOf('gateways', gateways, text)),
+    traffic: oneOf('traffic', traffics, values.traffic),
+    callers: positiveInteger('callers', values.callers),
+    latency: positiveInteger('latency', values.latency),
+    disturbance: oneOf('with', disturbances, values.with),
     row: values.row === undefined ? undefined : positiveInteger('row', values.row),
     seed: positiveInteger('seed', values.seed),
     rate: positiveInteger('rate', values.rate),
     program: values.program,
     vault: values.vault ?? process.env['VAULT_BIN'],
   };
+}
+
+function oneOf<T extends string>(name: string, all: readonly T[], text: string): T {
+  const found = all.find((one) => one === text);
+  if (found === undefined) throw new TypeError(`--${name} must be of ${all.join(', ')}, not ${text}`);
+  return found;
 }

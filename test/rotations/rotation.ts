@@ -2,9 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Random } from '../support/random.ts';
 import type { KeySet, TestCluster } from '../support/test-cluster.ts';
 import { outage } from './disturb.ts';
-import { type Disturbance, every } from './options.ts';
+import { type Disturbance, every, type Gateway, type Options, type Order } from './options.ts';
 
-export type Order = 'Vault first' | 'gateway first' | 'both at once';
 /** Where the first rotation of a row is disturbed; later on this is left to the pauses. */
 type Moment = 'before' | 'between' | 'after' | '-';
 
@@ -15,6 +14,7 @@ export interface Row {
   readonly login: string;
   readonly moment: Moment;
   readonly order: Order;
+  readonly gateway: Gateway;
   /** Seconds. */
   readonly pause: number;
   readonly switches: number;
@@ -29,18 +29,25 @@ export interface Switch {
   readonly vaultAt: number;
 }
 
-/** Seconds from one rotation of a login to its next one. */
-const apart = 6;
+/** Seconds after a rotation of a login; of a few payments, more. */
+const [apart, apartOfRare] = [6, 400];
 /** A login with two rotations has pauses up to so many seconds. */
 const longestOfTwo = 30;
 
-export function rowsFor(pauses: readonly number[], disturbance: Disturbance): readonly Row[] {
-  const rows = pauses.flatMap((pause): Omit<Row, 'number' | 'login'>[] => {
-    const orders = pause === 0 ? (['both at once'] as const) : (['Vault first', 'gateway first'] as const);
-    const counts = pause > longestOfTwo ? [1] : [1, 2];
-    const moments = momentsOf(pause, disturbance);
-    return orders.flatMap((order) =>
-      counts.flatMap((switches) => moments.map((moment) => ({ order, pause, switches, moment }))),
+export function rowsFor({
+  pauses,
+  orders,
+  gateways,
+  disturbance,
+}: Pick<Options, 'pauses' | 'orders' | 'gateways' | 'disturbance'>): readonly Row[] {
+  const rows = pauses.flatMap((pause) => {
+    const possible = orders.filter((order) => (order === 'both at once') === (pause === 0));
+    return possible.flatMap((order) =>
+      gateways.flatMap((gateway) =>
+        (pause > longestOfTwo || gateway !== 'plain' ? [1] : [1, 2]).flatMap((switches) =>
+          momentsOf(pause, disturbance).map((moment) => ({ order, gateway, pause, switches, moment })),
+        ),
+      ),
     );
   });
   return rows.map((row, index) => ({ ...row, number: index + 1, login: `login-${index + 1}` }));
@@ -67,8 +74,10 @@ export async function rotate(
   cluster: TestCluster,
   { login, order, pause }: Row,
   newKeys: readonly KeySet[],
+  traffic: Options['traffic'],
 ): Promise<readonly Switch[]> {
   const switches: Switch[] = [];
+  let old = cluster.first;
   for (const keys of newKeys) {
     const beganAt = performance.now();
     const accept = async (): Promise<number> => {
@@ -76,7 +85,8 @@ export async function rotate(
       return performance.now();
     };
     const store = (): Promise<number> => storeInVault(cluster, login, keys);
-    if (order === 'Vault first') {
+    if (order === 'Vault first' || order === 'overlap') {
+      if (order === 'overlap') cluster.acceptOnly(login, old, keys);
       const vaultAt = await store();
       await wait(pause * 1_000);
       switches.push({ beganAt, vaultAt, gatewayAt: await accept() });
@@ -84,7 +94,8 @@ export async function rotate(
       const [gatewayAt] = await Promise.all([accept(), wait(pause * 1_000)]);
       switches.push({ beganAt, gatewayAt, vaultAt: await store() });
     }
-    await wait(apart * 1_000);
+    old = keys;
+    await wait((traffic === 'rare' ? apartOfRare : apart) * 1_000);
   }
   return switches;
 }

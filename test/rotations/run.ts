@@ -1,21 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Folder } from '../support/folder.ts';
+import { post } from '../support/forwarding.ts';
 import { Load, type LoadRequest } from '../support/load.ts';
 import { type FailingVault, VaultTrust } from '../support/outages.ts';
 import { Random } from '../support/random.ts';
 import { startRealVault } from '../support/real-vault-server.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
-import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
+import { TestCluster } from '../support/test-cluster.ts';
 import { disturb, isOutage, type Place } from './disturb.ts';
+import { deniedEndpointOf, endpointOf, frontOf } from './front.ts';
 import { costOf, type Result, readsOf, type Sample } from './judge.ts';
 import type { Options } from './options.ts';
-import { rotate, rowsFor, startOf } from './rotation.ts';
+import { type Row, rotate, rowsFor, startOf } from './rotation.ts';
 
 /** Runs all rows at once: each has its login. */
 export async function run(options: Options): Promise<Result> {
-  const { instances, disturbance } = options;
-  const all = rowsFor(options.pauses, disturbance);
+  const { instances, disturbance, traffic } = options;
+  const all = rowsFor(options);
   const rows = all.filter(({ number }) => options.row === undefined || number === options.row);
   if (rows.length === 0) throw new RangeError(`there are only ${all.length} rows`);
   const logins = rows.map(({ login }) => login);
@@ -29,7 +31,11 @@ export async function run(options: Options): Promise<Result> {
     fresh: '60s',
     vaultTimeout: '2s',
     server: vault,
-    endpointEach: true,
+    endpoints: Object.fromEntries(
+      logins.flatMap((login, index) => [endpointOf, deniedEndpointOf].map((of) => [of(index), login])),
+    ),
+    front: frontOf(rows, options),
+    callers: Object.fromEntries(callersOf(options).map((name) => [name, tokenOf(name)])),
     program: options.program,
   });
   try {
@@ -43,7 +49,15 @@ export async function run(options: Options): Promise<Result> {
       auth,
       active: [...(await cluster.startProcesses(instances, auth))],
     };
-    const load = new Load(requestsInTurn(place, logins), 1_000 / options.rate);
+    await useOnce(place, rows);
+    const load = new Load(
+      requestsInTurn(place, rows, options),
+      {
+        mixed: 1_000 / options.rate,
+        payments: 50,
+        rare: 60_000,
+      }[traffic],
+    );
     await wait(3_000);
     const reads = countReads(vault);
     const over = new AbortController();
@@ -51,7 +65,7 @@ export async function run(options: Options): Promise<Result> {
     const switches = await Promise.all(
       rows.map(async (row, index) => {
         await wait(startOf(row, new Random(options.seed, row.login)));
-        return rotate(cluster, row, keys[index] ?? []);
+        return rotate(cluster, row, keys[index] ?? [], traffic);
       }),
     );
     over.abort();
@@ -64,6 +78,7 @@ export async function run(options: Options): Promise<Result> {
       hits: load.hits,
       logs: processes.map((one) => one.logLines('request completed')),
       transfers: cluster.transfers,
+      received: (login: string) => cluster.gateway.seen.count({ operation: 'transfer', login }),
       outages: isOutage(disturbance) ? disturbed : [],
       instances,
       pause: (1_000 * instances * inSuccession * rows.length) / options.rate,
@@ -85,26 +100,77 @@ export async function run(options: Options): Promise<Result> {
 /** Requests of a login that one process gets, before the next one does. */
 const inSuccession = 3;
 
-/** One login after the other; each sends a balance, a status and a transfer in turn, then the same elsewhere. */
-function requestsInTurn({ active }: Place, logins: readonly string[]): () => LoadRequest[] {
+const callersOf = ({ callers }: Options): readonly string[] =>
+  Array.from({ length: callers }, (_, index) => `caller-${index + 1}`);
+
+const tokenOf = (caller: string): string => `the token of ${caller}`.replaceAll(' ', '-');
+
+/** Each process has read the keys of each row. */
+async function useOnce({ active }: Place, rows: readonly Row[]): Promise<void> {
+  for (const [index, { login }] of rows.entries()) {
+    await Promise.all(
+      active.map(({ url }) => {
+        const {
+          url: to,
+          form,
+          headers,
+        } = requestOf('status', { url, login, caller: 'caller-1' }, endpointOf(index));
+        return post(to, form, headers);
+      }),
+    );
+  }
+}
+
+/**
+ * One login after the other, or all at once; each sends a balance, a status and a transfer in turn, or only transfers, then
+ * the same elsewhere, then the same by another caller.
+ */
+function requestsInTurn({ active }: Place, rows: readonly Row[], options: Options): () => LoadRequest[] {
   let sent = 0;
+  const callers = callersOf(options);
+  const isMixed = options.traffic === 'mixed';
+  const each = isMixed ? inSuccession : 1;
+  const requestsOf = (index: number, turn: number): LoadRequest[] => {
+    const row = rows[index];
+    const visit = Math.floor(turn / each);
+    const process = active[(visit + index) % active.length];
+    const caller = callers[Math.floor(visit / options.instances) % callers.length];
+    if (row === undefined || process === undefined || caller === undefined) return [];
+    const sender = { url: process.url, login: row.login, caller };
+    const kind = isMixed ? (kinds[turn % kinds.length] ?? 'transfer') : 'transfer';
+    const request = requestOf(kind, sender, endpointOf(index));
+    return row.gateway === 'denied'
+      ? [request, requestOf(kind, sender, deniedEndpointOf(index), 'denied')]
+      : [request];
+  };
   return () => {
-    const [index, turn] = [sent % logins.length, Math.floor(sent / logins.length)];
     sent += 1;
-    const login = logins[index];
-    const process = active[(Math.floor(turn / inSuccession) + index) % active.length];
-    if (login === undefined || process === undefined) return [];
-    if (turn % 3 === 2) return [transferBy(process.url, login, index)];
-    return [{ ...(turn % 3 === 0 ? balanceOf : statusOf)(process, login), name: `read ${login}` }];
+    if (!isMixed) return rows.flatMap((_, index) => requestsOf(index, sent));
+    return requestsOf(sent % rows.length, Math.floor(sent / rows.length));
   };
 }
 
-function transferBy(url: string, login: string, index: number): LoadRequest {
-  const form = `client_orderid=${login}-${randomUUID()}&amount=1.00&currency=EUR`;
+const kinds = ['balance', 'status', 'transfer'] as const;
+
+/** @param mark precedes the name, and is in the log */
+function requestOf(
+  kind: (typeof kinds)[number],
+  { url, login, caller }: { url: string; login: string; caller: string },
+  endpoint: string,
+  mark = '',
+): LoadRequest {
+  const order =
+    kind === 'transfer' ? `${login}-${randomUUID()}&amount=1.00&currency=EUR` : `invoice-1&login=${login}`;
+  const [form, path] =
+    kind === 'balance'
+      ? ['', `v2/get-balance/manager/${login}`]
+      : [`client_orderid=${order}`, `v4/${kind}/${endpoint}`];
+  const request = mark === '' ? {} : { 'X-Request-Id': mark };
   return {
-    name: `transfer ${login}`,
-    url: `${url}/sandbox/gw/api/v4/transfer/${TestCluster.endpointOf(index)}`,
+    name: `${mark}${kind === 'transfer' ? 'transfer' : 'read'} ${login}`,
+    url: `${url}/sandbox/gw/api/${path}`,
     form,
+    headers: { Authorization: `Bearer ${tokenOf(caller)}`, ...request },
   };
 }
 

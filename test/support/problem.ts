@@ -31,7 +31,6 @@ export const promised: Readonly<Record<Reason, readonly [status: number, outcome
   'audit-unavailable': [503, 'not-sent'],
   'key-missing': [502, 'not-sent'],
   'key-unusable': [502, 'not-sent'],
-  'key-rejected': [503, 'not-sent'],
   'gateway-unreachable': [502, 'not-sent'],
   'gateway-timeout': [504, 'unknown'],
   'gateway-reset': [502, 'unknown'],

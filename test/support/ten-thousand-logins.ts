@@ -1,11 +1,14 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { parseKeys } from '../../src/keys/key.ts';
-import { KeyCache } from '../../src/keys/key-cache.ts';
-import { KeySelector } from '../../src/keys/key-selector.ts';
-import type { CacheResult, KeySource, KeySourceObserver } from '../../src/keys/key-source.ts';
+import { type CacheResult, silentObserver } from '../../src/keys/key-source.ts';
+import type { LoginRef } from '../../src/keys/login-ref.ts';
+import { KeySelector } from '../../src/keys/selector.ts';
+import type { KeyKind } from '../../src/oauth1/methods.ts';
+import { setTimer } from '../../src/util/clock.ts';
+import { fixedKeys } from './fixed-keys.ts';
 
 /**
- * Run by a test with --expose-gc, in a separate process: fills the cache with ten thousand logins, selects a key of
+ * Run by a test with --expose-gc, in a separate process: fills the table with ten thousand logins, takes a key of
  * each, and prints the cost.
  */
 const logins = Array.from({ length: 10_000 }, (_, index) => ({
@@ -18,55 +21,44 @@ const pems = Array.from({ length: 20 }, () =>
 );
 
 let reads = 0;
-const source: KeySource = {
-  async read({ login }) {
+const monotonic = () => performance.now();
+const { table, reader } = fixedKeys(
+  () => {
     reads += 1;
-    const fields = { control_key: `control-key-of-${login}`, private_key: pems[reads % pems.length] };
-    const ring = parseKeys(fields, { version: 1, createdAt: new Date() });
-    return { ring, current: '1', gone: [] };
+    const fields = { control_key: `control-key-${reads}`, private_key: pems[reads % pems.length] };
+    return parseKeys(fields, { version: 1, createdAt: new Date() });
   },
-  readCurrent: async () => '1',
-  start() {},
-  ready: () => true,
-  stop() {},
-};
-
-const results: Partial<Record<CacheResult, number>> = {};
-const events: KeySourceObserver = {
-  keyLookup: (_environment, result) => void (results[result] = (results[result] ?? 0) + 1),
-  keyFetched() {},
-  keyRingUpdated() {},
-  loginsNotFound() {},
-  keySourceUp() {},
-  loginsDenied() {},
-  cachedKeysExpire() {},
-  loginFailed() {},
-  tokenExpiryChanged() {},
-  keyProblem() {},
-};
-const cache = new KeyCache(
-  source,
-  { ttl: 3_600_000, staleIfError: 43_200_000, negativeTtl: 10_000, maxEntries: 10_000 },
-  { monotonic: () => performance.now(), random: Math.random, events, sourceName: 'vault' },
+  { clock: Date.now, monotonic },
 );
-const rotation = new KeySelector({
-  keys: cache,
-  metrics: { keyFallback() {}, keyProblem() {} },
-  clock: () => Date.now(),
-  monotonic: () => performance.now(),
-  setTimer: () => () => {},
-  rotationGracePeriod: 86_400_000,
-});
+const results: Partial<Record<CacheResult, number>> = {};
+const events = {
+  ...silentObserver,
+  keyFallback() {},
+  keyLookup: (_environment: string, result: CacheResult) =>
+    void (results[result] = (results[result] ?? 0) + 1),
+};
+const keySelector = new KeySelector({ table, reader, monotonic, setTimer, events });
+
+/** Takes a key of a login, as a request does. */
+async function take(login: LoginRef, kind: KeyKind): Promise<void> {
+  const request = { login, kind, caller: 'shop', endpoint: '', readOnly: true, maxInFlight: 200 };
+  await keySelector.query({ ...request, deadline: monotonic() + 30_000 }, async (keyNow) => ({
+    response: undefined,
+    testimony: 'silent',
+    key: keyNow(),
+    sentAt: monotonic(),
+  }));
+}
 
 const before = residentMemory();
-for (const address of logins) await cache.get(address);
+for (const login of logins) await take(login, 'control_key');
 const bytes = residentMemory() - before;
 const readsToFill = reads;
 const times: number[] = [];
 for (const kind of ['control_key', 'private_key'] as const) {
-  for (const address of logins) {
+  for (const login of logins) {
     const startedAt = performance.now();
-    (await rotation.keysOf(address, kind)).select();
+    await take(login, kind);
     times.push(performance.now() - startedAt);
   }
 }

@@ -1,14 +1,17 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { renameSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import type { vault } from '../../src/config/schema/keys.ts';
 import { Secret } from '../../src/secret.ts';
 import { type ListeningSimulator, listenSimulator, type Simulator } from '../../src/simulator/simulator.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verify.ts';
+import { everything, tokenCredential } from './config.ts';
 import type { Countersign } from './countersign.ts';
 import { Folder } from './folder.ts';
 import { serviceAccountToken } from './kubernetes-api.ts';
+import { type Listening, listen } from './listening.ts';
 import type { LoadRequest } from './load.ts';
 import type { FailingVault } from './outages.ts';
 import { type CountersignProcess, startProcess } from './process.ts';
@@ -49,8 +52,12 @@ interface TestClusterOptions {
   readonly vaultTimeout?: string;
   /** Holds the keys instead of the stub. Closed by the test that started it. */
   readonly server?: KeyServer;
-  /** Whether each login has an endpoint, see {@link TestCluster.endpointOf}; otherwise only the first one. */
-  readonly endpointEach?: boolean;
+  /** Logins by endpoint; only 1234, of the first login, unless given. */
+  readonly endpoints?: Readonly<Record<string, string>>;
+  /** Stands before the gateway: handles a request itself, or lets the gateway do so. */
+  readonly front?: (request: IncomingMessage, response: ServerResponse, gateway: () => void) => void;
+  /** Tokens of callers who may do everything, by name; an anonymous one unless given. */
+  readonly callers?: Readonly<Record<string, string>>;
   /** The processes run this file; the sources unless given. */
   readonly program?: string | undefined;
 }
@@ -68,10 +75,11 @@ export class TestCluster {
   readonly transfers: string[] = [];
   /** Initial keys of every login. */
   readonly first: KeySet;
-  readonly #options: TestClusterOptions & Required<Omit<TestClusterOptions, 'server' | 'program'>>;
+  readonly #options: TestClusterOptions & Required<Pick<TestClusterOptions, 'logins' | 'vaultTimeout'>>;
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
+  #front: Listening | undefined;
   readonly #seen = new RequestCounter();
   #token = '';
   #roleId = '';
@@ -80,26 +88,19 @@ export class TestCluster {
     this.#options = {
       logins: ['acme'],
       vaultTimeout: '5s',
-      endpointEach: false,
       ...options,
     };
     this.first = this.newKeys();
   }
 
-  /** The endpoint of the login with this index. */
-  static endpointOf(index: number): string {
-    return index === 0 ? '1234' : String(2_000 + index);
-  }
-
-  get #endpoints(): Record<string, string> {
-    const { logins, endpointEach } = this.#options;
-    const owners = endpointEach ? logins : logins.slice(0, 1);
-    return Object.fromEntries(owners.map((login, index) => [TestCluster.endpointOf(index), login]));
+  get #endpoints(): Readonly<Record<string, string>> {
+    const { endpoints, logins } = this.#options;
+    return endpoints ?? Object.fromEntries(logins.slice(0, 1).map((login) => ['1234', login]));
   }
 
   /** Vault with a role that may read the keys, and the gateway. */
   async open(): Promise<this> {
-    const { logins, server } = this.#options;
+    const { logins, server, front } = this.#options;
     this.admin = server?.admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     await this.admin.enable('auth', approleMount, { type: 'approle' });
     await this.admin.enable('mounts', 'transit', { type: 'transit' });
@@ -118,6 +119,12 @@ export class TestCluster {
       fault: (operation, call) => this.#recordTransfer(operation, call),
       port: 0,
     });
+    const { app } = this.#gateway.simulator;
+    if (front !== undefined) {
+      const handle = (request: IncomingMessage, response: ServerResponse): void =>
+        front(request, response, () => app(request, response));
+      this.#front = await listen(createServer(handle));
+    }
     return this;
   }
 
@@ -223,12 +230,14 @@ export class TestCluster {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
-    const { fresh, vaultTimeout, server, program } = this.#options;
+    const { fresh, vaultTimeout, server, program, callers } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
+    const gateway = this.#front === undefined ? this.#gateway?.url : `http://127.0.0.1:${this.#front.port}`;
     const config = {
+      ...(callers === undefined ? {} : { callers: Object.entries(callers).map(callerWith) }),
       proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
       environments: {
-        sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: this.#endpoints },
+        sandbox: { baseUrl: gateway ?? '', product: 'gw', endpoints: this.#endpoints },
       },
       keys: {
         source: 'vault' as const,
@@ -291,6 +300,7 @@ export class TestCluster {
 
   async close(): Promise<void> {
     await this.#stop();
+    await this.#front?.close();
     await this.#gateway?.close();
     await this.vault.close();
     await Promise.all(this.#all.map((one) => one.close()));
@@ -327,6 +337,12 @@ function acceptedOf(...sets: readonly KeySet[]) {
     publicKeys: sets.map(({ publicKey }) => publicKey),
   };
 }
+
+const callerWith = ([name, token]: readonly [string, string]) => ({
+  name,
+  credentials: [tokenCredential(token)],
+  allow: [everything],
+});
 
 function withBalance(login: string) {
   return [login, { balances: [{ name: 'Main', currency: 'EUR', amount: 100 }] }] as const;

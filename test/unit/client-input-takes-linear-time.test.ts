@@ -17,6 +17,7 @@ import type { Pair } from '../../src/oauth1/parameters.ts';
 import { prepare } from '../../src/oauth1/sign.ts';
 import { prefersOpenMetrics } from '../../src/observability/admin-app.ts';
 import { LoginRedactor } from '../../src/observability/login-redactor.ts';
+import { prefersJson } from '../../src/proxy/inbound/send-response.ts';
 import { parseTraceparent } from '../../src/proxy/inbound/trace-context.ts';
 import {
   describeContentCoding,
@@ -74,6 +75,7 @@ const steps: Readonly<Record<string, (text: string) => unknown>> = {
   'JSON of a JWT': (text) => parseStrictJson(text, 8),
   'a string in JSON of a JWT': (text) => parseStrictJson(JSON.stringify({ [text]: text }), 8),
   'names of a client certificate': (text) => redactor.names({ text, ...parseSubjectAltName(text) }),
+  Accept: prefersJson,
   'Accept at the admin port': prefersOpenMetrics,
   'Host at the admin port': (text) => isKnownHost(text, ['a.test']),
   'Content-Type': (text) => [

@@ -15,10 +15,13 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 class Client {
-    static final String LOGIN = "acme";
+    // Those of the demo.
+    static final String LOGIN = "acme", ENDPOINT = "1234", GROUP = "77";
     static final Set<String> FINAL = Set.of("approved", "declined", "filtered");
     static final HttpClient http = HttpClient.newHttpClient();
     static String base;
+    /** The product of the environment. The gateway puts it before the names of some fields. */
+    static String product;
     /** Until a person decides about an order that is not final: see docs/payments.md. */
     static Duration patience = Duration.ofSeconds(900);
 
@@ -67,14 +70,14 @@ class Client {
         if (FINAL.contains(status)) return status;
         if (!status.equals("error")) return "processing";
         if (fields.getOrDefault("error-code", "").equals("124")) return "ambiguous";
-        return fields.containsKey("gw-order-id") ? "in error" : "not found";
+        return fields.containsKey(product + "-order-id") ? "in error" : "not found";
     }
 
     /** Queries the status until it is final, or a person has to decide. Never sends the payment again. */
     static String resolve(String id) throws InterruptedException {
         long deadline = System.nanoTime() + patience.toNanos();
         for (long pause = 1_000; ; pause = Math.min(2 * pause, 60_000)) {
-            String found = orderStatus("/api/v4/status/1234", id);
+            String found = orderStatus("/api/v4/status/" + ENDPOINT, id);
             if (FINAL.contains(found)) return found;
             long left = (deadline - System.nanoTime()) / 1_000_000;
             if (found.equals("ambiguous") || found.equals("in error") || left <= 0) return "a person decides: " + found;
@@ -84,7 +87,7 @@ class Client {
 
     /** Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this. */
     static String transfer(String id, String amount, String currency) throws InterruptedException {
-        Response sent = post("/api/v4/transfer/1234",
+        Response sent = post("/api/v4/transfer/" + ENDPOINT,
                 Map.of("client_orderid", id, "amount", amount, "currency", currency));
         if (sent.outcome().equals("not-sent")) {
             var reason = Pattern.compile("\"reason\":\"([^\"]*)\"").matcher(sent.body());
@@ -96,13 +99,14 @@ class Client {
     }
 
     public static void main(String[] arguments) throws Exception {
-        base = arguments[0];
+        base = arguments[0].replaceFirst("/$", "");
+        product = base.substring(base.lastIndexOf('/') + 1);
         String orderId = arguments.length > 1 ? arguments[1] : "order-1";
         if (arguments.length > 2) patience = Duration.ofMillis((long) (Double.parseDouble(arguments[2]) * 1000));
         System.out.println("manager-balance: " + post("/api/v2/get-balance/manager/" + LOGIN, Map.of()).status());
-        System.out.println("order-status: " + orderStatus("/api/v4/status/1234", "invoice-1"));
-        System.out.println("order-status-group: " + orderStatus("/api/v4/status/group/77", "invoice-1"));
-        System.out.println("pan-eligibility-send: " + post("/api/v2/pan-eligibility/send/1234", Map.of()).status());
+        System.out.println("order-status: " + orderStatus("/api/v4/status/" + ENDPOINT, "invoice-1"));
+        System.out.println("order-status-group: " + orderStatus("/api/v4/status/group/" + GROUP, "invoice-1"));
+        System.out.println("pan-eligibility-send: " + post("/api/v2/pan-eligibility/send/" + ENDPOINT, Map.of()).status());
         System.out.println("transfer " + orderId + ": " + transfer(orderId, "12.50", "EUR"));
     }
 }

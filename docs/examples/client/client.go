@@ -13,7 +13,13 @@ import (
 	"time"
 )
 
-const login = "acme"
+// Those of the demo.
+const login, endpoint, group = "acme", "1234", "77"
+
+var base = strings.TrimSuffix(os.Args[1], "/")
+
+// The product of the environment. The gateway puts it before the names of some fields.
+var product = base[strings.LastIndex(base, "/")+1:]
 
 // Until a person decides about an order that is not final: see docs/payments.md.
 var patience = 900 * time.Second
@@ -28,7 +34,7 @@ type response struct {
 
 // post sends an unsigned form. A network error says nothing about the outcome, so it counts as unknown.
 func post(path string, form url.Values) response {
-	request, err := http.NewRequest("POST", os.Args[1]+path, strings.NewReader(form.Encode()))
+	request, err := http.NewRequest("POST", base+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		panic(err)
 	}
@@ -61,7 +67,7 @@ func orderStatus(path, id string) string {
 	}
 	fields := fieldsOf(found.body)
 	status, _ := fields["status"].(string)
-	_, exists := fields["gw-order-id"]
+	_, exists := fields[product+"-order-id"]
 	switch {
 	case status == "":
 		return "no response"
@@ -81,7 +87,7 @@ func orderStatus(path, id string) string {
 func resolve(id string) string {
 	deadline := time.Now().Add(patience)
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		found := orderStatus("/api/v4/status/1234", id)
+		found := orderStatus("/api/v4/status/"+endpoint, id)
 		left := time.Until(deadline)
 		switch {
 		case found == "approved", found == "declined", found == "filtered":
@@ -95,7 +101,7 @@ func resolve(id string) string {
 
 // transfer sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this.
 func transfer(id, amount, currency string) string {
-	sent := post("/api/v4/transfer/1234", url.Values{"client_orderid": {id}, "amount": {amount}, "currency": {currency}})
+	sent := post("/api/v4/transfer/"+endpoint, url.Values{"client_orderid": {id}, "amount": {amount}, "currency": {currency}})
 	if sent.outcome == "not-sent" {
 		return fmt.Sprint("not sent, may be sent again under this order ID: ", fieldsOf(sent.body)["reason"])
 	}
@@ -118,8 +124,8 @@ func main() {
 		patience = time.Duration(seconds * float64(time.Second))
 	}
 	fmt.Println("manager-balance:", post("/api/v2/get-balance/manager/"+login, nil).status)
-	fmt.Println("order-status:", orderStatus("/api/v4/status/1234", "invoice-1"))
-	fmt.Println("order-status-group:", orderStatus("/api/v4/status/group/77", "invoice-1"))
-	fmt.Println("pan-eligibility-send:", post("/api/v2/pan-eligibility/send/1234", nil).status)
+	fmt.Println("order-status:", orderStatus("/api/v4/status/"+endpoint, "invoice-1"))
+	fmt.Println("order-status-group:", orderStatus("/api/v4/status/group/"+group, "invoice-1"))
+	fmt.Println("pan-eligibility-send:", post("/api/v2/pan-eligibility/send/"+endpoint, nil).status)
 	fmt.Printf("transfer %s: %s\n", orderID, transfer(orderID, "12.50", "EUR"))
 }

@@ -2,8 +2,12 @@
 import { setTimeout } from 'node:timers/promises';
 
 // Seconds until a person decides about an order that is not final: see docs/payments.md.
-const [base, orderId = 'order-1', patience = '900'] = process.argv.slice(2);
-const login = 'acme';
+const [url, orderId = 'order-1', patience = '900'] = process.argv.slice(2);
+const base = url.replace(/\/$/, '');
+// The product of the environment. The gateway puts it before the names of some fields.
+const product = base.split('/').at(-1);
+// Those of the demo.
+const [login, endpoint, group] = ['acme', '1234', '77'];
 
 /** Posts an unsigned form. A network error says nothing about the outcome, so it counts as unknown. */
 async function post(path, form = {}) {
@@ -34,14 +38,14 @@ async function orderStatus(path, id) {
   if (['approved', 'declined', 'filtered'].includes(fields.status)) return fields.status;
   if (fields.status !== 'error') return 'processing';
   if (fields['error-code'] === '124') return 'ambiguous';
-  return 'gw-order-id' in fields ? 'in error' : 'not found';
+  return `${product}-order-id` in fields ? 'in error' : 'not found';
 }
 
 /** Queries the status until it is final, or a person has to decide. Never sends the payment again. */
 async function resolve(id) {
   const deadline = performance.now() + Number(patience) * 1000;
   for (let pause = 1000; ; pause = Math.min(2 * pause, 60_000)) {
-    const found = await orderStatus('/api/v4/status/1234', id);
+    const found = await orderStatus(`/api/v4/status/${endpoint}`, id);
     if (['approved', 'declined', 'filtered'].includes(found)) return found;
     const left = deadline - performance.now();
     if (['ambiguous', 'in error'].includes(found) || left <= 0) return `a person decides: ${found}`;
@@ -51,7 +55,7 @@ async function resolve(id) {
 
 /** Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this. */
 async function transfer(id, amount, currency) {
-  const { status, outcome, body } = await post('/api/v4/transfer/1234', { client_orderid: id, amount, currency });
+  const { status, outcome, body } = await post(`/api/v4/transfer/${endpoint}`, { client_orderid: id, amount, currency });
   if (outcome === 'not-sent') return `not sent, may be sent again under this order ID: ${JSON.parse(body).reason}`;
   if (outcome === 'answered' && status === 403)
     return 'rejected, may be sent again under this order ID once the cause is fixed';
@@ -59,7 +63,7 @@ async function transfer(id, amount, currency) {
 }
 
 console.log('manager-balance:', (await post(`/api/v2/get-balance/manager/${login}`)).status);
-console.log('order-status:', await orderStatus('/api/v4/status/1234', 'invoice-1'));
-console.log('order-status-group:', await orderStatus('/api/v4/status/group/77', 'invoice-1'));
-console.log('pan-eligibility-send:', (await post('/api/v2/pan-eligibility/send/1234')).status);
+console.log('order-status:', await orderStatus(`/api/v4/status/${endpoint}`, 'invoice-1'));
+console.log('order-status-group:', await orderStatus(`/api/v4/status/group/${group}`, 'invoice-1'));
+console.log('pan-eligibility-send:', (await post(`/api/v2/pan-eligibility/send/${endpoint}`)).status);
 console.log(`transfer ${orderId}:`, await transfer(orderId, '12.50', 'EUR'));

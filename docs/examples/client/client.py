@@ -7,11 +7,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-BASE = sys.argv[1]
+BASE = sys.argv[1].rstrip("/")
+# The product of the environment. The gateway puts it before the names of some fields.
+PRODUCT = BASE.rsplit("/", 1)[1]
 ORDER_ID = sys.argv[2] if len(sys.argv) > 2 else "order-1"
 # Seconds until a person decides about an order that is not final: see docs/payments.md.
 PATIENCE = float(sys.argv[3]) if len(sys.argv) > 3 else 900
-LOGIN = "acme"
+# Those of the demo.
+LOGIN, ENDPOINT, GROUP = "acme", "1234", "77"
 
 
 def post(path, **form):
@@ -46,7 +49,7 @@ def order_status(path, order_id):
         return "processing"
     if fields.get("error-code") == "124":
         return "ambiguous"
-    return "in error" if "gw-order-id" in fields else "not found"
+    return "in error" if f"{PRODUCT}-order-id" in fields else "not found"
 
 
 def resolve(order_id):
@@ -54,7 +57,7 @@ def resolve(order_id):
     deadline = time.monotonic() + PATIENCE
     pause = 1
     while True:
-        found = order_status("/api/v4/status/1234", order_id)
+        found = order_status(f"/api/v4/status/{ENDPOINT}", order_id)
         if found in ("approved", "declined", "filtered"):
             return found
         left = deadline - time.monotonic()
@@ -67,7 +70,7 @@ def resolve(order_id):
 def transfer(order_id, amount, currency):
     """Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this."""
     form = {"client_orderid": order_id, "amount": amount, "currency": currency}
-    status, outcome, body = post("/api/v4/transfer/1234", **form)
+    status, outcome, body = post(f"/api/v4/transfer/{ENDPOINT}", **form)
     if outcome == "not-sent":
         return "not sent, may be sent again under this order ID: " + json.loads(body)["reason"]
     if outcome == "answered" and status == 403:
@@ -76,7 +79,7 @@ def transfer(order_id, amount, currency):
 
 
 print("manager-balance:", post(f"/api/v2/get-balance/manager/{LOGIN}")[0])
-print("order-status:", order_status("/api/v4/status/1234", "invoice-1"))
-print("order-status-group:", order_status("/api/v4/status/group/77", "invoice-1"))
-print("pan-eligibility-send:", post("/api/v2/pan-eligibility/send/1234")[0])
+print("order-status:", order_status(f"/api/v4/status/{ENDPOINT}", "invoice-1"))
+print("order-status-group:", order_status(f"/api/v4/status/group/{GROUP}", "invoice-1"))
+print("pan-eligibility-send:", post(f"/api/v2/pan-eligibility/send/{ENDPOINT}")[0])
 print(f"transfer {ORDER_ID}:", transfer(ORDER_ID, "12.50", "EUR"))

@@ -123,10 +123,6 @@ async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): 
     check: keys.source,
     subject: keys.source === 'vault' ? keys.vault.address : keys.directory,
   };
-  if (isSingleUse(keys)) {
-    const detail = 'wrapped secret IDs are single-use; skipped';
-    return [{ ...sourceCheck, result: 'not-checked', detail }];
-  }
   const login = probeLogin();
   return withInventory(keys, login.events, async (inventory) => {
     const { source } = inventory;
@@ -135,14 +131,6 @@ async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): 
     const result = await runCheck(sourceCheck, connect);
     return result.result === 'failed' ? [result] : [result, ...(await checkKeys(required, inventory))];
   });
-}
-
-function isSingleUse(keys: KeysConfig): boolean {
-  return (
-    keys.source === 'vault' &&
-    keys.vault.auth.method === 'approle' &&
-    keys.vault.auth.wrappedSecretIdFile !== undefined
-  );
 }
 
 function assertReadable(source: KeySource): string {

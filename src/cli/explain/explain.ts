@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { text as readText } from 'node:stream/consumers';
+import { buffer as readAll } from 'node:stream/consumers';
 import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
@@ -9,8 +9,8 @@ import { validateParameters } from '../../gateway/validate-parameters.ts';
 import type { KeySource } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { ringIn, type UsableKey, usableKeys } from '../../keys/ring.ts';
-import { decodeForm } from '../../oauth1/decode-form.ts';
 import { methods } from '../../oauth1/methods.ts';
+import { decodeReceived } from '../../proxy/inbound/read-form.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
@@ -26,7 +26,8 @@ import { renderExplanation } from './render.ts';
 
 const options = {
   'target PATH': 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
-  'form FILE': 'Form as sent to the proxy (default: standard input)',
+  'form FILE':
+    'Form as sent to the proxy, byte for byte: a line feed at its end is part of it (default: standard input)',
   'config FILE':
     'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo, or else throwaway keys)',
   'demo FILE': 'Ready file of the demo to use (default: the demo that was started last)',
@@ -76,13 +77,12 @@ export const explain = command({ name: 'explain', options, usage }, async ({ val
 
 /** @throws an error of node:fs for a file that cannot be read */
 async function requestFrom(target: string, values: OptionValues<typeof options>) {
-  const body =
-    values.form === undefined ? Buffer.from(await readText(process.stdin)) : await readFile(values.form);
+  const body = await (values.form === undefined ? readAll(process.stdin) : readFile(values.form));
   const expected = values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
   const timestamp = values.timestamp ?? signedParameter(expected, 'oauth_timestamp');
   return {
     target,
-    body: withoutLastLineFeed(body),
+    body,
     login: values.login,
     expected,
     nonce: values.nonce ?? signedParameter(expected, 'oauth_nonce') ?? randomBytes(16).toString('hex'),
@@ -98,7 +98,7 @@ async function explainWith(
   request: Awaited<ReturnType<typeof requestFrom>>,
   io: Io,
 ): Promise<number> {
-  const form = decodeForm(request.body);
+  const form = decodeReceived(request.body, config.proxy);
   const destination = createRoutes(config).resolve(request.target);
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
@@ -143,12 +143,6 @@ async function currentKey(
 /** A parameter of the expected base string, in which `=` is `%3D` and `&` is `%26`. */
 function signedParameter(expected: string | undefined, name: string): string | undefined {
   return new RegExp(`(?:%26|&)${name}%3D([\\w.~-]+)`).exec(expected ?? '')?.[1];
-}
-
-/** Editors add one at the end of a file; it is not part of the form. */
-function withoutLastLineFeed(body: Buffer): Buffer {
-  const end = body.at(-1) === 0x0a ? (body.at(-2) === 0x0d ? -2 : -1) : undefined;
-  return body.subarray(0, end);
 }
 
 /**

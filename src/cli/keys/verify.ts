@@ -144,7 +144,7 @@ function proberOf({ config, settings }: KeysContext, query: QueryAbout, inventor
       : sign(unsigned, key));
     if ('result' in signed) return signed;
     const request = buildUpstreamRequest(destination.url, signed, `countersign/${packageVersion()}`);
-    const options = { dedicatedConnection: true, connect, total, memory: unlimitedMemory() };
+    const options = { dedicatedConnection: true, connect, total, readOnly: true, memory: unlimitedMemory() };
     try {
       return resultOf(await upstream.send(request, options), kind);
     } catch (error) {

@@ -30,7 +30,7 @@ interface SharedFinding {
 
 /** Seconds by which clocks may differ: the network and a busy machine. */
 const maxClockDifference = 5;
-/** Seconds after which an instance should have read a new version of a key in use: five times the default `keys.cache.ttl`. */
+/** Seconds after which an instance should have read a new version of a key in use: several times the default `keys.cache.ttl`. */
 const readWithin = 300;
 
 /** Puts the readings of all instances together. @param at ISO 8601 */
@@ -208,7 +208,7 @@ function notRead(
     code: 'key-not-read',
     summary: `${counted(late.length, 'instance')} did not read version ${newest.version} of the ${kind} of ${environment}/${login}, which is ${span(late[0]?.age ?? 0)} old`,
     advice:
-      'Keys in use are read again within five times keys.cache.ttl, 5 minutes by default. Do they read from the same place, and is it up for them?',
+      'Keys are read again each keys.cache.ttl, 60s by default, or with the next request if there was none for 10 minutes. Do they read from the same place, and is it up for them?',
   });
 }
 

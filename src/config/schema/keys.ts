@@ -42,13 +42,9 @@ const appRole = z
     mount: mount.default('approle').describe('Mount path of the auth method.'),
     roleId: text.optional().describe('Role ID.'),
     roleIdFile: optionalFile.describe('File that holds the role ID; reread at each login.'),
-    secretIdFile: optionalFile.describe('File that holds the secret ID; reread at each login.'),
-    wrappedSecretIdFile: optionalFile.describe(
-      'File that holds a response-wrapping token for the secret ID; reread at each login.',
-    ),
+    secretIdFile: filePath.describe('File that holds the secret ID; reread at each login.'),
   })
-  .refine(...exactlyOne('roleId', 'roleIdFile'))
-  .refine(...exactlyOne('secretIdFile', 'wrappedSecretIdFile'));
+  .refine(...exactlyOne('roleId', 'roleIdFile'));
 
 const kubernetes = z.strictObject({
   method: z.literal('kubernetes').describe('Kubernetes service account.'),
@@ -145,9 +141,7 @@ const cache = z
   .prefault({})
   .describe('The key cache in memory.');
 
-const rotationGracePeriod = duration('24h').describe(
-  'How long a superseded key may still be tried after a 403.',
-);
+const rotationGracePeriod = duration('24h').describe('How long a superseded key may still be used.');
 
 const shared = { cache, rotationGracePeriod };
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
-import { reveal, Secret, sameSecret } from '../../secret.ts';
+import { reveal, Secret } from '../../secret.ts';
 import type { VaultClient } from './client.ts';
 import { isVaultError, VaultError } from './errors.ts';
 import { mountPath } from './paths.ts';
@@ -14,27 +14,26 @@ export interface TokenLease {
   /** Full lifetime in seconds, as far as Vault reports it; {@link seconds} are left. */
   readonly wholeSeconds: number;
   readonly renewable: boolean;
-  /** Maximum number of requests; 0: not limited. */
-  readonly uses: number;
+  /** Whether it may look itself up, as the policy `default` permits: if that is denied later, it was revoked. */
+  readonly canLookUp: boolean;
 }
 
 const seconds = z.number().min(0);
 
 const text = z.string().min(1);
 
+/** 0: not limited. */
+const uses = z.int().default(0);
+
 /** A response without `auth` is not a login, even with status 200. */
-const authShape = z
-  .object({
-    auth: z.object({
-      client_token: text,
-      lease_duration: seconds,
-      renewable: z.boolean(),
-      num_uses: z.int().min(0).default(0),
-    }),
-  })
-  .transform(({ auth: { client_token, lease_duration: seconds, renewable, num_uses: uses } }): TokenLease => {
-    return { token: new Secret(client_token), seconds, wholeSeconds: seconds, renewable, uses };
-  });
+const authShape = z.object({
+  auth: z.object({
+    client_token: text.transform((token) => new Secret(token)),
+    lease_duration: seconds,
+    renewable: z.boolean(),
+    num_uses: uses,
+  }),
+});
 
 /** A token that never expires has no `expire_time`. (An expiring one may have a `ttl` of 0 as well.) */
 const lookupShape = z.object({
@@ -43,10 +42,9 @@ const lookupShape = z.object({
     creation_ttl: seconds.default(0),
     renewable: z.boolean().default(false),
     expire_time: z.string().nullable(),
+    num_uses: uses,
   }),
 });
-
-const secretIdShape = z.object({ data: z.object({ secret_id: text.transform((id) => new Secret(id)) }) });
 
 export type AuthConfig = VaultConfig['auth'];
 
@@ -59,7 +57,6 @@ export interface Credentials {
 
 /** The returned function reads the files each time. It throws VaultError `no-credentials`. */
 export function credentialsReader(auth: AuthConfig, client: VaultClient): () => Promise<Credentials> {
-  const unwrap = unwrapOnce(client);
   return async () => {
     if (auth.method === 'token') {
       const token = await valueOrFile(auth.token, auth.tokenFile);
@@ -70,33 +67,11 @@ export function credentialsReader(auth: AuthConfig, client: VaultClient): () => 
       const jwt = await secretFile(jwtFile);
       return { fingerprint: fingerprintOf(jwt), logIn: () => logInTo(client, mount, { role, jwt }) };
     }
-    const { wrappedSecretIdFile: wrapped, secretIdFile = '' } = auth;
     const role_id = await valueOrFile(auth.roleId, auth.roleIdFile);
-    const secret = await secretFile(wrapped ?? secretIdFile);
-    const logIn = async () => {
-      const secret_id = wrapped === undefined ? secret : await unwrap(secret);
-      return logInTo(client, auth.mount, { role_id, secret_id });
-    };
-    return { fingerprint: fingerprintOf(role_id, secret), logIn };
+    const secret_id = await secretFile(auth.secretIdFile);
+    const logIn = () => logInTo(client, auth.mount, { role_id, secret_id });
+    return { fingerprint: fingerprintOf(role_id, secret_id), logIn };
   };
-}
-
-/** `POST /sys/wrapping/unwrap`. A wrapping token works once, so its content is kept until the file has another token. */
-function unwrapOnce(client: VaultClient): (wrapping: Secret) => Promise<Secret> {
-  let last: { readonly wrapping: Secret; readonly secretId: Secret } | undefined;
-  return async (wrapping) => {
-    if (last === undefined || !sameSecret(last.wrapping, wrapping)) {
-      const unwrapping = client.write('sys/wrapping/unwrap', {}, secretIdShape, wrapping);
-      last = { wrapping, secretId: (await unwrapping.catch(asSpent)).data.secret_id };
-    }
-    return last.secretId;
-  };
-}
-
-/** After a restart the file still has the token that the process before used. */
-function asSpent(error: unknown): never {
-  if (!isVaultError(error, 'rejected', 'denied')) throw error;
-  throw new VaultError('spent-wrapping', { status: error.status });
 }
 
 /** The configuration has exactly one of both. */
@@ -118,14 +93,26 @@ function fingerprintOf(...secrets: readonly Secret[]): string {
     .digest('hex');
 }
 
-/** `POST /auth/:mount/login`, the same for AppRole and Kubernetes. */
-function logInTo(client: VaultClient, mount: string, credentials: object): Promise<TokenLease> {
-  return client.write(`auth/${mountPath(mount)}/login`, credentials, authShape);
+/**
+ * `POST /auth/:mount/login`, the same for AppRole and Kubernetes. A token with limited uses is refused: it would end at
+ * any request, and no response of Vault tells that from a missing permission.
+ */
+async function logInTo(client: VaultClient, mount: string, credentials: object): Promise<TokenLease> {
+  const { auth } = await client.write(`auth/${mountPath(mount)}/login`, credentials, authShape);
+  const { client_token: token, lease_duration: seconds, renewable, num_uses } = auth;
+  if (num_uses !== 0) {
+    await revokeSelf(client, token);
+    throw new VaultError('limited-uses');
+  }
+  const canLookUp = await isValid(client, token).catch(() => false);
+  return { token, seconds, wholeSeconds: seconds, renewable, canLookUp };
 }
 
 /** `POST /auth/token/renew-self`. */
-export function renewSelf(client: VaultClient, token: Secret): Promise<TokenLease> {
-  return client.write('auth/token/renew-self', {}, authShape, token);
+export async function renewSelf(client: VaultClient, lease: TokenLease): Promise<TokenLease> {
+  const { auth } = await client.write('auth/token/renew-self', {}, authShape, lease.token);
+  const seconds = auth.lease_duration;
+  return { ...lease, seconds, wholeSeconds: seconds, renewable: auth.renewable };
 }
 
 /** `POST /auth/token/revoke-self`: revokes the token and its leases. Never rejects. */
@@ -136,10 +123,23 @@ export async function revokeSelf(client: VaultClient, token: Secret): Promise<vo
 }
 
 /** `GET /auth/token/lookup-self`: the lease of a token that we did not obtain ourselves. */
-export async function lookUpSelf(client: VaultClient, token: Secret): Promise<TokenLease> {
+async function lookUpSelf(client: VaultClient, token: Secret): Promise<TokenLease> {
   const { data } = await client.read('auth/token/lookup-self', lookupShape, token);
+  if (data.num_uses !== 0) throw new VaultError('limited-uses');
   const seconds = data.expire_time === null ? 0 : Math.max(data.ttl, 1);
   // A renewable token is renewed within the time left, so its original lifetime does not matter.
   const wholeSeconds = data.renewable ? seconds : Math.max(data.creation_ttl, seconds);
-  return { token, seconds, wholeSeconds, renewable: data.renewable, uses: 0 };
+  return { token, seconds, wholeSeconds, renewable: data.renewable, canLookUp: true };
+}
+
+/** Whether the token may look itself up. `false`: it was revoked, or lacks that permission. @throws VaultError otherwise */
+export async function isValid(client: VaultClient, token: Secret): Promise<boolean> {
+  const lookup = client.read('auth/token/lookup-self', z.unknown(), token);
+  return lookup.then(
+    () => true,
+    (error: unknown) => {
+      if (isVaultError(error, 'denied')) return false;
+      throw error;
+    },
+  );
 }

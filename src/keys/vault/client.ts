@@ -3,8 +3,6 @@ import nodeVault from 'node-vault';
 import { z } from 'zod';
 import { reveal, Secret } from '../../secret.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
-import type { BackoffOptions } from '../../util/backoff.ts';
-import { CircuitBreaker } from './circuit-breaker.ts';
 import { isVaultError, VaultError, type VaultErrorKind } from './errors.ts';
 import {
   Resender,
@@ -13,9 +11,6 @@ import {
   transport,
   type VaultAddress,
 } from './http.ts';
-
-/** While Vault is unavailable, it is probed once per second. */
-const outageRange = { initial: 1000, max: 1000, jitter: 0 };
 
 type Shape<T> = z.ZodType<T>;
 
@@ -28,29 +23,22 @@ export type VaultClient = ReturnType<typeof vaultClient>;
  *
  * The part of Vault's HTTP API that Countersign needs. Paths come from {@link kvPaths} and have no `/v1`. A response with
  * an unexpected shape is an `invalid-response`, or `unexpected-content` for a read. Every method throws only
- * {@link VaultError}. A circuit breaker makes calls fail at once (`backing-off`) while Vault is unavailable, except for
- * one probe per second, or as soon as `Retry-After` allows.
+ * {@link VaultError}.
  */
-export function vaultClient(
-  config: VaultAddress,
-  options: BackoffOptions & TransportOptions,
-  tls: TlsMaterial = {},
-) {
+export function vaultClient(config: VaultAddress, options: TransportOptions = {}, tls: TlsMaterial = {}) {
   const open = (material: TlsMaterial) => transport(config, options, material);
   let inUse = tls;
   let http = open(tls);
-  const breaker = new CircuitBreaker(options, outageRange);
   const resender = new Resender();
   const send = (request: TransportRequest) =>
     request.method === 'GET' ? resender.send((copy) => http.send(request, copy)) : http.send(request);
-  const guarded = (request: TransportRequest) => breaker.run(() => send(request));
   const vault = Object.assign(
     nodeVault({
       endpoint: config.address,
       debug: () => {},
       // `GET ?list=1` instead of `LIST`, a method that proxies in between may not support.
       noCustomHTTPVerbs: true,
-      'request-promise': { defaults: () => guarded },
+      'request-promise': { defaults: () => send },
     }),
     { token: '', namespace: config.namespace ?? '', pathPrefix: '' },
   );
@@ -74,7 +62,6 @@ export function vaultClient(
       inUse = material;
       http.drain();
       http = open(material);
-      breaker.close();
     },
     close: (): void => http.close(),
   };

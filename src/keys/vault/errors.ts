@@ -1,7 +1,7 @@
 interface Row {
   /** For the log and for operators. */
   readonly text: string;
-  /** Vault as a whole is unavailable: the circuit breaker opens, and cached keys stay in use. */
+  /** Vault as a whole is unavailable: cached keys stay in use. */
   readonly outage: boolean;
   /** Those that mean it whatever the body is (developer.hashicorp.com/vault/api-docs, "HTTP status codes"). */
   readonly statuses: readonly number[];
@@ -44,7 +44,9 @@ export const vaultErrors = {
   deleted: failure('the version is deleted or destroyed'),
   'cas-mismatch': failure('check-and-set mismatch'),
   'bad-credentials': failure('Vault rejected the credentials'),
-  'spent-wrapping': failure('the wrapping token of the secret ID is used or has expired'),
+  'limited-uses': failure(
+    'the Vault token has a limited number of uses; set token_num_uses of its role to 0, or configure a token without a limit',
+  ),
   'no-credentials': failure('the Vault credentials cannot be read'),
 } as const satisfies Record<string, Row>;
 
@@ -108,7 +110,7 @@ export function isVaultError(error: unknown, ...kinds: readonly VaultErrorKind[]
 /** Whether Vault responded about one path, which says nothing about others, nor about the token. */
 export function isOfPathOnly(error: unknown): error is VaultError {
   if (!(error instanceof VaultError) || error.isOfLogin) return false;
-  return !vaultErrors[error.kind].outage && error.kind !== 'backing-off';
+  return !vaultErrors[error.kind].outage;
 }
 
 /** Whether an error means that Vault as a whole is unavailable. */

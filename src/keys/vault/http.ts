@@ -35,10 +35,6 @@ const tunnelShare = 0.5;
 
 /** A response with a key or a token has a few kilobytes. */
 const maxResponseBytes = 1_048_576;
-/** More than the cache's concurrent reads. */
-const maxSockets = 16;
-/** More than the signatures in flight that can be configured. */
-const maxSigningSockets = 256;
 
 /** How to reach Vault: `keys.vault` of the configuration without the login. `timeout` is for a whole request. */
 export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout' | 'egressProxy'> &
@@ -65,9 +61,9 @@ export interface TransportRequest {
  * not end a slowly dripping body), a size limit, no redirects, no proxy from environment variables, and TLS
  * verification that no environment variable can switch off.
  *
- * Reads share keep-alive connections, which are closed if unsolicited bytes arrive: a response that is mixed up
- * would be another login's key, and nothing in it names the login. Signatures share others. Everything else uses a
- * dedicated connection, so that a login with a use-limited credential is never sent twice.
+ * Reads and signatures share keep-alive connections, which are closed if unsolicited bytes arrive: a response that is
+ * mixed up would be another login's key, and nothing in it names the login. Everything else uses a dedicated connection,
+ * so that a login with a use-limited credential is never sent twice.
  */
 export function transport(
   { address, timeout, egressProxy, minVersion }: VaultAddress,
@@ -76,8 +72,7 @@ export function transport(
 ) {
   const agentWith = (options: AgentOptions): Agent =>
     createAgent(address, { ...material, minVersion, observer }, options, egressProxy, timeout * tunnelShare);
-  const pooled = agentWith({ keepAlive: true, maxSockets });
-  const signing = agentWith({ keepAlive: true, maxSockets: maxSigningSockets });
+  const pooled = agentWith({ keepAlive: true });
   const fresh = agentWith({ keepAlive: false });
   const server = serverAttributes(address);
 
@@ -92,9 +87,9 @@ export function transport(
     const body = json === undefined ? undefined : JSON.stringify(json);
     const over = (agent: Agent) =>
       sendHttpRequest({ method, url, headers, body }, { agent, signal, maxResponseBytes });
-    const shared = request.changesNothing ? signing : method === 'POST' ? fresh : pooled;
+    const mayRepeat = method === 'GET' || request.changesNothing === true;
     try {
-      const response = await over(copy.freshSocket ? fresh : shared).catch((error: unknown) => {
+      const response = await over(mayRepeat && !copy.freshSocket ? pooled : fresh).catch((error: unknown) => {
         if (error instanceof StaleSocket) return over(fresh);
         throw error;
       });
@@ -115,8 +110,8 @@ export function transport(
     send: (request: TransportRequest, copy: Copy = {}) =>
       inSpan('Vault request', (span) => send(request, copy, span)),
     /** Closes idle connections, and each one in use after its response. */
-    drain: () => [pooled, signing].forEach(drainAgent),
-    close: () => [pooled, signing, fresh].forEach((agent) => agent.destroy()),
+    drain: () => drainAgent(pooled),
+    close: () => [pooled, fresh].forEach((agent) => agent.destroy()),
   };
 }
 

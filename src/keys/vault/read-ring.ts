@@ -48,10 +48,13 @@ export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<
   return { ring: [...lacking, ...found], gone };
 }
 
-/** Rather than removed by Vault, or replaced by another secret with the same numbers. */
-function isDeleted({ createdAt }: UsableKey, version: StoredVersion | undefined): boolean {
-  const isSame = version !== undefined && version.createdAt.getTime() === createdAt?.getTime();
-  return isSame && version.fields === undefined;
+/**
+ * Rather than removed by Vault, or replaced by another secret with the same numbers. A version never changes, so if it has
+ * another usable key now, the one in the Transit engine that it names was deleted and made anew.
+ */
+function isDeleted({ createdAt, kind }: UsableKey, version: KeyVersion | undefined): boolean {
+  if (version === undefined || version.createdAt.getTime() !== createdAt?.getTime()) return false;
+  return version.fields === undefined || usableIn(version.keys).some((key) => key.kind === kind);
 }
 
 /** What the current version and those before it hold. */

@@ -92,7 +92,6 @@ function unavailable(login: LoginRef): (error: unknown) => never {
 
 /** Without a token none can be read. */
 function stateOf(error: unknown): SourceState {
-  if (isVaultError(error, 'backing-off') && !error.isOfLogin) return 'unknown';
   if (!isOfPathOnly(error)) return 'down';
   if (isVaultError(error, 'denied')) return 'denied';
   return isVaultError(error, 'rejected', 'unexpected-content', 'too-large') ? 'up' : 'down';

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Secret, sameSecret } from '../../secret.ts';
-import { Backoff, type BackoffOptions, type BackoffRange } from '../../util/backoff.ts';
+import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
 import { type SetTimer, setTimer, type WallClock } from '../../util/clock.ts';
 import { endsWithin, SingleFlight } from '../../util/promises.ts';
 import type { KeySourceObserver } from '../key-source.ts';
@@ -8,24 +8,23 @@ import {
   type AuthConfig,
   type Credentials,
   credentialsReader,
-  lookUpSelf,
+  isValid,
   renewSelf,
   revokeSelf,
   type TokenLease,
 } from './auth-methods.ts';
-import { assertDue } from './circuit-breaker.ts';
 import type { VaultClient } from './client.ts';
 import { isUnavailable, isVaultError, problemOf, VaultError } from './errors.ts';
 
-/**
- * Milliseconds. Long where a rejection may cost something: Vault locks an AppRole after five, and a secret ID has limited
- * uses. Kubernetes rejects a valid token while its API server is away.
- */
-const ranges: Readonly<Record<AuthConfig['method'], BackoffRange>> = {
-  approle: { initial: 30_000, max: 300_000 },
-  token: { initial: 30_000, max: 300_000 },
-  kubernetes: { initial: 1000, max: 2000 },
-};
+/** Milliseconds between logins while Vault is unavailable, and between lookups because of denied requests. */
+const second = 1000;
+/** Milliseconds: the longest wait between logins that Vault rejects or that may not help, and between equal reports. */
+const longWait = 300_000;
+/** Vault locks an AppRole after five rejected logins, and a secret ID has limited uses. */
+const rejectionRange = { initial: 30_000, max: longWait };
+const reportRange = { initial: longWait, max: longWait, jitter: 0 };
+/** Milliseconds that {@link TokenManager.stop} may take. */
+const maxStopTime = 400;
 
 /** The clock is for reporting only. */
 export interface TokenManagerOptions extends BackoffOptions, WallClock {
@@ -37,58 +36,34 @@ export interface TokenManagerOptions extends BackoffOptions, WallClock {
   readonly setTimer?: SetTimer;
 }
 
-/**
- * Milliseconds between background retries. They notice changed credential files; what is sent to Vault is limited by the
- * circuit breaker and by the back-off of rejected credentials.
- */
-const retryRange = { initial: 1000, max: 2000 };
-/** Milliseconds between logins with the same credentials because of a suspected token. */
-const suspicionRange = { initial: 600_000, max: 600_000, jitter: 0 };
-/** Milliseconds between reports of the same problem. */
-const reportRange = { initial: 300_000, max: 300_000, jitter: 0 };
-/**
- * Milliseconds. A token that was valid so recently lacks a permission if it is denied. Short, because a token that
- * was revoked meanwhile is noticed only after this time.
- */
-const recentlyVerified = 1000;
-
 interface HeldToken extends TokenLease {
+  /** Fingerprint of the credentials that it is from. */
+  readonly fingerprint: string;
   /** When it expires; monotonic, milliseconds. */
   readonly until: number;
-  /** Seconds of the first lease of this token. Much shorter renewals mean that it is near its maximum TTL. */
-  readonly firstSeconds: number;
-  /** When it was last known to be valid; monotonic, milliseconds. */
-  verifiedAt: number;
-  /** Whether something was done with it that needs a permission. */
-  worked: boolean;
-  /** Whether a request was denied before that: it lacks a permission, however many uses are left. */
-  lacks: boolean;
+  /** When it was last looked up, or obtained; monotonic, milliseconds. */
+  checkedAt: number;
 }
-
-/** Milliseconds that {@link TokenManager.stop} may take. */
-const maxStopTime = 400;
 
 /**
  * Keeps one Vault token valid: logs in, renews at two thirds of the lease, and logs in again if renewal fails or no
- * longer extends the lease. One login at a time (single flight).
+ * longer grants the whole lease. One login at a time (single flight).
  */
 export class TokenManager {
   readonly #client: VaultClient;
   readonly #method: AuthConfig['method'];
   readonly #readCredentials: () => Promise<Credentials>;
   readonly #options: TokenManagerOptions;
-  readonly #retries: Backoff;
   readonly #reports = new Backoff(reportRange);
   /** By credentials: logins that Vault rejected. */
   readonly #rejections: Backoff;
-  #lastRejection: VaultError | undefined;
-  /** By credentials: logins because of a suspected token. */
-  readonly #suspicions = new Backoff(suspicionRange);
-  /** Whether tokens may look themselves up, as the policy `default` permits. */
-  #mayLookUp = false;
+  /** When the next login is due after other failures. Monotonic, milliseconds, as the next. */
+  #loginDueAt = Number.NEGATIVE_INFINITY;
+  /** When it is worth a login that a denied token may have been revoked. */
+  #suspicionDueAt = Number.NEGATIVE_INFINITY;
+  #lastFailure: VaultError | undefined;
   #held: HeldToken | undefined;
-  /** Fingerprint of the credentials of the last login; absent before the first one. */
-  #loggedInWith: string | undefined;
+  #loggedInOnce = false;
   readonly #logins = new SingleFlight<HeldToken>();
   readonly #checks = new SingleFlight<HeldToken>();
   readonly #revocations = new SingleFlight<void>();
@@ -101,8 +76,7 @@ export class TokenManager {
     this.#method = auth.method;
     this.#readCredentials = credentialsReader(auth, client);
     this.#options = options;
-    this.#retries = new Backoff(retryRange, options.random);
-    this.#rejections = new Backoff(ranges[auth.method], options.random);
+    this.#rejections = new Backoff(rejectionRange, options.random);
   }
 
   /** Logs in and keeps the token valid in the background. */
@@ -122,7 +96,7 @@ export class TokenManager {
   }
 
   get loggedInOnce(): boolean {
-    return this.#loggedInWith !== undefined;
+    return this.#loggedInOnce;
   }
 
   /**
@@ -143,26 +117,14 @@ export class TokenManager {
   }
 
   async #withToken<T>(work: (token: Secret) => Promise<T>): Promise<T> {
-    const workWith = async (held: HeldToken): Promise<T> => {
-      try {
-        const result = await work(held.token);
-        held.worked = true;
-        return result;
-      } catch (error) {
-        held.lacks ||= !held.worked && isVaultError(error, 'denied');
-        // Vault says so only to a token that may read.
-        held.worked ||= isVaultError(error, 'not-found', 'deleted');
-        throw error;
-      }
-    };
     const held = this.#alive() ?? (await this.#login());
     try {
-      return await workWith(held);
+      return await work(held.token);
     } catch (error) {
       if (!isVaultError(error, 'denied')) throw error;
       const next = await this.#replacementFor(held);
-      if (next === held) throw error;
-      return workWith(next);
+      if (sameSecret(next.token, held.token)) throw error;
+      return work(next.token);
     }
   }
 
@@ -191,152 +153,123 @@ export class TokenManager {
     return held !== undefined && this.#options.monotonic() < held.until ? held : undefined;
   }
 
+  /** The same token if the request was denied because of its path. Whether it was, is looked up once a second. */
   async #replacementFor(denied: HeldToken): Promise<HeldToken> {
-    const held = this.#alive();
-    if (held !== undefined && held.token !== denied.token) return held;
-    const isRecent = this.#options.monotonic() - denied.verifiedAt < recentlyVerified;
-    if (isRecent && (denied.lacks || !mayBeUsedUp(denied))) return denied;
-    return this.#checks.run(() => this.#checkToken(denied));
+    const held = this.#alive() ?? (await this.#login());
+    const isOther = !sameSecret(held.token, denied.token);
+    if (isOther || this.#options.monotonic() < held.checkedAt + second) return held;
+    return this.#checks.run(() => this.#check(held));
   }
 
   /**
-   * A new token, or the denied one if that is valid: Vault responds in the same way to a revoked token as to one that
-   * lacks a permission. If the token may look itself up, that shows it. Otherwise it is only suspected: a new login may
-   * help, but not too often, since it may use up a credential and leaves a token behind.
+   * Vault responds in the same way to a revoked token as to one that lacks a permission, so the token looks itself up. If
+   * it never could, this shows nothing, and a new login may help. So may credentials that were changed.
    */
-  async #checkToken(denied: HeldToken): Promise<HeldToken> {
-    // With a configured token, a login is a lookup.
-    if (!this.#givesNewTokens) return this.#login();
-    const isValid = await this.#canLookUp(denied.token);
-    const isRevoked = this.#mayLookUp;
-    if (isValid || !(isRevoked || mayBeUsedUp(denied) || (await this.#maySuspect()))) {
-      denied.verifiedAt = this.#options.monotonic();
-      return denied;
+  async #check(held: HeldToken): Promise<HeldToken> {
+    const isKnownValid = await isValid(this.#client, held.token);
+    const now = this.#options.monotonic();
+    held.checkedAt = now;
+    if (!isKnownValid && held.canLookUp) {
+      this.#discard(held);
+      return this.#alive() ?? this.#login();
     }
-    if (isRevoked) this.#discard(denied);
-    const next = await this.#login().catch((error: unknown) => {
-      if (isUnavailable(error)) this.#suspicions.reset();
-      throw error;
-    });
-    // A suspected token may still be valid.
-    if (!isRevoked) await revokeSelf(this.#client, denied.token);
+    const { fingerprint } = await this.#readCredentials().catch(() => held);
+    const isSuspect = !isKnownValid && now >= this.#suspicionDueAt;
+    if (fingerprint === held.fingerprint && !isSuspect) return held;
+    // If that fails, the request was denied all the same, and others may be permitted.
+    const next = await this.#login().catch(() => held);
+    if (next === held) return held;
+    this.#suspicionDueAt = now + longWait;
+    if (this.#givesNewTokens) await revokeSelf(this.#client, held.token);
     return next;
   }
 
-  async #maySuspect(): Promise<boolean> {
-    const { fingerprint } = await this.#readCredentials().catch(failedLogin);
-    const now = this.#options.monotonic();
-    const isDue = this.#suspicions.isDue(now, fingerprint);
-    if (isDue) this.#suspicions.recordFailure(now, {}, fingerprint);
-    return isDue;
-  }
-
-  #canLookUp(token: Secret): Promise<boolean> {
-    const notIfDenied = (error: unknown): boolean => {
-      if (isVaultError(error, 'denied')) return false;
-      throw error;
-    };
-    return lookUpSelf(this.#client, token).then(() => true, notIfDenied);
-  }
-
   /** A revoked token is not used again: no key can be read until the next login succeeds. */
-  #discard(revoked: HeldToken | undefined): void {
-    if (revoked === undefined || this.#held?.token !== revoked.token) return;
+  #discard({ token, wholeSeconds }: HeldToken): void {
+    if (this.#held?.token !== token) return;
     this.#held = undefined;
-    this.#options.events.tokenExpiryChanged(this.#options.clock() / 1000, revoked.wholeSeconds);
-    this.#scheduleRenewal(this.#retries.remaining(this.#options.monotonic()));
+    this.#options.events.tokenExpiryChanged(this.#options.clock() / 1000, wholeSeconds);
+    this.#retryLater();
   }
 
   #login(): Promise<HeldToken> {
-    return this.#logins.run(() => this.#requestToken().catch((error: unknown) => this.#failed(error)));
+    return this.#logins.run(() => this.#logIn().catch((error: unknown) => this.#report(error)));
   }
 
-  #failed(error: unknown): never {
+  /** Unless Vault has just rejected these credentials, or was unavailable. */
+  async #logIn(): Promise<HeldToken> {
+    const { fingerprint, logIn } = await this.#readCredentials();
+    const now = this.#options.monotonic();
+    const wait = Math.max(this.#loginDueAt - now, this.#rejections.remaining(now, fingerprint));
+    if (wait > 0) throw backingOff(this.#lastFailure);
+    const lease = await logIn().catch((error: unknown) => this.#failed(error, fingerprint, now));
+    this.#rejections.reset();
+    this.#reports.reset();
+    this.#loggedInOnce = true;
+    this.#options.events.keySourceUp(true);
+    return this.#hold(lease, fingerprint);
+  }
+
+  #failed(error: unknown, fingerprint: string, beganAt: number): never {
+    if (!(error instanceof VaultError)) throw error;
+    const isRejected = isVaultError(error, 'rejected', 'denied');
+    this.#lastFailure = isRejected
+      ? new VaultError('bad-credentials', { status: error.status, note: this.#method })
+      : error;
+    const now = this.#options.monotonic();
+    // Kubernetes rejects a valid token while its API server is away.
+    if (error.kind === 'limited-uses' || (isRejected && this.#method !== 'kubernetes'))
+      this.#rejections.recordFailure(now, {}, fingerprint);
+    else this.#loginDueAt = Math.max(beganAt + second, now + (error.retryAfter ?? 0) * 1000);
+    throw this.#lastFailure;
+  }
+
+  #report(error: unknown): never {
     const { events, monotonic } = this.#options;
     if (error instanceof VaultError) error.isOfLogin = true;
     const problem = problemOf(error);
     // With a valid token, keys can still be read.
     const report = this.#alive() === undefined ? 'loginFailed' : 'keyProblem';
-    if (!isVaultError(error, 'backing-off') && this.#reports.isDue(monotonic(), report + problem)) {
+    if (this.#reports.isDue(monotonic(), report + problem)) {
       this.#reports.recordFailure(monotonic(), {}, report + problem);
       events[report](problem);
     }
     throw error;
   }
 
-  async #requestToken(): Promise<HeldToken> {
-    const credentials = await this.#readCredentials();
-    const lease = await this.#logIn(credentials);
-    // It cannot be found out once the token is revoked. Of a token with limited uses, the lookup would be one.
-    if (this.#givesNewTokens && lease.uses === 0)
-      this.#mayLookUp = await this.#canLookUp(lease.token).catch(() => this.#mayLookUp);
-    this.#loggedInWith = credentials.fingerprint;
-    this.#reports.reset();
-    this.#options.events.keySourceUp(true);
-    return this.#hold(lease, lease.seconds);
-  }
-
-  /** Unless Vault has just rejected these credentials. Changed ones are tried at once. */
-  async #logIn({ fingerprint, logIn }: Credentials): Promise<TokenLease> {
-    const { monotonic } = this.#options;
-    assertDue(this.#rejections, monotonic(), this.#lastRejection, fingerprint);
-    try {
-      const lease = await logIn();
-      this.#rejections.reset();
-      return lease;
-    } catch (error) {
-      if (!isVaultError(error, 'rejected', 'denied', 'spent-wrapping')) throw error;
-      const rejected = new VaultError('bad-credentials', { status: error.status, note: this.#method });
-      this.#lastRejection = error.kind === 'spent-wrapping' ? error : rejected;
-      this.#rejections.recordFailure(monotonic(), {}, fingerprint);
-      // A configured token that is rejected was revoked.
-      if (!this.#givesNewTokens && fingerprint === this.#loggedInWith) this.#discard(this.#held);
-      throw this.#lastRejection;
-    }
-  }
-
-  #hold(lease: TokenLease, firstSeconds: number): HeldToken {
-    const { events, random } = this.#options;
-    const now = this.#options.monotonic();
-    const until = lease.seconds === 0 ? Number.POSITIVE_INFINITY : now + lease.seconds * 1000;
-    const wholeSeconds = this.#wholeSecondsOf(lease);
-    const state = { verifiedAt: now, worked: false, lacks: false };
-    const held = { ...lease, wholeSeconds, until, firstSeconds, ...state };
+  #hold(lease: TokenLease, fingerprint: string): HeldToken {
+    const { clock, events, monotonic, random } = this.#options;
+    const now = monotonic();
+    const { seconds, token } = lease;
+    const previous = this.#held !== undefined && sameSecret(this.#held.token, token) ? this.#held : lease;
+    // Near the end of a configured token, Vault grants ever shorter leases: not its full length.
+    const wholeSeconds = Math.max(previous.wholeSeconds, lease.wholeSeconds);
+    const until = seconds === 0 ? Number.POSITIVE_INFINITY : now + seconds * 1000;
+    const held = { ...lease, wholeSeconds, fingerprint, until, checkedAt: now };
     this.#held = held;
-    this.#retries.reset();
-    if (lease.seconds === 0) {
+    if (seconds === 0) {
       events.tokenExpiryChanged(undefined);
-    } else {
-      events.tokenExpiryChanged(this.#wallTime(until) / 1000, wholeSeconds);
-      if (!lease.renewable) this.#warnExpiry(held);
-      this.#scheduleRenewal(lease.seconds * 1000 * (2 / 3) * (0.9 + 0.2 * random()));
+      return held;
     }
+    const expiry = clock() + seconds * 1000;
+    events.tokenExpiryChanged(expiry / 1000, wholeSeconds);
+    if (!this.#givesNewTokens && (!lease.renewable || seconds < wholeSeconds))
+      events.keyProblem(
+        `the configured Vault token expires at ${new Date(expiry).toISOString()}; replace it`,
+      );
+    this.#schedule(seconds * 1000 * (2 / 3) * (0.9 + 0.2 * random()));
     return held;
   }
 
-  /** Near the end of a configured token, lookups and renewals return ever shorter leases: not its full length. */
-  #wholeSecondsOf({ token, wholeSeconds }: TokenLease): number {
-    const previous = this.#givesNewTokens ? undefined : this.#held;
-    const isSame = previous !== undefined && sameSecret(previous.token, token);
-    return isSame ? Math.max(previous.wholeSeconds, wholeSeconds) : wholeSeconds;
-  }
-
-  /** Only a configured token needs a warning: others are replaced by a login. */
-  #warnExpiry({ until }: HeldToken): void {
-    if (this.#givesNewTokens) return;
-    const expiry = new Date(this.#wallTime(until)).toISOString();
-    this.#options.events.keyProblem(`the configured Vault token expires at ${expiry}; replace it`);
-  }
-
-  /** Converts a monotonic time to milliseconds since 1970. */
-  #wallTime(monotonic: number): number {
-    return this.#options.clock() + (monotonic - this.#options.monotonic());
-  }
-
-  #scheduleRenewal(milliseconds: number): void {
+  #schedule(milliseconds: number): void {
     this.#cancelTimer();
     const startTimer = this.#options.setTimer ?? setTimer;
     if (this.#state === 'running') this.#cancelTimer = startTimer(() => void this.#keepAlive(), milliseconds);
+  }
+
+  /** Notices changed credential files too. */
+  #retryLater(): void {
+    this.#schedule(second * (1 + this.#options.random()));
   }
 
   async #keepAlive(): Promise<void> {
@@ -344,34 +277,22 @@ export class TokenManager {
       const held = this.#alive();
       await (held?.renewable ? this.#renew(held) : this.#login());
     } catch {
-      const now = this.#options.monotonic();
-      this.#retries.recordFailure(now);
-      this.#scheduleRenewal(this.#retries.remaining(now));
+      this.#retryLater();
     }
   }
 
+  /** A shorter lease shows that the token's maximum TTL is near. */
   async #renew(held: HeldToken): Promise<void> {
-    const lease = await renewSelf(this.#client, held.token).catch((error: unknown) => {
-      if (isUnavailable(error) || isVaultError(error, 'backing-off')) throw error;
+    const lease = await renewSelf(this.#client, held).catch((error: unknown) => {
+      if (isUnavailable(error)) throw error;
     });
-    // Near a token's maximum TTL, renewals return ever shorter leases.
-    if (lease === undefined || lease.seconds * 3 <= held.firstSeconds) {
-      this.#warnExpiry(held);
-      await this.#login();
-    } else {
-      const { token, uses, firstSeconds, worked } = held;
-      this.#hold({ ...lease, token, uses }, firstSeconds).worked = worked;
-    }
+    if (lease === undefined || lease.seconds < held.wholeSeconds) await this.#login();
+    else this.#hold(lease, held.fingerprint);
   }
 }
 
-/** Without credentials there is no other token, whatever the denied request was about. */
-function failedLogin(error: unknown): never {
-  if (error instanceof VaultError) error.isOfLogin = true;
-  throw error;
-}
-
-/** Whether a token that is denied a request may be used up: it has worked, so it lacks no permission. */
-function mayBeUsedUp({ uses, worked }: HeldToken): boolean {
-  return uses > 0 && worked;
+/** Without a time: credentials that were changed are tried at once. */
+function backingOff(last: VaultError | undefined): VaultError {
+  const note = last && `last: ${last.message}`;
+  return new VaultError('backing-off', { cause: last, note });
 }

@@ -104,7 +104,7 @@ export const findingCodes = {
     '#countersignkeyunusable',
   ),
   'key-rejected': bad(
-    'The gateway rejects the version of a key that signs.',
+    'The gateway rejected the key that signs, and has not accepted it since. Requests are still sent.',
     '#countersigngatewayrejections',
   ),
   'key-waiting': info(

@@ -229,7 +229,7 @@ const failureTexts: Readonly<Record<string, FailureText>> = {
   ],
   'gateway-reply-invalid': [
     'gateway-response-incomplete',
-    'the gateway sends responses that are not valid HTTP',
+    'the gateway sends responses that are not valid HTTP, or of payments without a length',
     'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
   ],
   'gateway-status': [
@@ -251,11 +251,6 @@ const failureTexts: Readonly<Record<string, FailureText>> = {
     'requests-failing',
     'a login has no key of the required kind',
     'Store it in the key source.',
-  ],
-  'key-rejected': [
-    'requests-failing',
-    'the gateway rejected such payments with every key of a login, so they are not sent',
-    'Store the key that the gateway expects, or check the permissions of the login.',
   ],
   'key-unusable': ['requests-failing', 'a key cannot be used', 'Store a correct key as a new version.'],
 };

@@ -32,7 +32,6 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
   'audit-unavailable': '#countersignauditunavailable',
   'key-missing': '#countersignkeymissing',
   'key-unusable': '#countersignkeyunusable',
-  'key-rejected': '#countersigngatewayrejections',
   'gateway-unreachable': '#gateway-unreachable',
   'gateway-timeout': '#no-complete-gateway-response',
   'gateway-reset': '#no-complete-gateway-response',

@@ -44,7 +44,7 @@ export function createFormReader(limits: BodyLimits): ReadForm {
     const body = request.complete
       ? receivedBody(request, limits, memory)
       : await readBody(request, limits, memory);
-    return decodeWithLimit(body, limits.maxParameters);
+    return decodeReceived(body, limits);
   };
 }
 
@@ -103,8 +103,18 @@ function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryRe
   });
 }
 
-/** Parameters are counted before decoding, because many tiny ones cost more than a few long ones. */
-function decodeWithLimit(body: Buffer, maxParameters: number): Pair[] {
+/**
+ * What the proxy makes of these bytes. Parameters are counted before decoding, because many tiny ones cost more than a few
+ * long ones.
+ *
+ * @throws ProxyError `too-large`, `malformed-form`
+ */
+export function decodeReceived(
+  body: Buffer,
+  limits: Pick<BodyLimits, 'maxBodyBytes' | 'maxParameters'>,
+): Pair[] {
+  const { maxBodyBytes, maxParameters } = limits;
+  if (body.length > maxBodyBytes) throw payloadTooLarge(limits);
   let parts = 1;
   for (const byte of body) parts += byte === ampersand ? 1 : 0;
   if (parts > maxParameters)
@@ -123,6 +133,6 @@ function clientClosedRequest(): ProxyError {
   return new ProxyError('caller-gone', 'The connection ended before the body was complete.');
 }
 
-function payloadTooLarge({ maxBodyBytes }: BodyLimits): ProxyError {
+function payloadTooLarge({ maxBodyBytes }: Pick<BodyLimits, 'maxBodyBytes'>): ProxyError {
   return new ProxyError('too-large', `The form has more than ${maxBodyBytes} bytes.`);
 }

@@ -3,9 +3,10 @@ import { pipeline } from 'node:stream/promises';
 import { TLSSocket } from 'node:tls';
 import type { Request, Response } from 'express';
 import { errorTable, type ProxyError } from '../../errors.ts';
-import { isPaymentServerError, responseAsJson, resultOf } from '../../gateway/response.ts';
+import { isCoded, isPaymentServerError, responseAsJson, resultOf } from '../../gateway/response.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { RequestRecord, ResponseResult } from '../../request-context.ts';
+import { AcceptedTypes } from '../../util/accept.ts';
 import { UpstreamError } from '../outbound/upstream-error.ts';
 import type { GatewayResponse } from '../outbound/upstream-request.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
@@ -42,7 +43,8 @@ export async function sendResponse(
   securityHeaders: OutgoingHttpHeaders,
 ): Promise<ResponseResult> {
   const { status, headers, body, rest, form } = gatewayResponse;
-  const result = { status, outcome: 'answered', ...(form && resultOf(form)) } as const;
+  const read = isCoded(headers) ? ({ gatewayResult: 'coded' } as const) : form && resultOf(form);
+  const result = { status, outcome: 'answered', ...read } as const;
   // In one object: Node copies and checks headers twice that are set one by one.
   const head = { ...securityHeaders };
   forwardHeaders(forwardedHeaderNames, headers, head);
@@ -56,13 +58,21 @@ export async function sendResponse(
     const failure = await streamRest(response, body, rest);
     return { ...result, ...failure };
   }
-  if (form !== undefined && request.accepts(['text/html', 'application/json']) === 'application/json') {
+  if (form !== undefined && prefersJson(request.headers.accept)) {
     head['content-type'] = 'application/json; charset=utf-8';
     sendBody(response, status, head, Buffer.from(`${responseAsJson(form)}\n`));
   } else {
     sendBody(response, status, head, body);
   }
   return result;
+}
+
+/** Whether a client prefers JSON to the form. One that only sends wildcards gets the form. */
+export function prefersJson(accept: string | undefined): boolean {
+  const accepted = new AcceptedTypes(accept);
+  const [json, form] = ['application/json', 'text/html'] as const;
+  const [weight, other] = [accepted.weightOf(json), accepted.weightOf(form)];
+  return weight > other || (weight === other && weight > 0 && accepted.firstNamed(json, form) === json);
 }
 
 /** As text of the same bytes, Node writes a small body in one piece with the head: 10 of 250 µs less per request. */

@@ -1,4 +1,4 @@
-import { holdsCardNumberAnywhere } from '../../redact-card-data.ts';
+import { idHoldsCardNumber } from '../../redact-card-data.ts';
 
 /** The fields of a `traceparent` header that we use. */
 export interface TraceContext {
@@ -17,13 +17,13 @@ const sampledFlag = 0x01;
 
 /**
  * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 has exactly 55 characters, a later version may add fields
- * after a dash, and ff is invalid. An invalid header is ignored, and so is one whose trace ID holds a card number: log and
- * exemplars show it. So do 6 of 1,000 random ones.
+ * after a dash, and ff is invalid. An invalid header is ignored, and so is one whose trace ID may hold a card number: log
+ * and exemplars show it. So may 1 of 1,000 random ones.
  */
 export function parseTraceparent(header: string): TraceContext | undefined {
   const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header)?.groups ?? {};
   if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
-  if (holdsCardNumberAnywhere(traceId)) return undefined;
+  if (idHoldsCardNumber(traceId)) return undefined;
   const sampled = (Number.parseInt(flags, 16) & sampledFlag) !== 0;
-  return holdsCardNumberAnywhere(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
+  return idHoldsCardNumber(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
 }

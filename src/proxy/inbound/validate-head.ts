@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ProxyError } from '../../errors.ts';
+import { idHoldsCardNumber } from '../../redact-card-data.ts';
 
 const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
 
@@ -137,13 +138,16 @@ function unsupported(detail: string): ProxyError {
 
 /**
  * The request ID that a client sent as `X-Request-Id`, for log and error responses, so that both sides can find each
- * other's line. Ignored if it has other characters, or as many digits in a row as an account number.
+ * other's line. Ignored if it has other characters, may hold a card number, or has as many digits in a row as an account
+ * number and the first one of such a number, which times do not have.
  */
 export function parseCallerRequestId(header: string | undefined): string | undefined {
-  return header !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(header) && !/\d{12}/.test(header)
-    ? header
-    : undefined;
+  if (header === undefined || !/^[A-Za-z0-9._-]{1,64}$/.test(header)) return undefined;
+  const isLikeAccount = /(?<!\d)0*(?!20)[2-6]\d{11}/.test(header.replace(uuid, ''));
+  return isLikeAccount || idHoldsCardNumber(header) ? undefined : header;
 }
+
+const uuid = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
 
 export function isForm(contentType: string): boolean {
   return formMediaType.test(contentType);

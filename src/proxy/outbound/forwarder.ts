@@ -193,6 +193,7 @@ export class Forwarder {
         dedicatedConnection,
         connect: Math.min(settings.timeouts.connect, remaining),
         total: remaining,
+        readOnly: operation.readOnly,
         memory,
         onConnected() {
           record.writtenAttempts = (record.writtenAttempts ?? 0) + 1;

@@ -76,6 +76,8 @@ export function buildUpstreamRequest(
     'Content-Length': String(body.length),
     Authorization: authorization,
     Accept: '*/*',
+    // A response that is coded is not read here: neither as JSON for the client, nor for the log.
+    'Accept-Encoding': 'identity',
     'User-Agent': userAgent,
   };
   return { url, headers, body };

@@ -68,7 +68,7 @@ export function proxyErrorFor(failure: UpstreamError, { settings }: Destination)
     'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']}${noteOf(failure)}. ${notSentAdvice}`,
     'gateway-timeout': `No complete response within ${settings.timeouts.request / 1000} s. ${unknownOutcomeAdvice}`,
     'gateway-reset': `The connection ended before the response was complete${noteOf(failure)}. ${unknownOutcomeAdvice}`,
-    'gateway-reply-invalid': `The gateway's response is not valid HTTP. ${unknownOutcomeAdvice}`,
+    'gateway-reply-invalid': `The gateway's response is not valid HTTP, or has neither a length nor chunks, so that it may be a part of one. ${unknownOutcomeAdvice}`,
   };
   return new ProxyError(failure.reason, details[failure.reason], { cause: failure });
 }

@@ -20,6 +20,8 @@ export interface UpstreamRequestOptions {
   readonly connect: number;
   /** Milliseconds until the response is complete. */
   readonly total: number;
+  /** Whether the request changes nothing, so that it can be repeated if the response was not whole. */
+  readonly readOnly: boolean;
   /** Bounds how much of the response is buffered before the client gets its first byte. */
   readonly memory: MemoryReservation;
   /** Called once, before a byte of the request may be written. */
@@ -64,14 +66,17 @@ export class UpstreamRequest {
   #inHandshake = false;
   #pooled = false;
   #responded = false;
+  readonly #readOnly: boolean;
   readonly #memory: MemoryReservation;
   #rest: IncomingMessage | undefined;
 
-  constructor(signed: SignedHttpRequest, { connect, total, memory, onConnected }: UpstreamRequestOptions) {
+  constructor(signed: SignedHttpRequest, options: UpstreamRequestOptions) {
+    const { connect, total, readOnly, memory, onConnected } = options;
     const { promise, resolve, reject } = Promise.withResolvers<GatewayResponse>();
     this.response = promise;
     this.#resolve = resolve;
     this.#reject = reject;
+    this.#readOnly = readOnly;
     this.#memory = memory;
     this.detachedRequest = new DetachedRequest(signed, this);
     this.detachedResponse = new ServerResponse(this.detachedRequest);
@@ -104,6 +109,7 @@ export class UpstreamRequest {
     const { statusCode: status = 0, headers } = response;
     // RFC 9110 section 15: three digits, 100 or higher. Node's parser also accepts "099".
     if (status < 100) return this.#fail('gateway-reply-invalid');
+    if (!this.#readOnly && endsWithConnection(response)) return this.#fail('gateway-reply-invalid');
     this.#responded = true;
     const chunks: Buffer[] = [];
     let size = 0;
@@ -157,6 +163,15 @@ export class UpstreamRequest {
     // The middleware destroys its own request and response when the response that it was given closes.
     this.detachedResponse.emit('close');
   }
+}
+
+/**
+ * Whether nothing but the end of the connection ends the body (RFC 9112 section 6.3). Then a part of it looks like the
+ * whole: TCP ends in the same way, and TLS too as far as Node says, with close_notify or without.
+ */
+function endsWithConnection({ statusCode, headers }: IncomingMessage): boolean {
+  const { 'content-length': length, 'transfer-encoding': coding = '' } = headers;
+  return length === undefined && !/\bchunked$/i.test(coding) && statusCode !== 204 && statusCode !== 304;
 }
 
 /** Never connected. A socket for each detached request would be most of its cost. */

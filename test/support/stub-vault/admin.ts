@@ -12,7 +12,6 @@ const anything = z.record(z.string(), z.unknown());
 const responseSchema = z.object({
   data: anything.nullish(),
   auth: anything.nullish(),
-  wrap_info: anything.nullish(),
 });
 
 /** A Vault administrator, through the HTTP API of the stub or a real server. */
@@ -83,12 +82,6 @@ export class VaultAdmin {
   async secretId(mount: string, role: string, settings: object = {}): Promise<string> {
     const { data } = await this.request('POST', `auth/${mount}/role/${role}/secret-id`, settings);
     return z.string().parse(data?.['secret_id']);
-  }
-
-  async wrappedSecretId(mount: string, role: string): Promise<string> {
-    const wrap = { 'X-Vault-Wrap-TTL': '60s' };
-    const { wrap_info } = await this.request('POST', `auth/${mount}/role/${role}/secret-id`, {}, wrap);
-    return z.string().parse(wrap_info?.['token']);
   }
 
   async token(settings: object): Promise<string> {

@@ -9,8 +9,6 @@ export interface StubRequest {
   readonly query: URLSearchParams;
   readonly body: Readonly<Record<string, unknown>>;
   readonly token: string | undefined;
-  /** Seconds of `X-Vault-Wrap-TTL`. */
-  readonly wrapSeconds: number | undefined;
   readonly now: number;
 }
 
@@ -26,7 +24,6 @@ export type Backend = (call: StubRequest) => StubResponse | undefined;
 export interface Parts {
   readonly data?: unknown;
   readonly auth?: unknown;
-  readonly wrap_info?: unknown;
 }
 
 export function envelope(parts: Parts, status = 200): StubResponse {

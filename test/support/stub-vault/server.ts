@@ -1,9 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { type Fault, playFault, type RateLimit } from './faults.ts';
-import { errors, type StubRequest, type StubResponse, seconds } from './protocol.ts';
+import { errors, type StubRequest, type StubResponse } from './protocol.ts';
 import { rootToken, World } from './state.ts';
 
 const listeningShape = z.object({ port: z.number() });
@@ -103,7 +104,7 @@ export class StubVault {
   /** Writes a secret as an administrator, without a connection. */
   put(path: string, data: object): void {
     const call = { method: 'POST', path: `secret/data/${path}`, body: { data }, token: rootToken };
-    const rest = { query: new URLSearchParams(), wrapSeconds: undefined, now: this.#clock() };
+    const rest = { query: new URLSearchParams(), now: this.#clock() };
     this.world().respond({ ...call, ...rest });
   }
 
@@ -129,12 +130,10 @@ export class StubVault {
     const body = await readBody(request);
     seen.body = body;
     const fault = this.#faultOf(request, target);
-    if (fault !== undefined && fault.kind !== 'late-write') {
-      playFault(fault, response);
-      return;
-    }
+    if (fault?.kind === 'late') await wait(fault.milliseconds);
+    else if (fault !== undefined && fault.kind !== 'late-write') return playFault(fault, response);
     const stubResponse = this.#responseTo(request, target, body);
-    if (fault !== undefined) return;
+    if (fault?.kind === 'late-write') return;
     response.writeHead(stubResponse.status, {
       'Content-Type': 'application/json',
       'Cache-Control': 'no-store',
@@ -185,7 +184,6 @@ function callOf(
   now: number,
 ): StubRequest | undefined {
   const url = new URL(target, 'http://vault.invalid/');
-  const wrap = request.headers['x-vault-wrap-ttl'];
   const token = request.headers['x-vault-token'];
   try {
     return {
@@ -194,7 +192,6 @@ function callOf(
       query: url.searchParams,
       body: text === '' ? {} : objectShape.parse(JSON.parse(text)),
       token: typeof token === 'string' ? token : undefined,
-      wrapSeconds: wrap === undefined ? undefined : seconds(wrap, 0),
       now,
     };
   } catch {

@@ -15,7 +15,6 @@ import {
 } from './protocol.ts';
 import { type Token, Tokens } from './tokens.ts';
 import { Transit } from './transit.ts';
-import { Wrapping } from './wrapping.ts';
 
 export const rootToken = 'stub-root-token';
 
@@ -24,7 +23,6 @@ export class World {
   readonly tokens = new Tokens();
   readonly policies = new Policies();
   readonly kubernetes = new Kubernetes(this.tokens);
-  readonly #wrapping = new Wrapping();
   readonly #mounts = new Map<string, Backend>();
   readonly #version1 = new Set<string>();
 
@@ -35,25 +33,18 @@ export class World {
   }
 
   respond(call: StubRequest): StubResponse {
-    const open = this.#wrapping.backend(call) ?? this.#logIn(call);
-    if (open !== undefined) return open;
-    const token = this.tokens.find(call.token, call.now);
-    const response = this.#responseTo(token, call);
-    // A request that is denied is a use as well.
-    if (token !== undefined) this.tokens.spend(token);
-    return response;
+    return this.#logIn(call) ?? this.#responseTo(this.tokens.find(call.token, call.now), call);
   }
 
   #responseTo(token: Token | undefined, call: StubRequest): StubResponse {
     const info = token === undefined ? undefined : this.#mountInfo(call);
     if (info !== undefined) return info;
     if (token === undefined || !this.policies.allow(token.policies, call)) return permissionDenied;
-    const response =
+    return (
       this.policies.capabilities(token.policies, call) ??
       this.#route(call) ??
-      errors(404, `no handler for route "${call.path}". route entry not found.`);
-    if (call.wrapSeconds === undefined || response.status !== 200) return response;
-    return this.#wrapping.wrap(response, call.wrapSeconds, call.now, call.path);
+      errors(404, `no handler for route "${call.path}". route entry not found.`)
+    );
   }
 
   /** `GET sys/internal/ui/mounts/{path}`: permitted to tokens with any access to the mount; here to all. */

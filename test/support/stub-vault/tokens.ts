@@ -22,9 +22,8 @@ export interface Token {
   readonly maxTtl: number;
   /** Empty for a batch token, which is not stored: it cannot be listed, renewed or revoked. */
   readonly accessor: string;
-  /** Sent in the login response. 0: unlimited. */
+  /** 0: unlimited. Only told, and not counted. */
   readonly uses: number;
-  usesLeft: number;
   expiresAt: number;
 }
 
@@ -67,7 +66,6 @@ export class Tokens {
       maxTtl,
       accessor: batch ? '' : randomUUID(),
       uses,
-      usesLeft: uses === 0 ? Number.POSITIVE_INFINITY : uses,
       expiresAt: ttl === 0 ? Number.POSITIVE_INFINITY : now + Math.min(ttl, maxTtl) * 1000,
     };
     this.#tokens.set(token.id, token);
@@ -78,12 +76,6 @@ export class Tokens {
   find(id: string | undefined, now: number): Token | undefined {
     const token = this.#tokens.get(id ?? '');
     return token !== undefined && now < token.expiresAt ? token : undefined;
-  }
-
-  /** Counts a use; after the last one the token is gone. */
-  spend(token: Token): void {
-    token.usesLeft -= 1;
-    if (token.usesLeft <= 0) this.revoke(token.id);
   }
 
   /** Number of tokens, without root tokens. */
@@ -150,6 +142,7 @@ function settingsOf({ body }: StubRequest): TokenSettings {
     ttl: seconds(body['ttl'], systemMaxTtl),
     renewable: body['renewable'] !== false,
     noDefaultPolicy: body['no_default_policy'] === true,
+    uses: seconds(body['num_uses'], 0),
     ...(maxTtl === 0 ? {} : { maxTtl }),
   };
 }
@@ -186,7 +179,7 @@ function description(token: Token, now: number): object {
     explicit_max_ttl: 0,
     expire_time: token.ttl === 0 ? null : new Date(token.expiresAt).toISOString(),
     renewable: token.renewable,
-    num_uses: 0,
+    num_uses: token.uses,
     type: 'service',
   };
 }

@@ -16,16 +16,28 @@ it('a rejected request is recorded with the names that it presented, and why the
   expect(recordOf({ credential: 'none', ...route })).toMatchObject(route);
 });
 
-it('an intent names no order if the form has several: it is not known which one the gateway takes', () => {
-  const orderIdOf = (...ids: readonly string[]) =>
-    intentFields({
-      request: {
-        record: { id: 'a' },
-        destination: { environment: 'sandbox', operation: { name: 'payout' } },
-        form: ids.map((id) => ['client_orderid', id] as const),
-      },
-      key: { kind: 'control_key', version: 1 },
-      signature: { nonce: 'nonce', timestamp: 1 },
-    }).clientOrderId;
-  expect([orderIdOf('a'), orderIdOf('a', 'b'), orderIdOf('a', 'a')]).toEqual(['a', undefined, undefined]);
+/** @param form in the encoding of a URL */
+function orderIdOf(form: string): string | undefined {
+  return intentFields({
+    request: {
+      record: { id: 'a' },
+      destination: { environment: 'sandbox', operation: { name: 'payout' } },
+      form: [...new URLSearchParams(form)],
+    },
+    key: { kind: 'control_key', version: 1 },
+    signature: { nonce: 'nonce', timestamp: 1 },
+  }).clientOrderId;
+}
+
+it.each([
+  ['client_orderid=a', 'a'],
+  ['client-order-id=a&amount=1', 'a'],
+  ['client_orderid=a&client-order-id=a', 'a'],
+  ['client-order-id=a&client-order-id=a', 'a'],
+  ['client_orderid=a&client_orderid=b', undefined],
+  ['client-order-id=a&client_orderid=b', undefined],
+  ['client_order_id=a', undefined],
+  ['client-order-id=4000007711223344', 'omitted'],
+])('an intent names the order if it is known which one the gateway takes: %s', (form, id) => {
+  expect(orderIdOf(form)).toBe(id);
 });

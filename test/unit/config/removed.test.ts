@@ -30,10 +30,19 @@ keys:
   });
 
   it('keys.vault.auth.wrappedSecretIdFile', () => {
-    const problem = { line: 1, message: 'is not a known key' };
-    expect(withReplacement({ ...problem, path: 'keys.vault.auth.wrappedSecretIdFile' }).message).toMatch(
-      /^was removed: put the secret ID itself into secretIdFile, /,
-    );
+    const text = `environments:
+  sandbox: { baseUrl: "https://gateway.example", product: gw }
+keys:
+  source: vault
+  vault:
+    address: https://vault.example
+    auth: { method: approle, roleId: r, secretIdFile: /s, wrappedSecretIdFile: /w }
+`;
+    expect(problemsOf(text)).toEqual([
+      expect.stringMatching(
+        /^7 keys.vault.auth.wrappedSecretIdFile: was removed: put the secret ID itself into secretIdFile, /,
+      ),
+    ]);
   });
 });
 

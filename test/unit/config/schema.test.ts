@@ -302,28 +302,27 @@ describe('the Vault part of a configuration', () => {
   it.each([
     ['method: token', ['requires exactly one of token and tokenFile']],
     ['method: token, token: t, tokenFile: f', ['requires exactly one of token and tokenFile']],
-    [
-      'method: approle',
-      [
-        'requires exactly one of roleId and roleIdFile',
-        'requires exactly one of secretIdFile and wrappedSecretIdFile',
-      ],
-    ],
+    ['method: approle, secretIdFile: s', ['requires exactly one of roleId and roleIdFile']],
     [
       'method: approle, roleId: r, roleIdFile: f, secretIdFile: s',
       ['requires exactly one of roleId and roleIdFile'],
     ],
-    ['method: approle, roleId: r', ['requires exactly one of secretIdFile and wrappedSecretIdFile']],
   ])('rejects the login %s', (auth, messages) => {
     expect(problemsOf(withVault('', auth))).toEqual(
       messages.map((message) => `2 keys.vault.auth: ${message}`),
     );
   });
 
+  it('requires the file of the secret ID', () => {
+    expect(problemsOf(withVault('', 'method: approle, roleId: r'))).toEqual([
+      '2 keys.vault.auth.secretIdFile: is missing: it must be a string',
+    ]);
+  });
+
   it.each([
     'method: token, tokenFile: f',
     'method: approle, roleId: r, secretIdFile: s',
-    'method: approle, roleIdFile: r, wrappedSecretIdFile: s',
+    'method: approle, roleIdFile: r, secretIdFile: s',
     'method: kubernetes, role: r, mount: kubernetes/eu-1',
   ])('accepts the login %s', (auth) => {
     expect(problemsOf(withVault('', auth))).toEqual([]);

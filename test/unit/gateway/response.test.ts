@@ -1,5 +1,13 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { describe, expect, it, jest } from '@jest/globals';
-import { parseResponse, readable, responseAsJson, resultOf } from '../../../src/gateway/response.ts';
+import {
+  formIn,
+  parseResponse,
+  readable,
+  responseAsJson,
+  resultOf,
+  testimonyOf,
+} from '../../../src/gateway/response.ts';
 
 const html = 'text/html;charset=utf-8';
 const parse = (text: string, type: string | undefined = html) => parseResponse(type, Buffer.from(text));
@@ -149,5 +157,71 @@ describe('the fields of a response in the log and the metrics', () => {
       expect(resultOf([['serial-number', text]]).serialNumber).toBeUndefined();
     }
     expect(resultOf([]).serialNumber).toBeUndefined();
+  });
+});
+
+describe('what a response says of the key that signed its request', () => {
+  const says = (status: number, body: string, headers: IncomingHttpHeaders = { 'content-type': html }) => {
+    const response = { status, headers, body: Buffer.from(body) };
+    return testimonyOf({ ...response, form: formIn(response) });
+  };
+  const form = 'type=async-response\n&serial-number=00000000-0000-0000-0000-0000000017d3\n';
+  const json = { 'content-type': 'application/json' };
+  const inJson = (type: string): string => `{"type":"${type}","serial-number":"17d3"}`;
+  const page = '<html><body>Welcome</body></html>';
+
+  it.each<[string, number, string, string, ...IncomingHttpHeaders[]]>([
+    ['accepted', 200, 'a form with its type', form],
+    ['accepted', 202, 'another success', form],
+    ['accepted', 200, 'a JSON object with its type', inJson('status-response'), json],
+    ['accepted', 200, 'a list of balances', '[{"name":"acme","amount":"1.00","currency":"EUR"}]', json],
+    ['accepted', 200, 'an empty list of balances', '[]', json],
+    ['error', 200, 'an error', 'type=error\n&error-code=124\n'],
+    ['error', 200, 'a validation error', 'type=validation-error\n'],
+    ['error', 200, 'an error in JSON', inJson('error'), json],
+    ['refused', 400, 'a validation error', 'type=validation-error\n'],
+    ['refused', 404, 'an error', 'type=error\n'],
+    ['refused', 409, 'an error in JSON', inJson('error'), json],
+    ['refused', 422, 'an error', 'type=error\n'],
+    ['rejected', 401, 'nothing', ''],
+    ['rejected', 403, 'a form', form],
+    ['rejected', 403, 'a page', page],
+    ['silent', 200, 'a page', page],
+    ['silent', 200, 'nothing', ''],
+    ['silent', 200, 'the health of a load balancer', '{"status":"ok"}', json],
+    ['silent', 200, 'a form without a type', 'status=ok\n'],
+    ['silent', 200, 'a list of something else', '[{"name":"acme"}]', json],
+    [
+      'silent',
+      404,
+      'a problem document',
+      '{"type":"about:blank"}',
+      { 'content-type': 'application/problem+json' },
+    ],
+    ['silent', 200, 'JSON with an odd type', '{"type":1}', json],
+    ['silent', 200, 'JSON of another content type', inJson('status-response'), { 'content-type': html }],
+    [
+      'accepted',
+      200,
+      'JSON of a vendor',
+      inJson('status-response'),
+      { 'content-type': 'application/vnd.pay+json' },
+    ],
+    ['silent', 200, 'a form that is compressed', form, { 'content-type': html, 'content-encoding': 'gzip' }],
+    ['silent', 200, 'a form that is too large', `${form}&a=${'b'.repeat(readable.bytes)}`],
+    ['silent', 200, 'JSON that is too large', inJson('b'.repeat(readable.bytes)), json],
+    ['silent', 302, 'a form', form],
+    ['silent', 400, 'a page', page],
+    ['silent', 404, 'a page', page],
+    ['silent', 429, 'a form', form],
+    ['silent', 500, 'a form', form],
+    ['silent', 503, 'a page', page],
+  ])('%s: %i with %s', (testimony, status, _what, body, ...[headers]) => {
+    expect(says(status, body, headers)).toBe(testimony);
+  });
+
+  it('silent: only the first part of a large form', () => {
+    const response = { status: 200, headers: { 'content-type': html }, body: Buffer.from(form), rest: {} };
+    expect(testimonyOf({ ...response, form: formIn(response) })).toBe('silent');
   });
 });

@@ -97,6 +97,50 @@ describe('a checked parameter', () => {
   });
 });
 
+describe('an order ID', () => {
+  const login = ['login', 'acme'] as const;
+  const sent = (text: string) => [login, ...new URLSearchParams(text)] as const;
+
+  it.each(['client_orderid=1', 'client-order-id=1', 'client-order-id=1&client_orderid=1'])(
+    'counts in either spelling: %s',
+    (text) => {
+      expect(problemOf('transfer', ...sent(text))).toBe('accepted');
+      expect(problemOf('order-status', ...sent(text))).toBe('accepted');
+      expect(problemOf('order-status-group', ...sent(text))).toBe('accepted');
+    },
+  );
+
+  it.each(['client-order-id=', 'client-orderid=1', 'Client-Order-Id=1', 'client_order_id=1'])(
+    'is missing: %s',
+    (text) => {
+      expect(problemOf('transfer', ...sent(text))).toContain('"client_orderid" is required.');
+    },
+  );
+
+  it.each(['client_orderid=1&client-order-id=2', 'client-order-id=&client_orderid=1'])(
+    'is rejected in both spellings if they are different: %s',
+    (text) => {
+      const different =
+        'parameter-invalid: "client_orderid" and "client-order-id" are different. Send one order ID.';
+      for (const name of ['transfer', 'order-status', 'pan-eligibility-send', 'manager-balance']) {
+        expect(problemOf(name, ...sent(text))).toBe(different);
+      }
+    },
+  );
+
+  it('has the rules of the configuration in either spelling', () => {
+    const short = { parameters: { client_orderid: { maxLength: 3 } } };
+    expect(problemWith(short, 'transfer', ...sent('client-order-id=1234'))).toContain(
+      '"client-order-id" has more than 3 characters.',
+    );
+    expect(problemOf('order-status', ...sent('client-order-id=1&client-order-id=1'))).toContain(
+      '"client-order-id" appears 2 times.',
+    );
+    const other = { parameters: { 'client-order-id': { required: true } } };
+    expect(problemWith(other, 'transfer', ...sent('client_orderid=1'))).toBe('accepted');
+  });
+});
+
 describe('a transfer', () => {
   const id = ['client_orderid', '1'] as const;
   const repeated = [id, ['amount', '1'], ['amount', '1000']] as const;
@@ -161,6 +205,16 @@ describe('a parameter that could be treated as an OAuth parameter', () => {
     '\uff4f\uff41\uff55\uff54\uff48_nonce',
   ])('is rejected: %j', (name) => {
     expect(reasonFor(name)).toBe('reserved-parameter');
+  });
+
+  it.each([
+    ['oauth_token', 'Parameter 2 ("oauth_token") is one'],
+    ['OAuth_body_hash', 'Parameter 2 ("OAuth_body_hash") is one'],
+    ['oauth_4111111111111111', 'Parameter 2 is one'],
+    ['oauth\u200b_nonce', 'Parameter 2 is one'],
+    ['oauth Mark Cardholder', 'Parameter 2 is one'],
+  ])('is named if its name is a word: %j', (name, problem) => {
+    expect(problemOf('transfer', ['client_orderid', '1'], [name, 'x'])).toContain(problem);
   });
 
   it('is rejected in any disguise', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import { type KeyRing, usableKeys } from '../../../src/keys/ring.ts';
+import { type KeyRing, usableKeys, withAccepted } from '../../../src/keys/ring.ts';
 import { vectorText } from '../../support/vectors.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
@@ -57,6 +57,15 @@ describe('the usable keys of a login', () => {
       ...version(1, { control_key: 'c1' }, gracePeriod + 1),
     ];
     expect(versionsOf(ring, 'control_key')).toEqual([3, 2]);
+  });
+
+  it('are three at most: the two newest, and the accepted one if it is older', () => {
+    const ring = ['c5', 'c4', 'c3', 'c2', 'c1'].flatMap((key, index) =>
+      version(5 - index, { control_key: key }, index === 0 ? undefined : 1),
+    );
+    expect(versionsOf(ring, 'control_key')).toEqual([5, 4, 3]);
+    const accepted = usableKeys(acme, ring.slice(3), 'control_key', now, gracePeriod);
+    expect(versionsOf(withAccepted(ring, accepted.slice(1)), 'control_key')).toEqual([5, 4, 1]);
   });
 
   it('skip an unusable one if there is an older one', () => {

@@ -1,126 +1,40 @@
 import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import type {
-  KeyReading,
-  KeySource,
-  KeySourceObserver,
-  LostKey,
-  NoKeys,
-  RingRemoval,
+import {
+  type KeyReading,
+  type KeySource,
+  type KeySourceObserver,
+  type NoKeys,
+  silentObserver,
 } from '../../../src/keys/key-source.ts';
 import { type LoginRef, loginRefString } from '../../../src/keys/login-ref.ts';
-import type { KeyRing } from '../../../src/keys/ring.ts';
+import { KeyReader } from '../../../src/keys/reader.ts';
+import { distinctKeys, type KeyRing, type UsableKey } from '../../../src/keys/ring.ts';
+import { KeyTable, type TableSettings } from '../../../src/keys/table.ts';
 import { reveal } from '../../../src/secret.ts';
 
-/** A ring of one control key. */
-export function ringOf(controlKey: string, version = 1): KeyRing {
-  return parseKeys({ control_key: controlKey }, { version });
+/** Wall time at the start; milliseconds since 1970. */
+export const noon = Date.UTC(2026, 0, 15, 12);
+export const refOf = (login: string, environment = 'sandbox'): LoginRef => ({ environment, login });
+export const acme = refOf('acme');
+
+/** A ring of control keys, newest first, numbered down to 1; an empty one is unusable. */
+export function ringOf(...controlKeys: readonly string[]): KeyRing {
+  return controlKeys.flatMap((key, index) => {
+    const superseded = index === 0 ? {} : { supersededAt: new Date(noon - 1_000) };
+    return parseKeys({ control_key: key }, { version: controlKeys.length - index, ...superseded });
+  });
 }
 
-/** The newest control key of a ring. */
-export function keyOf(ring: KeyRing | undefined): string {
-  const [entry] = ring ?? [];
-  return entry !== undefined && 'key' in entry && entry.key.kind === 'control_key'
-    ? reveal(entry.key.secret)
-    : 'none';
+export function usable(ring: KeyRing): readonly [UsableKey, ...UsableKey[]] {
+  const [newest, ...others] = distinctKeys(ring);
+  if (newest === undefined) throw new TypeError('no usable key');
+  return [newest, ...others];
 }
 
-export const acme: LoginRef = { environment: 'sandbox', login: 'acme' };
-export const refOf = (login: string): LoginRef => ({ environment: 'sandbox', login });
-
-/** A source that responds at once, or when the test releases its reads. */
-export class ScriptedSource implements KeySource {
-  readonly rings = new Map<string, KeyRing>();
-  /** Why logins without a ring have none. */
-  withoutKeys: NoKeys = 'deleted';
-  /** Added to every reading. */
-  gone: KeyRing = [];
-  down = false;
-  /** Whether it denies reading a login. */
-  denies: (login: string) => boolean = () => false;
-  paused = false;
-  /** Logins in the order of the starts of their reads. */
-  readonly started: string[] = [];
-  searched = 0;
-  /** The ring that each of them was given. */
-  readonly known: (KeyRing | undefined)[] = [];
-  readonly running: string[] = [];
-  mostRunning = 0;
-  /** Whether two reads of one login ever ran at the same time. */
-  overlapped = false;
-  #pending: PromiseWithResolvers<void>[] = [];
-  #changes = 0;
-
-  /** The result is that of the start of the read. */
-  async read(login: LoginRef, known?: KeyRing, isSearch = false): Promise<KeyReading | NoKeys> {
-    this.known.push(known);
-    if (isSearch) this.searched += 1;
-    const name = loginRefString(login);
-    const ring = this.rings.get(name);
-    const { down } = this;
-    const denied = this.denies(login.login);
-    this.started.push(login.login);
-    if (this.running.includes(name)) this.overlapped = true;
-    this.running.push(name);
-    this.mostRunning = Math.max(this.mostRunning, this.running.length);
-    await this.#whenReleased();
-    this.running.splice(this.running.indexOf(name), 1);
-    if (down) throw new Error('MARK: the source is down');
-    if (denied) throw new SourceUnavailable(login, new Error('no permission'), 'denied');
-    const { gone } = this;
-    return ring === undefined ? this.withoutKeys : { ring, current: this.#identityOf(ring), gone };
-  }
-
-  /** Named with a `?` among the started reads. */
-  async readCurrent(login: LoginRef): Promise<string> {
-    this.started.push(`${login.login}?`);
-    const ring = this.rings.get(loginRefString(login));
-    const { down } = this;
-    await this.#whenReleased();
-    if (down) throw new Error('MARK: the source is down');
-    return ring === undefined ? this.withoutKeys : this.#identityOf(ring);
-  }
-
-  set(login: LoginRef, ring: KeyRing | undefined): void {
-    if (ring === undefined) this.rings.delete(loginRefString(login));
-    else this.rings.set(loginRefString(login), ring);
-    this.touch();
-  }
-
-  /** What a look finds is new from now on, also if the keys are the same. */
-  touch(): void {
-    this.#changes += 1;
-  }
-
-  /** Ends the oldest reads in flight; all of them unless `count` is given. */
-  async release(count = this.#pending.length): Promise<void> {
-    for (const pending of this.#pending.splice(0, count)) pending.resolve();
-    await settled();
-  }
-
-  /** Removes and returns the reads in flight, for a test that ends them in another order. */
-  takePending(): readonly PromiseWithResolvers<void>[] {
-    return this.#pending.splice(0);
-  }
-
-  start(): void {}
-
-  ready(): boolean {
-    return true;
-  }
-
-  stop(): void {}
-
-  #identityOf([newest]: KeyRing): string {
-    return `${newest?.version}, after ${this.#changes} changes`;
-  }
-
-  async #whenReleased(): Promise<void> {
-    if (!this.paused) return;
-    const pending = Promise.withResolvers<void>();
-    this.#pending.push(pending);
-    await pending.promise;
-  }
+/** The text of a control key. */
+export function textOf({ key }: UsableKey): string {
+  return key.kind === 'control_key' ? reveal(key.secret) : 'no control key';
 }
 
 /** Resolves when nothing can continue without the clock or the source. */
@@ -130,64 +44,141 @@ export function settled(): Promise<void> {
   });
 }
 
-/** Records the events as texts, in order. */
-export class RecordedEvents implements KeySourceObserver {
-  readonly lookups: string[] = [];
-  readonly fetched: string[] = [];
-  readonly rings: string[] = [];
-  /** Logins whose rings were removed, each with the reason. */
-  readonly removals: string[] = [];
-  /** Kinds of keys that the source no longer has, of the login and the version that had them. */
-  readonly lost: string[] = [];
-  /** Numbers of logins that the source does not know, each with the login that was added. */
-  readonly notFound: string[] = [];
-  readonly up: boolean[] = [];
-  /** Numbers of denied logins, each with the cause. */
-  readonly denied: string[] = [];
-  /** Each with the login. */
-  readonly problems: string[] = [];
-  secondsLeft: number | undefined;
+/** A clock that only the test moves, in milliseconds, with its timers. */
+export class VirtualClock {
+  now = 0;
+  readonly #timers = new Set<{ readonly at: number; readonly run: () => void }>();
 
-  keyLookup(environment: string, result: string): void {
-    this.lookups.push(`${environment} ${result}`);
+  readonly monotonic = (): number => this.now;
+  readonly clock = (): number => noon + this.now;
+  readonly setTimer = (run: () => void, milliseconds: number): (() => void) => {
+    const timer = { at: this.now + Math.max(0, milliseconds), run };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  };
+
+  get timers(): number {
+    return this.#timers.size;
   }
 
-  keyFetched(source: string, seconds: number): void {
-    this.fetched.push(`${source} ${seconds}`);
+  /** Runs what is due meanwhile, in order. */
+  async advance(milliseconds: number): Promise<void> {
+    const end = this.now + milliseconds;
+    await settled();
+    for (;;) {
+      const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
+      if (next === undefined) break;
+      this.#timers.delete(next);
+      this.now = Math.max(this.now, next.at);
+      next.run();
+      await settled();
+    }
+    this.now = end;
+  }
+}
+
+/** A source that responds at once, or when the test releases its reads. The result is that of the start of the read. */
+export class ScriptedSource implements KeySource {
+  readonly rings = new Map<string, KeyRing>();
+  /** Why logins without a ring have none. */
+  withoutKeys: NoKeys = 'deleted';
+  /** Added to every reading. */
+  gone: KeyRing = [];
+  /** What reads of this login throw instead. */
+  failure: (ref: LoginRef) => SourceUnavailable | undefined = () => undefined;
+  paused = false;
+  /** Logins in the order of the starts of their reads. */
+  readonly started: string[] = [];
+  running = 0;
+  #pending: (() => void)[] = [];
+
+  /** All reads fail, as of a source that does not respond. @param notBefore seconds, from `Retry-After` */
+  fail(notBefore?: number): void {
+    this.failure = (ref) => new SourceUnavailable(ref, new Error('is down'), 'down', undefined, notBefore);
   }
 
-  keyRingUpdated(
-    login: LoginRef,
-    ring: KeyRing | undefined,
-    removal?: RingRemoval,
-    lost: readonly LostKey[] = [],
-  ): void {
-    this.lost.push(...lost.map(({ kind, version }) => `${login.login} ${kind} ${version}`));
-    if (ring === undefined) this.removals.push(`${login.login} ${removal}`);
-    this.rings.push(`${loginRefString(login)} ${keyOf(ring)}`);
+  /** These logins may not be read. */
+  deny(...logins: readonly string[]): void {
+    this.failure = (ref) =>
+      logins.includes(ref.login)
+        ? new SourceUnavailable(ref, new Error('no permission'), 'denied')
+        : undefined;
   }
 
-  loginsNotFound(count: number, login?: LoginRef): void {
-    this.notFound.push(login === undefined ? `${count}` : `${count} ${login.login}`);
+  heal(): void {
+    this.failure = () => undefined;
   }
 
-  keySourceUp(up: boolean): void {
-    this.up.push(up);
+  set(ref: LoginRef, ...controlKeys: readonly string[]): void {
+    this.rings.set(loginRefString(ref), ringOf(...controlKeys));
   }
 
-  loginsDenied(logins: number, cause: string): void {
-    this.denied.push(`${logins} ${cause}`);
+  delete(ref: LoginRef): void {
+    this.rings.delete(loginRefString(ref));
   }
 
-  cachedKeysExpire(seconds: number | undefined): void {
-    this.secondsLeft = seconds;
+  async read(ref: LoginRef): Promise<KeyReading | NoKeys> {
+    const { gone, withoutKeys } = this;
+    const ring = this.rings.get(loginRefString(ref));
+    const failure = this.failure(ref);
+    this.started.push(ref.login);
+    this.running += 1;
+    if (this.paused) await new Promise<void>((resolve) => void this.#pending.push(resolve));
+    this.running -= 1;
+    if (failure !== undefined) throw failure;
+    return ring === undefined ? withoutKeys : { ring, gone };
   }
 
-  loginFailed(): void {}
-
-  tokenExpiryChanged(): void {}
-
-  keyProblem(problem: string, { login = '' }: Partial<LoginRef> = {}): void {
-    this.problems.push(`${login} ${problem}`);
+  /** Ends the reads in flight. */
+  async release(): Promise<void> {
+    for (const resolve of this.#pending.splice(0)) resolve();
+    await settled();
   }
+
+  start(): void {}
+
+  ready(): boolean {
+    return true;
+  }
+
+  stop(): void {}
+}
+
+export const ttl = 60_000;
+export const staleIfError = 43_200_000;
+export const settings: TableSettings = {
+  ttl,
+  staleIfError,
+  negativeTtl: 10_000,
+  maxEntries: 1_000,
+  rotationGracePeriod: 86_400_000,
+};
+
+/** Table and reader over a scripted source on a virtual clock, and what they report, as texts. */
+export function newKeys(changed: Partial<TableSettings> = {}) {
+  const time = new VirtualClock();
+  const source = new ScriptedSource();
+  const told: string[] = [];
+  const looked: string[] = [];
+  const events: KeySourceObserver = {
+    ...silentObserver,
+    keyRingUpdated: ({ login }, ring, removal, lost = []) => {
+      const keys = ring?.map((entry) => ('key' in entry ? textOf(entry) : 'unusable')).join(' ');
+      const versions = lost.map(({ kind, version }) => `, lost ${kind} ${version}`);
+      told.push(`${login} ${keys ?? removal}${versions.join('')}`);
+    },
+    loginsNotFound: (count, ref) => void told.push(`${count} not found${ref ? `: ${ref.login}` : ''}`),
+    loginsDenied: (count, cause) => void told.push(`${count} denied: ${cause}`),
+    keySourceUp: (up, cause) => void (up || told.push(`down: ${cause}`)),
+    keyProblem: (problem, ref) => void told.push(`${ref?.login}: ${problem}`),
+  };
+  const { monotonic, clock, setTimer } = time;
+  const newTable = (other: Partial<TableSettings> = {}): KeyTable =>
+    new KeyTable({ ...settings, ...changed, ...other }, { monotonic, clock, random: () => 0, events });
+  const newReader = (table: KeyTable): KeyReader => {
+    const note = ({ login }: LoginRef): void => void looked.push(login);
+    return new KeyReader(source, table, { monotonic, setTimer, events, sourceName: 'vault', looked: note });
+  };
+  const table = newTable();
+  return { time, source, told, looked, events, newTable, newReader, table, reader: newReader(table) };
 }

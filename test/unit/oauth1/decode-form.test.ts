@@ -88,7 +88,8 @@ describe('decodeForm', () => {
         ['constructor', '2'],
       ],
     ],
-    ['a NUL byte is a character', 'a%00b=\0', [['a\0b', '\0']]],
+    ['encoded control characters are characters', 'a%00b=%0A%0D%7f', [['a\0b', '\n\r\x7f']]],
+    ['so are those beyond ASCII, encoded or not', 'a=\x85%C2%85\u2028', [['a', '\x85\x85\u2028']]],
     ['the last code point decodes', 'a=%F4%8F%BF%BF', [['a', '\u{10ffff}']]],
   ])('%s', (_name, body, pairs) => {
     expect(decoded(body)).toEqual(pairs);
@@ -107,7 +108,7 @@ describe('decodeForm', () => {
     ['an unescaped byte after it', '%é'],
     ['a broken escape after a good one', '%41%4'],
   ])('rejects a %% with %s', (_name, broken) => {
-    expectError(Buffer.from(`a=1&card=4111111111111111${broken}&b=2`), /^Parameter 2 has a "%"/);
+    expectError(Buffer.from(`a=1&card=4111111111111111${broken}&b=2`), /^Parameter 2 \("card"\) has a "%"/);
     expectError(Buffer.from(`a=1&4111111111111111${broken}=x`), /^Parameter 2 has a "%"/);
   });
 
@@ -120,16 +121,78 @@ describe('decodeForm', () => {
     ['a surrogate', 'eda080'],
     ['a surrogate pair in three bytes each', 'eda0bdedb880'],
     ['a number beyond U+10FFFF', 'f4908080'],
-    ['UTF-16', 'fffe6100'],
+    ['the byte order mark of UTF-16', 'fffe61'],
     ['the byte FF', 'ff'],
   ])('rejects %s as not UTF-8, escaped or not', (_name, hex) => {
     const escaped = hex.replace(/../g, '%$&');
 
-    expectError(Buffer.from(`a=1&b=2&card=4111111111111111${escaped}`), /^Parameter 3 is not valid UTF-8/);
+    const problem = /^Parameter 3 \("card"\) is not valid UTF-8/;
+    expectError(Buffer.from(`a=1&b=2&card=4111111111111111${escaped}`), problem);
     expectError(
       Buffer.concat([Buffer.from('a=1&b=2&card=4111111111111111'), Buffer.from(hex, 'hex')]),
-      /^Parameter 3 is not valid UTF-8/,
+      problem,
     );
+  });
+
+  const controls = [...Array(0x20).keys(), 0x7f].map((code) => String.fromCharCode(code));
+
+  it.each(controls)('rejects the control character %j unless it is encoded, wherever it is', (control) => {
+    const problem = /has a control character that is not encoded/;
+    for (const body of [
+      `amount=4111${control}`,
+      `amount=4111%41+${control}`,
+      `amount=4111${control}&b=c`,
+      `amo${control}unt=4111`,
+      `&4111${control}`,
+      `4111=1&${control}`,
+      control,
+    ]) {
+      expectError(Buffer.from(body), problem);
+    }
+    const encoded = `%${control.charCodeAt(0).toString(16).padStart(2, '0')}`;
+    expect(decoded(`a=${encoded}`)).toEqual([['a', control]]);
+  });
+
+  it.each(['\n', '\r\n', '\r', '\n\n'])('says why a form ends in a line break: %j', (end) => {
+    const { detail } = errorOf(Buffer.from(`amount=1&client_orderid=lf-1${end}`));
+
+    expect(detail).toMatch(
+      /^Parameter 2 \("client_orderid"\) has .* write %0[AD]\. curl .* use --data @FILE\.$/,
+    );
+  });
+
+  it('rejects text in UTF-16, and says what to send', () => {
+    expectError(Buffer.from('amount=4111', 'utf16le'), /UTF-16 .* send the form as UTF-8\.$/);
+  });
+
+  it('rejects a byte order mark at its start unless it is encoded', () => {
+    expectError(Buffer.from('\ufeffamount=4111'), /^The form begins with a byte order mark\./);
+    expect(decoded('%EF%BB%BFa=1')).toEqual([['\ufeffa', '1']]);
+    expect(decoded('a=\ufeff')).toEqual([['a', '\ufeff']]);
+  });
+
+  it.each([
+    'client_orderid',
+    'destination-card-no',
+    'cvv2',
+    'address.line12',
+    'deposit2card',
+    'x'.repeat(64),
+  ])('names the parameter if its name is a word: %s', (name) => {
+    expect(errorOf(Buffer.from(`a=1&&${name}=%`)).detail).toMatch(`Parameter 2 ("${name}") has`);
+  });
+
+  it.each([
+    ['digits', '4111111111111111=%'],
+    ['digits in groups', 'a4111-1111-1111-1111=%'],
+    ['digits between letters', 'a4b1c1d1=%'],
+    ['a name and a space', 'Mark Cardholder=%'],
+    ['an encoded name', 'Mark%20Cardholder=%'],
+    ['a word that may be a part of a value', 'Cardholder%'],
+    ['a long text', `${'x'.repeat(65)}=%`],
+    ['nothing', '=%'],
+  ])('names no parameter whose name is %s', (_name, body) => {
+    expect(errorOf(Buffer.from(body)).detail).toMatch(/^Parameter 1 has a "%"/);
   });
 
   it('does not change its input', () => {

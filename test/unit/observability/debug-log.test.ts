@@ -11,7 +11,6 @@ it('a line holds only what is named for its event, whatever else the event holds
   const log = createDebugLog(createLogger('debug', { write: (line) => void lines.push(line) }));
   const [key] = parseKeys({ control_key: 'cvv2=123' }, { version: 7 });
   if (key === undefined || !('key' in key)) throw new TypeError('the key cannot be used');
-  const use = { operation: 'transfer', key, sentAt: 0, mark: 'cvv2=123' };
   const credential = { kind: 'jwt', issuer: 'idp', subject: 'shop', token: 'cvv2=123' } as const;
   const request = { id: 'id-1', startedAt: 0, attempts: 0, durations: {}, body: 'cvv2=123' };
   const facts = { ...request, ...route, caller: 'billing', readOnly: false, login: 'acme' };
@@ -19,7 +18,7 @@ it('a line holds only what is named for its event, whatever else the event holds
   log?.forRequest('id-1', () => {
     log.callerAuthenticated('billing', credential);
     log.requestRouted(facts);
-    log.keySelected(login, use, 'newest');
+    log.keySelected(login, 'transfer', key, 'newest');
     log.keysRefreshed(login);
     log.attemptFailed('transfer', failure);
     log.retryScheduled('transfer', 12.7);

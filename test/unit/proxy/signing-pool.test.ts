@@ -1,12 +1,11 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import type { SignRemotely } from '../../../src/keys/key-source.ts';
-import type { LoginRef } from '../../../src/keys/login-ref.ts';
 import type { TransitKey } from '../../../src/keys/ring.ts';
 import type { SigningKey } from '../../../src/oauth1/methods.ts';
 import type { Signed, Unsigned } from '../../../src/oauth1/sign.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
-import { SigningPool } from '../../../src/proxy/signing-pool.ts';
+import { type Signee, SigningPool } from '../../../src/proxy/signing-pool.ts';
 import { Secret } from '../../../src/secret.ts';
 import { routesOf } from '../../support/routes.ts';
 import { privateKeyOf, publicKeyOf } from '../../support/vectors.ts';
@@ -14,7 +13,7 @@ import { privateKeyOf, publicKeyOf } from '../../support/vectors.ts';
 const rsa: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
 const hmac: SigningKey = { kind: 'control_key', secret: new Secret('control key') };
 
-const acme = { environment: 'sandbox', login: 'acme' };
+const acme = { login: { environment: 'sandbox', login: 'acme' }, caller: 'shop' };
 
 const unsigned = (signatureMethod: Unsigned['signatureMethod'], timestamp = 1): Unsigned => ({
   method: 'POST',
@@ -53,7 +52,7 @@ describe('RSA signatures', () => {
     ]);
     expect(results[4]).toMatchObject({ reason: { reason: 'overloaded', headers: { 'Retry-After': '1' } } });
     // Two begin to wait; the first and the second one that end let one go on each.
-    expect(depths).toEqual([1, 2, 1, 0, 0]);
+    expect(depths).toEqual([1, 2, 1, 0]);
     expect(signed).toEqual(['RSA-SHA256', 'RSA-SHA256', 'RSA-SHA256']);
   });
 
@@ -133,18 +132,20 @@ describe('signatures in Vault', () => {
     keyVersion: 1,
     publicKey,
   };
-  const beta = { environment: 'sandbox', login: 'beta' };
+  const beta = { ...acme, caller: 'other' };
+  const inProduction = { ...acme, login: { environment: 'production', login: 'acme' } };
   let now: number;
-  let pending: { readonly login: string; readonly finish: () => void }[];
+  /** Signatures that Vault makes. */
+  let pending: (() => void)[];
 
   beforeEach(() => {
     [now, pending] = [0, []];
   });
 
   function pool(limits: { maxInFlight: number; maxPerSecond: number }, maxQueue = 2): SigningPool {
-    const signRemotely: SignRemotely = ({ login }) =>
+    const signRemotely: SignRemotely = () =>
       new Promise((resolve) => {
-        pending.push({ login, finish: () => resolve('c2lnbmF0dXJl') });
+        pending.push(() => resolve('c2lnbmF0dXJl'));
       });
     const remote = { ...limits, sign: signRemotely };
     return new SigningPool({ concurrency: 1, maxQueue }, metrics, () => now, remote);
@@ -163,55 +164,50 @@ describe('signatures in Vault', () => {
     return states;
   }
 
-  const signFor = (signer: SigningPool, login: LoginRef, count: number): Promise<Signed>[] =>
-    Array.from({ length: count }, () => signer.sign(unsigned('RSA-SHA256'), inVault, login));
+  const signFor = (signer: SigningPool, signee: Signee, count: number): Promise<Signed>[] =>
+    Array.from({ length: count }, () => signer.sign(unsigned('RSA-SHA256'), inVault, signee));
+  const waiting = (states: readonly string[]): number => states.filter((one) => one === 'waits').length;
 
-  it('are bounded in flight and in the queue, and made in the order of the requests of each login', async () => {
+  it('are bounded in flight and in the queue, and are made', async () => {
     const signer = pool({ maxInFlight: 2, maxPerSecond: 1000 }, 4);
     const all = [...signFor(signer, acme, 3), ...signFor(signer, beta, 4)];
-    // A login may have half of six; the queue has four places.
+    // A caller may have half of two and of four.
     expect(await results(all)).toEqual([...Array(6).fill('waits'), 'overloaded']);
-    // And half of what is in flight.
-    expect(pending.map(({ login }) => login)).toEqual(['acme', 'beta']);
+    expect(pending).toHaveLength(2);
     for (let turn = 0; turn < 6; turn += 1) {
-      pending[turn]?.finish();
+      pending[turn]?.();
       await results(all);
     }
-    expect(pending.map(({ login }) => login)).toEqual(['acme', 'beta', 'acme', 'beta', 'acme', 'beta']);
     expect(await results(all)).toEqual([...Array(6).fill('signed'), 'overloaded']);
     const [header] = await Promise.all(all.slice(0, 1));
     expect(header?.authorization).toContain('oauth_signature="c2lnbmF0dXJl"');
     // They count neither as local ones nor for their queue.
-    expect([signed, depths]).toEqual([[], []]);
+    expect(signed).toEqual([]);
+    expect(depths).toEqual([]);
   });
 
-  it('leave room for other logins', async () => {
+  it('leave room for other callers, and for other environments', async () => {
     const signer = pool({ maxInFlight: 4, maxPerSecond: 1000 }, 4);
-    const storm = signFor(signer, acme, 100);
-    expect((await results(storm)).filter((one) => one === 'waits')).toHaveLength(4);
-    expect(await results(signFor(signer, beta, 1))).toEqual(['waits']);
-    // It does not wait for those of the storm, which may all hang.
-    expect(pending.map(({ login }) => login)).toEqual(['acme', 'acme', 'beta']);
-    for (let turn = 0; turn < 5; turn += 1) {
-      pending[turn]?.finish();
-      await results([]);
-    }
-    expect(await results(signFor(signer, acme, 1))).toEqual(['waits']);
+    expect(waiting(await results(signFor(signer, acme, 100)))).toBe(4);
+    expect(pending).toHaveLength(2);
+    // They do not wait for those of the storm, which may all hang.
+    const others = [...signFor(signer, beta, 1), ...signFor(signer, inProduction, 2)];
+    expect(await results(others)).toEqual(['waits', 'waits', 'waits']);
+    expect(pending).toHaveLength(5);
   });
 
-  it('are bounded per second, of a login to half, and again after that', async () => {
+  it('are bounded per second in each environment, for a caller to half, and again after that', async () => {
     const signer = pool({ maxInFlight: 100, maxPerSecond: 10 }, 100);
-    const first = await results([...signFor(signer, acme, 7), ...signFor(signer, beta, 7)]);
-    const waiting = (states: string[]) => states.filter((one) => one === 'waits').length;
-    expect([waiting(first.slice(0, 7)), waiting(first.slice(7))]).toEqual([5, 5]);
-    // All together have used up theirs.
-    const gamma = { environment: 'sandbox', login: 'gamma' };
-    await expect(signer.sign(unsigned('RSA-SHA256'), inVault, gamma)).rejects.toMatchObject({
+    expect(waiting(await results(signFor(signer, acme, 7)))).toBe(5);
+    expect(waiting(await results(signFor(signer, beta, 7)))).toBe(5);
+    const third = { ...acme, caller: 'third' };
+    await expect(signer.sign(unsigned('RSA-SHA256'), inVault, third)).rejects.toMatchObject({
       reason: 'overloaded',
       detail: expect.stringMatching(
-        /^Too many signatures in Vault at once.*Nothing was sent\. Retry later\.$/,
+        /^Too many signatures in Vault at once for environment "sandbox".*Nothing was sent\. Retry later\.$/,
       ),
     });
+    expect(waiting(await results(signFor(signer, inProduction, 7)))).toBe(5);
     now += 200;
     expect(waiting(await results(signFor(signer, acme, 5)))).toBe(1);
   });
@@ -223,7 +219,7 @@ describe('signatures in Vault', () => {
     try {
       const rejected = expect(all[2]).rejects.toMatchObject({
         reason: 'overloaded',
-        detail: 'The signature in Vault did not get its turn in time. Nothing was sent.',
+        detail: expect.stringContaining('Nothing was sent. Retry later.'),
         headers: { 'Retry-After': '1' },
       });
       await jest.advanceTimersByTimeAsync(999);
@@ -233,7 +229,7 @@ describe('signatures in Vault', () => {
     } finally {
       jest.useRealTimers();
     }
-    for (const { finish } of pending) finish();
+    for (const finish of pending) finish();
     // The slot of the one that gave up is not lost.
     const next = signFor(signer, acme, 2);
     expect(await results([...all.slice(0, 2), ...next])).toEqual(['signed', 'signed', 'waits', 'waits']);

@@ -88,54 +88,56 @@ describe('what a source reports', () => {
   });
 });
 
-describe('a login whose keys were read again after a 403', () => {
+describe('what is known of the keys of a login', () => {
   let folder: Folder;
   beforeEach(() => {
     folder = new Folder();
+    writeKeys(folder.path, 'sandbox', 'acme', testKeys);
   });
   afterEach(() => folder.remove());
-  const login = { environment: 'sandbox', login: 'acme' };
+  const acme = { environment: 'sandbox', login: 'acme' };
+  const services = (): KeyServices => {
+    if (inUse === undefined) throw new TypeError('no services');
+    return inUse;
+  };
 
-  /** How often keys were read again, after as many payments were rejected. */
-  function createRejected() {
-    const [looked, time] = [[] as object[], { now: 0 }];
-    const decisions = createDebugLog({ debug: (_, fields) => void looked.push(fields) });
-    const { reload } = create({ decisions, monotonic: () => time.now });
-    const rejected = async (): Promise<number> => {
-      const selector = inUse?.keySelector;
-      const keys = await selector?.keysOf(login, 'control_key');
-      time.now += 1;
-      keys?.recordRejected({ key: keys.select(), operation: 'transfer', sentAt: time.now }, 'rejected');
-      await until(() => selector?.looks.recent(login)?.endedAt !== undefined);
-      return looked.length;
-    };
-    return { reload, rejected };
-  }
-
-  it('is read again at once after a reload, even one that changes nothing', async () => {
-    writeKeys(folder.path, 'sandbox', 'acme', testKeys);
-    const { reload, rejected } = createRejected();
+  it('is kept by a reload while they are in the same place, and not if they are in another one', async () => {
+    const { reload } = create();
     const source = { source: 'directory', directory: folder.path };
     await reload(source);
-    expect([await rejected(), await rejected()]).toEqual([1, 1]);
-    await reload(source);
-    expect([await rejected(), await rejected()]).toEqual([2, 2]);
+    await services().reader.read(acme, 'request');
+    const login = services().table.find(acme);
+    expect(login?.ring).toHaveLength(2);
     await reload({ ...source, cache: { ttl: '5s' } });
-    expect([await rejected(), await rejected()]).toEqual([3, 3]);
+    expect(services().table.find(acme)).toBe(login);
+    await reload({ ...source, rotationGracePeriod: '2h' });
+    expect(services().table.find(acme)).toBe(login);
+    await reload({ ...source, directory: '/elsewhere' });
+    expect(services().table.find(acme)).toBeUndefined();
   });
 
-  it('is read again at once when a source that was unavailable responds again', async () => {
-    writeKeys(folder.path, 'sandbox', 'acme', testKeys);
-    const { reload, rejected } = createRejected();
+  it('is read again without a request when the ttl is over, also after a reload, until the end', async () => {
+    const { reload } = create();
+    const source = { source: 'directory', directory: folder.path, cache: { ttl: '1s' } };
+    await reload(source);
+    await services().reader.read(acme, 'request');
+    await reload(source);
+    writeKeys(folder.path, 'sandbox', 'acme', { ...testKeys, controlKey: 'another one' });
+    await until(() => services().table.peek(acme)?.ring.length === 3, 'the new key is read', 10);
+  });
+
+  it('tells the debug log of a look after a rejection', async () => {
+    const lines: object[] = [];
+    const { reload } = create({
+      decisions: createDebugLog({ debug: (_, fields) => void lines.push(fields) }),
+    });
     await reload({ source: 'directory', directory: folder.path });
-    expect([await rejected(), await rejected()]).toEqual([1, 1]);
-    folder.remove();
-    await inUse?.cache.look(login);
-    expect(inUse?.cache.isFailing()).toBe(true);
-    writeKeys(folder.path, 'sandbox', 'acme', testKeys);
-    await inUse?.cache.look(login);
-    expect(inUse?.cache.isFailing()).toBe(false);
-    expect([await rejected(), await rejected()]).toEqual([2, 2]);
+    const { reader, table } = services();
+    await reader.read(acme, 'request');
+    const login = table.find(acme);
+    if (login === undefined) throw new TypeError('no keys');
+    await reader.look(login, 'shop');
+    expect(lines).toMatchObject([acme]);
   });
 });
 

@@ -3,7 +3,6 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createRoutes } from '../../../src/gateway/router.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import { KeySelector } from '../../../src/keys/key-selector.ts';
 import { LoginRedactor } from '../../../src/observability/login-redactor.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
 import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
@@ -11,6 +10,7 @@ import { ConcurrencyLimiter, MemoryBudget } from '../../../src/proxy/limits.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { createApp } from '../../../src/server/runtime.ts';
+import { fixedKeys } from '../../support/fixed-keys.ts';
 import { type HttpResponse, post, transferForm, verdict } from '../../support/forwarding.ts';
 import { routesOf } from '../../support/routes.ts';
 import { until } from '../../support/until.ts';
@@ -35,23 +35,10 @@ beforeEach(async () => {
   [forward, logged, inflight] = [async () => ok, [], new InflightRequests()];
   const metrics = createPrometheus({ version: '0', routes: routesOf() });
   const monotonic = () => performance.now();
-  const ring = [...parseKeys({ control_key: 'secret' }, { version: 1 })];
-  const keys = {
-    get: async () => ring,
-    cached: () => ring,
-    look: async () => ring,
-    isFailing: () => false,
-    keep: () => {},
-  };
+  const ring = parseKeys({ control_key: 'secret' }, { version: 1 });
+  const { keySelector } = fixedKeys(() => ring, { clock: Date.now, monotonic });
   const app = createApp(createRoutes(config), {
-    keySelector: new KeySelector({
-      keys,
-      metrics,
-      clock: Date.now,
-      monotonic,
-      setTimer: () => () => {},
-      rotationGracePeriod: 0,
-    }),
+    keySelector,
     upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
     limiter: new ConcurrencyLimiter(),
     memory: new MemoryBudget(1_000_000),

@@ -1,17 +1,19 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
+import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import { KeyCache } from '../../../src/keys/key-cache.ts';
-import { KeySelector } from '../../../src/keys/key-selector.ts';
-import { silentObserver } from '../../../src/keys/key-source.ts';
+import type { LoginRef } from '../../../src/keys/login-ref.ts';
+import type { KeyReader } from '../../../src/keys/reader.ts';
 import type { KeyRing } from '../../../src/keys/ring.ts';
 import type { CertificateInUse } from '../../../src/observability/prometheus.ts';
 import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
 import { statusSchema } from '../../../src/observability/status/schema.ts';
 import { ConcurrencyLimiter } from '../../../src/proxy/limits.ts';
 import { createStatus, type StatusSources } from '../../../src/server/status.ts';
+import { fixedKeys } from '../../support/fixed-keys.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);
+const acme = { environment: 'sandbox', login: 'acme' };
 const config = configSchema.parse({
   admin: { runbookUrl: 'https://wiki.example/runbook' },
   environments: {
@@ -27,30 +29,20 @@ let now: number;
 let recorder: StatusRecorder;
 let ring: KeyRing;
 let sources: StatusSources;
-let cache: KeyCache;
+let reader: KeyReader;
+let isDenied: boolean;
 let certificates: readonly CertificateInUse[];
 beforeEach(() => {
-  [now, ring, certificates] = [0, parseKeys({ control_key: 'a' }, { version: 1 }), []];
+  [now, ring, certificates, isDenied] = [0, parseKeys({ control_key: 'a' }, { version: 1 }), [], false];
   const clock = (): number => noon + now;
   const monotonic = (): number => now;
   const clocks = { clock, monotonic };
   recorder = createStatusRecorder({ config, digest: 'abc' }, clocks);
-  const source = {
-    read: async () => ({ ring, current: '1', gone: [] }),
-    readCurrent: async () => '1',
-    start: () => {},
-    ready: () => true,
-    stop: () => {},
-  };
-  const options = { monotonic, random: () => 0, events: silentObserver, sourceName: 'directory' };
-  cache = new KeyCache(source, config.keys.cache, options);
-  const keySelector = new KeySelector({
-    ...clocks,
-    keys: cache,
-    metrics: { ...silentObserver, keyFallback: () => {} },
-    setTimer: () => () => {},
-    rotationGracePeriod: config.keys.rotationGracePeriod,
-  });
+  const keys = fixedKeys(() => {
+    if (isDenied) throw new SourceUnavailable(acme, new Error('denied'), 'denied');
+    return ring;
+  }, clocks);
+  ({ reader } = keys);
   sources = {
     ...clocks,
     recorder,
@@ -58,9 +50,11 @@ beforeEach(() => {
     redactor: { text: (text) => text.replaceAll('MARK', '***') },
     certificates: { inUse: () => certificates },
     readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
-    runtime: () => ({ config, keys: { cache, keySelector }, jwtIssuers: { list: [] } }),
+    runtime: () => ({ config, keys, jwtIssuers: { list: [] } }),
   };
 });
+
+const read = (login: LoginRef): Promise<void> => reader.read(login, 'request');
 
 describe('the status', () => {
   it('of an instance without requests satisfies its schema', async () => {
@@ -92,7 +86,7 @@ describe('the status', () => {
   it('has the uptime and times of the monotonic clock as wall time', async () => {
     const current = createStatus(sources);
     now = 2_500;
-    await cache.get({ environment: 'sandbox', login: 'acme' });
+    await read(acme);
     now = 4_750;
     const { keys, process: own } = await current();
     expect(own).toMatchObject({ startedAt: '2026-01-01T12:00:00.000Z', uptime: 4.75 });
@@ -104,18 +98,18 @@ describe('the status', () => {
   });
 
   it('says why keys could not be read again while they are stale', async () => {
-    const acme = { environment: 'sandbox', login: 'acme' };
-    await cache.get(acme);
+    await read(acme);
     recorder.keyProblem('denied', acme);
     const row = async () => (await createStatus(sources)()).keys.list[0];
     expect(await row()).toMatchObject({ staleSince: null, readProblem: null });
-    now = 600_000;
+    now = 60_000;
+    isDenied = true;
+    await expect(read(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
     expect(await row()).toMatchObject({ staleSince: '2026-01-01T12:01:00.000Z', readProblem: 'denied' });
   });
 
   it('has one row for a key whose newest version is missing in the source while an older one is in use', async () => {
-    const acme = { environment: 'sandbox', login: 'acme' };
-    await cache.get(acme);
+    await read(acme);
     recorder.keyRingUpdated(acme, ring, undefined, [{ kind: 'control_key', version: 2 }]);
     const { keys } = await createStatus(sources)();
     expect(keys).toMatchObject({ total: 1, list: [{ missingSince: '2026-01-01T12:00:00.000Z' }] });
@@ -123,9 +117,8 @@ describe('the status', () => {
   });
 
   it('has a row for a key of which the source has no version left, before those in use', async () => {
-    const acme = { environment: 'sandbox', login: 'acme' };
     const beta = { ...acme, login: 'beta' };
-    await cache.get(acme);
+    await read(acme);
     now = 5_000;
     recorder.keyRingUpdated(beta, undefined, 'deleted', [{ kind: 'private_key', version: 7 }]);
     const status = await createStatus(sources)();
@@ -148,7 +141,7 @@ describe('the status', () => {
 
   it('has 200 rows at most, also with keys of which no version is left', async () => {
     for (let count = 0; count < 200; count += 1)
-      await cache.get({ environment: 'sandbox', login: `login-${count}` });
+      await read({ environment: 'sandbox', login: `login-${count}` });
     const gone = { environment: 'sandbox', login: 'gone' };
     recorder.keyRingUpdated(gone, undefined, 'deleted', [{ kind: 'private_key', version: 7 }]);
     const { total, list } = (await createStatus(sources)()).keys;
@@ -162,7 +155,7 @@ describe('the status', () => {
       { name: 'vault-ca', from: Number.NaN, until: Number.NaN },
     ];
     ring = parseKeys({ control_key: 'a' }, { version: 1, createdAt: new Date(8e15) });
-    await cache.get({ environment: 'sandbox', login: 'acme' });
+    await read(acme);
     const [first, last] = ['0000-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z'];
     const status = statusSchema.parse(await createStatus(sources)());
     expect(status.keySource.tokenExpiresAt).toBe(last);
@@ -188,7 +181,7 @@ describe('the status', () => {
 
   it('has logins and problems only as they may be written', async () => {
     ring = [{ kind: 'control_key', version: 1, problem: 'the key of MARK is empty' }];
-    await cache.get({ environment: 'sandbox', login: 'MARK-1' });
+    await read({ environment: 'sandbox', login: 'MARK-1' });
     const issuer = { name: 'corp', keys: { available: false, problem: 'no key set of MARK' } };
     const { config: current, keys: inUse } = sources.runtime();
     const jwtIssuers = { list: [{ ...issuer, source: {} }] };

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { parseTraceparent } from '../../../../src/proxy/inbound/trace-context.ts';
 
@@ -46,5 +47,41 @@ describe('a traceparent', () => {
     ['sent twice', `00-${traceId}-${parent}-01, 00-${traceId}-${parent}-01`],
   ])('that is %s is ignored', (_name, header) => {
     expect(parseTraceparent(header)).toBeUndefined();
+  });
+
+  it.each([
+    ['15 digits (American Express)', '378282246310005'],
+    ['14 digits (Diners Club)', '30569309025904'],
+    ['16 digits (Mastercard, second range)', '2223003122003222'],
+    ['16 digits (Discover)', '6011111111111117'],
+    ['16 digits (JCB)', '3530111333300000'],
+    ['16 digits (Mir)', '2200000000000004'],
+    ['19 digits (Maestro)', '6304000000000000000'],
+    ['13 digits (Visa, old)', '4222222222222'],
+    ['15 digits (airlines)', '135410014004955'],
+  ])('that holds a card number of %s is ignored, whatever is around it', (_name, number) => {
+    for (const id of [
+      number.padStart(32, '0'),
+      number.padEnd(32, '0'),
+      `f${number}`.padEnd(32, 'e'),
+      `1${number}`.padStart(20, 'a').padEnd(32, 'b'),
+    ]) {
+      expect(parseTraceparent(`00-${id}-${parent}-01`)).toBeUndefined();
+    }
+  });
+
+  it('of random IDs is kept, but for one in a thousand whose digits are like those of a card', () => {
+    const count = 50_000;
+    let ignored = 0;
+    let parentless = 0;
+    for (let at = 0; at < count; at += 1) {
+      const parsed = parseTraceparent(
+        `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-01`,
+      );
+      if (parsed === undefined) ignored += 1;
+      else if (parsed.spanId === undefined) parentless += 1;
+    }
+    expect(ignored / count).toBeLessThan(0.002);
+    expect(parentless / count).toBeLessThan(0.001);
   });
 });

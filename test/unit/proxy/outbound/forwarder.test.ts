@@ -1,11 +1,13 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Config, configSchema } from '../../../../src/config/schema.ts';
 import { ProxyError } from '../../../../src/errors.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { parseKeys } from '../../../../src/keys/key.ts';
-import { KeySelector, LoginKeys } from '../../../../src/keys/key-selector.ts';
+import type { KeyRing } from '../../../../src/keys/ring.ts';
+import { type KeyRequest, KeySelector, type Send } from '../../../../src/keys/selector.ts';
+import type { KeyTable } from '../../../../src/keys/table.ts';
 import { createPrometheus } from '../../../../src/observability/prometheus.ts';
 import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
 import { Forwarder } from '../../../../src/proxy/outbound/forwarder.ts';
@@ -15,6 +17,8 @@ import type { GatewayResponse, SignedHttpRequest } from '../../../../src/proxy/o
 import { withTrueOutcome } from '../../../../src/proxy/outcome.ts';
 import { SigningPool } from '../../../../src/proxy/signing-pool.ts';
 import type { RequestRecord } from '../../../../src/request-context.ts';
+import { setTimer } from '../../../../src/util/clock.ts';
+import { fixedKeys } from '../../../support/fixed-keys.ts';
 import { routesOf } from '../../../support/routes.ts';
 import { verifyAuthorization } from '../../../support/verify.ts';
 
@@ -33,16 +37,46 @@ let signing: number;
 let upstream: number;
 /** Control keys, newest first. */
 let controlKeys: string[];
+/** What the forwarder asks keys for. */
+let asked: KeyRequest[];
+/** Happens while a request is signed. */
+let whileSigning: (table: KeyTable) => void;
 beforeEach(() => {
   [responses, sent, sendOptions, monotonic, keyLookup] = [[responseOf(200)], [], [], 5_000, 0];
-  [controlKeys, signing, upstream] = [['new', 'old'], 0, 0];
+  [controlKeys, signing, upstream, asked, whileSigning] = [['new', 'old'], 0, 0, [], () => {}];
 });
 
-const responseOf = (status: number, date?: string): GatewayResponse => ({
+/** With the body of the gateway unless it has another one. */
+const responseOf = (
+  status: number,
+  date?: string,
+  body = 'type=async-response\n',
+  contentType = 'text/html',
+): GatewayResponse => ({
   status,
-  headers: date === undefined ? {} : { date },
-  body: Buffer.alloc(0),
+  headers: { 'content-type': contentType, ...(date === undefined ? {} : { date }) },
+  body: Buffer.from(body),
 });
+const pageOf = (status: number): GatewayResponse => responseOf(status, undefined, '<html></html>');
+
+class RecordingSelector extends KeySelector {
+  override query<R>(request: KeyRequest, sendOne: Send<R>): Promise<R> {
+    asked.push(request);
+    return super.query(request, sendOne);
+  }
+
+  override payment<R>(request: KeyRequest, sendOne: Send<R>): Promise<R> {
+    asked.push(request);
+    return super.payment(request, sendOne);
+  }
+}
+
+function ringOf(texts: readonly string[]): KeyRing {
+  return texts.flatMap((controlKey, index) => {
+    const superseded = index === 0 ? {} : { supersededAt: new Date(noon - 1000) };
+    return parseKeys({ control_key: controlKey }, { version: texts.length - index, ...superseded });
+  });
+}
 const unreachable = (): UpstreamError => new UpstreamError('gateway-unreachable', false, false);
 const stale = (): UpstreamError => new UpstreamError('gateway-reset', true, true);
 
@@ -59,16 +93,12 @@ interface Sent {
 }
 
 async function send(target: string, environment: object = {}, caller?: string): Promise<Sent> {
-  const ring = controlKeys.flatMap((controlKey, index) => {
-    const superseded = index === 0 ? {} : { supersededAt: new Date(noon - 1000) };
-    return parseKeys({ control_key: controlKey }, { version: controlKeys.length - index, ...superseded });
-  });
   const metrics = createPrometheus({ version: '0', routes: routesOf() });
-  const get = async () => {
+  const clocks = { clock: () => noon, monotonic: () => monotonic };
+  const { table, reader } = fixedKeys(() => {
     monotonic += keyLookup;
-    return ring;
-  };
-  const keys = { get, cached: () => ring, look: async () => ring, isFailing: () => false, keep: () => {} };
+    return ringOf(controlKeys);
+  }, clocks);
   const sendUpstream = async (signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse> => {
     sent.push(signed);
     sendOptions.push(options);
@@ -81,14 +111,7 @@ async function send(target: string, environment: object = {}, caller?: string): 
   };
   let nonces = 0;
   const forwarder = new Forwarder({
-    keySelector: new KeySelector({
-      keys,
-      metrics,
-      clock: () => noon,
-      monotonic: () => monotonic,
-      setTimer: () => () => {},
-      rotationGracePeriod: 86_400_000,
-    }),
+    keySelector: new RecordingSelector({ ...clocks, table, reader, setTimer, events: metrics }),
     signer: new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => monotonic),
     upstreams: new Map([['sandbox', { send: sendUpstream, drain: () => {} }]]),
     metrics,
@@ -97,6 +120,7 @@ async function send(target: string, environment: object = {}, caller?: string): 
     nonce: () => {
       nonces += 1;
       monotonic += signing;
+      whileSigning(table);
       return `nonce-${nonces}`;
     },
     random: () => 0,
@@ -164,53 +188,51 @@ it('the timeout of the key lookup is cancelled after the lookup', async () => {
   }
 });
 
-describe('what the key selector learns', () => {
-  afterEach(() => void jest.restoreAllMocks());
-
+describe('what keys are asked for', () => {
   it.each([
-    ['because of the clock', new Date(noon - 3_600_000).toUTCString(), 'clock-skew'],
-    ['for another reason', new Date(noon).toUTCString(), 'rejected'],
-  ])('from the 403 of a payment %s', async (_name, date, verdict) => {
-    const recorded = jest.spyOn(LoginKeys.prototype, 'recordRejected');
-    responses = [responseOf(403, date)];
-    await send(eligibility, {}, 'shop');
-    const place = 'shop /gw/api/v2/pan-eligibility/send/1234';
-    expect(recorded.mock.calls.map(([, ...learned]) => learned)).toEqual([[verdict, place]]);
+    ['a query', balance, { endpoint: '', readOnly: true }],
+    ['a payment', eligibility, { endpoint: '1234', readOnly: false }],
+  ])('names the caller, the endpoint and the time that is left: %s', async (_what, target, expected) => {
+    await send(target, { maxInFlight: 40, timeouts: { connect: '2s', request: '3s' } }, 'shop');
+    const login = { environment: 'sandbox', login: 'acme' };
+    const common = { login, kind: 'control_key', caller: 'shop', deadline: 8_000, maxInFlight: 40 };
+    expect(asked).toEqual([{ ...common, ...expected }]);
   });
 
-  it.each([
-    ['from its response', responseOf(500), false],
-    ['if it has none', stale(), false],
-    ['if its key was replaced before it was sent', responseOf(500), true],
-  ])('from a probe %s is known when others may be sent', async (_name, response, isOutdated) => {
-    const end = jest.fn();
-    jest.spyOn(LoginKeys.prototype, 'isOutdated').mockReturnValueOnce(isOutdated);
-    jest.spyOn(LoginKeys.prototype, 'selectForPayment').mockImplementationOnce(async function choose(
-      this: LoginKeys,
-    ) {
-      return { key: this.select(), probe: { end } };
-    });
-    responses = [response];
-    await send(eligibility, {}, 'shop').catch(() => {});
-    expect(sent).toHaveLength(1);
-    expect(end).toHaveBeenCalledTimes(1);
-  });
-
-  it('while at most a quarter of the slots, or ten, wait for one login', async () => {
-    const select = jest.spyOn(LoginKeys.prototype, 'selectForPayment');
-    for (const maxInFlight of [8, 400]) await send(eligibility, { maxInFlight }, 'shop');
-    expect(select.mock.calls.map(([{ place }, patience]) => [place, patience?.maxWaiting])).toEqual([
-      ['shop /gw/api/v2/pan-eligibility/send/1234', 10],
-      ['shop /gw/api/v2/pan-eligibility/send/1234', 100],
-    ]);
-  });
-
-  it('from a response: when the request was sent, after a key selection that took time', async () => {
-    keyLookup = 300;
-    jest.spyOn(LoginKeys.prototype, 'isOutdated').mockReturnValueOnce(true);
-    const recorded = jest.spyOn(LoginKeys.prototype, 'recordAccepted');
+  it('is the key that the login has when the request is sent: a replaced one is not used', async () => {
+    let count = 0;
+    whileSigning = (table) => {
+      count += 1;
+      const ref = { environment: 'sandbox', login: 'acme' };
+      if (count === 1) table.store(ref, { ring: ringOf(['newest']), gone: [] }, monotonic);
+    };
     await send(eligibility);
-    expect(recorded.mock.calls.map(([{ sentAt }]) => sentAt)).toEqual([5_600]);
+    expect(noncesSent()).toEqual(['nonce-2']);
+    const [signed] = sent;
+    const received = {
+      method: 'POST',
+      url: 'https://gateway.example/gw/api/v2/pan-eligibility/send/1234',
+      authorization: signed?.headers['Authorization'],
+      body: signed?.body ?? '',
+    };
+    expect(verifyAuthorization(received, { controlKey: 'newest' }).form).toEqual([['a', 'b c']]);
+  });
+});
+
+describe('what the gateway said of the key', () => {
+  it.each([
+    ['accepted', 'a success', [responseOf(200)]],
+    ['accepted', 'an error', [responseOf(200, undefined, 'type=error\n')]],
+    ['accepted', 'a refusal after a rejection', [responseOf(403), responseOf(400)]],
+    ['rejected', 'a 403', [responseOf(403)]],
+    ['rejected', 'a 401', [responseOf(401)]],
+    [undefined, 'a refusal', [responseOf(400)]],
+    [undefined, 'the page of a load balancer', [pageOf(200)]],
+    [undefined, 'a rate limit', [responseOf(429)]],
+    [undefined, 'the page of a load balancer after a rejection', [responseOf(403), pageOf(503)]],
+  ])('is in the record as %s after %s', async (verdict, _what, all) => {
+    responses = all;
+    expect((await send(balance)).record.keyVerdict).toBe(verdict);
   });
 });
 

@@ -46,7 +46,9 @@ it.each<[NetworkFailure, RegExp]>([
 it('a response that is late, cut or invalid says what to do about an unknown outcome', () => {
   expect(detailOf('gateway-timeout')).toBe(`No complete response within 12 s. ${advice}`);
   expect(detailOf('gateway-reset')).toBe(`The connection ended before the response was complete. ${advice}`);
-  expect(detailOf('gateway-reply-invalid')).toBe(`The gateway's response is not valid HTTP. ${advice}`);
+  expect(detailOf('gateway-reply-invalid')).toBe(
+    `The gateway's response is not valid HTTP, or has neither a length nor chunks, so that it may be a part of one. ${advice}`,
+  );
 });
 
 it('what the TLS of the gateway or the egress proxy said is added', () => {

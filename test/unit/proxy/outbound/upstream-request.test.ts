@@ -18,7 +18,7 @@ const signed: SignedHttpRequest = {
 };
 
 function create(memory = unlimitedMemory()): UpstreamRequest {
-  const upstream = new UpstreamRequest(signed, { connect: 10_000, total: 10_000, memory });
+  const upstream = new UpstreamRequest(signed, { connect: 10_000, total: 10_000, readOnly: true, memory });
   // Its timers would keep the process alive.
   upstream.response.catch(() => {});
   return upstream;

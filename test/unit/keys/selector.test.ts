@@ -1,0 +1,514 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { ProxyError } from '../../../src/errors.ts';
+import type { Testimony } from '../../../src/keys/choice.ts';
+import { type KeyRequest, KeySelector, type Send } from '../../../src/keys/selector.ts';
+import { acme, newKeys, refOf, settled, textOf, ttl } from './scripted-source.ts';
+
+let keys: ReturnType<typeof newKeys>;
+let selector: KeySelector;
+/** The keys that requests were signed with, in the order in which they were sent. */
+let sent: string[];
+let lookups: string[];
+let fallbacks: string[];
+/** What the gateway says to a request that is signed with a key. */
+let gateway: (key: string) => Testimony | Promise<Testimony>;
+/** What a signature waits for. */
+let signing: Promise<void> | undefined;
+
+beforeEach(() => {
+  keys = newKeys();
+  [sent, lookups, fallbacks, signing] = [[], [], [], undefined];
+  const { table, reader, time } = keys;
+  selector = new KeySelector({
+    table,
+    reader,
+    monotonic: time.monotonic,
+    setTimer: time.setTimer,
+    events: {
+      keyLookup: (_environment, result) => void lookups.push(result),
+      keyFallback: ({ login }, kind, to) => void fallbacks.push(`${login} ${kind} ${to}`),
+    },
+  });
+});
+afterEach(() => keys.reader.stop());
+
+const accepts =
+  (...texts: readonly string[]) =>
+  (key: string): Testimony =>
+    texts.includes(key) ? 'accepted' : 'rejected';
+
+const requestOf = (changes: Partial<KeyRequest>): KeyRequest => ({
+  login: acme,
+  kind: 'control_key',
+  caller: 'shop',
+  endpoint: '7',
+  readOnly: true,
+  deadline: keys.time.now + 30_000,
+  maxInFlight: 400,
+  ...changes,
+});
+
+const send: Send<Testimony> = async (keyNow) => {
+  keyNow();
+  await signing;
+  const key = keyNow();
+  const sentAt = keys.time.now;
+  sent.push(textOf(key));
+  const testimony = await gateway(textOf(key));
+  return { response: testimony, testimony, key, sentAt };
+};
+
+const query = (changes: Partial<KeyRequest> = {}): Promise<Testimony> =>
+  selector.query(requestOf(changes), send);
+const pay = (changes: Partial<KeyRequest> = {}): Promise<Testimony> =>
+  selector.payment(requestOf({ readOnly: false, ...changes }), send);
+
+/** Which keys were used since the last call. */
+const sentSince = (): string[] => sent.splice(0);
+/** The result after some milliseconds, in which the source and the timers do what they do. */
+async function after<T>(milliseconds: number, result: Promise<T>): Promise<T> {
+  result.catch(() => {});
+  await keys.time.advance(milliseconds);
+  return result;
+}
+
+/** The source has these keys, newest first, and they are in the table. */
+async function has(...controlKeys: readonly string[]): Promise<void> {
+  keys.source.set(acme, ...controlKeys);
+  await keys.reader.read(acme, 'look');
+}
+
+/** The gateway accepts a key, and says so. */
+async function uses(key: string): Promise<void> {
+  gateway = accepts(key);
+  await query({ endpoint: 'first' });
+  sentSince();
+  keys.time.now += 20_000;
+}
+
+describe('a rejected query', () => {
+  it('is signed at once with each other key of the ring, and the accepted one signs from now on', async () => {
+    await has('new', 'mid', 'old');
+    gateway = accepts('old');
+    expect(await after(0, query())).toBe('accepted');
+    expect(sentSince()).toEqual(['new', 'mid', 'old']);
+    expect(fallbacks).toEqual(['acme control_key older']);
+    expect(keys.looked).toEqual([]);
+    await query({ caller: 'other', endpoint: '9' });
+    await pay({ caller: 'other', endpoint: '9' });
+    expect(sentSince()).toEqual(['old', 'old']);
+  });
+
+  it('is signed with the key that a look finds', async () => {
+    await has('old');
+    await uses('old');
+    keys.source.set(acme, 'new', 'old');
+    gateway = accepts('new');
+    expect(await after(0, query())).toBe('accepted');
+    expect(sentSince()).toEqual(['old', 'new']);
+    expect(fallbacks).toEqual(['acme control_key newer']);
+  });
+
+  it('waits a second at most for the look, which goes on', async () => {
+    await has('old');
+    keys.source.set(acme, 'new', 'old');
+    keys.source.paused = true;
+    gateway = accepts('new');
+    const result = query();
+    let isOver = false;
+    void result.then(() => (isOver = true));
+    await keys.time.advance(999);
+    expect(isOver).toBe(false);
+    expect(await after(1, result)).toBe('rejected');
+    expect(sentSince()).toEqual(['old']);
+    await keys.source.release();
+    expect(await after(0, query())).toBe('accepted');
+    expect(sentSince()).toEqual(['old', 'new']);
+  });
+
+  it('is signed with other keys of the ring at steps only, and with the current one meanwhile', async () => {
+    await has('new', 'old');
+    gateway = accepts();
+    for (let second = 0; second < 8; second += 1) await after(1_000, query());
+    // At 0, 1, 3 and 7 s. A look each second finds nothing.
+    const [single, both] = [['new'], ['new', 'old']];
+    expect(sentSince()).toEqual([both, both, single, both, single, single, single, both].flat());
+    expect(keys.looked).toHaveLength(8);
+  });
+
+  it('is signed with other keys as well as those that are rejected at the same time, which count as one', async () => {
+    await has('new', 'old');
+    gateway = accepts();
+    void query();
+    void query();
+    await keys.time.advance(0);
+    expect(sentSince()).toEqual(['new', 'new', 'old', 'old']);
+    await keys.time.advance(1_000);
+    void query();
+    await keys.time.advance(0);
+    expect(sentSince()).toEqual(['new', 'old']);
+  });
+
+  it('gets another round after 200 ms if a key was accepted in the last 10 s, since the nodes may disagree', async () => {
+    await has('new', 'old');
+    await uses('new');
+    await query();
+    sentSince();
+    keys.time.now += 9_000;
+    gateway = accepts();
+    const second = query();
+    await keys.time.advance(199);
+    expect(sentSince()).toEqual(['new', 'old']);
+    gateway = accepts('old');
+    expect(await after(1, second)).toBe('accepted');
+    expect(sentSince()).toEqual(['new', 'old']);
+  });
+
+  it('gets no other round after that, or while the steps allow no other key', async () => {
+    await has('new', 'old');
+    await uses('new');
+    gateway = accepts();
+    expect(await after(1_000, query())).toBe('rejected');
+    expect(sentSince()).toEqual(['new', 'old']);
+    gateway = accepts('new');
+    await query();
+    gateway = accepts();
+    await after(500, query());
+    expect(sentSince()).toEqual(['new', 'new', 'old', 'new', 'old']);
+    await after(1_000, query());
+    expect(sentSince()).toEqual(['new']);
+  });
+
+  it('is not signed again after its deadline', async () => {
+    await has('new', 'old');
+    gateway = () => {
+      keys.time.now += 500;
+      return 'rejected';
+    };
+    expect(await query({ deadline: keys.time.now + 500 })).toBe('rejected');
+    expect(sentSince()).toEqual(['new']);
+  });
+
+  it('is not signed with a key that left the ring meanwhile', async () => {
+    await has('new', 'mid', 'old');
+    gateway = async (key): Promise<Testimony> => {
+      if (key === 'mid') await has('newer', 'mid');
+      return 'rejected';
+    };
+    await after(1_000, query());
+    expect(sentSince()).toEqual(['new', 'mid', 'newer']);
+  });
+
+  it('is returned at once beyond a quarter of the limit of requests, and half of that for a caller and a login', async () => {
+    for (const login of ['a', 'b', 'c', 'd']) {
+      keys.source.set(refOf(login), 'new', 'old');
+      await keys.reader.read(refOf(login), 'look');
+    }
+    gateway = accepts();
+    keys.source.paused = true;
+    const stateOf = async (caller: string, login: string): Promise<string> => {
+      const result = query({ caller, login: refOf(login), maxInFlight: 16 });
+      await settled();
+      return Promise.race([result, Promise.resolve('waits')]);
+    };
+    expect(await stateOf('shop', 'a')).toBe('waits');
+    expect(await stateOf('shop', 'b')).toBe('waits');
+    expect(await stateOf('shop', 'c')).toBe('rejected');
+    expect(await stateOf('other', 'a')).toBe('waits');
+    expect(await stateOf('third', 'a')).toBe('rejected');
+    expect(await stateOf('third', 'c')).toBe('waits');
+    sentSince();
+    expect(await stateOf('fourth', 'd')).toBe('rejected');
+    expect(sentSince()).toEqual(['new']);
+    await keys.time.advance(1_000);
+    expect(await stateOf('fourth', 'd')).toBe('waits');
+  });
+});
+
+describe('what the gateway says of a key', () => {
+  /** The current key is `old`; a query or payment tries `new`, to which the gateway says this. */
+  async function saysOfTried(testimony: Testimony, tries: () => Promise<Testimony>): Promise<string> {
+    await has('old');
+    await uses('old');
+    await has('new', 'old');
+    gateway = accepts();
+    await after(1_000, pay());
+    sentSince();
+    gateway = (key) => (key === 'new' ? testimony : 'rejected');
+    expect(await after(1_000, tries())).toBe(testimony);
+    expect(sentSince()).toContain('new');
+    gateway = accepts('old', 'new');
+    await query({ caller: 'other' });
+    return sentSince().join(' ');
+  }
+
+  it.each<[string, Testimony, string]>([
+    ['accepts it', 'accepted', 'new'],
+    ['reports an error in it', 'error', 'new'],
+    ['refuses the same form after a rejection', 'refused', 'new'],
+    ['says nothing of its own', 'silent', 'old'],
+  ])('in a query that is signed again: it %s', async (_name, testimony, signs) => {
+    expect(await saysOfTried(testimony, query)).toBe(signs);
+  });
+
+  it.each<[string, Testimony, string]>([
+    ['accepts it', 'accepted', 'new'],
+    ['reports an error, perhaps before it verifies', 'error', 'old'],
+    ['refuses it, which proves nothing beside another payment', 'refused', 'old'],
+    ['says nothing of its own', 'silent', 'old'],
+  ])('in a payment that tries a key: it %s', async (_name, testimony, signs) => {
+    expect(await saysOfTried(testimony, pay)).toBe(signs);
+    expect(await saysOfTried(testimony, () => query({ readOnly: false }))).toBe(signs);
+  });
+
+  it('is nothing if it refuses a form that was not rejected before', async () => {
+    await has('new', 'old');
+    gateway = () => 'refused';
+    await query();
+    expect(keys.table.find(acme)?.ring.some(({ isAccepted }) => isAccepted)).toBe(false);
+  });
+
+  it('in an error of a payment that was signed before another key was accepted moves nothing back', async () => {
+    await has('new', 'old');
+    await uses('new');
+    const [slowQuery, slowPayment] = [Promise.withResolvers<Testimony>(), Promise.withResolvers<Testimony>()];
+    gateway = (key) => (key === 'old' ? slowQuery.promise : 'rejected');
+    const moving = query();
+    await settled();
+    keys.time.now += 5;
+    gateway = () => slowPayment.promise;
+    const paying = pay();
+    await settled();
+    slowQuery.resolve('accepted');
+    await moving;
+    slowPayment.resolve('error');
+    await paying;
+    gateway = accepts('old');
+    sentSince();
+    await query();
+    expect(sentSince()).toEqual(['old']);
+  });
+
+  it('keeps the accepted key in the ring', async () => {
+    await has('new', 'old');
+    await uses('old');
+    expect(keys.table.find(acme)?.ring).toMatchObject([{ version: 2 }, { version: 1, isAccepted: true }]);
+  });
+});
+
+describe('a payment', () => {
+  it('is not sent again after a rejection, causes a look, and the next one of its place tries the next key', async () => {
+    await has('old');
+    await uses('old');
+    keys.source.set(acme, 'new', 'old');
+    gateway = accepts('new');
+    keys.looked.splice(0);
+    expect(await pay()).toBe('rejected');
+    await settled();
+    expect(sentSince()).toEqual(['old']);
+    expect(keys.looked).toEqual(['acme']);
+    await pay({ endpoint: '8' });
+    await pay({ caller: 'other' });
+    expect(sentSince()).toEqual(['old', 'old']);
+    expect(await pay()).toBe('accepted');
+    await pay({ endpoint: '8' });
+    await pay({ caller: 'other' });
+    expect(sentSince()).toEqual(['new', 'new', 'new']);
+    expect(fallbacks).toEqual(['acme control_key newer']);
+  });
+
+  it('tries the next key for as long as the responses say nothing of it', async () => {
+    await has('new', 'old');
+    await uses('old');
+    gateway = accepts('new');
+    await pay();
+    const answers: Testimony[] = ['refused', 'silent', 'error', 'rejected'];
+    gateway = (key) => (key === 'new' ? (answers.shift() ?? 'accepted') : 'rejected');
+    for (let turn = 0; turn < 5; turn += 1) await pay();
+    expect(sentSince()).toEqual(['old', 'new', 'new', 'new', 'new', 'old']);
+    keys.time.now += 1_000;
+    await pay();
+    expect(sentSince()).toEqual(['new']);
+    expect(fallbacks.at(-1)).toBe('acme control_key newer');
+  });
+
+  it('is not moved to another key by what other callers are rejected for', async () => {
+    await has('new', 'old');
+    await uses('new');
+    gateway = accepts();
+    for (let endpoint = 0; endpoint < 200; endpoint += 1) {
+      await pay({ caller: 'attacker', endpoint: `${endpoint}` });
+      await pay({ caller: 'attacker', endpoint: '7' });
+      void query({ caller: 'attacker', endpoint: `${endpoint}` });
+      await keys.time.advance(100);
+    }
+    sentSince();
+    gateway = accepts('new');
+    for (let count = 0; count < 10; count += 1) expect(await pay()).toBe('accepted');
+    expect(sentSince()).toEqual(Array(10).fill('new'));
+  });
+
+  it('that cannot be sent leaves the next one its trial', async () => {
+    await has('new', 'old');
+    gateway = accepts('old');
+    await pay();
+    await pay({ caller: 'other' });
+    gateway = () => Promise.reject(new Error('reset'));
+    await expect(pay()).rejects.toThrow('reset');
+    gateway = accepts('old');
+    expect(await pay({ caller: 'other' })).toBe('accepted');
+    expect(sentSince()).toEqual(['new', 'new', 'old', 'old']);
+  });
+
+  it('is not sent if its login is deleted while it is signed', async () => {
+    await has('key');
+    gateway = accepts('key');
+    const slow = Promise.withResolvers<void>();
+    signing = slow.promise;
+    const paying = pay();
+    await settled();
+    keys.source.delete(acme);
+    await keys.reader.read(acme, 'refresh');
+    slow.resolve();
+    await expect(paying).rejects.toMatchObject({ reason: 'key-missing' });
+    expect(sent).toEqual([]);
+  });
+});
+
+describe('cached keys', () => {
+  beforeEach(async () => {
+    await has('old');
+    await uses('old');
+    lookups.splice(0);
+    keys.source.set(acme, 'new');
+    gateway = accepts('old', 'new');
+  });
+
+  it('never wait for the source while the login is in use', async () => {
+    keys.source.paused = true;
+    await query();
+    keys.time.now += ttl;
+    await query();
+    expect(lookups).toEqual(['fresh', 'stale']);
+    expect(sentSince()).toEqual(['old', 'old']);
+    expect(keys.source.running).toBe(0);
+  });
+
+  it('that were not used for ten minutes are read again first, once for all requests', async () => {
+    keys.time.now += 600_000;
+    keys.source.paused = true;
+    const reads = keys.source.started.length;
+    const burst = [query(), pay(), query({ caller: 'other' })];
+    await settled();
+    expect(sentSince()).toEqual([]);
+    await keys.source.release();
+    await Promise.all(burst);
+    expect(sentSince()).toEqual(['new', 'new', 'new']);
+    expect(keys.source.started).toHaveLength(reads + 1);
+  });
+
+  it('that were deleted meanwhile sign nothing', async () => {
+    keys.time.now += 600_000;
+    keys.source.delete(acme);
+    await expect(query()).rejects.toMatchObject({ reason: 'key-missing' });
+    expect(sent).toEqual([]);
+    expect(lookups).toEqual(['missing']);
+  });
+
+  it('that were read meanwhile are not read again first', async () => {
+    keys.time.now += 600_000;
+    await keys.reader.read(acme, 'refresh');
+    keys.source.paused = true;
+    expect(await query()).toBe('accepted');
+    expect(sentSince()).toEqual(['new']);
+  });
+
+  it('that were not used for ten minutes wait a second at most', async () => {
+    keys.time.now += 600_000;
+    keys.source.paused = true;
+    const waiting = query();
+    await keys.time.advance(999);
+    expect(sent).toEqual([]);
+    expect(await after(1, waiting)).toBe('accepted');
+    await query();
+    expect(sentSince()).toEqual(['old', 'old']);
+  });
+
+  it('that were not used for ten minutes do not wait while the source fails', async () => {
+    keys.time.now += 600_000;
+    keys.source.fail();
+    await keys.reader.read(refOf('beta'), 'request').catch(() => {});
+    keys.source.paused = true;
+    keys.time.now += 5_000;
+    await query();
+    expect(sentSince()).toEqual(['old']);
+    expect(keys.source.running).toBe(0);
+  });
+});
+
+describe('a login that is not cached', () => {
+  /** How each of some requests ended: the reason of its error, `accepted`, or `waits`. */
+  async function ends(all: readonly Promise<unknown>[]): Promise<string[]> {
+    const states = all.map(() => 'waits');
+    for (const [index, one] of all.entries())
+      one.then(
+        (result) => (states[index] = String(result)),
+        (error) => (states[index] = error instanceof ProxyError ? error.reason : String(error)),
+      );
+    await settled();
+    return states;
+  }
+  const count = (states: readonly string[], state: string): number =>
+    states.filter((one) => one === state).length;
+
+  it('is read for all its requests at once', async () => {
+    keys.source.set(acme, 'key');
+    gateway = accepts('key');
+    expect(await ends([query(), pay(), query({ caller: 'other' })])).toEqual(Array(3).fill('accepted'));
+    expect(keys.source.started).toEqual(['acme']);
+    expect(lookups).toEqual(['fetched', 'fetched', 'fetched']);
+  });
+
+  it('waits until the deadline, and the read goes on for the next request', async () => {
+    keys.source.set(acme, 'key');
+    gateway = accepts('key');
+    keys.source.paused = true;
+    const first = query({ deadline: 3_000 });
+    expect(await ends([after(2_999, first)])).toEqual(['waits']);
+    await expect(after(1, first)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
+    await keys.source.release();
+    expect(await query()).toBe('accepted');
+    expect(keys.source.started).toEqual(['acme']);
+  });
+
+  it('is refused at once beyond half of the limit of requests, and half of that for a caller and a login', async () => {
+    keys.source.paused = true;
+    const ask = (caller: string, login: string) => query({ caller, login: refOf(login), maxInFlight: 80 });
+    const storm = Array.from({ length: 300 }, (_, index) => ask('attacker', `invented-${index}`));
+    const ofAttacker = await ends(storm);
+    expect(count(ofAttacker, 'waits')).toBe(20);
+    expect(count(ofAttacker, 'overloaded')).toBe(280);
+    const ofLogin = await ends(Array.from({ length: 20 }, (_, index) => ask(`caller-${index}`, 'acme')));
+    expect(count(ofLogin, 'waits')).toBe(20);
+    expect(await ends([ask('victim', 'acme'), ask('victim', 'beta')])).toEqual(['overloaded', 'overloaded']);
+    for (let turn = 0; turn < 5; turn += 1) await keys.source.release();
+    expect(await ends([ask('victim', 'beta')])).toEqual(['waits']);
+  });
+
+  it('that finds no room leaves no rejection unhandled, whether it is refused, fails or is late', async () => {
+    keys.source.fail();
+    keys.source.paused = true;
+    const storm = Array.from({ length: 1_200 }, (_, index) =>
+      query({ login: refOf(`invented-${index}`), maxInFlight: 10_000, deadline: 1_000 }),
+    );
+    const states = await ends(storm);
+    // Eight are read, and 500 wait, for one caller.
+    expect([count(states, 'waits'), count(states, 'overloaded')]).toEqual([508, 692]);
+    expect(keys.source.started).toHaveLength(8);
+    await keys.time.advance(2_000);
+    await keys.source.release();
+    expect(count(await ends(storm), 'key-source-unavailable')).toBe(508);
+    // The test fails by itself if one is unhandled.
+    await keys.time.advance(100);
+  });
+});
