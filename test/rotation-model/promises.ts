@@ -10,8 +10,6 @@ const longestWait = 1_000 + 200 + mostAttempts * 5;
 const idle = { after: 600_000, wait: 1_000 };
 /** Milliseconds until the source is asked again after it failed, and after it did not know a login. */
 const forgotten = { failure: 3_000, unknown: 11_000 };
-/** Milliseconds after which a payment that tries a key keeps no other one from it. */
-const slowTrial = 1_000;
 /** Looks in any ten seconds: 30 a second, and a burst; they may begin a second later than they are counted. */
 const looks = { window: 10_000, most: 30 * 12 };
 
@@ -27,8 +25,8 @@ interface Login {
   /** By key: when the last request was sent with which the gateway verified it. */
   readonly verified: Map<string, number>;
   readonly places: Map<string, Place>;
-  /** By payment that tries another key: whose it is, and since when. */
-  readonly trials: Map<number, { readonly caller: string; readonly beganAt: number }>;
+  /** By caller: its latest payment that tries another key, and since when; until it ends. */
+  readonly trials: Map<string, { readonly id: number; readonly since: number }>;
   usedAt: number;
 }
 
@@ -67,7 +65,7 @@ export class Promises {
     for (const { places } of this.#logins.values()) for (const place of places.values()) place.trials = 0;
   }
 
-  /** Rule 5: only after its own rejection of the current key, in steps, and one of a caller at a time, unless it is slow. */
+  /** Rule 5: only after its own rejection of the current key, in steps, and one at a time. */
   trialBegins(form: Form): void {
     const now = this.#options.now();
     const login = this.#loginOf(form.login);
@@ -76,11 +74,10 @@ export class Promises {
     if (!place.isRejected) this.#violate(`a key is tried for ${describe(form)}, of which none was rejected`);
     else if (now - place.triedAt < step)
       this.#violate(`a key is tried for ${describe(form)} ${now - place.triedAt} ms after another one`);
-    const isOfCaller = [...login.trials.values()].some(
-      ({ caller, beganAt }) => caller === form.caller && now - beganAt < slowTrial,
-    );
-    if (isOfCaller) this.#violate(`two keys are tried at a time for payments of ${form.caller}`);
-    login.trials.set(form.id, { caller: form.caller, beganAt: now });
+    const other = login.trials.get(form.caller);
+    if (other !== undefined && now - other.since < 1_000)
+      this.#violate(`two payments of ${form.caller} try another key at a time`);
+    login.trials.set(form.caller, { id: form.id, since: now });
   }
 
   sent({ form, key }: Attempt): void {
@@ -97,17 +94,15 @@ export class Promises {
 
   /** @param current the key that signs when the response comes */
   received(
-    { form, key, sentAt }: Attempt,
+    { form, key, sentAt, isTrial }: Attempt,
     { response, isVerified }: Judged,
     current: string | undefined,
   ): void {
     const login = this.#loginOf(form.login);
     const place = placeIn(login, form);
-    if (isRejected(response?.status) && key === current) place.isRejected = true;
-    // What says nothing of the key that was tried costs no step.
-    if (isRejected(response?.status) && login.trials.has(form.id)) {
-      place.trials += 1;
-      place.triedAt = this.#options.now();
+    if (isRejected(response?.status) && form.operation === 'payment') {
+      if (key === current) place.isRejected = true;
+      if (isTrial) Object.assign(place, { trials: place.trials + 1, triedAt: this.#options.now() });
     }
     if (!isVerified) return;
     if (response?.status === 200 && key === current) place.isRejected = false;
@@ -118,7 +113,7 @@ export class Promises {
   ended(ended: Ended, current: string | undefined, keysNow: readonly string[]): void {
     const { form, startedAt, upstream, keysBefore } = ended;
     const login = this.#loginOf(form.login);
-    login.trials.delete(form.id);
+    if (login.trials.get(form.caller)?.id === form.id) login.trials.delete(form.caller);
     this.#attempts.delete(form.id);
     this.#currentIs(login, current, keysNow);
     const waited = this.#options.now() - startedAt - upstream;
@@ -136,7 +131,6 @@ export class Promises {
     if (before === current || before === undefined || current === undefined || !keysNow.includes(before))
       return;
     for (const place of login.places.values()) Object.assign(place, { trials: 0, isRejected: false });
-    login.trials.clear();
     const never = Number.NEGATIVE_INFINITY;
     const [since, until] = [login.verified.get(before) ?? never, login.verified.get(current) ?? never];
     if (until === never)

@@ -41,7 +41,7 @@ const brokenRules: readonly BrokenRule[] = [
   {
     rule: 'an error in a 2xx does not prove the next key of a payment',
     file: 'selector',
-    edits: [["(testimony === 'error' && isConfirmed)", "testimony === 'error'"]],
+    edits: [["(testimony === 'error' && (isAgain || sameKey(key, before)))", "testimony === 'error'"]],
     family: 'hostile',
     found: /though the gateway never accepted it|which was accepted later/,
   },
@@ -50,8 +50,8 @@ const brokenRules: readonly BrokenRule[] = [
     file: 'selector',
     edits: [
       [
-        'this.#hear(keys, request, sent, { isOther });',
-        'this.#hear(keys, request, sent, { isOther, isAgain: isOther });',
+        'this.#hear(keys, request, sent);\n      // Not before',
+        'this.#hear(keys, request, sent, next !== undefined);\n      // Not before',
       ],
     ],
     family: 'hostile',
@@ -66,8 +66,15 @@ const brokenRules: readonly BrokenRule[] = [
   {
     rule: 'a rejected query is signed with each other key at once',
     file: 'selector',
-    edits: [['yield* untried(mayTry ? all : current);', 'yield* untried(current);']],
+    edits: [['untried(mayTry ? all : current, tried)', 'untried(current, tried)']],
     found: /query 403/,
+  },
+  {
+    rule: 'each of the queries that are rejected at the same time is signed again',
+    file: 'selector',
+    edits: [['const mayTry = choice.mayTry(', 'const mayTry = choice.takeStep(']],
+    family: 'ordinary',
+    found: /query 403: earlier, although the ring had the key/,
   },
   {
     rule: 'a rejected query causes a look',
@@ -96,32 +103,41 @@ const brokenRules: readonly BrokenRule[] = [
   {
     rule: 'after a rejection, the next payment is signed with the next key',
     file: 'choice',
-    edits: [['if (this.#isOnTrial || ', 'if (true || ']],
+    edits: [['if (doubt?.isRejected !== true || ', 'if (true || ']],
     found: /payment 403: with a rejected key/,
   },
   {
     rule: 'only rejections of this caller and endpoint are a reason for that',
     file: 'selector',
     edits: [
-      ['choice.recordRejected(key, request)', "choice.recordRejected(key, { caller: '', endpoint: '' })"],
-      ['choice.beginTrial(request,', "choice.beginTrial({ caller: '', endpoint: '' },"],
-      ['choice.endTrial(request,', "choice.endTrial({ caller: '', endpoint: '' },"],
+      [
+        'choice.recordRejected(key, request)',
+        "choice.recordRejected(key, { ...request, caller: '', endpoint: '' })",
+      ],
+      ['choice.beginTrial(request,', "choice.beginTrial({ ...request, caller: '', endpoint: '' },"],
     ],
     family: 'hostile',
     found: /of which none was rejected/,
   },
   {
+    rule: 'a late rejection of the key before is no reason either',
+    file: 'choice',
+    edits: [['if (!place.readOnly && sameKey(key, this.#current))', 'if (!place.readOnly)']],
+    family: 'ordinary',
+    found: /of which none was rejected/,
+  },
+  {
     rule: 'other keys are tried in steps',
     file: 'choice',
-    edits: [['if (now < one.dueAt) return;\n', 'return;\n']],
+    edits: [['now >= this.#stepsOf(place).dueAt', 'now >= 0']],
     family: 'odd',
     found: /a key is tried .* ms after another one/,
   },
   {
-    rule: 'one payment of a login at a time tries another key',
+    rule: 'one payment of a caller at a time tries another key',
     file: 'choice',
-    edits: [['this.#isOnTrial || ', '']],
-    found: /two keys are tried at a time/,
+    edits: [[' || now < (this.#trials.get(place.caller) ?? now)', '']],
+    found: /try another key at a time/,
   },
   {
     rule: 'a new ring resets the steps',
