@@ -15,7 +15,7 @@ const shape = z.object({
 });
 
 it.each([1, 2])(
-  '200,000 requests while the source fails, hangs and answers late: each ends, and memory is flat (seed %i)',
+  '200,000 requests while the source fails, hangs and responds late: each ends, and memory is flat (seed %i)',
   async (seed) => {
     const args = ['--expose-gc', program, '200000', String(seed)];
     const { stdout } = await promisify(execFile)(process.execPath, args, {
