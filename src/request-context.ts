@@ -123,7 +123,7 @@ export const gatewayErrorCodes = ['124', 'other'] as const;
 export type GatewayErrorCode = (typeof gatewayErrorCodes)[number];
 
 /**
- * Likely cause of a gateway 403: `other-key` if the gateway then accepted another version (a rotation is in
+ * Likely cause of a rejection of the gateway: `other-key` if the gateway then accepted another version (a rotation is in
  * progress), `clock-skew` if its `Date` header was too far from our clock, else `current-key`.
  */
 export const rejections = ['current-key', 'other-key', 'clock-skew'] as const;

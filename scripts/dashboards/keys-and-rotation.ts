@@ -18,7 +18,7 @@ const rejections: Section = {
   title: 'Gateway rejections',
   panels: [
     {
-      title: 'Gateway 403s by cause',
+      title: 'Gateway rejections by cause',
       description:
         'Requests rejected by the gateway with 401 or 403. other-key: accepted with another version, a rotation is in progress. clock-skew: clocks differ. current-key: neither; the key is not registered or a permission is missing.',
       unit: 'reqps',
@@ -26,15 +26,15 @@ const rejections: Section = {
       queries: { '{{cause}}': perSecond('gateway_rejections_total', onRoute, 'cause') },
     },
     {
-      title: '403 ratio',
-      description: 'Ratio of gateway responses with status 403.',
+      title: 'Rejected ratio',
+      description: 'Ratio of gateway responses with status 401 or 403.',
       unit: 'percentunit',
       redFrom: 0.02,
       runbook: 'CountersignGatewayRejections',
       queries: {
         '{{environment}} {{operation}}': share(
           'gateway_responses_total',
-          'status="403"',
+          'status=~"401|403"',
           onRoute,
           'environment, operation',
         ),
@@ -79,7 +79,7 @@ const rotation: Section = {
     {
       title: 'Latest vs. active version',
       description:
-        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the latest one waits for the gateway, or while an instance has not read it.',
+        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the latest one waits for the gateway, and while an instance has not read it, since the login had no request there for 10 minutes.',
       unit: 'short',
       runbook: 'CountersignRotationStuck',
       queries: {

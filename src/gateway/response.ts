@@ -120,6 +120,11 @@ export function isCoded({ 'content-encoding': coding = 'identity' }: IncomingHtt
   return coding.toLowerCase() !== 'identity';
 }
 
+/** Whether the gateway rejects the signature, the login or its permission (docs/gateway-interface.md section 11). */
+export function isRejection(status: number): boolean {
+  return status === 401 || status === 403;
+}
+
 /** Statuses with which the gateway may refuse a request that it understood. */
 const refusedWith: readonly number[] = [400, 404, 409, 422];
 
@@ -129,7 +134,7 @@ const refusedWith: readonly number[] = [400, 404, 409, 422];
  */
 export function testimonyOf(response: ReadableResponse & { readonly form?: ResponseFields | undefined }) {
   const { status } = response;
-  if (status === 401 || status === 403) return 'rejected';
+  if (isRejection(status)) return 'rejected';
   const isSuccess = status >= 200 && status < 300;
   const type = isSuccess || refusedWith.includes(status) ? typeIn(response) : '';
   if (type === '') return 'silent';

@@ -62,7 +62,7 @@ export function createDebugLog({ debug }: Pick<Logger, 'debug'>) {
     },
     /** The keys of a login are read past the cache, since the gateway rejected one of them. */
     keysRefreshed: ({ environment, login }: LoginRef) =>
-      write('keys refreshed after a 403', { environment, login }),
+      write('keys refreshed after a rejection', { environment, login }),
     attemptFailed: (operation: string, { reason, written, stalePool }: AttemptFailure) =>
       write('upstream request failed', { operation, reason, written, stalePool }),
     /** @param delay milliseconds */

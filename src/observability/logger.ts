@@ -1,4 +1,5 @@
 import { type LogLevel, logLevels } from '../config/schema/values.ts';
+import { isRejection } from '../gateway/response.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { TlsUser } from '../tls/files.ts';
 import type { TlsFailure } from '../util/tls-observer.ts';
@@ -93,7 +94,7 @@ function now(): string {
 function levelOf({ outcome, reason, status, gatewayStatus }: RequestContext): LineLevel {
   if (outcome === 'unknown' || reason === 'internal') return 'error';
   const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
-  if ((status ?? 0) >= 500 || gatewayStatus === 403 || isDenied) return 'warn';
+  if ((status ?? 0) >= 500 || isRejection(gatewayStatus ?? 0) || isDenied) return 'warn';
   return 'info';
 }
 

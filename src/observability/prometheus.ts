@@ -23,7 +23,7 @@ import { spanResults } from './tracing/tracing.ts';
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 
 /** Gateway statuses that dashboards and alerts use. */
-const statuses: readonly string[] = ['200', '403', '500', '502', '503', '504'];
+const statuses: readonly string[] = ['200', '401', '403', '500', '502', '503', '504'];
 
 /** All possible faults of each outcome. */
 const faults: Readonly<Record<RequestContext['outcome'], readonly ResponsibleParty[]>> = {

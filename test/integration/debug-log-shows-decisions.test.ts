@@ -77,7 +77,7 @@ describe('at level debug', () => {
       lines.filter((line) => !/^(caller|authorization|request|key (selected|source|lookup))/.test(line)),
     ).toEqual([
       'gateway responded: operation=manager-balance status=403',
-      'keys refreshed after a 403: login=acme',
+      'keys refreshed after a rejection: login=acme',
       'gateway responded: operation=manager-balance status=200',
       'key fallback: login=acme keyKind=control_key to=newer',
     ]);

@@ -62,22 +62,22 @@ keys: { source: directory, directory: keys }
 describe(`${count} forms of any bytes (seed ${seed})`, () => {
   it('are signed as they are or rejected, and explain shows the same', async () => {
     const agent = new Agent({ keepAlive: true });
-    const answers = { signed: 0, rejected: 0 };
+    const ends = { signed: 0, rejected: 0 };
     for (const [index, body] of fc.sample(bodies, { seed, numRuns: count }).entries()) {
       gateway.requests.length = 0;
       const response = await send(body, agent);
       const [received] = gateway.requests;
       const problem =
         received === undefined ? rejectedWrongly(body, response) : signedWrongly(body, received);
-      answers[received === undefined ? 'rejected' : 'signed'] += 1;
+      ends[received === undefined ? 'rejected' : 'signed'] += 1;
       const unlike = index % explained === 0 ? await explainedWrongly(body, response, received) : undefined;
       if ((problem ?? unlike) !== undefined) {
         throw new Error(`${problem ?? unlike}: form ${index}, ${JSON.stringify(body.toString('latin1'))}`);
       }
     }
     agent.destroy();
-    expect(answers.rejected).toBeGreaterThan(count / 5);
-    expect(answers.signed).toBeGreaterThan(count / 5);
+    expect(ends.rejected).toBeGreaterThan(count / 5);
+    expect(ends.signed).toBeGreaterThan(count / 5);
   }, 900_000);
 });
 

@@ -97,7 +97,9 @@ describeWith('openssl')('a gateway with TLS', () => {
       starts.closing(server);
       const gateway = server.url.replace('http:', 'https:');
       const proxy = await starts.proxy({ gateway, sandbox: { caFile: ca.file } });
-      expect(verdict(await proxy.transfer())).toMatch(/^502 gateway-(reply-invalid|reset) unknown unknown$/);
+      expect(['502 gateway-reply-invalid unknown unknown', '502 gateway-reset unknown unknown']).toContain(
+        verdict(await proxy.transfer()),
+      );
     },
   );
 

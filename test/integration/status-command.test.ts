@@ -193,7 +193,7 @@ describe('countersign status of a running instance', () => {
     expect([code, err]).toEqual([0, '']);
     expect(out).toMatch(
       new RegExp(
-        `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD {3}100% of responses from sandbox are 403s`,
+        `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD {3}100% of responses from sandbox are 401 or 403`,
       ),
     );
     expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +rejected +/m);

@@ -54,12 +54,12 @@ describe('the status page in Chromium', () => {
     expect(await text('instance')).toMatch(/Version 0\.1\.0 Node\.js v\d+/);
   });
 
-  itInChromium('shows many 403 with their causes', async () => {
+  itInChromium('shows many rejections with their causes', async () => {
     const { proxy } = await starts.pair([always(httpResponse('403 Forbidden', 'no'))]);
     await Promise.all(Array.from({ length: 20 }, () => proxy.balance()));
     await proxy.requestLines(20);
     const text = await look(proxy);
-    expect(await text('health')).toContain('Act now 100% of responses from sandbox are 403s.');
+    expect(await text('health')).toContain('Act now 100% of responses from sandbox are 401 or 403.');
     expect(await text('environments')).toContain('100%');
     expect(await opened?.page.$$('#failures tbody tr')).toHaveLength(20);
     const row = /current-key 403 answered local sandbox manager-balance acme [0-9a-f-]{36}/;

@@ -15,7 +15,7 @@ export interface Attempt {
 /** A request of a client, as it ended. */
 export interface Ended {
   readonly form: Form;
-  /** The status that the client got, or the reason of Countersign's own answer. */
+  /** The status that the client got, or the reason of Countersign's own response. */
   readonly end: number | string;
   readonly startedAt: number;
   /** Milliseconds that it was at the gateway. */

@@ -68,7 +68,7 @@ export class Gateway {
     if (form.isUnpermitted) return rejection;
     if (form.isMalformed) return { response: pickBy(form.id, validationErrors), isVerified: false };
     if (form.login !== rotating || !random.pick(this.#nodes).has(key)) return rejection;
-    if (form.isRefused) return { response: pickBy(form.id, refusals), isVerified: true };
+    if (form.isRefused) return { response: pickBy(form.id, refusedWith), isVerified: true };
     return { response: form.operation === 'query' ? balances : approved, isVerified: true };
   }
 }
@@ -93,7 +93,7 @@ const validationErrors = [
   form(400, 'type=validation-error\n&error-code=2\n'),
   response(422, 'application/json', '{"type":"validation-error"}'),
 ];
-const refusals = [400, 404, 409, 422].map((status) => form(status, 'type=error\n&error-code=7\n'));
+const refusedWith = [400, 404, 409, 422].map((status) => form(status, 'type=error\n&error-code=7\n'));
 const pages = [
   page(429),
   page(302),

@@ -11,7 +11,7 @@ import type { Form, Response } from './gateway.ts';
 import { gracePeriod, nameOf, type Vault } from './vault.ts';
 import { epoch, type VirtualTime } from './virtual-time.ts';
 
-/** The status that the client got, or the reason of Countersign's own answer. */
+/** The status that the client got, or the reason of Countersign's own response. */
 export type End = number | string;
 
 const environment = 'sandbox';

@@ -10,7 +10,7 @@ export const deniedEndpointOf = (index: number): string => String(5_000 + index)
 /** Milliseconds by which a clock is ahead. */
 const skew = 120_000;
 const page = '<!DOCTYPE html>\n<html><body>Not now</body></html>\n';
-/** What a balancer answers: none of it is the gateway's. */
+/** What a balancer responds: none of it is the gateway's. */
 const balancers: readonly (readonly [status: number, type: string, body: string])[] = [
   [200, 'text/html', page],
   [200, 'application/json', '{"status":"ok"}'],
@@ -33,8 +33,8 @@ export function frontOf(rows: readonly Row[], { seed, latency }: Pick<Options, '
   const handle = (request: IncomingMessage, response: ServerResponse, gateway: () => void): void => {
     const { url = '' } = request;
     const like = likes.get(url.split('/').at(-1));
-    if (like === 'no permission') return answer(request, response, [403, 'text/html', page]);
-    if (like === 'balancer' && random.chance(0.25)) return answer(request, response, random.pick(balancers));
+    if (like === 'no permission') return respond(request, response, [403, 'text/html', page]);
+    if (like === 'balancer' && random.chance(0.25)) return respond(request, response, random.pick(balancers));
     if (like === '401') change(response, (status) => (status === 403 ? 401 : status));
     // Every query, and half of the payments.
     const error = url.includes('/transfer/') ? [200, 422] : [404];
@@ -47,7 +47,7 @@ export function frontOf(rows: readonly Row[], { seed, latency }: Pick<Options, '
     void setTimeout(handle, latency * (0.5 + random.next()), ...call);
 }
 
-function answer(
+function respond(
   request: IncomingMessage,
   response: ServerResponse,
   [status, type, body]: readonly [number, string, string],

@@ -13,7 +13,7 @@ export type Order = (typeof orders)[number];
 
 /**
  * What a gateway is like: as described; it rejects with 401; its clock is two minutes ahead, which it tolerates; it reports
- * business errors as 4xx; a balancer before it answers every fourth request by itself; it rejects all requests to a second
+ * business errors as 4xx; a balancer before it responds to every fourth request by itself; it rejects all requests to a second
  * endpoint of the login.
  */
 export const gateways = ['plain', '401', 'skew', '4xx', 'balancer', 'denied'] as const;
@@ -32,7 +32,7 @@ through real processes, and prints what each rotation cost. Exit code 1 where on
   --orders LIST    ${orders.join(', ')} (default all)
   --gateways LIST  ${gateways.join(', ')} (default plain); the last five
                    reject with 401, have a clock that is ahead, report business errors as 4xx, stand behind a
-                   balancer that answers by itself, or deny a second endpoint of the login
+                   balancer that responds by itself, or deny a second endpoint of the login
   --traffic KIND   ${traffics.join(', ')} (default mixed): queries and payments; payments alone, 20
                    a second or one a minute of each login
   --callers N      callers of each login (default 2)

@@ -38,9 +38,10 @@ export function keepInFlight(
   count: number,
   send: (nth: number) => Promise<unknown>,
 ): { stop: () => Promise<number> } {
-  let [isOn, sent] = [true, 0];
+  const end = new AbortController();
+  let sent = 0;
   const client = async (): Promise<void> => {
-    while (isOn) {
+    while (!end.signal.aborted) {
       sent += 1;
       // Connections may be refused while many are opened.
       await send(sent).catch(() => wait(10));
@@ -49,7 +50,7 @@ export function keepInFlight(
   const clients = Array.from({ length: count }, client);
   return {
     async stop() {
-      isOn = false;
+      end.abort();
       await Promise.all(clients);
       return sent;
     },

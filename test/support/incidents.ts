@@ -184,7 +184,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       [
         'all',
         'gateway-blocks',
-        /all responds with 403 to every login/,
+        /all responds with 401 or 403 to every login/,
         /Do not store new keys/,
         'CountersignGatewayRejections',
       ],

@@ -10,7 +10,7 @@ import { Random } from './random.ts';
 
 /**
  * Run by a test with --expose-gc, in a separate process: sends very many requests through the key table, above each of its
- * limits, while the source fails, hangs, and answers late; and prints what became of them.
+ * limits, while the source fails, hangs, and responds late; and prints what became of them.
  */
 const [total = 0, seed = 0] = process.argv.slice(2).map(Number);
 const random = new Random(seed);
@@ -22,7 +22,7 @@ const environments = ['sandbox', 'production'];
 const unhandled: string[] = [];
 process.on('unhandledRejection', (reason) => void unhandled.push(String(reason)));
 
-let mode: 'answers' | 'late' | 'fails' | 'hangs' = 'answers';
+let mode: 'responds' | 'late' | 'fails' | 'hangs' = 'responds';
 let reads = 0;
 
 const source: KeySource = {
@@ -31,7 +31,7 @@ const source: KeySource = {
     const fails = mode === 'fails' || (mode === 'late' && random.chance(0.05));
     if (mode === 'late') await wait(random.int(1, 60));
     if (mode === 'hangs') await wait(1_500);
-    if (fails || mode === 'hangs') throw new SourceUnavailable(login, new Error('no answer'), 'down');
+    if (fails || mode === 'hangs') throw new SourceUnavailable(login, new Error('no response'), 'down');
     if (login.login.startsWith('invented')) return 'not-found';
     if (login.login.startsWith('denied')) throw new SourceUnavailable(login, new Error('denied'), 'denied');
     if (login.login.startsWith('deleted') && random.chance(0.3)) return 'deleted';
@@ -99,8 +99,12 @@ async function request(nth: number): Promise<void> {
   results.set(result, (results.get(result) ?? 0) + 1);
 }
 
+function isOver(): boolean {
+  return sent >= total;
+}
+
 async function client(): Promise<void> {
-  while (sent < total) {
+  while (!isOver()) {
     sent += 1;
     await request(sent);
     // A request that is refused costs a client some time too.
@@ -108,38 +112,45 @@ async function client(): Promise<void> {
   }
 }
 
+/** The timers of the parts do not keep a process alive. */
+const alive = setInterval(() => {}, 1_000);
 const heaps: number[] = [];
-const modes = ['answers', 'late', 'fails', 'late', 'hangs', 'answers'] as const;
+const modes = ['responds', 'late', 'fails', 'late', 'hangs', 'responds'] as const;
 const measuring = (async () => {
-  for (let turn = 0; sent < total; turn += 1) {
-    mode = modes[turn % modes.length] ?? 'answers';
+  for (let turn = 0; ; turn += 1) {
+    if (sent >= total) return;
+    mode = modes[turn % modes.length] ?? 'responds';
     await wait(1_500);
     globalThis.gc?.();
     if (turn % modes.length === 0) heaps.push(process.memoryUsage().heapUsed);
   }
 })();
-await Promise.all(Array.from({ length: clients }, client));
+const work = Promise.all(Array.from({ length: clients }, client));
 await measuring;
-mode = 'answers';
+// Every request has a deadline, so a lack of results shows one that never ends.
+await Promise.race([work, wait(10_000)]);
+mode = 'responds';
 // What hangs ends, and an unhandled rejection would show.
 await wait(3_000);
 globalThis.gc?.();
 heaps.push(process.memoryUsage().heapUsed);
-const isBack = await Promise.race([
-  selector
-    .query(
-      {
-        login: { environment: 'sandbox', login: 'after' },
-        kind: 'control_key',
-        caller: 'after',
-        endpoint: '',
-        readOnly: true,
-        deadline: monotonic() + 5_000,
-        maxInFlight: 500,
-      },
-      async (keyNow) => ({ response: true, testimony: 'accepted', key: keyNow(), sentAt: monotonic() }),
-    )
-    .catch(() => false),
-]);
+const afterwards: KeyRequest = {
+  login: { environment: 'sandbox', login: 'after' },
+  kind: 'control_key',
+  caller: 'after',
+  endpoint: '',
+  readOnly: true,
+  deadline: monotonic() + 5_000,
+  maxInFlight: 500,
+};
+const isBack = await selector
+  .query(afterwards, async (keyNow) => ({
+    response: true,
+    testimony: 'accepted',
+    key: keyNow(),
+    sentAt: monotonic(),
+  }))
+  .catch(() => false);
+clearInterval(alive);
 console.log(JSON.stringify({ unhandled, reads, heaps, isBack, results: Object.fromEntries(results) }));
-process.exit(0);
+reader.stop();

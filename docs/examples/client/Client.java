@@ -93,7 +93,7 @@ class Client {
             var reason = Pattern.compile("\"reason\":\"([^\"]*)\"").matcher(sent.body());
             return "not sent, may be sent again under this order ID: " + (reason.find() ? reason.group(1) : "");
         }
-        if (sent.outcome().equals("answered") && sent.status() == 403)
+        if (sent.outcome().equals("answered") && Set.of(401, 403).contains(sent.status()))
             return "rejected, may be sent again under this order ID once the cause is fixed";
         return resolve(id);
     }

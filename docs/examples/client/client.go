@@ -105,7 +105,7 @@ func transfer(id, amount, currency string) string {
 	if sent.outcome == "not-sent" {
 		return fmt.Sprint("not sent, may be sent again under this order ID: ", fieldsOf(sent.body)["reason"])
 	}
-	if sent.outcome == "answered" && sent.status == 403 {
+	if sent.outcome == "answered" && (sent.status == 401 || sent.status == 403) {
 		return "rejected, may be sent again under this order ID once the cause is fixed"
 	}
 	return resolve(id)

@@ -57,7 +57,7 @@ async function resolve(id) {
 async function transfer(id, amount, currency) {
   const { status, outcome, body } = await post(`/api/v4/transfer/${endpoint}`, { client_orderid: id, amount, currency });
   if (outcome === 'not-sent') return `not sent, may be sent again under this order ID: ${JSON.parse(body).reason}`;
-  if (outcome === 'answered' && status === 403)
+  if (outcome === 'answered' && (status === 401 || status === 403))
     return 'rejected, may be sent again under this order ID once the cause is fixed';
   return resolve(id);
 }

@@ -73,7 +73,7 @@ def transfer(order_id, amount, currency):
     status, outcome, body = post(f"/api/v4/transfer/{ENDPOINT}", **form)
     if outcome == "not-sent":
         return "not sent, may be sent again under this order ID: " + json.loads(body)["reason"]
-    if outcome == "answered" and status == 403:
+    if outcome == "answered" and status in (401, 403):
         return "rejected, may be sent again under this order ID once the cause is fixed"
     return resolve(order_id)
 

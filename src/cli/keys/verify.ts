@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
-import { skewOf } from '../../gateway/response.ts';
+import { isRejection, skewOf } from '../../gateway/response.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
 import type { UnusableKey, UsableKey } from '../../keys/ring.ts';
@@ -160,11 +160,11 @@ function withoutSignature(error: unknown): ProbeResult {
   throw error;
 }
 
-/** docs/gateway-interface.md sections 4.1, 4.2 and 7: 200 for a valid signature, 403 for an invalid one. */
+/** docs/gateway-interface.md sections 4.1, 4.2 and 7: 200 for a valid signature, a rejection of an invalid one. */
 function resultOf({ status, headers, rest }: GatewayResponse, kind: KeyKind): ProbeResult {
   rest?.destroy();
   if (status === 200) return { result: 'accepted', status };
-  if (status !== 401 && status !== 403) return { result: 'inconclusive', status };
+  if (!isRejection(status)) return { result: 'inconclusive', status };
   const skew = Math.abs(skewOf(headers.date, Date.now()) ?? 0);
   const notes = [
     ...(kind === 'control_key' ? ['wrong key, or balances are not enabled'] : []),

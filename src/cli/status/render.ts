@@ -116,7 +116,7 @@ function known<T>(value: T | null, text: (value: T) => string): string {
 function environments({ environments: list }: Status): Section {
   return {
     title: 'Environments (last minute)',
-    head: ['NAME', 'GATEWAY', 'IN FLIGHT', 'REQUESTS/S', 'FAILED', '403', 'P50', 'P99', 'SKEW'],
+    head: ['NAME', 'GATEWAY', 'IN FLIGHT', 'REQUESTS/S', 'FAILED', '401/403', 'P50', 'P99', 'SKEW'],
     rows: list.map(({ name, gatewayHost, inFlight, maxInFlight, ...environment }) => [
       name,
       gatewayHost,

@@ -32,7 +32,7 @@ export const operation = z.strictObject({
   readOnly: z.boolean().describe('The operation changes nothing at the gateway, so it may be retried.'),
   retryOn403: z
     .boolean()
-    .describe('Retry with another key version after a 403 even if the operation is not read-only.'),
+    .describe('Retry with another key version after a 401 or 403 even if the operation is not read-only.'),
   parameters: dictionary(z.string().min(1), parameter).describe(
     'Form parameters to validate before signing, by name. Each may appear once. Rules of a built-in operation that are not named here stay.',
   ),

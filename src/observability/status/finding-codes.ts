@@ -80,11 +80,11 @@ export const findingCodes = {
     'warn',
     'info',
   )(
-    'More than 2 % of the responses of an environment are 403s; bad: more than half of them; info: each request succeeded with another key.',
+    'More than 2 % of the responses of an environment are 401 or 403; bad: more than half of them; info: each request succeeded with another key.',
     '#countersigngatewayrejections',
   ),
   'gateway-blocks': bad(
-    'In the last minute the gateway responded with 403 to every login of an environment, and to at least two.',
+    'In the last minute the gateway responded with 401 or 403 to every login of an environment, and to at least two.',
     '#countersigngatewayrejections',
   ),
   'clock-skew': warn(

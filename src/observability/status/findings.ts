@@ -311,14 +311,14 @@ function limit(one: Environment, { at }: StatusFacts): Finding[] {
 function gatewayRejections(one: Environment, facts: StatusFacts): Finding[] {
   const { name: environment, rejectedShare, logins } = one;
   if (isBlocked(one)) {
-    const summary = `The gateway of ${environment} responds with 403 to every login, ${logins.rejected} in the last minute`;
+    const summary = `The gateway of ${environment} responds with 401 or 403 to every login, ${logins.rejected} in the last minute`;
     const advice =
       'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.';
     return [finding('gateway-blocks', 'bad', summary, advice, { environment })];
   }
   const severity = rejections(one, facts);
   if (severity === 'ok') return [];
-  const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 403s`;
+  const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403`;
   const advice =
     severity === 'info'
       ? 'No request failed: it was sent again, signed with another key.'

@@ -113,7 +113,7 @@ function environments(status: Status): Html {
         'number',
       ],
       [
-        '403 share',
+        'Rejected',
         (one) =>
           known(one.rejectedShare, 'no responses', (share) => toned(rejections(one, status), percent(share))),
         'number',

@@ -1,5 +1,5 @@
 import { responsibleParty } from '../../errors.ts';
-import { isPaymentServerError } from '../../gateway/response.ts';
+import { isPaymentServerError, isRejection } from '../../gateway/response.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
@@ -167,7 +167,7 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
       setBounded(logins, login, { at: endedAt, rejected: keyVerdict === 'rejected' }, maxLogins);
     },
     responded(response: GatewayResponseEvent): void {
-      window.recordResponse(monotonic(), response.status === 403);
+      window.recordResponse(monotonic(), isRejection(response.status));
       clockSkew = response.clockSkew ?? clockSkew;
     },
     /** Of the last minute. */
@@ -255,7 +255,7 @@ export function failureOf(context: RequestContext, at: number): FailedRequest {
   return { at: isoTime(at), requestId, ...route, status, outcome, cause, runbookSection };
 }
 
-/** A request that failed although the caller did nothing wrong, other than by a 403 of the gateway. */
+/** A request that failed although the caller did nothing wrong, other than by a rejection of the gateway. */
 function isOurFailure(context: RequestContext): boolean {
   return ['gateway', 'countersign'].includes(responsibleParty(context));
 }
@@ -265,8 +265,8 @@ function isUncertainPayment(context: RequestContext): boolean {
   return isPaymentServerError(context) || (context.outcome === 'unknown' && context.readOnly === false);
 }
 
-/** `rejection` stays set if a retry got another response than the 403. */
-function causeOf({ reason, gatewayStatus, rejection }: RequestContext): FailureCause {
+/** `rejection` stays set if a retry got another response. */
+function causeOf({ reason, gatewayStatus = 0, rejection }: RequestContext): FailureCause {
   if (reason !== undefined) return reason;
-  return gatewayStatus === 403 ? (rejection ?? 'gateway-status') : 'gateway-status';
+  return isRejection(gatewayStatus) ? (rejection ?? 'gateway-status') : 'gateway-status';
 }

@@ -1,7 +1,7 @@
 import type { Reason } from '../../errors.ts';
 import type { Rejection } from '../../request-context.ts';
 
-/** `reason` of our own errors, the cause of a 403 of the gateway, or another status of the gateway. */
+/** `reason` of our own errors, the cause of a rejection of the gateway, or another status of the gateway. */
 export type FailureCause = Reason | Rejection | 'gateway-status';
 
 /** Sections of deploy/runbook.md. `null`: there is none, since the caller has to act on it. */

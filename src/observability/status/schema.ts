@@ -23,7 +23,7 @@ const health = z.strictObject({
 });
 
 const cause = text.describe(
-  "`reason` of Countersign's own errors; of the gateway's 403 `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
+  "`reason` of Countersign's own errors; of a 401 or 403 of the gateway `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
 );
 
 const recentFailures = z.strictObject({
@@ -43,16 +43,16 @@ const environment = z.strictObject({
   maxInFlight: count,
   requestsPerSecond: z.number().nonnegative().describe('Over the last minute.'),
   rejectedShare: maybeShare.describe(
-    'Share of 403 among the gateway responses of the last minute; null without responses.',
+    'Share of 401 and 403 among the gateway responses of the last minute; null without responses.',
   ),
   failedShare: maybeShare.describe(
-    'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 403s are apart. null without requests.',
+    'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
   ),
   failures: z.array(recentFailures).describe('These requests by cause.'),
   logins: z
     .strictObject({ accepted: count, rejected: count })
     .describe(
-      'Logins by what the gateway said to the last request of each in the last minute; rejected: 403.',
+      'Logins by what the gateway said to the last request of each in the last minute; rejected: 401 or 403.',
     ),
   latency: z
     .strictObject({ p50: seconds, p99: seconds })
@@ -74,7 +74,7 @@ const keyVersion = z.strictObject({
     .enum(['accepted', 'rejected'])
     .nullable()
     .describe(
-      'What the gateway said last to this instance about this version: `accepted` for the last one that it accepted, `rejected` after a 403; null: neither.',
+      'What the gateway said last to this instance about this version: `accepted` for the last one that it accepted, `rejected` after a 401 or 403; null: neither.',
     ),
   createdAt: maybeTime,
   fingerprint: maybeText.describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),

@@ -1,3 +1,4 @@
+import { isRejection } from '../../gateway/response.ts';
 import type { Severity } from './finding-codes.ts';
 import { secondsBetween } from './format.ts';
 import { maxFailures } from './recorder.ts';
@@ -24,8 +25,8 @@ export function saturation({ inFlight, maxInFlight }: Environment): 'bad' | 'war
 }
 
 /**
- * Bad if most responses are 403: then it is not a single caller or a rotation. `info` if requests that got one succeeded
- * with another key, as during a rotation.
+ * Bad if most responses are rejections: then it is not a single caller or a rotation. `info` if requests that got one
+ * succeeded with another key, as during a rotation.
  */
 export function rejections(
   { name, rejectedShare }: Environment,
@@ -34,7 +35,8 @@ export function rejections(
   if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
   const recent = failures.filter((failure) => secondsBetween(failure.at, at) <= 60);
   const failed = recent.some(
-    ({ environment, status, cause }) => environment === name && status === 403 && cause !== 'not-allowed',
+    ({ environment, status, outcome }) =>
+      environment === name && outcome === 'answered' && isRejection(status ?? 0),
   );
   // If all that are kept are so recent, there may have been others.
   if (!failed && recent.length < maxFailures) return 'info';

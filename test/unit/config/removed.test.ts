@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { removedOptions, withReplacement } from '../../../src/config/removed.ts';
+import { configJsonSchema, type Schema } from '../../../src/config/schema.ts';
 import { minimal, problemsOf, withEnvironment } from './checking.ts';
 
 const nothingOfItsOwn =
@@ -55,4 +56,21 @@ it('any other unknown key is not one that was removed', () => {
 it('each text says what happened, and then what to do', () => {
   for (const text of Object.values(removedOptions))
     expect(text).toMatch(/^was removed.*: .*(put|use|remove)/i);
+});
+
+/** Of the objects that may be at this path, the schema of each one's last step. */
+function schemasAt(schema: Schema, [name = '', ...rest]: readonly string[]): unknown[] {
+  const options = [schema, ...(schema.oneOf ?? [])].filter((one) => typeof one === 'object');
+  return options.flatMap(({ properties, additionalProperties }) => {
+    if (properties === undefined && additionalProperties === undefined) return [];
+    const inner = name === '*' ? additionalProperties : properties?.[name];
+    if (rest.length === 0) return [inner];
+    return typeof inner === 'object' ? schemasAt(inner, rest) : [];
+  });
+}
+
+it.each(Object.keys(removedOptions))('%s is no option of the schema, which has the place of it', (option) => {
+  const found = schemasAt(configJsonSchema(), option.split('.'));
+  expect(found.length).toBeGreaterThan(0);
+  expect(found.every((schema) => schema === undefined)).toBe(true);
 });

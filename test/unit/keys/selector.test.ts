@@ -322,8 +322,8 @@ describe('a payment', () => {
     await uses('old');
     gateway = accepts('new');
     await pay();
-    const answers: Testimony[] = ['refused', 'silent', 'error', 'rejected'];
-    gateway = (key) => (key === 'new' ? (answers.shift() ?? 'accepted') : 'rejected');
+    const testimonies: Testimony[] = ['refused', 'silent', 'error', 'rejected'];
+    gateway = (key) => (key === 'new' ? (testimonies.shift() ?? 'accepted') : 'rejected');
     for (let turn = 0; turn < 5; turn += 1) await pay();
     expect(sentSince()).toEqual(['old', 'new', 'new', 'new', 'new', 'old']);
     keys.time.now += 1_000;

@@ -31,7 +31,7 @@ it('a line holds only what is named for its event, whatever else the event holds
     { level: 'debug', requestId: 'id-1', credential: 'jwt', issuer: 'idp', subject: 'shop' },
     { requestId: 'id-1', caller: 'billing', operation: 'transfer', readOnly: false, login: 'acme' },
     { msg: 'key selected', reason: 'newest', keyKind: 'control_key', keyVersion: 7 },
-    { msg: 'keys refreshed after a 403', login: 'acme' },
+    { msg: 'keys refreshed after a rejection', login: 'acme' },
     { reason: 'gateway-reset', written: true, stalePool: false },
     { delayMs: 13 },
     { status: 200, ms: 500 },

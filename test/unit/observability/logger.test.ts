@@ -119,6 +119,7 @@ describe('the level of an access line', () => {
     ['a gateway response', { status: 200, outcome: 'answered' }, 'info'],
     ['a client error', { status: 400, reason: 'malformed-form' }, 'info'],
     ['a 403 of the gateway', { status: 403, gatewayStatus: 403, outcome: 'answered' }, 'warn'],
+    ['a 401 of the gateway', { status: 401, gatewayStatus: 401, outcome: 'answered' }, 'warn'],
     ['an unknown caller', { status: 401, reason: 'caller-unknown' }, 'warn'],
     ['a denied caller', { status: 403, reason: 'not-allowed' }, 'warn'],
     ['a failing gateway', { status: 500, gatewayStatus: 500, outcome: 'answered' }, 'warn'],

@@ -24,7 +24,7 @@ const brokenRules: readonly BrokenRule[] = [
     found: /though the gateway never accepted it/,
   },
   {
-    rule: 'a late answer never moves the current key back',
+    rule: 'a late response never moves the current key back',
     file: 'choice',
     edits: [['if (sentAt < this.#acceptedSentAt) return false;', '']],
     found: /which was accepted later/,

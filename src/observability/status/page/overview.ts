@@ -101,7 +101,7 @@ function rejected(status: Status): Html {
     .sort((one, other) => other.share - one.share);
   const value = highest === undefined ? '\u2013' : percent(highest.share);
   const tone = worst(environments.map((one) => rejections(one, status)));
-  return tile('environments', 'Highest share of 403', value, highest?.name ?? 'no responses', tone);
+  return tile('environments', 'Highest share of rejections', value, highest?.name ?? 'no responses', tone);
 }
 
 function keys(status: Status): Html {

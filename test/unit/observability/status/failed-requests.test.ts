@@ -16,6 +16,7 @@ describe('a request has failed', () => {
     ['an error of ours', { reason: 'overloaded', status: 503 }, 'overloaded'],
     ['a truncated response', { reason: 'gateway-reset', status: 200, gatewayStatus: 200 }, 'gateway-reset'],
     ['a 403', { status: 403, gatewayStatus: 403, rejection: 'current-key' }, 'current-key'],
+    ['a 401', { status: 401, gatewayStatus: 401, rejection: 'current-key' }, 'current-key'],
     [
       'a 403 because of the clock',
       { status: 403, gatewayStatus: 403, rejection: 'clock-skew' },

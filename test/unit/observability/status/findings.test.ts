@@ -100,19 +100,26 @@ describe('an environment', () => {
     ]);
   });
 
-  it('gets too many 403 above 2 %, and mostly 403', () => {
+  it('gets too many 401 or 403 above 2 %, and mostly those', () => {
     expect(environment({ rejectedShare: 0.02 })).toEqual([]);
     expect(environment({ rejectedShare: null })).toEqual([]);
     expect(environment({ rejectedShare: 0.0201 })).toEqual([expect.stringMatching(/^warn .*: 2\.0% of/)]);
     expect(environment({ rejectedShare: 0.5 })).toEqual([expect.stringMatching(/^warn .*: 50% of/)]);
     expect(environment({ rejectedShare: 0.6 })).toEqual([expect.stringMatching(/^bad .*: 60% of/)]);
+    const unauthorized = { failures: [failedRequest({ at: ago(1), status: 401 })] };
+    expect(environment({ rejectedShare: 0.6 }, unauthorized)).toEqual([expect.stringMatching(/^bad /)]);
   });
 
-  it('gets 403, but every request succeeds with another key, as during a rotation', () => {
+  it('gets 401 or 403, but every request succeeds with another key, as during a rotation', () => {
     const succeeded = [
-      expect.stringMatching(/^info gateway-rejections: 60% of .* are 403s\. No request failed/),
+      expect.stringMatching(/^info gateway-rejections: 60% of .* are 401 or 403\. No request failed/),
     ];
-    const other = [{ at: ago(61) }, { environment: 'sandbox' }, { status: 504 }, { cause: 'not-allowed' }];
+    const other = [
+      { at: ago(61) },
+      { environment: 'sandbox' },
+      { status: 504 },
+      { cause: 'not-allowed', outcome: 'not-sent' as const },
+    ];
     for (const fields of other) {
       const one = { failures: [failedRequest({ at: ago(1), ...fields })] };
       expect(environment({ rejectedShare: 0.6 }, one)).toEqual(succeeded);
@@ -547,7 +554,7 @@ it('a thousand payments whose outcome is not known may be more', () => {
   expect(adviceFor(1_000)).toMatch(/There may be more: the log has all of them\./);
 });
 
-describe('403 for every login', () => {
+describe('401 or 403 for every login', () => {
   const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
   const environment = (logins: { accepted: number; rejected: number }, fields: object = {}) => ({
     environments: [environmentStatus({ rejectedShare: 1, logins, ...fields })],
@@ -558,7 +565,7 @@ describe('403 for every login', () => {
   it('is not a key: the gateway blocks the instance', () => {
     const blocked = environment({ accepted: 0, rejected: 2 });
     expect(found(blocked)).toEqual([
-      expect.stringMatching(/^bad gateway-blocks: .* 403 to every login, 2 .*Do not store new keys\./),
+      expect.stringMatching(/^bad gateway-blocks: .* 401 or 403 to every login, 2 .*Do not store new keys\./),
     ]);
     expect(pageOf(blocked)).not.toContain('store it in the key source');
   });

@@ -52,11 +52,12 @@ describe('an environment', () => {
     finish();
     recorder.gatewayResponded(response);
     recorder.gatewayResponded({ ...response, status: 403, clockSkew: -2 });
+    recorder.gatewayResponded({ ...response, status: 401 });
     recorder.gatewayResponded({ ...response, status: 500 });
     const { latency, ...others } = recorder.environment('sandbox');
     expect(others).toEqual({
       requestsPerSecond: 0.2,
-      rejectedShare: 1 / 3,
+      rejectedShare: 0.5,
       failedShare: 0,
       failures: [],
       logins: { accepted: 0, rejected: 0 },

@@ -223,10 +223,10 @@ describe('what the gateway said of the key', () => {
   it.each([
     ['accepted', 'a success', [responseOf(200)]],
     ['accepted', 'an error', [responseOf(200, undefined, 'type=error\n')]],
-    ['accepted', 'a refusal after a rejection', [responseOf(403), responseOf(400)]],
+    ['accepted', 'a 400 after a rejection', [responseOf(403), responseOf(400)]],
     ['rejected', 'a 403', [responseOf(403)]],
     ['rejected', 'a 401', [responseOf(401)]],
-    [undefined, 'a refusal', [responseOf(400)]],
+    [undefined, 'a 400', [responseOf(400)]],
     [undefined, 'the page of a load balancer', [pageOf(200)]],
     [undefined, 'a rate limit', [responseOf(429)]],
     [undefined, 'the page of a load balancer after a rejection', [responseOf(403), pageOf(503)]],
