@@ -113,12 +113,15 @@ export class KeySelector {
     const { monotonic, reader } = this.#options;
     const keys = await this.#keysFor(request);
     const { login, choice } = keys;
+    const { revision } = choice;
     const next = choice.beginTrial(request, monotonic());
     try {
       const sent = await send(() => this.#keyNow(keys, request, next));
       this.#hear(keys, request, sent);
-      // Not before: what says nothing, such as a business error, costs the next payment no step.
-      if (next !== undefined && sent.testimony === 'rejected') choice.takeStep(request, monotonic());
+      // Not before: what says nothing, such as a business error, costs the next payment no step. Nor does a key of the ring
+      // before: a new one is tried at once.
+      if (next !== undefined && sent.testimony === 'rejected' && choice.revision === revision)
+        choice.takeStep(request, monotonic());
       // It may be an old key that the gateway rejects, so the next payment had better find the new one.
       if (sent.testimony === 'rejected') void reader.look(login, request.caller);
       return sent.response;

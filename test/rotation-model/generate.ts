@@ -104,7 +104,7 @@ class Generator {
     this.#length = Math.max(at, this.#idle?.to ?? 0) + 30_000;
   }
 
-  /** @returns its end */
+  /** @returns its end, as the rollback does */
   #rotation(at: number): number {
     const random = this.#random;
     const [old, fresh] = [this.#accepted, this.#newKey()];
@@ -125,7 +125,6 @@ class Generator {
     return random.chance(0.15) ? this.#rollback(end + random.int(1_000, 40_000), old) : end;
   }
 
-  /** @returns its end */
   #rollback(at: number, old: string): number {
     const random = this.#random;
     const pause = random.pick([0, 2_000, 20_000]);

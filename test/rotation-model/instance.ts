@@ -128,12 +128,8 @@ export class Instance {
         this.#isUp = isUp;
       },
     };
-    const source: KeySource = {
-      read: (ref, known) => vault.read(ref, known),
-      start: () => {},
-      ready: () => true,
-      stop: () => {},
-    };
+    const always = { start: () => {}, ready: () => true, stop: () => {} };
+    const source: KeySource = { ...always, read: (ref, known) => vault.read(ref, known) };
     const cache = { ttl, negativeTtl: 10_000, staleIfError: 43_200_000, maxEntries: 1_000 };
     const table = new KeyTable(
       { ...cache, rotationGracePeriod: gracePeriod },

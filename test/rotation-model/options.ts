@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { positiveInteger } from '../support/command.ts';
-import type { Family } from './schedule.ts';
+import { type Family, families } from './schedule.ts';
 
 export const usage = `Usage: npm run rotation-model -- [options]
 
@@ -17,8 +17,6 @@ which a promise is broken, and how many requests the gateway rejected, and why. 
   --help         show this help`;
 
 export type Options = Exclude<ReturnType<typeof readOptions>, 'help'>;
-
-const families: readonly Family[] = ['ordinary', 'hostile', 'odd'];
 
 /** @throws TypeError for an unknown option, or a value that is not a positive integer */
 export function readOptions(args: string[]) {

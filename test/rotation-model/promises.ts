@@ -16,6 +16,8 @@ const looks = { window: 10_000, most: 30 * 12 };
 /** One caller at one endpoint. */
 interface Place {
   isRejected: boolean;
+  /** Whether a payment tries another key, and the steps were not reset meanwhile. */
+  isTrying: boolean;
   trials: number;
   triedAt: number;
 }
@@ -25,9 +27,10 @@ interface Login {
   /** By key: when the last request was sent with which the gateway verified it. */
   readonly verified: Map<string, number>;
   readonly places: Map<string, Place>;
-  /** By caller: its latest payment that tries another key, and since when; until it ends. */
-  readonly trials: Map<string, { readonly id: number; readonly since: number }>;
+  /** By caller: since when a payment tries another key; until it ends. */
+  readonly trials: Map<string, number>;
   usedAt: number;
+  wasCached: boolean;
 }
 
 interface PromisesOptions {
@@ -62,7 +65,8 @@ export class Promises {
 
   /** Other keys may be tried at once. */
   stepsReset(): void {
-    for (const { places } of this.#logins.values()) for (const place of places.values()) place.trials = 0;
+    for (const { places } of this.#logins.values())
+      for (const place of places.values()) Object.assign(place, { trials: 0, isTrying: false });
   }
 
   /** Rule 5: only after its own rejection of the current key, in steps, and one at a time. */
@@ -74,10 +78,11 @@ export class Promises {
     if (!place.isRejected) this.#violate(`a key is tried for ${describe(form)}, of which none was rejected`);
     else if (now - place.triedAt < step)
       this.#violate(`a key is tried for ${describe(form)} ${now - place.triedAt} ms after another one`);
+    place.isTrying = true;
     const other = login.trials.get(form.caller);
-    if (other !== undefined && now - other.since < 1_000)
+    if (other !== undefined && now - other < 1_000)
       this.#violate(`two payments of ${form.caller} try another key at a time`);
-    login.trials.set(form.caller, { id: form.id, since: now });
+    login.trials.set(form.caller, now);
   }
 
   sent({ form, key }: Attempt): void {
@@ -102,7 +107,8 @@ export class Promises {
     const place = placeIn(login, form);
     if (isRejected(response?.status) && form.operation === 'payment') {
       if (key === current) place.isRejected = true;
-      if (isTrial) Object.assign(place, { trials: place.trials + 1, triedAt: this.#options.now() });
+      if (isTrial && place.isTrying)
+        Object.assign(place, { trials: place.trials + 1, triedAt: this.#options.now() });
     }
     if (!isVerified) return;
     if (response?.status === 200 && key === current) place.isRejected = false;
@@ -113,15 +119,16 @@ export class Promises {
   ended(ended: Ended, current: string | undefined, keysNow: readonly string[]): void {
     const { form, startedAt, upstream, keysBefore } = ended;
     const login = this.#loginOf(form.login);
-    if (login.trials.get(form.caller)?.id === form.id) login.trials.delete(form.caller);
+    if (ended.last?.isTrial === true) login.trials.delete(form.caller);
     this.#attempts.delete(form.id);
     this.#currentIs(login, current, keysNow);
     const waited = this.#options.now() - startedAt - upstream;
     const mayWait = longestWait + (startedAt - login.usedAt > idle.after ? idle.wait : 0);
     login.usedAt = startedAt;
+    login.wasCached ||= current !== undefined;
     if (keysBefore.length > 0 && waited > mayWait) this.#violate(`${describe(form)} waited for ${waited} ms`);
     const isVictim = form.login === rotating && !attackers.includes(form.caller);
-    if (isVictim && typeof ended.end === 'string') this.#answeredItself(ended, ended.end);
+    if (isVictim && typeof ended.end === 'string') this.#answeredItself(form, login, ended.end);
   }
 
   /** Rule 2: only the gateway moves it, with a request that was sent later than the one that made it current. */
@@ -139,12 +146,12 @@ export class Promises {
   }
 
   /** Cached keys survive whatever Vault does; and Vault's keys are found. */
-  #answeredItself({ form, keysBefore }: Ended, reason: string): void {
+  #answeredItself(form: Form, { wasCached }: Login, reason: string): void {
     const { agreement } = this.#options;
     if (reason === 'gateway-timeout') return;
     const isDeleted = reason === 'key-missing' && agreement.vault.keysOf(form.login).length === 0;
     const grace = reason === 'key-missing' ? forgotten.unknown : forgotten.failure;
-    const mayLack = keysBefore.length === 0 && !agreement.vault.isWellFor(grace);
+    const mayLack = !wasCached && !agreement.vault.isWellFor(grace);
     if (!isDeleted && !mayLack) this.#violate(`${describe(form)} was not sent: ${reason}`);
   }
 
@@ -161,6 +168,7 @@ export class Promises {
       places: new Map(),
       trials: new Map(),
       usedAt: 0,
+      wasCached: false,
     };
     this.#logins.set(name, login);
     return login;
@@ -168,7 +176,7 @@ export class Promises {
 }
 
 function placeIn({ places }: Login, form: Form): Place {
-  const place = places.get(placeOf(form)) ?? { isRejected: false, trials: 0, triedAt: 0 };
+  const place = places.get(placeOf(form)) ?? { isRejected: false, isTrying: false, trials: 0, triedAt: 0 };
   places.set(placeOf(form), place);
   return place;
 }

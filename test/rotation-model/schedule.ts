@@ -55,7 +55,8 @@ interface Event {
  * `ordinary`: rotations, restarts and reloads, and nothing else that is odd. `hostile`: the same beside a caller that
  * invents whatever it can. `odd`: a gateway, callers and a Vault that are not as they should be.
  */
-export type Family = 'ordinary' | 'hostile' | 'odd';
+export const families = ['ordinary', 'hostile', 'odd'] as const;
+export type Family = (typeof families)[number];
 
 export interface Schedule {
   readonly family: Family;

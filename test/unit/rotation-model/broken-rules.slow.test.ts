@@ -61,7 +61,7 @@ const brokenRules: readonly BrokenRule[] = [
     rule: 'a 401 is a rejection',
     file: 'response',
     edits: [['status === 401 || ', '']],
-    found: /query 403/,
+    found: /403/,
   },
   {
     rule: 'a rejected query is signed with each other key at once',
@@ -165,7 +165,7 @@ const brokenRules: readonly BrokenRule[] = [
     edits: [
       ['`${ref.environment} ${purpose}`', 'ref.environment'],
       ['new Slots({ ...slots[purpose],', 'new Slots({ ...slots.request,'],
-      ['waiting.run(() => this.#read(ref), caller)', 'waiting.run(() => this.#read(ref))'],
+      ['this.#read(ref, purpose), caller)', 'this.#read(ref, purpose))'],
     ],
     family: 'hostile',
     found: /deleted in Vault|was not sent|query 403/,
