@@ -211,7 +211,7 @@ describe('check --online', () => {
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'absent')]));
     expect(code).toBe(1);
     expect(keyRows(rows)).toEqual([
-      ['sandbox/acme control_key', 'failed', 'version 2: the control key is empty'],
+      ['sandbox/acme control_key', 'failed', 'version 2: the control key (field control_key) is empty'],
       ['sandbox/absent control_key', 'failed', 'the login has no keys'],
     ]);
   });

@@ -114,7 +114,7 @@ describe('keys verify', () => {
     expect(code).toBe(1);
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows.map(({ result, detail }) => [result, detail])).toEqual([
-      ['unusable', 'the control key is empty'],
+      ['unusable', 'the control key (field control_key) is empty'],
       ['skipped', 'a status query requires --endpoint ID'],
       ['accepted', undefined],
       ['skipped', 'a status query requires --endpoint ID'],

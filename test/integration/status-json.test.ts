@@ -283,7 +283,7 @@ describe('a rotation', () => {
     expect((await proxy.instanceStatus()).keys.list[0]).toMatchObject({
       kind: 'control_key',
       signingVersion: null,
-      versions: [{ state: 'unusable', problem: 'the control key is empty' }],
+      versions: [{ state: 'unusable', problem: 'the control key (file control_key) is empty' }],
     });
   });
 
