@@ -1,4 +1,4 @@
-import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { createHash, createHmac, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { Secret, sameSecret } from '../secret.ts';
 import { type SecretText, secretText } from '../util/secret-text.ts';
@@ -10,7 +10,7 @@ export interface KeyDescription {
   readonly kind: KeyKind;
   /** Why it cannot be used. */
   readonly problem?: string;
-  /** SHA-256 over the public key's SPKI DER, hex. */
+  /** Of an RSA key, SHA-256 over the public key's SPKI DER, hex; of a control key as of `UsableKey`. */
   readonly fingerprint?: string;
   /** `NAME:VERSION` in Vault's Transit engine, for a key that does not leave it. */
   readonly transitKey?: string;
@@ -110,9 +110,20 @@ export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableK
 function parseControlKey(field: unknown, place: string): Parsed {
   if (!isContent(field)) return { problem: 'the control key is not a string' };
   const read = secretText(field, 'key');
-  if ('text' in read) return { key: { kind: 'control_key', secret: new Secret(read.text) } };
+  if ('text' in read) {
+    const key = { kind: 'control_key', secret: new Secret(read.text) } as const;
+    return { key, fingerprint: controlKeyFingerprint(read.text) };
+  }
   const { fault } = read;
   return { problem: `the control key (${place}) ${fault}` };
+}
+
+/**
+ * 16 bits of an HMAC-SHA256 of a fixed label, in hex. They tell two keys apart, except one pair in 65,536; of the 122 random
+ * bits of a control key 106 stay unknown, so nobody can find the key, or confirm a guess (docs/security-model.md).
+ */
+function controlKeyFingerprint(key: string): string {
+  return createHmac('sha256', key).update('countersign control key fingerprint').digest('hex').slice(0, 4);
 }
 
 function parsePrivateKey({ private_key: field, passphrase }: KeyFields, from: KeyPlaces): Parsed {
@@ -188,12 +199,13 @@ export function publicKeyOf(key: TransitKey | Exclude<SigningKey, { kind: 'contr
 export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
   const { kind } = entry;
   if ('problem' in entry) return { kind, problem: entry.problem };
-  if (entry.key.kind === 'control_key') return { kind };
   const { key } = entry;
+  const fingerprint = entry.fingerprint === undefined ? {} : { fingerprint: entry.fingerprint };
+  if (key.kind === 'control_key') return { kind, ...fingerprint };
   const publicKey = publicKeyOf(key);
   return {
     kind,
-    ...(entry.fingerprint === undefined ? {} : { fingerprint: entry.fingerprint }),
+    ...fingerprint,
     ...('publicKey' in key ? { transitKey: referenceOf(key) } : {}),
     bits: publicKey.asymmetricKeyDetails?.modulusLength ?? 0,
     publicKey: publicKey.export({ type: 'spki', format: 'pem' }).trimEnd(),

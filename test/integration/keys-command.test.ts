@@ -103,11 +103,11 @@ describe('keys list', () => {
     expect(out.replaceAll(/ \d+s /g, ' 0s ').split('\n')).toEqual([
       'sandbox/acme',
       'VERSION  KIND         AGE  KEY',
-      '3        control_key  0s   same as version 2',
+      '3        control_key  0s   9b1d, same as version 2',
       '3        private_key  0s   the private key (field private_key) is not a PEM private key',
-      '2        control_key  0s   set (no fingerprint)',
+      '2        control_key  0s   9b1d',
       `2        private_key  0s   ${oldFingerprint}`,
-      '1        control_key  0s   set (no fingerprint)',
+      '1        control_key  0s   cfbe',
       `1        private_key  0s   ${oldFingerprint}`,
     ]);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
@@ -147,7 +147,7 @@ describe('keys list', () => {
   it('prints the public key and its length as JSON', async () => {
     const { out } = await setup.run('list', '--login', 'acme', '--json');
     expect(JSON.parse(out).logins[0].versions[0].keys).toEqual([
-      { kind: 'control_key' },
+      { kind: 'control_key', fingerprint: 'cfbe' },
       {
         kind: 'private_key',
         fingerprint: oldFingerprint,
@@ -166,7 +166,7 @@ describe('keys list', () => {
     expect(lines.slice(lines.indexOf('sandbox/beta'))).toEqual([
       'sandbox/beta',
       'VERSION KIND AGE KEY',
-      '2 control_key 0s set (no fingerprint)',
+      '2 control_key 0s 9b1d',
     ]);
   });
 
@@ -303,7 +303,7 @@ describe('keys import', () => {
     child.stdin.end(`${newControlKey}\n`);
     expect(await ended).toEqual({
       code: 0,
-      out: 'Wrote version 2 of sandbox/acme (new control key)\n',
+      out: 'Wrote version 2 of sandbox/acme (new control key, fingerprint 9b1d)\n',
       err: '',
     });
     expect(await setup.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
@@ -412,7 +412,7 @@ describe('keys rollback', () => {
       code: 0,
       out: [
         'Wrote version 3 of sandbox/acme (content of version 1)',
-        '  control_key',
+        '  control_key  cfbe',
         `  private_key  ${oldFingerprint}`,
       ].join('\n'),
     });
@@ -436,7 +436,7 @@ describe('keys rollback', () => {
     const { code, out } = await setup.run('rollback', '--login', 'acme', '--to-version', '2');
     expect([code, out.split('\n').slice(1)]).toEqual([
       0,
-      ['  control_key', '  private_key  the private key (field private_key) is not a PEM private key'],
+      ['  control_key  9b1d', '  private_key  the private key (field private_key) is not a PEM private key'],
     ]);
   });
 

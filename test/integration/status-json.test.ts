@@ -271,7 +271,9 @@ describe('a rotation', () => {
       kind: 'control_key',
       staleSince: null,
     });
-    expect(control?.versions).toMatchObject([{ fingerprint: null, transitKey: null, problem: null }]);
+    expect(control?.versions).toMatchObject([
+      { fingerprint: expect.stringMatching(/^[0-9a-f]{4}$/), transitKey: null, problem: null },
+    ]);
     expect(rsa?.versions[0]?.fingerprint).toMatch(/^[0-9a-f]{64}$/);
     expect(rsa?.versions[0]?.createdAt).not.toBeNull();
     expect(milliseconds(rsa?.nextRefreshAt)).toBeGreaterThan(milliseconds(rsa?.readAt));

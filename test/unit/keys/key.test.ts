@@ -248,6 +248,12 @@ describe('two keys', () => {
     expect(sameKey(usable({ control_key: 'abc' }), usable({ private_key: pkcs8 }))).toBe(false);
   });
 
+  it('are not equal because of the fingerprint of a control key, which is short', () => {
+    const [one, another] = [usable({ control_key: 'key-220' }), usable({ control_key: 'key-493' })];
+    expect([one.fingerprint, another.fingerprint]).toEqual(['2eff', '2eff']);
+    expect(sameKey(one, another)).toBe(false);
+  });
+
   it('that cannot be used are equal if they have the same problem', () => {
     const empty = only({ control_key: '' });
     expect(sameContent(empty, only({ control_key: '\n' }))).toBe(true);
@@ -259,7 +265,11 @@ describe('two keys', () => {
 });
 
 it('a key is described by what is public of it', () => {
-  expect(describeKey(usable({ control_key: 'abc' }))).toEqual({ kind: 'control_key' });
+  // printf 'countersign control key fingerprint' | openssl dgst -sha256 -hmac abc | cut -c 18-21
+  const controlKey = { kind: 'control_key', fingerprint: '731d' };
+  expect(describeKey(usable({ control_key: 'abc' }))).toEqual(controlKey);
+  expect(describeKey(usable({ control_key: '\ufeffabc\r\n' }))).toEqual(controlKey);
+  expect(describeKey(usable({ control_key: 'abd' })).fingerprint).toMatch(/^(?!731d)[0-9a-f]{4}$/);
   expect(describeKey(only({ private_key: '' }))).toEqual({
     kind: 'private_key',
     problem: 'the private key (field private_key) is empty',
