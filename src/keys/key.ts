@@ -2,6 +2,7 @@ import { createHash, createHmac, createPrivateKey, createPublicKey, type KeyObje
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { Secret, sameSecret } from '../secret.ts';
 import { type SecretText, secretText } from '../util/secret-text.ts';
+import { misnamedKeys } from './field-names.ts';
 import { isDer, pemFault } from './pem.ts';
 import type { KeyRing, TransitKey, UnusableKey, UsableKey } from './ring.ts';
 
@@ -77,6 +78,9 @@ export function parseKeys(
     add('private_key', isNamed(fields.private_key) ? both : (transit ?? noTransit));
   } else if (fields.private_key !== undefined) {
     add('private_key', parsePrivateKey(fields, from));
+  }
+  for (const { kind, problem } of misnamedKeys(fields)) {
+    if (!keys.some((key) => key.kind === kind)) add(kind, { problem });
   }
   return keys;
 }
