@@ -35,7 +35,9 @@ export function pemFault(text: string): string | undefined {
 
 /** The lines of PEM (RFC 7468 section 3). */
 function layoutFault(text: string): string | undefined {
-  if (/\\[nr]/.test(text))
+  // Before it there may be text, such as attributes with a path of Windows.
+  const block = text.slice(text.search(begin)).replace(/(-----END [A-Z ]*PRIVATE KEY-----)[^]*$/, '$1');
+  if (/\\[nr]/.test(block))
     return `has its line ends written as the two characters \\n; store it with real line ends: printf '%b' "$KEY" > FILE`;
   if (!/-----END [A-Z ]*PRIVATE KEY-----/.test(text))
     return 'has no line -----END ... PRIVATE KEY-----: it was cut off; store all of it';

@@ -88,6 +88,8 @@ it.each([
   ['without a line end at its end', pkcs8.trimEnd()],
   ['with white space around it', `\n \n${pkcs8}\n\n`],
   ['behind its certificate', labelled('CERTIFICATE') + pkcs8],
+  ['behind attributes with a path', `Bag Attributes\n    friendlyName: C:\\new\\rsa\n${pkcs8}`],
+  ['before a note', `${pkcs8}a note with \\n in it\n`],
   ['with blanks behind its lines', pkcs8.replaceAll('\n', ' \n')],
 ])('a PEM private key %s is read', (_name, field) => {
   expect(problem(field)).toBe('none');
