@@ -6,15 +6,21 @@ import { z } from 'zod';
  * fragment, no host with a trailing dot (which names the same host, but defeats comparisons). No message repeats the
  * value, which may contain a password.
  */
-export const httpUrl = z.string().superRefine((value, context) => {
-  for (const [isInvalid, message] of checks) if (isInvalid(value)) return context.addIssue(message);
-});
+export const httpUrl = httpUrlSuchAs('https://gateway.example');
+
+/** @param example of the server that the URL is of */
+export function httpUrlSuchAs(example: string) {
+  return z.string().superRefine((value, context) => {
+    if (!isAbsolute(value)) return context.addIssue(`must be an absolute URL such as ${example}`);
+    for (const [isInvalid, message] of checks) if (isInvalid(value)) return context.addIssue(message);
+  });
+}
+
+function isAbsolute(value: string): boolean {
+  return /^https?:\/\/[^\s\\]+$/i.test(value) && URL.canParse(value);
+}
 
 const checks: readonly (readonly [isInvalid: (value: string) => boolean, message: string])[] = [
-  [
-    (value) => !/^https?:\/\/[^\s\\]+$/i.test(value) || !URL.canParse(value),
-    'must be an absolute URL such as https://gateway.example',
-  ],
   [(value) => value.includes('@'), 'must not contain credentials or "@": remove them'],
   [(value) => value.includes('?'), 'must not contain a query: remove everything from "?" on'],
   [(value) => value.includes('#'), 'must not contain a fragment: remove everything from "#" on'],

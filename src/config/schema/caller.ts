@@ -11,7 +11,7 @@ import {
   minVersion,
   optionalCount,
   optionalFile,
-  secureUrl,
+  secureUrlSuchAs,
   text,
 } from './values.ts';
 
@@ -34,9 +34,11 @@ const maxLeeway = 300_000;
 /** As that of an environment. */
 export const issuerName = environmentName;
 
+const keyUrl = secureUrlSuchAs('https://idp.example/keys');
+
 export const jwksSource = z.union(
   [
-    z.strictObject({ url: secureUrl.describe('URL of the key set; there is no discovery then.') }),
+    z.strictObject({ url: keyUrl.describe('URL of the key set; there is no discovery then.') }),
     z.strictObject({
       file: filePath.describe('JSON file of the key set, read again once per minute.'),
     }),
@@ -78,7 +80,7 @@ export const jwtIssuer = z
     minVersion,
     egressProxy,
   })
-  .refine(({ jwks, issuer }) => jwks !== undefined || secureUrl.safeParse(issuer).success, {
+  .refine(({ jwks, issuer }) => jwks !== undefined || keyUrl.safeParse(issuer).success, {
     path: ['issuer'],
     message: 'must be an https URL without query for discovery; for any other issuer set jwks',
   })
