@@ -38,7 +38,8 @@ const serveFile = command(
   async ({ values }, _io, signals: Signals) => {
     const file = configFileOf(values.config) ?? '';
     const load = async (): Promise<LoadedConfig> => {
-      const loaded = await loadConfig(file, builtInOperations);
+      const ports = { proxy: values.port, admin: values['admin-port'] };
+      const loaded = await loadConfig(file, builtInOperations, { ports });
       return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
     };
     return runService({ file, load }, signals);

@@ -6,7 +6,7 @@ import { reportNotices } from './notices.ts';
 import { parseText } from './parse-value.ts';
 import { findingsOf, inOrder, located, type Path, type Problem, type Report } from './problem.ts';
 import { withReplacement } from './removed.ts';
-import { type BuiltIn, checkRules } from './rules.ts';
+import { type BuiltIn, checkRules, type Ports } from './rules.ts';
 import { type Config, configSchema } from './schema.ts';
 import { type EnvLookup, fromEnvironment } from './variables.ts';
 
@@ -17,6 +17,8 @@ interface LoadOptions {
   readonly skipFiles?: boolean;
   /** Milliseconds since 1970. If given, certificates must be valid at this time. */
   readonly certificatesAt?: number;
+  /** What options and variables set in place of the ports in the file. */
+  readonly ports?: Ports | undefined;
 }
 
 export interface ValidConfig {
@@ -37,12 +39,12 @@ export type LoadedConfig =
 export async function loadConfig(
   file: string,
   builtIn: BuiltIn,
-  { lookUp = fromEnvironment, skipFiles = false, certificatesAt }: LoadOptions = {},
+  { lookUp = fromEnvironment, skipFiles = false, certificatesAt, ports }: LoadOptions = {},
 ): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
   const bytes = await readFile(file);
-  const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn });
+  const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn, ports });
   if ('problems' in checked) return checked;
   const { config } = checked;
   resolveFiles(config, dirname(file));
@@ -59,15 +61,17 @@ type CheckedText =
       readonly notices: readonly Problem[];
     };
 
+interface ValidateOptions extends Pick<LoadOptions, 'ports'> {
+  readonly lookUp: EnvLookup;
+  readonly builtIn: BuiltIn;
+}
+
 /**
  * Parses the text of a configuration file into a {@link Config}, or reports all problems in the order of their lines.
  * Never throws and does no I/O. No message contains a value of the file.
  */
-export function validateConfig(
-  text: string,
-  { lookUp, builtIn }: { readonly lookUp: EnvLookup; readonly builtIn: BuiltIn },
-): CheckedText {
-  const acrossFields = (report: Report, content: unknown) => checkRules(content, builtIn, report);
+export function validateConfig(text: string, { lookUp, builtIn, ports }: ValidateOptions): CheckedText {
+  const acrossFields = (report: Report, content: unknown) => checkRules(content, builtIn, report, ports);
   const parsed = parseText(text, configSchema, acrossFields, lookUp);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
