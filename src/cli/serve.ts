@@ -7,7 +7,12 @@ import { type Service, startService } from '../server/lifecycle.ts';
 import { type OpenLog, openLog } from '../server/open-log.ts';
 import { installCrashHandlers } from '../server/shutdown.ts';
 import type { Signals } from '../server/signals.ts';
-import { unusedProxyVariables, warnOfDescriptorLimit, warnOfNodeVersion } from '../server/start-checks.ts';
+import {
+  unusedProxyVariables,
+  warnOfCoreDumps,
+  warnOfDescriptorLimit,
+  warnOfNodeVersion,
+} from '../server/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
 import {
@@ -74,7 +79,11 @@ export async function runService(source: ServiceSource, signals: Signals): Promi
   try {
     const service = await start(loaded, source, opened);
     logStart(loaded.config, service, log);
-    if (!source.isDemo) warnOfUnusedProxy(log);
+    if (!source.isDemo) {
+      warnOfUnusedProxy(log);
+      // The keys of the demo protect nothing.
+      warnOfCoreDumps(log);
+    }
     destination.write(await greetingOf(source, service));
     await untilStopped(signals, () => reloadConfig(source, service, log));
     return await shutDown(service, signals, log);

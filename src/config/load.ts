@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { fileFindings, fileProblem, resolveFiles } from './named-files.ts';
+import { exposedKeyFiles, fileFindings, fileProblem, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
 import { parseText } from './parse-value.ts';
 import { findingsOf, inOrder, located, type Path, type Problem, type Report } from './problem.ts';
@@ -15,7 +15,7 @@ interface LoadOptions {
   readonly lookUp?: EnvLookup;
   /** Skips the check of referenced files, which do not exist on a build machine. */
   readonly skipFiles?: boolean;
-  /** Milliseconds since 1970. If given, certificates must be valid at this time. */
+  /** Milliseconds since 1970. If given, certificates must be valid at this time, and a key file for all is noticed. */
   readonly certificatesAt?: number;
   /** What options and variables set in place of the ports in the file. */
   readonly ports?: Ports | undefined;
@@ -50,7 +50,9 @@ export async function loadConfig(
   resolveFiles(config, dirname(file));
   const findings = skipFiles ? [] : await fileFindings(config, certificatesAt);
   if (findings.length > 0) return { problems: inOrder(located(findings, checked.lineOf)) };
-  return { config, digest: hash('sha256', bytes), notices: checked.notices };
+  const exposed = skipFiles || certificatesAt === undefined ? [] : await exposedKeyFiles(config);
+  const notices = inOrder([...checked.notices, ...located(exposed, checked.lineOf)]);
+  return { config, digest: hash('sha256', bytes), notices };
 }
 
 type CheckedText =
@@ -75,6 +77,6 @@ export function validateConfig(text: string, { lookUp, builtIn, ports }: Validat
   const parsed = parseText(text, configSchema, acrossFields, lookUp);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
-  const notices = findingsOf((report) => reportNotices(config, report));
+  const notices = findingsOf((report) => reportNotices(config, builtIn, report));
   return { config, lineOf, notices: inOrder(located(notices, lineOf)) };
 }
