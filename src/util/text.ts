@@ -57,7 +57,7 @@ function stemOf(name: string): string {
   return name.length > 128 ? name : name.replace(/([a-z])\1?(?:ing|er)$/, '$1');
 }
 
-/** Levenshtein distance, in which two exchanged neighbors count once. Infinite for names that are too long to be a typo. */
+/** Levenshtein distance, in which two swapped neighbors count once. Infinite for names that are too long to be a typo. */
 function distance(from: string, to: string): number {
   if (from.length > 128) return Number.POSITIVE_INFINITY;
   let before: number[] = [];
@@ -66,9 +66,9 @@ function distance(from: string, to: string): number {
     const current = [row + 1];
     for (let column = 1; column <= to.length; column += 1) {
       const replaced = (above[column - 1] ?? 0) + (character === to[column - 1] ? 0 : 1);
-      const isExchanged = character === to[column - 2] && from[row - 1] === to[column - 1];
-      const exchanged = isExchanged ? (before[column - 2] ?? 0) + 1 : replaced;
-      current.push(Math.min(replaced, exchanged, (above[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+      const isSwapped = character === to[column - 2] && from[row - 1] === to[column - 1];
+      const swapped = isSwapped ? (before[column - 2] ?? 0) + 1 : replaced;
+      current.push(Math.min(replaced, swapped, (above[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
     }
     before = above;
     above = current;
