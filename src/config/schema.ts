@@ -65,7 +65,9 @@ const listenerTimeouts = z.strictObject({
 });
 
 const proxy = z.strictObject({
-  host: text.default('127.0.0.1').describe('Address to listen on.'),
+  host: text
+    .default('127.0.0.1')
+    .describe('Address to listen on; `::` is IPv6 and IPv4, whichever there is.'),
   port: port.prefault(8080).describe('Port to listen on; 0 picks a free port.'),
   tls: listenerTls('required for client-certificate authentication'),
   maxConnections: count
@@ -94,7 +96,9 @@ const proxy = z.strictObject({
 });
 
 const admin = z.strictObject({
-  host: text.default('127.0.0.1').describe('Address to listen on.'),
+  host: text
+    .default('127.0.0.1')
+    .describe('Address to listen on; `::` is IPv6 and IPv4, whichever there is.'),
   port: port.prefault(9090).describe('Port to listen on; 0 picks a free port.'),
   tls: listenerTls('with it, /, /status.json and /metrics require one, /healthz and /readyz do not'),
   maxConnections: count

@@ -495,7 +495,8 @@ describe('the options of countersign status', () => {
 
   it.each([
     ['0.0.0.0', '127.0.0.1'],
-    ['::', '[::1]'],
+    ['::', '127.0.0.1'],
+    ['::1', '[::1]'],
     ['127.0.0.2', '127.0.0.2'],
   ])('with --config lead to an address of the host %s', async (host, address) => {
     const admin = { host, port: closedPort };

@@ -175,7 +175,8 @@ async function adminPortOf(file: string, portVariable: number | undefined): Prom
   const port = portVariable ?? loaded.config.admin.port;
   if (port === 0)
     throw new CliError('the admin port is a free one: name it with --url, as the log has it', exitCode.usage);
-  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  // At :: there is IPv4, too, and a machine without IPv6 has nothing else.
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return {
     url: `${tls === undefined ? 'http' : 'https'}://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`,
     // Not those of the CAs behind it.

@@ -10,6 +10,7 @@ import { ProxyError, type Reason } from '../../errors.ts';
 import type { Destination, RouteClient } from '../../gateway/router.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import type { ClientDetails, RejectedTarget, RequestRecord } from '../../request-context.ts';
+import { clientAddress } from '../../util/http.ts';
 import { printable } from '../../util/text.ts';
 
 export interface TargetLookup {
@@ -47,7 +48,7 @@ export function clientDetails(
   const certificate = certificateDetails(request, now);
   const bearer = bearerToken(headers.authorization);
   return {
-    peer: socket.remoteAddress,
+    peer: clientAddress(socket),
     method,
     credential: credentialKind(headers.authorization, bearer, certificate !== undefined),
     tokenHash: bearer?.token && shortHash(tokenDigest(bearer.token)),
