@@ -12,8 +12,12 @@ export const environmentPattern = /^[a-z][a-z0-9-]{0,31}$/;
  * was sent in the place of a name may be card data.
  */
 export function shownName(name: string): string {
-  const isWord = name.length <= 64 && /^[A-Za-z][A-Za-z_.-]*(?:\d[A-Za-z_.-]*){0,2}$/.test(name);
-  return isWord ? ` ("${name}")` : '';
+  return isWord(name, 64) ? ` ("${name}")` : '';
+}
+
+/** Whether a name is a word with at most two digits. */
+export function isWord(name: string, maxLength: number): boolean {
+  return name.length <= maxLength && /^[A-Za-z][A-Za-z_.-]*(?:\d[A-Za-z_.-]*){0,2}$/.test(name);
 }
 
 /** The two spellings of the parameter with the order ID of the merchant (docs/gateway-interface.md section 4.3). */

@@ -12,7 +12,7 @@ export interface AuditedAttempt {
     readonly destination: { readonly environment: string; readonly operation: { readonly name: string } };
     readonly form: readonly (readonly [name: string, value: string])[];
   };
-  /** Only an RSA key has a fingerprint. */
+  /** Of a control key, 4 hex digits. */
   readonly key: { readonly kind: string; readonly version: number; readonly fingerprint?: string };
   /** The timestamp in seconds since 1970. */
   readonly signature: { readonly nonce: string; readonly timestamp: number };

@@ -1,6 +1,9 @@
-import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import { createHash, createHmac, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { Secret, sameSecret } from '../secret.ts';
+import { type SecretText, secretText } from '../util/secret-text.ts';
+import { misnamedKeys } from './field-names.ts';
+import { isDer, pemFault } from './pem.ts';
 import type { KeyRing, TransitKey, UnusableKey, UsableKey } from './ring.ts';
 
 /** The public facts of a key. The names are those of `--json`. */
@@ -8,7 +11,7 @@ export interface KeyDescription {
   readonly kind: KeyKind;
   /** Why it cannot be used. */
   readonly problem?: string;
-  /** SHA-256 over the public key's SPKI DER, hex. */
+  /** Of an RSA key, SHA-256 over the public key's SPKI DER, hex; of a control key as of `UsableKey`. */
   readonly fingerprint?: string;
   /** `NAME:VERSION` in Vault's Transit engine, for a key that does not leave it. */
   readonly transitKey?: string;
@@ -27,6 +30,15 @@ export interface KeyFields {
   readonly transit_key?: unknown;
 }
 
+/** Where each field comes from, for an operator. */
+export type KeyPlaces = Readonly<Record<'control_key' | 'private_key' | 'passphrase', string>>;
+
+const places: KeyPlaces = {
+  control_key: 'field control_key',
+  private_key: 'field private_key',
+  passphrase: 'field passphrase',
+};
+
 type KeyVersion = Pick<UsableKey, 'version' | 'createdAt' | 'supersededAt'>;
 
 /** The content of an entry of a ring. */
@@ -34,31 +46,41 @@ export type Parsed = Pick<UsableKey, 'key' | 'fingerprint'> | Pick<UnusableKey, 
 
 const minimumBits = 2048;
 const maximumBits = 16_384;
-const privateKeyHeader = /-----BEGIN (?:RSA |EC |DSA |ENCRYPTED )?PRIVATE KEY-----/;
 /** PKCS#8 says so in its label, PKCS#1 in a header line (RFC 1421 section 4.6.1.1). */
 const encryptedHeader = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
+const damaged = 'the private key is damaged: its PEM text cannot be decoded';
+const undecryptable =
+  'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported';
+const binary =
+  'is binary, such as DER or PKCS#12; convert it to PEM: openssl pkey -inform DER -in FILE, or openssl pkcs12 -nocerts -nodes -in FILE';
 
 /**
  * Parses one version of a login's secret into its control key, its private key, both or neither. Never throws:
  * an invalid key becomes an {@link UnusableKey}, whose `problem` contains nothing of the key.
  *
  * @param transit what the field `transit_key` names
+ * @param from where the fields come from; those of a secret unless given
  */
 export function parseKeys(
   fields: KeyFields,
   version: KeyVersion,
   transit?: Parsed,
+  from = places,
 ): (UsableKey | UnusableKey)[] {
   const keys: (UsableKey | UnusableKey)[] = [];
   const add = (kind: KeyKind, parsed: Parsed): void => {
     keys.push({ kind, ...version, ...parsed });
   };
-  if (fields.control_key !== undefined) add('control_key', parseControlKey(fields.control_key));
+  if (fields.control_key !== undefined)
+    add('control_key', parseControlKey(fields.control_key, from.control_key));
   if (isNamed(fields.transit_key)) {
     const both = { problem: 'the secret has both private_key and transit_key; remove one of them' };
     add('private_key', isNamed(fields.private_key) ? both : (transit ?? noTransit));
   } else if (fields.private_key !== undefined) {
-    add('private_key', parsePrivateKey(fields.private_key, fields.passphrase));
+    add('private_key', parsePrivateKey(fields, from));
+  }
+  for (const { kind, problem } of misnamedKeys(fields)) {
+    if (!keys.some((key) => key.kind === kind)) add(kind, { problem });
   }
   return keys;
 }
@@ -89,31 +111,55 @@ export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableK
   return 'problem' in a && 'problem' in b && a.kind === b.kind && a.problem === b.problem;
 }
 
-function parseControlKey(field: unknown): Parsed {
-  if (typeof field !== 'string') return { problem: 'the control key is not a string' };
-  const text = withoutLineBreak(field);
-  if (text === '') return { problem: 'the control key is empty' };
-  if (!text.isWellFormed()) return { problem: 'the control key is not valid Unicode' };
-  return { key: { kind: 'control_key', secret: new Secret(text) } };
+function parseControlKey(field: unknown, place: string): Parsed {
+  if (!isContent(field)) return { problem: 'the control key is not a string' };
+  const read = secretText(field, 'key');
+  if ('text' in read) {
+    const key = { kind: 'control_key', secret: new Secret(read.text) } as const;
+    return { key, fingerprint: controlKeyFingerprint(read.text) };
+  }
+  const { fault } = read;
+  return { problem: `the control key (${place}) ${fault}` };
 }
 
-function parsePrivateKey(field: unknown, passphrase: unknown): Parsed {
-  if (typeof field !== 'string' || !privateKeyHeader.test(field)) {
-    return { problem: 'the private key is not a PEM private key' };
+/**
+ * 16 bits of an HMAC-SHA256 of a fixed label, in hex. They tell two keys apart, except one pair in 65,536; of the 122 random
+ * bits of a control key 106 stay unknown, so nobody can find the key, or confirm a guess (docs/security-model.md).
+ */
+function controlKeyFingerprint(key: string): string {
+  return createHmac('sha256', key).update('countersign control key fingerprint').digest('hex').slice(0, 4);
+}
+
+function parsePrivateKey({ private_key: field, passphrase }: KeyFields, from: KeyPlaces): Parsed {
+  if (!isContent(field)) return { problem: 'the private key is not a string' };
+  const read = typeof field !== 'string' && isDer(field) ? { fault: binary } : privateKeyText(field);
+  const { private_key: place } = from;
+  if ('text' in read) {
+    const isEncrypted = encryptedHeader.test(read.text);
+    return isEncrypted ? decrypt(read.text, passphrase, from.passphrase) : readPem(read.text, damaged);
   }
-  if (!encryptedHeader.test(field)) {
-    return readPem(field, 'the private key is damaged: its PEM text cannot be decoded');
-  }
-  if (passphrase !== undefined && typeof passphrase !== 'string') {
-    return { problem: 'the passphrase of the private key is not a string' };
-  }
-  const text = withoutLineBreak(passphrase ?? '');
-  if (text === '') return { problem: 'the private key is encrypted and needs a passphrase' };
-  return readPem(
-    field,
-    'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported',
-    text,
-  );
+  const { fault } = read;
+  return { problem: `the private key (${place}) ${fault}` };
+}
+
+function privateKeyText(field: string | Uint8Array): SecretText {
+  const read = secretText(field, 'pem');
+  const fault = 'text' in read ? pemFault(read.text) : undefined;
+  return fault === undefined ? read : { fault };
+}
+
+function decrypt(pem: string, passphrase: unknown, place: string): Parsed {
+  if (!isNamed(passphrase)) return { problem: 'the private key is encrypted and needs a passphrase' };
+  if (!isContent(passphrase)) return { problem: 'the passphrase of the private key is not a string' };
+  const read = secretText(passphrase, 'passphrase');
+  if ('text' in read) return readPem(pem, undecryptable, read.text);
+  const { fault } = read;
+  return { problem: `the passphrase of the private key (${place}) ${fault}` };
+}
+
+/** As a source has it: text, or the bytes of a file. */
+function isContent(field: unknown): field is string | Uint8Array {
+  return typeof field === 'string' || field instanceof Uint8Array;
 }
 
 /** Drops OpenSSL's error: its text does not help an operator, and we cannot be sure that it holds no secret. */
@@ -154,20 +200,16 @@ export function publicKeyOf(key: TransitKey | Exclude<SigningKey, { kind: 'contr
   return 'publicKey' in key ? key.publicKey : createPublicKey(key.privateKey);
 }
 
-/** Files usually end in a newline that is not part of the key; any other character may be part of it. */
-export function withoutLineBreak(text: string): string {
-  return text.replace(/\r?\n$/, '');
-}
-
 export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
   const { kind } = entry;
   if ('problem' in entry) return { kind, problem: entry.problem };
-  if (entry.key.kind === 'control_key') return { kind };
   const { key } = entry;
+  const fingerprint = entry.fingerprint === undefined ? {} : { fingerprint: entry.fingerprint };
+  if (key.kind === 'control_key') return { kind, ...fingerprint };
   const publicKey = publicKeyOf(key);
   return {
     kind,
-    ...(entry.fingerprint === undefined ? {} : { fingerprint: entry.fingerprint }),
+    ...fingerprint,
     ...('publicKey' in key ? { transitKey: referenceOf(key) } : {}),
     bits: publicKey.asymmetricKeyDetails?.modulusLength ?? 0,
     publicKey: publicKey.export({ type: 'spki', format: 'pem' }).trimEnd(),

@@ -90,6 +90,13 @@ export class KeyReader {
     this.#cancelRound?.();
   }
 
+  /** A source that fails may be reached now, for instance with other certificates. */
+  probeNow(): void {
+    if (this.#failing === undefined) return;
+    this.#failing.probeAt = this.#options.monotonic();
+    this.#readDue();
+  }
+
   /**
    * Reads a login, or joins the read in flight. The result is in the table.
    *

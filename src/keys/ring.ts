@@ -38,7 +38,10 @@ export interface TransitKey {
 /** A parsed key, ready to sign, or to be signed with. */
 export interface UsableKey extends RingEntry {
   readonly key: SigningKey | TransitKey;
-  /** SHA-256 over the public key's SPKI DER, hex; RSA keys only. */
+  /**
+   * SHA-256 over the public key's SPKI DER, hex. Of a control key, 4 hex digits that say next to nothing about it
+   * (docs/security-model.md): equal ones do not mean equal keys.
+   */
   readonly fingerprint?: string;
 }
 

@@ -82,7 +82,10 @@ export function startRuntime(
         ...shared.logState(),
       }),
     useTls({ role, environment = '' }, material) {
-      if (role === 'vault') keys.source.useTls?.(material);
+      if (role === 'vault') {
+        keys.source.useTls?.(material);
+        keys.reader.probeNow();
+      }
       if (role !== 'gateway') return;
       upstreams.get(environment)?.drain();
       connect(environment, material);

@@ -14,6 +14,7 @@ import {
   networkFailureOf,
 } from './network-failure.ts';
 import { readConsistent } from './read-files.ts';
+import { secretText } from './secret-text.ts';
 
 /** `egressProxy` of the configuration, without the CA file. */
 export interface EgressProxySettings {
@@ -132,7 +133,9 @@ async function readText(file: string): Promise<string> {
   });
   if (contents[0] === undefined)
     throw new ConnectionError('proxy-credentials', 'passwordFile does not exist');
-  return contents[0].toString('utf8').trimEnd();
+  const read = secretText(contents[0], 'passphrase');
+  if ('fault' in read) throw new ConnectionError('proxy-credentials', `passwordFile ${read.fault}`);
+  return read.text;
 }
 
 /** Why there is no tunnel. Bytes behind the response would be read as the server's. */

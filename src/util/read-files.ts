@@ -48,12 +48,17 @@ export async function readConsistent(
   throw new Error('the files changed twice while they were read');
 }
 
+/** The text of a file of the configuration; as {@link readBytes}. */
+export async function readText(file: string): Promise<string> {
+  return (await readBytes(file)).toString('utf8');
+}
+
 /**
- * The text of a file of the configuration. Only of a regular file: a read of another one may never end.
+ * A file of the configuration. Only a regular file: a read of another one may never end.
  *
  * @throws Error with a message for operators
  */
-export async function readText(file: string): Promise<string> {
+export async function readBytes(file: string): Promise<Buffer> {
   const { contents } = await readConsistent([file], { maximumBytes: maxTextBytes }).catch(
     (error: unknown) => {
       const cause = errorCode(error) ?? (error instanceof Error ? error.message : 'unknown error');
@@ -61,7 +66,7 @@ export async function readText(file: string): Promise<string> {
     },
   );
   if (contents[0] === undefined) throw new Error(`${file}: does not exist`);
-  return contents[0].toString('utf8');
+  return contents[0];
 }
 
 async function fileState(path: string, maximumBytes: number): Promise<FileState | undefined> {

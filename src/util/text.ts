@@ -33,7 +33,7 @@ export function didYouMean(name: string, known: Iterable<string>): string {
 }
 
 /** Levenshtein distance. Infinite for names that are too long to be a typo. */
-function distance(from: string, to: string): number {
+export function distance(from: string, to: string): number {
   if (from.length > 128) return Number.POSITIVE_INFINITY;
   let above = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (const [row, character] of from.split('').entries()) {

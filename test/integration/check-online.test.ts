@@ -211,9 +211,86 @@ describe('check --online', () => {
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'absent')]));
     expect(code).toBe(1);
     expect(keyRows(rows)).toEqual([
-      ['sandbox/acme control_key', 'failed', 'version 2: the control key is empty'],
+      ['sandbox/acme control_key', 'failed', 'version 2: the control key (field control_key) is empty'],
       ['sandbox/absent control_key', 'failed', 'the login has no keys'],
     ]);
+  });
+
+  it.each<[string, object, string]>([
+    [
+      'private-key',
+      { 'private-key': oldKey, note: 'x' },
+      'the secret has no field private_key but private-key, which is not read; rename it (its fields: private-key, note)',
+    ],
+    [
+      'PRIVATE_KEY',
+      { PRIVATE_KEY: oldKey },
+      'the secret has no field private_key but PRIVATE_KEY, which is not read',
+    ],
+    [
+      'data',
+      { data: { private_key: oldKey } },
+      'the secret has no field private_key but one like it below data, where it is not read; store the fields directly in the secret (its fields: data)',
+    ],
+    [
+      'anything else',
+      { pem: oldKey, '7f1c2c5e-8a35': 'x' },
+      'the login has no key of this kind (its fields: pem, 1 more)',
+    ],
+  ])('names the fields of a secret that has the key in the field %s', async (name, fields, detail) => {
+    const login = `fields-${name.toLowerCase().replaceAll(/[^a-z]/g, '-')}`;
+    await setup.put(fields, login);
+    const status = { environments: ['sandbox'], operations: ['order-status'], logins: [login] };
+    const { code, rows } = await checks(configWith([status]));
+    expect(code).toBe(1);
+    expect(keyRows(rows)).toEqual([
+      [`sandbox/${login} private_key`, 'failed', expect.stringContaining(detail)],
+    ]);
+  });
+
+  it.each(['secret/data', 'secret/metadata', 'secret/data/gateway'])(
+    'says what the mount %s is called in Vault',
+    async (mount) => {
+      for (const tokenFile of ['proxy-token', 'token']) {
+        const auth = { method: 'token', tokenFile } as const;
+        const vault = { address: setup.admin.address, mount, auth };
+        const allow = [grant(['manager-balance'], 'acme')];
+        const { code, rows } = await checks(configWith(allow, { keys: { source: 'vault', vault } }));
+        expect(code).toBe(1);
+        const detail = expect.stringContaining(`(it is "${mount}", and Vault's mount is "secret")`);
+        expect(keyRows(rows)).toEqual([['sandbox/acme control_key', 'failed', detail]]);
+      }
+    },
+  );
+
+  it.each<[string, string | Buffer, RegExp]>([
+    [
+      'JSON',
+      '{"token":"planted-token","wrapped_accessor":"a"}',
+      /json-token looks like JSON with a wrapped token/,
+    ],
+    ['UTF-16', Buffer.from('\ufeffplanted-token', 'utf16le'), /json-token is in UTF-16/],
+    ['a line end too many', 'planted-token\n\n', /json-token ends with a line end/],
+  ])('names the token file, and not the network, if that holds %s', async (_name, content, detail) => {
+    setup.folder.file('json-token', content);
+    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')], {}, 'json-token'));
+    expect(code).toBe(1);
+    expect(rows.find(({ check: name }) => name === 'vault')?.detail).toMatch(detail);
+    expect(JSON.stringify(rows)).not.toMatch(/cannot be reached|ERR_|planted-token/);
+  });
+
+  it.each([
+    ['a blank at its end', 'ends with a blank (U+0020); remove it', `${oldControlKey} `],
+    ['a tab before it', 'begins with a tab (U+0009); remove it', `\t${oldControlKey}`],
+    ['two line feeds', 'ends with a line end (U+000A); remove it', `${oldControlKey}\n\n`],
+    ['a no-break space', 'ends with a no-break space (U+00A0); remove it', `${oldControlKey}\u00a0`],
+    ['JSON around it', 'looks like JSON; store the value alone', `{"control_key":"${oldControlKey}"}`],
+  ])('fails for a control key with %s', async (_name, fault, text) => {
+    await setup.put({ control_key: text }, 'odd');
+    const { rows } = await checks(configWith([grant(['manager-balance'], 'odd')]));
+    const detail = expect.stringMatching(/^version \d+: the control key \(field control_key\) /);
+    expect(keyRows(rows)).toEqual([['sandbox/odd control_key', 'failed', detail]]);
+    expect(keyRows(rows)[0]?.[2]).toContain(fault);
   });
 
   it('skips the logins of a wildcard if Vault does not permit listing', async () => {

@@ -46,7 +46,7 @@ describe.each([
       if (await isPaid()) lastPaid = sentAt;
       await wait(50);
     }
-    expect(await attack.stop()).toBeGreaterThan(500);
+    expect(await attack.stop()).toBeGreaterThan(100);
     expect(lastPaid - deletedAt).toBeLessThan(ttl + 1_000);
   }, 30_000);
 });

@@ -199,6 +199,8 @@ describeWith('openssl')('the server of a key set with TLS', () => {
       'Bearer second',
       'Bearer second',
     ]);
+    writeFileSync(tokenFile, '{"auth":{"client_token":"planted"}}');
+    expect(await load(settings)).toMatch(/token: looks like JSON, such as a response of Vault/);
     rmSync(tokenFile);
     expect(await load(settings)).toBe(`${tokenFile}: does not exist`);
   });

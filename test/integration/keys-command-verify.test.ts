@@ -44,7 +44,7 @@ describe('keys verify', () => {
     const before = [seen.count(), seen.accepted({ operation: 'order-status', login: 'acme', keyIndex: 0 })];
     const { code, out } = await setup.run('verify', ...quick);
     expect(resultsIn(out)).toEqual([
-      '1 control_key - accepted (200)',
+      '1 control_key cfbe accepted (200)',
       `1 private_key ${short(oldFingerprint)} accepted (200)`,
     ]);
     expect(code).toBe(0);
@@ -61,11 +61,11 @@ describe('keys verify', () => {
     const before = setup.gateway.simulator.seen.count();
     const { code, out } = await setup.run('verify', ...quick);
     expect(resultsIn(out)).toEqual([
-      '3 control_key - accepted (200)',
+      '3 control_key 9b1d accepted (200)',
       `3 private_key ${short(newFingerprint)} rejected (403)`,
-      '2 control_key - accepted (200)',
+      '2 control_key 9b1d accepted (200)',
       `2 private_key ${short(oldFingerprint)} accepted (200)`,
-      '1 control_key - rejected (403): wrong key, or balances are not enabled',
+      '1 control_key cfbe rejected (403): wrong key, or balances are not enabled',
       `1 private_key ${short(oldFingerprint)} accepted (200)`,
     ]);
     expect(code).toBe(1);
@@ -86,6 +86,7 @@ describe('keys verify', () => {
         {
           ...about,
           kind: 'control_key',
+          fingerprint: 'cfbe',
           result: 'rejected',
           status: 403,
           detail: 'wrong key, or balances are not enabled',
@@ -114,7 +115,7 @@ describe('keys verify', () => {
     expect(code).toBe(1);
     const rows: { result: string; detail?: string }[] = JSON.parse(out).keys;
     expect(rows.map(({ result, detail }) => [result, detail])).toEqual([
-      ['unusable', 'the control key is empty'],
+      ['unusable', 'the control key (field control_key) is empty'],
       ['skipped', 'a status query requires --endpoint ID'],
       ['accepted', undefined],
       ['skipped', 'a status query requires --endpoint ID'],
@@ -137,7 +138,7 @@ describe('keys verify', () => {
     const config = ['--config', setup.writeConfig('wrong-product.yaml', { environments })];
     const { code, out } = await setup.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(resultsIn(out)[0]).toBe('1 control_key - inconclusive (404)');
+    expect(resultsIn(out)[0]).toBe('1 control_key cfbe inconclusive (404)');
   });
 
   it('reports no response if the gateway cannot be reached', async () => {
@@ -145,7 +146,7 @@ describe('keys verify', () => {
     const config = ['--config', setup.writeConfig('no-gateway.yaml', { environments })];
     const { code, out } = await setup.run('verify', ...quick, ...config);
     expect(code).toBe(1);
-    expect(resultsIn(out)[0]).toBe('1 control_key - no response: gateway-unreachable');
+    expect(resultsIn(out)[0]).toBe('1 control_key cfbe no response: gateway-unreachable');
   });
 
   it('never signs an operation that is not a query, even if the configuration says that it is read-only', async () => {
@@ -174,7 +175,7 @@ describe('keys verify', () => {
     await gateway.close();
     expect([code, resultsIn(out)[0]]).toEqual([
       1,
-      '1 control_key - rejected (401): wrong key, or balances are not enabled',
+      '1 control_key cfbe rejected (401): wrong key, or balances are not enabled',
     ]);
   });
 

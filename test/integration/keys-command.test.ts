@@ -103,11 +103,11 @@ describe('keys list', () => {
     expect(out.replaceAll(/ \d+s /g, ' 0s ').split('\n')).toEqual([
       'sandbox/acme',
       'VERSION  KIND         AGE  KEY',
-      '3        control_key  0s   same as version 2',
-      '3        private_key  0s   the private key is not a PEM private key',
-      '2        control_key  0s   set (no fingerprint)',
+      '3        control_key  0s   9b1d, same as version 2',
+      '3        private_key  0s   the private key (field private_key) is not a PEM private key',
+      '2        control_key  0s   9b1d',
       `2        private_key  0s   ${oldFingerprint}`,
-      '1        control_key  0s   set (no fingerprint)',
+      '1        control_key  0s   cfbe',
       `1        private_key  0s   ${oldFingerprint}`,
     ]);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
@@ -147,7 +147,7 @@ describe('keys list', () => {
   it('prints the public key and its length as JSON', async () => {
     const { out } = await setup.run('list', '--login', 'acme', '--json');
     expect(JSON.parse(out).logins[0].versions[0].keys).toEqual([
-      { kind: 'control_key' },
+      { kind: 'control_key', fingerprint: 'cfbe' },
       {
         kind: 'private_key',
         fingerprint: oldFingerprint,
@@ -166,7 +166,7 @@ describe('keys list', () => {
     expect(lines.slice(lines.indexOf('sandbox/beta'))).toEqual([
       'sandbox/beta',
       'VERSION KIND AGE KEY',
-      '2 control_key 0s set (no fingerprint)',
+      '2 control_key 0s 9b1d',
     ]);
   });
 
@@ -303,7 +303,7 @@ describe('keys import', () => {
     child.stdin.end(`${newControlKey}\n`);
     expect(await ended).toEqual({
       code: 0,
-      out: 'Wrote version 2 of sandbox/acme (new control key)\n',
+      out: 'Wrote version 2 of sandbox/acme (new control key, fingerprint 9b1d)\n',
       err: '',
     });
     expect(await setup.fields()).toEqual({ control_key: newControlKey, private_key: oldKey, note: 'kept' });
@@ -366,13 +366,21 @@ describe('keys import', () => {
   });
 
   it.each([
-    ['private_key', 'no PEM', 'the private key is not a PEM private key'],
+    ['private_key', 'no PEM', 'given) is not a PEM private key'],
     ['private_key', vectorText('keys/rsa-2048-encrypted.pem'), 'needs a passphrase'],
-    ['private_key', vectorText('keys/rsa-2048-public.pem'), 'is not a PEM private key'],
-    ['control_key', '', 'the control key is empty'],
-    ['control_key', 'two\nlines', 'a control key must be a single line'],
-    ['control_key', '-----BEGIN PRIVATE KEY-----', 'a control key must be a single line'],
-  ])('rejects an unusable %s before anything is written', async (kind, text, problem) => {
+    [
+      'private_key',
+      vectorText('keys/rsa-2048-public.pem'),
+      'given) is a public key; store the private key that belongs to it',
+    ],
+    ['control_key', '', 'given) is empty'],
+    ['control_key', 'two\nlines', 'given) has more than one line'],
+    ['control_key', `${newControlKey} `, 'given) ends with a blank (U+0020); remove it'],
+    ['control_key', `${newControlKey}\n\n`, 'given) ends with a line end'],
+    ['control_key', '{"control_key":"x"}', 'given) looks like JSON'],
+    ['control_key', Buffer.from(`\ufeff${newControlKey}\r\n`, 'utf16le'), 'given) is in UTF-16'],
+    ['control_key', '-----BEGIN PRIVATE KEY-----', 'given) looks like PEM'],
+  ])('rejects an unusable %s before anything is written (%#)', async (kind, text, problem) => {
     const from = ['--from', setup.folder.file('given', text)];
     const { code, err } = await setup.run('import', '--login', 'acme', '--kind', kind, ...from);
     expect(code).toBe(1);
@@ -404,7 +412,7 @@ describe('keys rollback', () => {
       code: 0,
       out: [
         'Wrote version 3 of sandbox/acme (content of version 1)',
-        '  control_key',
+        '  control_key  cfbe',
         `  private_key  ${oldFingerprint}`,
       ].join('\n'),
     });
@@ -428,7 +436,7 @@ describe('keys rollback', () => {
     const { code, out } = await setup.run('rollback', '--login', 'acme', '--to-version', '2');
     expect([code, out.split('\n').slice(1)]).toEqual([
       0,
-      ['  control_key', '  private_key  the private key is not a PEM private key'],
+      ['  control_key  9b1d', '  private_key  the private key (field private_key) is not a PEM private key'],
     ]);
   });
 

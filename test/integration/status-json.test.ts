@@ -275,7 +275,9 @@ describe('a rotation', () => {
       kind: 'control_key',
       staleSince: null,
     });
-    expect(control?.versions).toMatchObject([{ fingerprint: null, transitKey: null, problem: null }]);
+    expect(control?.versions).toMatchObject([
+      { fingerprint: expect.stringMatching(/^[0-9a-f]{4}$/), transitKey: null, problem: null },
+    ]);
     expect(rsa?.versions[0]?.fingerprint).toMatch(/^[0-9a-f]{64}$/);
     expect(rsa?.versions[0]?.createdAt).not.toBeNull();
     expect(milliseconds(rsa?.nextRefreshAt)).toBeGreaterThan(milliseconds(rsa?.readAt));
@@ -287,7 +289,7 @@ describe('a rotation', () => {
     expect((await proxy.instanceStatus()).keys.list[0]).toMatchObject({
       kind: 'control_key',
       signingVersion: null,
-      versions: [{ state: 'unusable', problem: 'the control key is empty' }],
+      versions: [{ state: 'unusable', problem: 'the control key (file control_key) is empty' }],
     });
   });
 

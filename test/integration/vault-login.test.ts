@@ -491,6 +491,42 @@ describe('the login to Vault', () => {
     expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
+  it.each<[string, string | Buffer, RegExp]>([
+    [
+      'JSON of an agent',
+      '{"token":"planted","accessor":"a","wrapped_accessor":"b"}',
+      /token looks like JSON with a wrapped token/,
+    ],
+    [
+      'a response of Vault',
+      '{"request_id":"r","auth":{"client_token":"planted"}}',
+      /token looks like JSON, such as a response of Vault/,
+    ],
+    ['two lines', 'planted\nplanted\n', /token has more than one line/],
+    ['UTF-16', Buffer.from('\ufeffplanted\r\n', 'utf16le'), /token is in UTF-16/],
+    ['a no-break space', 'planted\u00a0', /token ends with a no-break space/],
+    ['a letter that no header can have', 'plänted', /token has characters that are not printable ASCII/],
+  ])('names the token file and what is in it, and sends nothing: %s', async (_name, content, problem) => {
+    const source = open({ method: 'token', tokenFile: setup.folder.file('token', content) });
+    expect(await problemOf(source.read(acme))).toBe('no-credentials');
+    expect(setup.observed.problems).toEqual([expect.stringMatching(problem)]);
+    expect(setup.observed.problems.join()).not.toContain('planted');
+  });
+
+  it('reads a token file with a byte order mark and CR LF', async () => {
+    const token = await setup.admin.token({ policies: [roleName], ttl: 600 });
+    const source = open({ method: 'token', tokenFile: setup.folder.file('token', `\ufeff${token}\r\n`) });
+    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+  });
+
+  it('names the configured token if no header can have it', async () => {
+    const source = open({ method: 'token', token: new Secret('planted token') });
+    expect(await problemOf(source.read(acme))).toBe('no-credentials');
+    expect(setup.observed.problems).toEqual([
+      expect.stringContaining('(the configured token has a blank (U+0020) within it'),
+    ]);
+  });
+
   it('waits as long as Retry-After says', async () => {
     const source = open(await setup.appRole());
     setup.vault.fail({ kind: 'status', status: 429, headers: { 'Retry-After': '90' } });

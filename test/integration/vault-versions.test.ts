@@ -236,8 +236,12 @@ describe('versions of a secret in Vault', () => {
     const { ring } = await found();
     expect(ring.map(({ version, supersededAt }) => [version, supersededAt])).toEqual([
       [3, undefined],
+      [2, undefined],
       [1, undefined],
     ]);
+    expect(ring[1]).toMatchObject({
+      problem: expect.stringContaining('no field control_key but controlkey'),
+    });
   });
 });
 

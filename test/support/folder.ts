@@ -11,7 +11,7 @@ export class Folder {
   }
 
   /** Writes a file and returns its path. */
-  file(name: string, content: string): string {
+  file(name: string, content: string | Uint8Array): string {
     writeFileSync(this.at(name), content);
     return this.at(name);
   }

@@ -15,7 +15,11 @@ export const sampleNotes: readonly Note[] = [
   ['error', 'login not found in the key source; its cached keys are used', { ...acme, logins: 1 }],
   ['info', 'no login with cached keys is missing in the key source any more', {}],
   ['info', 'keys removed from the cache', { ...acme, cause: 'unused' }],
-  ['error', 'the private key is not a PEM private key', { ...acme, kind: 'private_key', version: 6 }],
+  [
+    'error',
+    'the private key is damaged: its PEM text cannot be decoded',
+    { ...acme, kind: 'private_key', version: 6 },
+  ],
   ['error', 'key read failed: Vault denied permission (HTTP 403)', acme],
   ['error', 'Vault does not sign', { source: 'production', cause: 'Vault is sealed (HTTP 503)', seconds: 0 }],
   ['error', 'Vault login failed: Vault rejected the credentials (HTTP 400)', {}],

@@ -4,7 +4,8 @@ import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor } from '../../util/agent.ts';
 import { ResponseTooLarge, sendHttpRequest } from '../../util/http.ts';
 import { describeNetworkFailure } from '../../util/network-failure.ts';
-import { readText } from '../../util/read-files.ts';
+import { readBytes, readText } from '../../util/read-files.ts';
+import { secretText } from '../../util/secret-text.ts';
 import { entriesOf } from '../../util/text.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { isCostlyKey } from '../client-certificate.ts';
@@ -56,13 +57,20 @@ async function discoverKeys(issuer: string, fetchJson: FetchJson): Promise<URL> 
   return url;
 }
 
+/** @throws Error with a message for operators */
+async function readToken(file: string): Promise<string> {
+  const read = secretText(await readBytes(file), 'token');
+  if ('fault' in read) throw new Error(`${file}: ${read.fault}`);
+  return read.text;
+}
+
 async function fetchFrom(
   url: URL,
   { tokenFile, ...access }: JwtIssuerConfig,
   stopped: AbortSignal,
   observer: TlsObserver | undefined,
 ): Promise<unknown> {
-  const token = tokenFile === undefined ? undefined : (await readText(tokenFile)).trim();
+  const token = tokenFile === undefined ? undefined : await readToken(tokenFile);
   const agent = await agentFor(url, { ...access, observer });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };

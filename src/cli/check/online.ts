@@ -17,6 +17,7 @@ import { age, describeKey } from '../../keys/key.ts';
 import type { KeySource } from '../../keys/key-source.ts';
 import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
 import { type KeyRing, ringIn } from '../../keys/ring.ts';
+import { isVaultError } from '../../keys/vault/errors.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
 import { readTlsMaterial } from '../../tls/files.ts';
 import { createAgent } from '../../util/agent.ts';
@@ -244,7 +245,11 @@ async function checkLogin(
     await assertPermitted({ environment, login }, inventory);
     const ring = await readRing({ environment, login });
     const [newest] = ring?.filter((entry) => entry.kind === kind) ?? [];
-    if (newest === undefined) throw new Error(ring === undefined ? 'the login has no keys' : kindMissing);
+    if (newest === undefined) {
+      if (ring === undefined) throw new Error('the login has no keys');
+      const fields = ring.length === 0 ? await inventory.shownFields({ environment, login }) : '';
+      throw new Error(`${kindMissing}${fields}`);
+    }
     if (newest.supersededAt !== undefined) throw new Error(kindSuperseded);
     if ('problem' in newest) throw new Error(`version ${newest.version}: ${newest.problem}`);
     const { bits, transitKey } = describeKey(newest);
@@ -266,7 +271,10 @@ async function checkLogin(
 /** @throws Error with the path that the policy of this login to the key source does not permit */
 async function assertPermitted(login: LoginRef, inventory: KeyInventory): Promise<void> {
   // A token without the policy `default` may not find it out: then reading a key shows it.
-  const path = await inventory.deniedPath(login).catch(() => undefined);
+  const path = await inventory.deniedPath(login).catch((error: unknown) => {
+    if (isVaultError(error, 'not-a-mount', 'kv-version-1')) throw error;
+    return undefined;
+  });
   if (path !== undefined) throw new Error(`Vault denies reading ${path}; its policy must permit it`);
 }
 
@@ -287,7 +295,7 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
   for (const login of logins) {
     const [found] = await checkLogin({ environment, logins: login, kind }, readRing, inventory);
     if (found !== undefined)
-      rows.push(found.detail === kindMissing ? { ...found, result: 'not-checked' } : found);
+      rows.push(found.detail.startsWith(kindMissing) ? { ...found, result: 'not-checked' } : found);
   }
   if (rows.length > 0) return rows;
   return [result.result === 'failed' ? result : { ...row, detail: 'no login matches' }];

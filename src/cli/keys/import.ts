@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { text as readText } from 'node:stream/consumers';
-import { type KeyFields, withoutLineBreak } from '../../keys/key.ts';
+import { buffer } from 'node:stream/consumers';
+import { type KeyFields, parseKeys } from '../../keys/key.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
+import { type SecretForm, secretText } from '../../util/secret-text.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { command, type Io, oneOf, optionsHelp } from '../shared/command.ts';
 import { commonOptions } from './options.ts';
@@ -12,6 +13,8 @@ export interface Terminal extends AsyncIterable<unknown> {
   setRawMode(raw: boolean): unknown;
   setEncoding(encoding: 'utf8'): unknown;
 }
+
+type Content = Uint8Array | string;
 
 const controlC = '\u0003';
 
@@ -39,14 +42,16 @@ ${optionsHelp(options)}`;
 export const importKey = command({ name: 'keys import', options, usage }, ({ values }, io) => {
   const kind = oneOf(['control_key', 'private_key'])(values.kind ?? '', '--kind');
   return addKey(values, io, async () => {
-    const key = withoutLineBreak(await readKey(kind, values.from, io));
-    return fieldsOf(kind, key, await readPassphrase(values['passphrase-file']));
+    const { from, 'passphrase-file': passphraseFile } = values;
+    const fields = fieldsOf(kind, await readKey(kind, from, io), await readPassphrase(passphraseFile));
+    assertUsable(fields, from);
+    return fields;
   });
 });
 
-function readKey(kind: KeyKind, file: string | undefined, io: Io): Promise<string> {
-  if (file !== undefined) return readFile(file, 'utf8');
-  if (!process.stdin.isTTY) return readText(process.stdin);
+function readKey(kind: KeyKind, file: string | undefined, io: Io): Promise<Content> {
+  if (file !== undefined) return readFile(file);
+  if (!process.stdin.isTTY) return buffer(process.stdin);
   const isControlKey = kind === 'control_key';
   const prompt = isControlKey
     ? 'Control key, then Enter (input hidden):'
@@ -60,14 +65,31 @@ function readKey(kind: KeyKind, file: string | undefined, io: Io): Promise<strin
 }
 
 async function readPassphrase(file: string | undefined): Promise<string | undefined> {
-  return file === undefined ? undefined : withoutLineBreak(await readFile(file, 'utf8'));
+  if (file === undefined) return undefined;
+  const read = secretText(await readFile(file), 'passphrase');
+  if ('text' in read) return read.text;
+  throw new CliError(`the passphrase (${file}) ${read.fault}. Nothing was written.`);
 }
 
 /** A private key replaces the previous one together with its passphrase, even if it has none. */
-function fieldsOf(kind: KeyKind, key: string, passphrase: string | undefined): KeyFields {
-  if (kind === 'private_key') return { private_key: `${key}\n`, passphrase, transit_key: undefined };
-  if (!/[\r\n]|^-----BEGIN/.test(key)) return { control_key: key };
-  throw new CliError('a control key must be a single line. Nothing was written.');
+function fieldsOf(kind: KeyKind, key: Content, passphrase: string | undefined): KeyFields {
+  if (kind === 'control_key') return { control_key: textIn(key, 'key') };
+  const pem = textIn(key, 'pem');
+  const whole = typeof pem === 'string' ? pem.replace(/\r?\n$|$/, '\n') : pem;
+  return { private_key: whole, passphrase, transit_key: undefined };
+}
+
+/** What is written; the content itself if it is no such secret, which then tells why. */
+function textIn(content: Content, form: SecretForm): Content {
+  const read = secretText(content, form);
+  return 'text' in read ? read.text : content;
+}
+
+/** @throws CliError that names the file */
+function assertUsable(fields: KeyFields, from = 'standard input'): void {
+  const places = { control_key: from, private_key: from, passphrase: '--passphrase-file' };
+  const [entry] = parseKeys(fields, { version: 0 }, undefined, places);
+  if (entry !== undefined && 'problem' in entry) throw new CliError(`${entry.problem}. Nothing was written.`);
 }
 
 /**

@@ -11,7 +11,8 @@ import { type CommonValues, commonOptions, loginRefOf, withStoredKeys } from './
 
 const usage = `Usage: countersign keys list --config FILE --environment NAME [--login LOGIN] [options]
 
-Lists the key versions of a login with age and, for RSA, the fingerprint (SHA-256 of the public key).
+Lists the key versions of a login with age and fingerprint: of an RSA key the SHA-256 of its public key, of a
+control key 4 hex digits.
 Without --login: the current version of every login of the environment.
 
 ${optionsHelp(commonOptions)}`;
@@ -99,19 +100,19 @@ function describeAll({ keys }: KeyVersionEntry, older: readonly KeyVersionEntry[
   return keys.map((key) => ({ ...describeKey(key), sameAs: findEqualKey(key, ring)?.version }));
 }
 
-/** A control key has no public part to show, only whether it differs from the previous one. */
+/** 4 hex digits do not show that two control keys are equal, so a version that has the same one is named. */
 function keyText({
+  kind,
   problem,
   fingerprint,
   transitKey,
   sameAs,
 }: ReturnType<typeof describeAll>[number]): string {
-  const inVault = transitKey === undefined ? '' : ` (Transit key ${transitKey})`;
-  return (
-    problem ??
-    (fingerprint && `${fingerprint}${inVault}`) ??
-    (sameAs === undefined ? 'set (no fingerprint)' : `same as version ${sameAs}`)
-  );
+  if (fingerprint === undefined) return problem ?? '';
+  if (transitKey !== undefined) return `${fingerprint} (Transit key ${transitKey})`;
+  return kind === 'control_key' && sameAs !== undefined
+    ? `${fingerprint}, same as version ${sameAs}`
+    : fingerprint;
 }
 
 function jsonOf({ login, versions, problem }: LoginVersions) {

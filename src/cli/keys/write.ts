@@ -120,7 +120,7 @@ async function reportWritten(
     io.out(JSON.stringify(result, null, 2));
   } else {
     const rsa = `new RSA key, ${bits} bits${transitKey === undefined ? '' : `, Transit key ${transitKey}`}`;
-    const content = publicKey === undefined ? 'new control key' : rsa;
+    const content = publicKey === undefined ? `new control key, fingerprint ${fingerprint}` : rsa;
     io.out(`Wrote version ${version} of ${loginRefString(login)} (${content})`);
     if (publicKey !== undefined) io.out(`Public key, SHA-256 ${fingerprint}\n${publicKey}`);
   }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { KeysConfig } from '../../config/schema.ts';
 import { identifierPattern } from '../../identifiers.ts';
 import { createDirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
+import { shownFields } from '../../keys/field-names.ts';
 import { type KeySource, silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { type KeyRing, ringIn, type TransitKey } from '../../keys/ring.ts';
@@ -79,6 +80,11 @@ function vaultInventory(vault: VaultConnection, source: KeySource) {
       const { maxVersions, current, versions } = history;
       return maxVersions === 1 || (current > 1 && versions.length === 1);
     },
+    /** The names of the fields of a login's newest version, for a sentence about it. */
+    async shownFields(login: LoginRef): Promise<string> {
+      const fields = (await kv.read(login))?.fields;
+      return fields === undefined ? '' : shownFields(fields);
+    },
     /** Where the keys of a login are, if they may not be read; `undefined` if they may. */
     deniedPath: (login: LoginRef) => kv.deniedPath(login),
     /** Signs a base string with a key that does not leave Vault. */
@@ -100,6 +106,7 @@ function directoryInventory(directory: string, source: KeySource): KeyInventory 
         .map(({ version, createdAt }) => ({ version, createdAt, state: 'current', keys }));
     },
     keepsOneVersion: async () => false,
+    shownFields: async () => '',
     // Reading them shows it.
     deniedPath: async () => undefined,
     sign: async () => {

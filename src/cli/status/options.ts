@@ -1,11 +1,12 @@
 import { hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
-import { text as readText } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { loadConfig } from '../../config/load.ts';
 import { fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
+import { secretText } from '../../util/secret-text.ts';
 import { findDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { list, type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
@@ -172,16 +173,16 @@ function statusUrl(text: string, option: '--url' | '--all'): URL {
 async function readToken(values: Values): Promise<string | undefined> {
   const { 'token-file': file, 'token-env': name } = values;
   assertOneOf({ 'token-file': file, 'token-env': name });
-  if (file === '-') return checked(await readText(process.stdin), 'standard input');
-  if (file !== undefined) return checked(await readFile(file, 'utf8'), file);
+  if (file === '-') return checked(await buffer(process.stdin), 'standard input');
+  if (file !== undefined) return checked(await readFile(file), file);
   // The name is not repeated: it may be the token, given by mistake.
   return name === undefined ? undefined : checked(fromEnvironment(name) ?? '', 'the variable of --token-env');
 }
 
 /** What fits into a header. */
-function checked(content: string, place: string): string {
-  const token = content.trim();
-  if (/^[!-~]{1,4096}$/.test(token)) return token;
-  const what = token === '' ? 'is empty or not set' : 'holds more than one line of plain characters';
-  throw new CliError(`${place} ${what}: it must hold the token and nothing else`, exitCode.usage);
+function checked(content: string | Uint8Array, place: string): string {
+  const read = secretText(content, 'token');
+  if ('text' in read && read.text.length <= 4096) return read.text;
+  const fault = 'fault' in read ? read.fault.replace(/^is empty$/, 'is empty or not set') : 'is too long';
+  throw new CliError(`${place} ${fault}: it must hold the token and nothing else`, exitCode.usage);
 }

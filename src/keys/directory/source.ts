@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import { accessSync, constants } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,12 +7,17 @@ import { endsWithin } from '../../util/promises.ts';
 import { type FileSet, ignoreNotFound, readConsistent } from '../../util/read-files.ts';
 import { NoRoom, Slots } from '../../util/slots.ts';
 import { SourceUnavailable } from '../errors.ts';
-import { parseKeys, sameContent } from '../key.ts';
+import { type KeyPlaces, parseKeys, sameContent } from '../key.ts';
 import type { KeyReading, KeySource, NoKeys } from '../key-source.ts';
 import { assertLoginRef, type LoginRef } from '../login-ref.ts';
 import { type KeyRing, maxKeys, type UsableKey } from '../ring.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
+const places: KeyPlaces = {
+  control_key: 'file control_key',
+  private_key: 'file private_key.pem',
+  passphrase: 'file passphrase',
+};
 /** Files have no history, so the ring keeps it. */
 const maximumSuperseded = maxKeys - 1;
 /** Milliseconds that a read may take: a network file system may hang. */
@@ -123,17 +127,14 @@ function mergeRing(known: KeyRing, files: FileSet, now: number, rotationGracePer
 
 /** @param minimumVersion makes versions grow even if files have old times or change twice within a second */
 function parseFiles({ contents, changedAt }: FileSet, minimumVersion: number): KeyRing {
-  const [controlKey, privateKey, passphrase] = contents.map(text);
+  const [controlKey, privateKey, passphrase] = contents;
   const seconds = Math.floor(changedAt.getTime() / 1000);
   return parseKeys(
     { control_key: controlKey, private_key: privateKey, passphrase },
     { version: Math.max(seconds, minimumVersion), createdAt: changedAt },
+    undefined,
+    places,
   );
-}
-
-/** Content that is not UTF-8 stays a Buffer, so that parsing rejects it: decoding it leniently would sign wrongly. */
-function text(content: Buffer | undefined): unknown {
-  return content !== undefined && isUtf8(content) ? content.toString('utf8') : content;
 }
 
 /** Error code, such as `ENOENT`, if the directory is not readable. */

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { reveal, Secret } from '../../secret.ts';
+import { type SecretForm, secretText } from '../../util/secret-text.ts';
 import type { VaultClient } from './client.ts';
 import { isVaultError, VaultError } from './errors.ts';
 import { mountPath } from './paths.ts';
@@ -59,32 +60,38 @@ export interface Credentials {
 export function credentialsReader(auth: AuthConfig, client: VaultClient): () => Promise<Credentials> {
   return async () => {
     if (auth.method === 'token') {
-      const token = await valueOrFile(auth.token, auth.tokenFile);
+      const token = await valueOrFile('token', auth.token, auth.tokenFile);
       return { fingerprint: fingerprintOf(token), logIn: () => lookUpSelf(client, token) };
     }
     if (auth.method === 'kubernetes') {
       const { mount, role, jwtFile } = auth;
-      const jwt = await secretFile(jwtFile);
+      const jwt = await secretFile(jwtFile, 'token');
       return { fingerprint: fingerprintOf(jwt), logIn: () => logInTo(client, mount, { role, jwt }) };
     }
-    const role_id = await valueOrFile(auth.roleId, auth.roleIdFile);
-    const secret_id = await secretFile(auth.secretIdFile);
+    const role_id = await valueOrFile('key', auth.roleId, auth.roleIdFile);
+    const secret_id = await secretFile(auth.secretIdFile, 'key');
     const logIn = () => logInTo(client, auth.mount, { role_id, secret_id });
     return { fingerprint: fingerprintOf(role_id, secret_id), logIn };
   };
 }
 
 /** The configuration has exactly one of both. */
-async function valueOrFile(value: Secret | string | undefined, file = ''): Promise<Secret> {
-  if (value === undefined) return secretFile(file);
-  return typeof value === 'string' ? new Secret(value) : value;
+async function valueOrFile(form: SecretForm, value: Secret | string | undefined, file = ''): Promise<Secret> {
+  if (value === undefined) return secretFile(file, form);
+  const place = form === 'token' ? 'the configured token' : 'the configured roleId';
+  return checked(typeof value === 'string' ? value : reveal(value), form, place);
 }
 
-async function secretFile(file: string): Promise<Secret> {
-  const text = await readFile(file, 'utf8').catch(() => undefined);
-  if (text === undefined) throw new VaultError('no-credentials', { note: `cannot read ${file}` });
-  if (text.trim() === '') throw new VaultError('no-credentials', { note: `${file} is empty` });
-  return new Secret(text.trim());
+async function secretFile(file: string, form: SecretForm): Promise<Secret> {
+  const content = await readFile(file).catch(() => undefined);
+  if (content === undefined) throw new VaultError('no-credentials', { note: `cannot read ${file}` });
+  return checked(content, form, file);
+}
+
+function checked(content: Uint8Array | string, form: SecretForm, place: string): Secret {
+  const read = secretText(content, form);
+  if ('fault' in read) throw new VaultError('no-credentials', { note: `${place} ${read.fault}` });
+  return new Secret(read.text);
 }
 
 function fingerprintOf(...secrets: readonly Secret[]): string {

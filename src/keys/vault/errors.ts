@@ -36,6 +36,9 @@ export const vaultErrors = {
   denied: failure('Vault denied permission', 403),
   'no-route': failure('Vault has no such mount or namespace'),
   'kv-version-1': failure('the mount has KV version 1; move the secrets to a version 2 mount'),
+  'not-a-mount': failure(
+    'keys.vault.mount is not the name of a mount but a path below one; Countersign adds data/ and metadata/ itself',
+  ),
   'not-found': failure('Vault has no such secret', 404),
   'wrong-signature': failure(
     'the signature of Vault does not belong to the public key: the Transit key was replaced; Countersign reads it again',

@@ -1,6 +1,7 @@
 import type { Agent, AgentOptions, IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
+import { errorCode } from '../../errors.ts';
 import type { TlsMaterial } from '../../tls/material.ts';
 import { createAgent, drainAgent } from '../../util/agent.ts';
 import { setTimer } from '../../util/clock.ts';
@@ -35,6 +36,8 @@ const tunnelShare = 0.5;
 
 /** A response with a key or a token has a few kilobytes. */
 const maxResponseBytes = 1_048_576;
+
+const unfitHeader = 'the token or the namespace has a character that no HTTP header can have';
 
 /** How to reach Vault: `keys.vault` of the configuration without the login. `timeout` is for a whole request. */
 export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout' | 'egressProxy'> &
@@ -100,6 +103,9 @@ export function transport(
       if (error instanceof VaultError) throw error;
       if (error instanceof ResponseTooLarge) throw tooLarge(error);
       if (signal.aborted) throw new VaultError('timeout');
+      // Nothing was sent, so the network is not the cause.
+      if (errorCode(error) === 'ERR_INVALID_CHAR')
+        throw new VaultError('no-credentials', { note: unfitHeader });
       if (isTlsFailure(error)) tlsFailed?.();
       throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
     }

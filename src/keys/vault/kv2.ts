@@ -58,12 +58,18 @@ const historyShape = z
   });
 const keysShape = z.object({ data: z.object({ keys: z.array(z.string()) }) });
 const writtenShape = z.object({ data: z.object({ version }) });
-/** Whether a mount has version 1. */
 const mountShape = z
   .object({
-    data: z.object({ type: z.string(), options: z.object({ version: z.string().optional() }).nullish() }),
+    data: z.object({
+      type: z.string(),
+      path: z.string().default(''),
+      options: z.object({ version: z.string().optional() }).nullish(),
+    }),
   })
-  .transform(({ data }) => data.type === 'kv' && data.options?.version !== '2');
+  .transform(({ data }) => ({
+    isVersion1: data.type === 'kv' && data.options?.version !== '2',
+    name: data.path.replace(/\/$/, ''),
+  }));
 
 export type History = z.output<typeof historyShape>;
 export type VersionInfo = History['versions'][number];
@@ -88,7 +94,7 @@ export class KvStore {
   async read(login: LoginRef, number?: number): Promise<StoredVersion | undefined> {
     const query = number === undefined ? '' : `?version=${number}`;
     const path = this.#paths.secret('data', login) + query;
-    const found = await this.#client.read(path, secretShape).catch(ifDeleted);
+    const found = await this.#client.read(path, secretShape).catch(this.#explained).catch(ifDeleted);
     if (found === undefined) return this.#checkMount();
     if (number !== undefined) checkVersion(found.version, number);
     return found;
@@ -96,7 +102,7 @@ export class KvStore {
 
   async history(login: LoginRef): Promise<History | undefined> {
     const path = this.#paths.secret('metadata', login);
-    const found = await this.#client.read(path, historyShape).catch(ifNotFound);
+    const found = await this.#client.read(path, historyShape).catch(this.#explained).catch(ifNotFound);
     return found ?? this.#checkMount();
   }
 
@@ -125,7 +131,9 @@ export class KvStore {
   async deniedPath(login: LoginRef): Promise<string | undefined> {
     const path = this.#paths.secret('data', login);
     const may = await permissionsOf(this.#client, [path]);
-    return may(path, 'read') ? undefined : decodeURIComponent(path);
+    if (may(path, 'read')) return undefined;
+    await this.#checkMount();
+    return decodeURIComponent(path);
   }
 
   /**
@@ -139,22 +147,31 @@ export class KvStore {
       .filter((login) => login !== undefined);
   }
 
+  /** A denied path may be one of a mount that does not exist: a policy rarely permits those. */
+  readonly #explained = async (error: unknown): Promise<never> => {
+    if (isOfPathOnly(error) && error.kind === 'denied') await this.#checkMount();
+    throw error;
+  };
+
   /**
-   * Detects a mount with KV version 1, which responds with 404 to every path of version 2: without this check all
+   * Detects what is not the name of a mount but a path below one, such as `secret/data`; and a mount with KV version 1, which responds with 404 to every path of version 2: without this check all
    * logins would seem to have no keys. Checked once, with the path that the Vault CLI uses too
    * (`sys/internal/ui/mounts/:path`). Vault permits it to every token that has any access to the mount. If Vault does
    * not report it, the secret counts as not found.
    *
-   * @throws VaultError `kv-version-1`
+   * @throws VaultError `kv-version-1`, `not-a-mount`
    */
   async #checkMount(): Promise<undefined> {
     if (this.#isVersion2) return;
     const path = `sys/internal/ui/mounts/${this.#paths.mount}`;
-    const isVersion1 = await this.#client.readIfPermitted(path, mountShape).catch((error: unknown) => {
+    const info = await this.#client.readIfPermitted(path, mountShape).catch((error: unknown) => {
       if (!isOfPathOnly(error)) throw error;
-      return false;
+      return undefined;
     });
-    if (isVersion1) throw new VaultError('kv-version-1');
+    const mount = decodeURIComponent(this.#paths.mount);
+    if (info !== undefined && info.name !== '' && mount.startsWith(`${info.name}/`))
+      throw new VaultError('not-a-mount', { note: `it is "${mount}", and Vault's mount is "${info.name}"` });
+    if (info?.isVersion1 === true) throw new VaultError('kv-version-1');
     this.#isVersion2 = true;
   }
 }

@@ -77,7 +77,9 @@ const keyVersion = z.strictObject({
       'What the gateway said last to this instance about this version: `accepted` for the last one that it accepted, `rejected` after a 401 or 403; null: neither.',
     ),
   createdAt: maybeTime,
-  fingerprint: maybeText.describe("SHA-256 over the public key's SPKI DER, hex; RSA keys only."),
+  fingerprint: maybeText.describe(
+    "RSA keys: SHA-256 over the public key's SPKI DER, hex. Control keys: four hex digits that give nothing away.",
+  ),
   transitKey: maybeText.describe(
     "Name and version in Vault's Transit engine of a key that does not leave it, as `NAME:VERSION`.",
   ),

@@ -49,9 +49,11 @@ export class World {
 
   /** `GET sys/internal/ui/mounts/{path}`: permitted to tokens with any access to the mount; here to all. */
   #mountInfo({ method, path }: StubRequest): StubResponse | undefined {
-    const at = /^sys\/internal\/ui\/mounts\/(.+)$/.exec(path)?.[1];
-    if (method !== 'GET' || at === undefined) return undefined;
-    if (!this.#mounts.has(at)) return permissionDenied;
+    const asked = /^sys\/internal\/ui\/mounts\/(.+)$/.exec(path)?.[1];
+    if (method !== 'GET' || asked === undefined) return undefined;
+    // As Vault does, also for a path below the mount.
+    const at = [...this.#mounts.keys()].find((mount) => `${asked}/`.startsWith(`${mount}/`));
+    if (at === undefined) return permissionDenied;
     const version = this.#version1.has(at) ? '1' : '2';
     return envelope({ data: { type: 'kv', path: `${at}/`, options: { version } } });
   }

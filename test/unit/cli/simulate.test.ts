@@ -46,7 +46,7 @@ describe('the keys of the gateway', () => {
   it('that are unusable are an error that names the login but shows nothing of the key', async () => {
     writeFileSync(join(addLogin('sandbox', 'acme'), 'private_key.pem'), 'canary');
     await expect(loadSimulatorKeys(folder)).rejects.toThrow(
-      'The keys of sandbox/acme cannot be used: the private key is not a PEM private key',
+      'The keys of sandbox/acme cannot be used: the private key (file private_key.pem) is not a PEM private key',
     );
   });
 

@@ -80,33 +80,40 @@ describe('a version of a secret', () => {
 
   it('keeps a usable key beside an unusable one', () => {
     const [controlKey, privateKey] = parse({ control_key: '', private_key: pkcs8 });
-    expect(controlKey).toEqual({ kind: 'control_key', version: 7, problem: 'the control key is empty' });
+    expect(controlKey).toEqual({
+      kind: 'control_key',
+      version: 7,
+      problem: 'the control key (field control_key) is empty',
+    });
     expect(privateKey).toMatchObject({ kind: 'private_key', fingerprint });
   });
 });
 
 describe('a control key', () => {
-  it('loses one newline at its end, as in files, and nothing else', () => {
+  it('loses a byte order mark and one newline at its end, as in files, and nothing else', () => {
     expect(controlKeyText('abc\n')).toBe('abc');
     expect(controlKeyText('abc\r\n')).toBe('abc');
-    expect(controlKeyText('abc\n\n')).toBe('abc\n');
-    expect(controlKeyText(' a b\t ')).toBe(' a b\t ');
-    expect(controlKeyText('&=%+ ключ 🔑\u0000')).toBe('&=%+ ключ 🔑\u0000');
+    expect(controlKeyText('\ufeffabc\n')).toBe('abc');
+    expect(controlKeyText('&=%+ a  b ключ 🔑')).toBe('&=%+ a  b ключ 🔑');
+  });
+
+  it('with anything else around it is refused, and its place is named', () => {
+    const place = 'the control key (field control_key)';
+    expect(problem({ control_key: 'abc\n\n' })).toBe(`${place} ends with a line end (U+000A); remove it`);
+    expect(problem({ control_key: ' a b\t ' })).toBe(`${place} begins with a blank (U+0020); remove it`);
+    expect(problem({ control_key: 'abc\u0000' })).toContain(`${place} is in UTF-16`);
   });
 
   it.each(['', '\n', '\r\n'])('cannot be empty: %j', (text) => {
-    expect(problem({ control_key: text })).toBe('the control key is empty');
+    expect(problem({ control_key: text })).toBe('the control key (field control_key) is empty');
   });
 
-  it.each([[7], [null], [true], [['abc']], [{ text: 'abc' }], [Buffer.from('abc')]])(
-    'must be a string, not %p',
-    (field) => {
-      expect(problem({ control_key: field })).toBe('the control key is not a string');
-    },
-  );
+  it.each([[7], [null], [true], [['abc']], [{ text: 'abc' }]])('must be a string, not %p', (field) => {
+    expect(problem({ control_key: field })).toBe('the control key is not a string');
+  });
 
   it('must be text that UTF-8 can express, since it is encoded to sign', () => {
-    expect(problem({ control_key: 'abc\ud800' })).toBe('the control key is not valid Unicode');
+    expect(problem({ control_key: 'abc\ud800' })).toContain('is not valid Unicode');
   });
 
   it('is hidden when it is printed', () => {
@@ -147,16 +154,14 @@ describe('a private key', () => {
     );
   });
 
-  it.each([
-    'junk',
-    '',
-    7,
-    null,
-    { pem: pkcs8 },
-    vectorText('keys/rsa-2048-public.pem'),
-    '-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n',
-  ])('must be a PEM private key (%#)', (field) => {
-    expect(problem({ private_key: field })).toBe('the private key is not a PEM private key');
+  it.each(['junk', 'name=value', '-----BEGIN NOTHING-----'])('must be a PEM private key (%#)', (field) => {
+    expect(problem({ private_key: field })).toBe(
+      'the private key (field private_key) is not a PEM private key',
+    );
+  });
+
+  it.each([7, null, { pem: pkcs8 }])('must be a string, not %p', (field) => {
+    expect(problem({ private_key: field })).toBe('the private key is not a string');
   });
 
   it('is damaged if its PEM text cannot be decoded', () => {
@@ -164,7 +169,7 @@ describe('a private key', () => {
     expect(problem({ private_key: cut })).toBe('the private key is damaged: its PEM text cannot be decoded');
   });
 
-  it.each([undefined, '', '\n'])('that is encrypted needs a passphrase, which %j is not', (text) => {
+  it.each([undefined, ''])('that is encrypted needs a passphrase, which %j is not', (text) => {
     const needed = 'the private key is encrypted and needs a passphrase';
     expect(problem({ private_key: encrypted, passphrase: text })).toBe(needed);
     expect(problem({ private_key: legacyEncrypted, passphrase: text })).toBe(needed);
@@ -243,6 +248,12 @@ describe('two keys', () => {
     expect(sameKey(usable({ control_key: 'abc' }), usable({ private_key: pkcs8 }))).toBe(false);
   });
 
+  it('are not equal because of the fingerprint of a control key, which is short', () => {
+    const [one, another] = [usable({ control_key: 'key-220' }), usable({ control_key: 'key-493' })];
+    expect([one.fingerprint, another.fingerprint]).toEqual(['2eff', '2eff']);
+    expect(sameKey(one, another)).toBe(false);
+  });
+
   it('that cannot be used are equal if they have the same problem', () => {
     const empty = only({ control_key: '' });
     expect(sameContent(empty, only({ control_key: '\n' }))).toBe(true);
@@ -254,10 +265,14 @@ describe('two keys', () => {
 });
 
 it('a key is described by what is public of it', () => {
-  expect(describeKey(usable({ control_key: 'abc' }))).toEqual({ kind: 'control_key' });
+  // printf 'countersign control key fingerprint' | openssl dgst -sha256 -hmac abc | cut -c 18-21
+  const controlKey = { kind: 'control_key', fingerprint: '731d' };
+  expect(describeKey(usable({ control_key: 'abc' }))).toEqual(controlKey);
+  expect(describeKey(usable({ control_key: '\ufeffabc\r\n' }))).toEqual(controlKey);
+  expect(describeKey(usable({ control_key: 'abd' })).fingerprint).toMatch(/^(?!731d)[0-9a-f]{4}$/);
   expect(describeKey(only({ private_key: '' }))).toEqual({
     kind: 'private_key',
-    problem: 'the private key is not a PEM private key',
+    problem: 'the private key (field private_key) is empty',
   });
   expect(describeKey(usable({ private_key: pkcs8 }))).toEqual({
     kind: 'private_key',

@@ -288,6 +288,15 @@ describe('a source that fails', () => {
     expect(reads()).toEqual(['beta']);
   });
 
+  it('is asked at once if it may be reached now', async () => {
+    source.fail();
+    await failsToRead();
+    source.heal();
+    reader.probeNow();
+    await settled();
+    expect(reader.isFailing).toBe(false);
+  });
+
   it('is not asked by requests', async () => {
     source.fail();
     await failsToRead();

@@ -28,7 +28,7 @@ it('an unusable key is logged as an error unless a newer version superseded it',
   const superseded = older.map((entry) => ({ ...entry, supersededAt: new Date(0) }));
   expect(logged([...newest, ...superseded])).toEqual([
     'info keys updated control_key 3, control_key 2',
-    expect.stringMatching(/^error .*control key is empty.* control_key 3$/),
+    expect.stringMatching(/^error .*control key \(field control_key\) is empty.* control_key 3$/),
   ]);
 });
 

@@ -74,13 +74,24 @@ describe('the credentials for an egress proxy', () => {
   });
 
   it('are read from a file, without the line break at its end', async () => {
-    await failure({ username: 'pay', passwordFile: folder.file('password', ' first \n') });
-    expect(sent()).toEqual([basic('pay: first')]);
+    await failure({ username: 'pay', passwordFile: folder.file('password', '\ufefffirst\r\n') });
+    expect(sent()).toEqual([basic('pay:first')]);
   });
 
   it.each([
     ['does not exist', () => folder.at('missing'), 'passwordFile does not exist'],
     ['cannot be read', () => `${folder.file('file', '')}/password`, 'passwordFile cannot be read (ENOTDIR)'],
+    ['is empty', () => folder.file('password', '\n'), 'passwordFile is empty'],
+    [
+      'has a blank around the password',
+      () => folder.file('password', ' first\n'),
+      'passwordFile begins with a blank (U+0020); remove it',
+    ],
+    [
+      'is in UTF-16',
+      () => folder.file('password', Buffer.from('\ufefffirst', 'utf16le')),
+      'passwordFile is in UTF-16 or UTF-32; store it in UTF-8: in PowerShell with "Out-File -Encoding ascii -NoNewline", elsewhere with "iconv -f UTF-16 -t UTF-8"',
+    ],
     ['is none', () => folder.path, 'passwordFile cannot be read (no code)'],
   ])('are a reason of their own, without its path, if the file %s', async (_fault, file, problem) => {
     expect(await failure({ username: 'pay', passwordFile: file() })).toEqual([

@@ -98,7 +98,8 @@ function versionItem(
 /** Enough digits to compare by eye. */
 function fingerprintCode(fingerprint: string | null): Html | undefined {
   if (fingerprint === null) return undefined;
-  return html`<code title="SHA-256 of the public key: ${fingerprint}">${fingerprint.slice(0, 16)}\u2026</code>`;
+  const shown = fingerprint.length > 16 ? `${fingerprint.slice(0, 16)}\u2026` : fingerprint;
+  return html`<code title="Fingerprint of the key: ${fingerprint}">${shown}</code>`;
 }
 
 /** After a rotation the gateway rejects the older version, as it should. */

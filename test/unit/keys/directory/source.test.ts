@@ -85,13 +85,18 @@ describe('a directory with keys', () => {
   it('reports why a key in it cannot be used', async () => {
     await put('control_key', '\n');
     await put('private_key.pem', 'junk');
-    const problems = ['the control key is empty', 'the private key is not a PEM private key'];
+    const problems = [
+      'the control key (file control_key) is empty',
+      'the private key (file private_key.pem) is not a PEM private key',
+    ];
     expect(shown(await read())).toEqual(problems);
   });
 
   it('has no usable control key if that is not UTF-8', async () => {
     await put('control_key', Buffer.from([0x61, 0xff]));
-    expect(shown(await read())).toEqual(['the control key is not a string']);
+    expect(shown(await read())).toEqual([
+      'the control key (file control_key) is not text in UTF-8; store it again as text',
+    ]);
   });
 
   it('belongs to one environment only', async () => {
@@ -277,9 +282,9 @@ describe('a rotation with files', () => {
     await read();
     await put('control_key', '');
     const ring = await read();
-    expect(shown(ring)).toEqual(['the control key is empty', 'abc']);
+    expect(shown(ring)).toEqual(['the control key (file control_key) is empty', 'abc']);
     now += 48 * hour;
-    expect(shown(await read())).toEqual(['the control key is empty', 'abc']);
+    expect(shown(await read())).toEqual(['the control key (file control_key) is empty', 'abc']);
     await put('control_key', 'xyz');
     expect(shown(await read())).toEqual(['xyz', 'abc (superseded)']);
   });

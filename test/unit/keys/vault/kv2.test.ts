@@ -14,8 +14,8 @@ function storeAbout(version: number, deleted = false): KvStore {
   return storeOf(deleted ? new VaultError('deleted', { metadata }) : body);
 }
 
-/** A store whose Vault responds with this, or fails with it, at every request. @param mount to that about the mount */
-function storeOf(body: object, mount = body): KvStore {
+/** A store whose Vault responds with this, or fails with it, at every request. @param info to that about the mount */
+function storeOf(body: object, info = body, mount = 'secret'): KvStore {
   const responding =
     (response: object): AuthenticatedClient['read'] =>
     async (_path, shape) => {
@@ -24,8 +24,8 @@ function storeOf(body: object, mount = body): KvStore {
     };
   const respond = responding(body);
   const write: AuthenticatedClient['write'] = (path, _data, shape) => respond(path, shape);
-  const client = { read: respond, readIfPermitted: responding(mount), list: respond, write, post: write };
-  return new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
+  const client = { read: respond, readIfPermitted: responding(info), list: respond, write, post: write };
+  return new KvStore(client, kvPaths({ mount, path: 'gateway/{environment}/{login}' }));
 }
 
 it('the history of a secret has its newest version first', async () => {
@@ -117,6 +117,35 @@ it.each([
   const found = store.read(acme).then((version) => version ?? 'not found');
   const kind = await found.catch((error: unknown) => error instanceof VaultError && error.kind);
   expect(kind).toBe(expected);
+});
+
+it.each([
+  ['secret/data', 'not-found', 'secret/'],
+  ['secret/data', 'denied', 'secret/'],
+  ['secret/metadata', 'denied', 'secret/'],
+  ['team/kv/data', 'not-found', 'team/kv/'],
+  ['secret/data/apps', 'denied', 'secret/'],
+] as const)(
+  'a mount given as %s, whose paths are %s, is named as Vault names it',
+  async (mount, kind, path) => {
+    const store = storeOf(
+      new VaultError(kind),
+      { data: { type: 'kv', path, options: { version: '2' } } },
+      mount,
+    );
+    const expected = {
+      kind: 'not-a-mount',
+      message: expect.stringContaining(`(it is "${mount}", and Vault's mount is "${path.slice(0, -1)}")`),
+    };
+    await expect(store.read(acme)).rejects.toMatchObject(expected);
+    await expect(store.history(acme)).rejects.toMatchObject(expected);
+  },
+);
+
+it('a denied path of a mount that exists is denied', async () => {
+  const data = { type: 'kv', path: 'secret/', options: { version: '2' } };
+  const store = storeOf(new VaultError('denied'), { data });
+  await expect(store.read(acme)).rejects.toMatchObject({ kind: 'denied' });
 });
 
 it('a version that extends another one has the fields of the expected version, not of the current one', async () => {

@@ -1,0 +1,190 @@
+import { describe, expect, it } from '@jest/globals';
+import { type SecretForm, secretText } from '../../../src/util/secret-text.ts';
+
+const uuid = '7f1c2c5e-8a35-4a4f-9d53-0c6f5c3f9b10';
+const utf16le = (text: string): Buffer => Buffer.from(text, 'utf16le');
+const utf16be = (text: string): Buffer => utf16le(text).swap16();
+const byteOrderMark = '\ufeff';
+
+function read(content: Uint8Array | string, form: SecretForm): string {
+  const result = secretText(content, form);
+  return 'text' in result ? result.text : `fault: ${result.fault}`;
+}
+
+describe.each<SecretForm>(['token', 'key', 'passphrase'])('a secret (%s)', (form) => {
+  it.each([
+    ['alone', uuid],
+    ['with a line feed at its end', `${uuid}\n`],
+    ['with CR LF at its end', `${uuid}\r\n`],
+    ['behind a byte order mark', `${byteOrderMark}${uuid}`],
+    ['behind a byte order mark, with CR LF', `${byteOrderMark}${uuid}\r\n`],
+  ])('%s is the same secret, as text and as bytes', (_name, content) => {
+    expect(read(content, form)).toBe(uuid);
+    expect(read(Buffer.from(content), form)).toBe(uuid);
+  });
+
+  it.each([
+    ['a blank at its end', `${uuid} `, 'ends with a blank (U+0020); remove it'],
+    ['a blank before its line end', `${uuid} \n`, 'ends with a blank (U+0020); remove it'],
+    ['a tab at its end', `${uuid}\t`, 'ends with a tab (U+0009); remove it'],
+    ['a leading blank', ` ${uuid}`, 'begins with a blank (U+0020); remove it'],
+    ['a leading tab', `\t${uuid}\n`, 'begins with a tab (U+0009); remove it'],
+    ['a leading line feed', `\n${uuid}`, 'begins with a line end (U+000A); remove it'],
+    ['two line feeds', `${uuid}\n\n`, 'ends with a line end (U+000A); remove it'],
+    ['CR LF twice', `${uuid}\r\n\r\n`, 'ends with a line end (U+000A); remove it'],
+    ['a carriage return alone', `${uuid}\r`, 'ends with a carriage return (U+000D); remove it'],
+    ['a no-break space at its end', `${uuid}\u00a0`, 'ends with a no-break space (U+00A0); remove it'],
+    ['a leading no-break space', `\u00a0${uuid}`, 'begins with a no-break space (U+00A0); remove it'],
+    ['a zero-width space', `${uuid}\u200b`, 'ends with a zero-width space (U+200B); remove it'],
+    ['an ideographic space', `${uuid}\u3000`, 'ends with the invisible character U+3000; remove it'],
+    ['a word joiner', `\u2060${uuid}`, 'begins with the invisible character U+2060; remove it'],
+    [
+      'two byte order marks',
+      `${byteOrderMark}${byteOrderMark}${uuid}`,
+      'begins with a byte order mark (U+FEFF); remove it',
+    ],
+    [
+      'a byte order mark at its end',
+      `${uuid}${byteOrderMark}`,
+      'ends with a byte order mark (U+FEFF); remove it',
+    ],
+    ['a NUL at its end', `${uuid}\u0000`, 'ends with the invisible character U+0000; remove it'],
+    [
+      'a byte order mark read as Latin-1',
+      `\u00ef\u00bb\u00bf${uuid}`,
+      'begins with a byte order mark that was read in another',
+    ],
+    ['a line end within', `${uuid}\n${uuid}`, 'has more than one line'],
+    ['the comment of an editor in a second line', `${uuid}\r\n# control key\n`, 'has more than one line'],
+  ])('with %s is refused', (_name, content, fault) => {
+    expect(read(content, form)).toContain(`fault: ${fault}`);
+    expect(read(Buffer.from(content), form)).toContain(`fault: ${fault}`);
+  });
+
+  it.each(['', '\n', '\r\n', ' ', ' \n', '\t\r\n', '\u00a0\n', byteOrderMark, `${byteOrderMark}\r\n`])(
+    '%j is empty',
+    (content) => {
+      expect(read(content, form)).toBe('fault: is empty');
+    },
+  );
+
+  it.each<[string, Uint8Array | string]>([
+    ['little endian with its mark, as PowerShell writes it', utf16le(`${byteOrderMark}${uuid}\r\n`)],
+    ['big endian with its mark', utf16be(`${byteOrderMark}${uuid}`)],
+    ['little endian without a mark', utf16le(uuid)],
+    ['big endian without a mark', utf16be(`${uuid}\n`)],
+    ['of one character', utf16le('a')],
+    ['whose text was stored with its NULs', utf16le(uuid).toString('latin1')],
+    ['that was read as UTF-8', utf16le(`${byteOrderMark}${uuid}`).toString('utf8')],
+    ['with a mark, and no ASCII', utf16le(`${byteOrderMark}пароль`)],
+    [
+      'in UTF-32',
+      Buffer.from(
+        `${byteOrderMark}ab`
+          .split('')
+          .flatMap((one) => [one.charCodeAt(0) & 0xff, one.charCodeAt(0) >> 8, 0, 0]),
+      ),
+    ],
+  ])('in UTF-16 %s is recognized', (_name, content) => {
+    expect(read(content, form)).toMatch(/^fault: is in UTF-16 or UTF-32; .*Out-File -Encoding ascii.*iconv/);
+  });
+
+  it.each([[[0x61, 0xff]], [[0xc3, 0x28]], [[0xed, 0xa0, 0x80]], [[0xe9]]])(
+    'that is not UTF-8 is refused: %j',
+    (bytes) => {
+      expect(read(Buffer.from(bytes), form)).toBe('fault: is not text in UTF-8; store it again as text');
+    },
+  );
+
+  it('that a tool damaged is refused', () => {
+    expect(read(`${uuid}\ufffd`, form)).toContain('fault: has the character U+FFFD');
+    expect(read(`${uuid}\ud800`, form)).toContain('fault: is not valid Unicode');
+  });
+});
+
+describe.each<SecretForm>(['token', 'key'])('what is in the place of a secret (%s)', (form) => {
+  const wrapped = {
+    token: 'hvs.x',
+    accessor: 'a',
+    ttl: 300,
+    creation_time: '2026-01-15T12:00:00Z',
+    creation_path: 'auth/approle/login',
+    wrapped_accessor: 'b',
+  };
+
+  it.each<[string, object, RegExp]>([
+    ['the sink of an agent with wrap_ttl', wrapped, /wrapped token.*remove wrap_ttl.*vault unwrap/],
+    ['a response that was wrapped', { request_id: 'r', wrap_info: wrapped, auth: null }, /wrapped token/],
+    [
+      'a login',
+      { request_id: 'r', wrap_info: null, auth: { client_token: 't' } },
+      /a response of Vault; .*-field=NAME/,
+    ],
+    [
+      'a secret',
+      { request_id: 'r', lease_id: '', data: { data: { control_key: 'k' } } },
+      /a response of Vault/,
+    ],
+    [
+      'the encrypted sink of an agent',
+      { curve25519_public_key: 'x', nonce: 'n', payload: 'p' },
+      /remove dh_type/,
+    ],
+    ['an object with the value', { control_key: uuid }, /^fault: looks like JSON; store the value alone$/],
+    ['a list', [uuid], /^fault: looks like JSON/],
+  ])('is named: JSON, %s', (_name, value, fault) => {
+    expect(read(JSON.stringify(value), form)).toMatch(fault);
+    expect(read(`${byteOrderMark}${JSON.stringify(value, null, 2)}\n\n`, form)).toMatch(fault);
+  });
+
+  it('is named: JSON that was cut off', () => {
+    expect(read('{"request_id":"r","auth":{"client', form)).toContain('looks like JSON');
+  });
+
+  it.each([
+    ['quotation marks', `"${uuid}"`, 'is enclosed in quotation marks; remove them'],
+    ['single quotation marks', `'${uuid}'\n`, 'is enclosed in quotation marks; remove them'],
+    ['a line feed as two characters', `${uuid}\\n`, 'ends with \\n, written as two characters'],
+    ['PEM', '-----BEGIN PRIVATE KEY-----\nMII=\n-----END PRIVATE KEY-----\n', 'looks like PEM'],
+    ['a no-break space within', `${uuid}\u00a0${uuid}`, 'has a no-break space (U+00A0) within it'],
+    ['a zero-width space within', `abc\u200bdef`, 'has a zero-width space (U+200B) within it'],
+    ['a control character within', `abcdef\u0007gh`, 'has the invisible character U+0007 within it'],
+  ])('is named: %s', (_name, content, fault) => {
+    expect(read(content, form)).toContain(`fault: ${fault}`);
+  });
+});
+
+it('a token is what a header can have', () => {
+  expect(read('Bearer hvs.x', 'token')).toBe('fault: has a blank (U+0020) within it; store the value alone');
+  expect(read('hvs.токен', 'token')).toContain('fault: has characters that are not printable ASCII');
+  expect(read('hvs.\u2026', 'token')).toContain('fault: has characters that are not printable ASCII');
+});
+
+it('a key may have blanks and other letters within, and a passphrase anything in one line', () => {
+  expect(read('&=%+ a  b ключ 🔑', 'key')).toBe('&=%+ a  b ключ 🔑');
+  for (const text of ['"a"', '{"a":1}', 'a\tb', 'pass\u00a0phrase', 'ends in \\n'])
+    expect(read(`${text}\n`, 'passphrase')).toBe(text);
+});
+
+it('PEM keeps its lines, and loses its byte order mark', () => {
+  expect(read(`${byteOrderMark}-----BEGIN X-----\r\nabc\n\n`, 'pem')).toBe('-----BEGIN X-----\r\nabc\n\n');
+  expect(read(' \n', 'pem')).toBe('fault: is empty');
+  expect(read(utf16le('-----BEGIN X-----'), 'pem')).toContain('UTF-16');
+});
+
+it('no fault has anything of the secret', () => {
+  const mark = 'MARK';
+  const contents = [
+    ` ${mark}`,
+    `${mark}\n${mark}`,
+    `{"${mark}":"${mark}"}`,
+    `"${mark}"`,
+    `${mark}\u00a0x`,
+    `${mark}é`,
+  ];
+  for (const form of ['token', 'key', 'passphrase', 'pem'] as const)
+    for (const content of contents) {
+      const result = secretText(content, form);
+      expect('fault' in result ? result.fault : '').not.toContain(mark);
+    }
+});
