@@ -10,6 +10,8 @@ export interface Attempt {
   readonly sentAt: number;
   /** Whether a payment was signed with another key than the current one. */
   readonly isTrial: boolean;
+  /** Whether another payment of the caller was doing so. */
+  readonly isBesideTrial: boolean;
 }
 
 /** A request of a client, as it ended. */

@@ -44,7 +44,7 @@ function query({ startedAt, keysBefore }: Ended, { agreement, bornAt, roundTrip 
 }
 
 function payment({ form, last }: Ended, { agreement, notices, bornAt, keysNow }: Circumstances): Figure {
-  const { key = '', sentAt = 0, isTrial = false } = last ?? {};
+  const { key = '', sentAt = 0, isTrial = false, isBesideTrial = false } = last ?? {};
   const since = agreement.forInstance(bornAt);
   const { gateway } = agreement;
   const noticed = notices.ofKey(key, since);
@@ -52,7 +52,7 @@ function payment({ form, last }: Ended, { agreement, notices, bornAt, keysNow }:
     return figure('payment 403: first notice, or in flight');
   if (sentAt - since <= late) return figure('payment 403: with a rejected key, earlier than 2 s');
   const own = notices.ofPlace(form, since);
-  const isBroken = !isTrial && own !== undefined && sentAt - own > late;
+  const isBroken = !isTrial && !isBesideTrial && own !== undefined && sentAt - own > late;
   if (keysNow.some((one) => gateway.accepts(one)))
     return figure(
       'payment 403: with a rejected key for more than 2 s, a better one is in the ring',

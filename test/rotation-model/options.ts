@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { positiveInteger } from '../support/command.ts';
-import { type Family, families } from './schedule.ts';
+import { families } from './schedule.ts';
 
 export const usage = `Usage: npm run rotation-model -- [options]
 
@@ -31,16 +31,13 @@ export function readOptions(args: string[]) {
     },
   });
   if (values.help) return 'help';
+  const family = families.find((one) => one === values.family);
+  if (family === undefined && values.family !== undefined)
+    throw new TypeError(`--family must be ${families.join(', ')}, not ${JSON.stringify(values.family)}`);
   return {
     stop: values.stop,
-    family: values.family === undefined ? undefined : familyNamed(values.family),
+    family,
     schedules: positiveInteger('schedules', values.schedules),
     seed: positiveInteger('seed', values.seed),
   };
-}
-
-function familyNamed(name: string): Family {
-  const family = families.find((one) => one === name);
-  if (family !== undefined) return family;
-  throw new TypeError(`--family must be ${families.join(', ')}, not ${JSON.stringify(name)}`);
 }

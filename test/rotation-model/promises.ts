@@ -46,10 +46,12 @@ export class Promises {
   readonly #logins = new Map<string, Login>();
   readonly #attempts = new Map<number, number>();
   readonly #lookedAt = new Map<string, number>();
+  readonly #violate: (text: string) => void;
   #looks: number[] = [];
 
   constructor(options: PromisesOptions) {
     this.#options = options;
+    this.#violate = options.violate;
   }
 
   /** Rule 6: at most one look a second at a login, and 30 in all. After a reload there may be two readers for a while. */
@@ -83,6 +85,10 @@ export class Promises {
     if (other !== undefined && now - other < 1_000)
       this.#violate(`two payments of ${form.caller} try another key at a time`);
     login.trials.set(form.caller, now);
+  }
+
+  isOnTrial({ login, caller }: Form): boolean {
+    return this.#loginOf(login).trials.has(caller);
   }
 
   sent({ form, key }: Attempt): void {
@@ -153,10 +159,6 @@ export class Promises {
     const grace = reason === 'key-missing' ? forgotten.unknown : forgotten.failure;
     const mayLack = !wasCached && !agreement.vault.isWellFor(grace);
     if (!isDeleted && !mayLack) this.#violate(`${describe(form)} was not sent: ${reason}`);
-  }
-
-  #violate(text: string): void {
-    this.#options.violate(text);
   }
 
   #loginOf(name: string): Login {

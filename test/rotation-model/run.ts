@@ -41,7 +41,6 @@ interface Watched {
 
 /** Of a request that has not ended. */
 interface InFlight {
-  readonly form: Form;
   upstream: number;
   isTrial: boolean;
   last: Attempt | undefined;
@@ -172,7 +171,7 @@ class Model implements Run, World {
     const { instance, promises } = watched;
     const startedAt = this.#time.now;
     const keysBefore = instance.keysOf(form.login);
-    const request: InFlight = { form, upstream: 0, isTrial: false, last: undefined };
+    const request: InFlight = { upstream: 0, isTrial: false, last: undefined };
     this.#inFlight.set(form.id, request);
     const end = await instance.request(form);
     this.#inFlight.delete(form.id);
@@ -191,7 +190,8 @@ class Model implements Run, World {
   ): Promise<Response> {
     const time = this.#time;
     const request = this.#inFlight.get(form.id);
-    const attempt = { form, key, sentAt: time.now, isTrial: request?.isTrial === true };
+    const isTrial = request?.isTrial === true;
+    const attempt = { form, key, sentAt: time.now, isTrial, isBesideTrial: promises.isOnTrial(form) };
     if (request !== undefined) request.last = attempt;
     promises.sent(attempt);
     await time.wait(this.#way());

@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises';
+
 /** Milliseconds since 1970 at the beginning of every schedule. */
 export const epoch = Date.UTC(2026, 0, 15, 12);
 
@@ -45,14 +47,8 @@ export class VirtualTime {
       if (next === undefined || next.at > until) return;
       this.now = next.at;
       next.run();
-      await microtasks();
+      // Until no promise can continue without the clock, and a rejection that nobody handled was reported.
+      await setImmediate();
     }
   }
-}
-
-/** Resolves when no promise can continue without the clock, and a rejection that nobody handled was reported. */
-function microtasks(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }
