@@ -399,7 +399,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
         'newest version lacks a key',
         'key-unusable',
         /Control key of acme in sandbox: version \d cannot be used/,
-        /lacks the field control_key.*Store a correct key/,
+        /has no field control_key but controlkey.*Store a correct key/,
         'CountersignKeyUnusable',
       ],
       {
