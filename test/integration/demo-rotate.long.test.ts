@@ -149,15 +149,13 @@ describe('with a running demo', () => {
   });
 
   it('needs a login that has a query for the key', async () => {
-    for (const login of ['beta', 'gamma']) {
-      expect(await run(['demo', 'rotate', '--login', login, '--ready-file', demo.readyFile])).toEqual({
-        code: 2,
-        out: '',
-        err:
-          `countersign demo rotate: the scenario has no query that needs a private_key of ${login}. It has one for: acme\n` +
-          'See: countersign demo rotate --help',
-      });
-    }
+    expect(await run(['demo', 'rotate', '--login', 'gamma', '--ready-file', demo.readyFile])).toEqual({
+      code: 2,
+      out: '',
+      err:
+        'countersign demo rotate: the scenario has no query that needs a private_key of gamma. It has one for: acme, beta\n' +
+        'See: countersign demo rotate --help',
+    });
   });
 });
 
