@@ -65,7 +65,7 @@ EXPOSE 8080 9090
 
 # /healthz of the admin port, at its default of 9090, with TLS or without; on loopback there is nothing to verify.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
-  CMD ["node", "-e", "const at = '//127.0.0.1:9090/healthz', options = { rejectUnauthorized: false, signal: AbortSignal.timeout(2000) }, end = (r) => process.exit(r.statusCode === 200 ? 0 : 1); require('node:https').get('https:' + at, options, end).on('error', () => require('node:http').get('http:' + at, options, end).on('error', () => process.exit(1)))"]
+  CMD ["node", "-e", "const at = '//localhost:9090/healthz', options = { rejectUnauthorized: false, signal: AbortSignal.timeout(2000) }, end = (r) => process.exit(r.statusCode === 200 ? 0 : 1); require('node:https').get('https:' + at, options, end).on('error', () => require('node:http').get('http:' + at, options, end).on('error', () => process.exit(1)))"]
 
 # No debugger by signal, no __proto__, no code from strings, no native add-ons: nothing here needs them.
 ENTRYPOINT ["node", "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/bin.cjs"]

@@ -15,6 +15,7 @@ interface RequestKind {
 
 const acmeBalance = '/v2/get-balance/manager/acme';
 const status = '/v4/status/1234';
+const statusOfBeta = '/v4/status/1236';
 const transfer = '/v4/transfer/1235';
 const statusOf = (login: string, order: string) => () => `login=${login}&client_orderid=${order}`;
 const payment = () => `client_orderid=${randomUUID()}&amount=12.50&currency=EUR`;
@@ -24,7 +25,7 @@ const requestKinds: readonly RequestKind[] = [
   { weight: 8, caller: 'billing', path: '/v2/get-balance/manager/beta', form: () => '' },
   { weight: 24, caller: 'payouts', path: transfer, form: payment },
   { weight: 40, caller: 'payouts', path: status, form: statusOf('acme', 'invoice-1') },
-  { weight: 24, caller: 'billing', path: status, form: statusOf('beta', 'invoice-1') },
+  { weight: 24, caller: 'billing', path: statusOfBeta, form: statusOf('beta', 'invoice-1') },
   { weight: 6, caller: 'billing', path: status, form: statusOf('acme', 'invoice-2') },
   { weight: 2, caller: 'billing', path: status, form: statusOf('acme', 'invoice-4') },
   { weight: 1, caller: 'billing', path: status, form: statusOf('acme', 'invoice-unknown') },

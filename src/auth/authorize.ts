@@ -10,10 +10,15 @@ export interface AccessRequest {
 export function isAllowed(caller: CallerConfig, request: AccessRequest): boolean {
   return caller.allow.some(
     (grant) =>
-      grant.environments.some((name) => name === '*' || name === request.environment) &&
+      isGrantedIn({ allow: [grant] }, request.environment) &&
       grant.operations.some((name) => name === '*' || name === request.operation) &&
       grant.logins.some((pattern) => matchesPattern(pattern, request.login)),
   );
+}
+
+/** Whether one of the caller's grants is for the environment. */
+export function isGrantedIn({ allow }: Pick<CallerConfig, 'allow'>, environment: string): boolean {
+  return allow.some(({ environments }) => environments.some((name) => name === '*' || name === environment));
 }
 
 /** Whether a text is the pattern, or begins with it where the pattern ends with `*`. */

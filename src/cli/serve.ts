@@ -7,7 +7,12 @@ import { type Service, startService } from '../server/lifecycle.ts';
 import { type OpenLog, openLog } from '../server/open-log.ts';
 import { installCrashHandlers } from '../server/shutdown.ts';
 import type { Signals } from '../server/signals.ts';
-import { unusedProxyVariables, warnOfDescriptorLimit, warnOfNodeVersion } from '../server/start-checks.ts';
+import {
+  unusedProxyVariables,
+  warnOfCoreDumps,
+  warnOfDescriptorLimit,
+  warnOfNodeVersion,
+} from '../server/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
 import {
@@ -38,7 +43,8 @@ const serveFile = command(
   async ({ values }, _io, signals: Signals) => {
     const file = configFileOf(values.config) ?? '';
     const load = async (): Promise<LoadedConfig> => {
-      const loaded = await loadConfig(file, builtInOperations);
+      const ports = { proxy: values.port, admin: values['admin-port'] };
+      const loaded = await loadConfig(file, builtInOperations, { ports });
       return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
     };
     return runService({ file, load }, signals);
@@ -73,7 +79,11 @@ export async function runService(source: ServiceSource, signals: Signals): Promi
   try {
     const service = await start(loaded, source, opened);
     logStart(loaded.config, service, log);
-    if (!source.isDemo) warnOfUnusedProxy(log);
+    if (!source.isDemo) {
+      warnOfUnusedProxy(log);
+      // The keys of the demo protect nothing.
+      warnOfCoreDumps(log);
+    }
     destination.write(await greetingOf(source, service));
     await untilStopped(signals, () => reloadConfig(source, service, log));
     return await shutDown(service, signals, log);

@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { fileFindings, fileProblem, resolveFiles } from './named-files.ts';
+import { exposedKeyFiles, fileFindings, fileProblem, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
 import { parseText } from './parse-value.ts';
 import { findingsOf, inOrder, located, type Path, type Problem, type Report } from './problem.ts';
 import { withReplacement } from './removed.ts';
-import { type BuiltIn, checkRules } from './rules.ts';
+import { type BuiltIn, checkRules, type Ports } from './rules.ts';
 import { type Config, configSchema } from './schema.ts';
 import { type EnvLookup, fromEnvironment } from './variables.ts';
 
@@ -15,8 +15,10 @@ interface LoadOptions {
   readonly lookUp?: EnvLookup;
   /** Skips the check of referenced files, which do not exist on a build machine. */
   readonly skipFiles?: boolean;
-  /** Milliseconds since 1970. If given, certificates must be valid at this time. */
+  /** Milliseconds since 1970. If given, certificates must be valid at this time, and a key file for all is noticed. */
   readonly certificatesAt?: number;
+  /** What options and variables set in place of the ports in the file. */
+  readonly ports?: Ports | undefined;
 }
 
 export interface ValidConfig {
@@ -37,18 +39,20 @@ export type LoadedConfig =
 export async function loadConfig(
   file: string,
   builtIn: BuiltIn,
-  { lookUp = fromEnvironment, skipFiles = false, certificatesAt }: LoadOptions = {},
+  { lookUp = fromEnvironment, skipFiles = false, certificatesAt, ports }: LoadOptions = {},
 ): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
   const bytes = await readFile(file);
-  const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn });
+  const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn, ports });
   if ('problems' in checked) return checked;
   const { config } = checked;
   resolveFiles(config, dirname(file));
   const findings = skipFiles ? [] : await fileFindings(config, certificatesAt);
   if (findings.length > 0) return { problems: inOrder(located(findings, checked.lineOf)) };
-  return { config, digest: hash('sha256', bytes), notices: checked.notices };
+  const exposed = skipFiles || certificatesAt === undefined ? [] : await exposedKeyFiles(config);
+  const notices = inOrder([...checked.notices, ...located(exposed, checked.lineOf)]);
+  return { config, digest: hash('sha256', bytes), notices };
 }
 
 type CheckedText =
@@ -59,18 +63,20 @@ type CheckedText =
       readonly notices: readonly Problem[];
     };
 
+interface ValidateOptions extends Pick<LoadOptions, 'ports'> {
+  readonly lookUp: EnvLookup;
+  readonly builtIn: BuiltIn;
+}
+
 /**
  * Parses the text of a configuration file into a {@link Config}, or reports all problems in the order of their lines.
  * Never throws and does no I/O. No message contains a value of the file.
  */
-export function validateConfig(
-  text: string,
-  { lookUp, builtIn }: { readonly lookUp: EnvLookup; readonly builtIn: BuiltIn },
-): CheckedText {
-  const acrossFields = (report: Report, content: unknown) => checkRules(content, builtIn, report);
+export function validateConfig(text: string, { lookUp, builtIn, ports }: ValidateOptions): CheckedText {
+  const acrossFields = (report: Report, content: unknown) => checkRules(content, builtIn, report, ports);
   const parsed = parseText(text, configSchema, acrossFields, lookUp);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
-  const notices = findingsOf((report) => reportNotices(config, report));
+  const notices = findingsOf((report) => reportNotices(config, builtIn, report));
   return { config, lineOf, notices: inOrder(located(notices, lineOf)) };
 }

@@ -1,16 +1,110 @@
-import type { Report } from './problem.ts';
-import type { Config } from './schema.ts';
+import { type Path, type Report } from './problem.ts';
+import type { BuiltIn } from './rules.ts';
+import type { Config, OperationOverride } from './schema.ts';
 import { isPlaintextRemote } from './url.ts';
 
 /** Reports what is valid, and may yet surprise: `check` prints it, and does not fail. */
-export function reportNotices(config: Config, report: Report): void {
-  for (const [index, { mode }] of config.callers.entries())
+export function reportNotices(config: Config, builtIn: BuiltIn, report: Report): void {
+  noticeCallers(config, report);
+  noticeUnusedEndpoints(config, report);
+  noticeBaseUrls(config, report);
+  noticeTimeouts(config, report);
+  noticeOperations(config, builtIn, report);
+  noticePlainPasswords(config, report);
+}
+
+function noticeCallers({ callers }: Config, report: Report): void {
+  for (const [index, { mode, allow }] of callers.entries())
     if (mode === 'dry-run')
       report(
         ['callers', index, 'mode'],
         'lets through every request, also what the grants do not allow: set enforce when the log has no more requests with the decision would-deny',
       );
-  noticePlainPasswords(config, report);
+    else if (allow.length === 0)
+      report(
+        ['callers', index],
+        'has no grants, so all its requests get 403: say in allow what it may do, or remove it',
+      );
+}
+
+/** One for each login of an environment. Without any caller, all of them would be unused. */
+function noticeUnusedEndpoints({ environments, callers }: Config, report: Report): void {
+  if (callers.length === 0) return;
+  for (const [environment, { endpoints }] of Object.entries(environments)) {
+    const patterns = callers.flatMap(({ mode, allow }) =>
+      mode === 'dry-run' ? ['*'] : allow.filter(reaches(environment)).flatMap(({ logins }) => logins),
+    );
+    const reported = new Set<string>();
+    for (const [endpoint, login] of Object.entries(endpoints)) {
+      if (reported.has(login) || patterns.some((pattern) => isMatch(pattern, login))) continue;
+      reported.add(login);
+      report(
+        ['environments', environment, 'endpoints', endpoint],
+        'leads to a login that no caller may use in this environment: grant it to one, or remove the endpoint',
+      );
+    }
+  }
+}
+
+type Grant = Config['callers'][number]['allow'][number];
+
+function reaches(environment: string): (grant: Grant) => boolean {
+  return ({ environments }) => environments.includes('*') || environments.includes(environment);
+}
+
+function isMatch(pattern: string, login: string): boolean {
+  return pattern.endsWith('*') ? login.startsWith(pattern.slice(0, -1)) : login === pattern;
+}
+
+/** May be meant: the gateway may be behind a path of this name. */
+function noticeBaseUrls({ environments }: Config, report: Report): void {
+  for (const [name, { baseUrl, product }] of Object.entries(environments)) {
+    const [last, ...before] = new URL(baseUrl).pathname
+      .split('/')
+      .filter((segment) => segment !== '' && !/^(api|v\d+)$/.test(segment))
+      .toReversed();
+    if (last !== product || before.includes(product)) continue;
+    report(
+      ['environments', name, 'baseUrl'],
+      'already contains the product, which is added to it: requests go to a path with the product twice. Remove it from baseUrl, unless the gateway expects that',
+    );
+  }
+}
+
+function noticeTimeouts({ proxy, environments }: Config, report: Report): void {
+  const late = Object.entries(environments).filter(
+    ([, { timeouts }]) => timeouts.request > proxy.timeouts.shutdown,
+  );
+  const [first] = late;
+  if (first === undefined) return;
+  report(
+    ['proxy', 'timeouts', 'shutdown'],
+    `is shorter than timeouts.request of ${late.map(([name]) => name).join(', ')}: a shutdown can cut off requests, and the outcome of a payment is unknown then`,
+  );
+}
+
+/** Fields of an operation with the name of a built-in one. */
+const definition = ['path', 'signature', 'loginFrom'] as const;
+
+/** All that a new operation requires: it was added, perhaps before there was a built-in one, whose other fields it gets. */
+function noticeOperations({ operations, environments }: Config, builtIn: BuiltIn, report: Report): void {
+  const layers: [Path, Readonly<Record<string, OperationOverride>>][] = [
+    [['operations'], operations],
+    ...Object.entries(environments).map(([name, own]): [Path, typeof operations] => [
+      ['environments', name, 'operations'],
+      own.operations,
+    ]),
+  ];
+  for (const [path, layer] of layers)
+    for (const [name, fields] of Object.entries(layer)) {
+      const own = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined;
+      if (own === undefined || definition.some((field) => fields[field] === undefined)) continue;
+      const kept = Object.keys(own).filter((field) => !Object.hasOwn(fields, field));
+      report(
+        [...path, name],
+        `is the name of a built-in operation, of which it overrides fields${kept.length === 0 ? '' : ` and keeps ${kept.join(', ')}`}: use another name if this is another operation`,
+      );
+    }
 }
 
 /** TLS with the server does not protect the password for the proxy. */

@@ -1,4 +1,4 @@
-import { didYouMean } from '../util/text.ts';
+import { didYouMeanOneOf } from '../util/text.ts';
 
 /** Keys and indices from the root of the file. */
 export type Path = readonly PropertyKey[];
@@ -65,5 +65,5 @@ export function reportUnknown(
   what: string,
   report: Report,
 ): void {
-  if (!known.includes(name)) report(path, `unknown ${what}${didYouMean(name, known)}`);
+  if (!known.includes(name)) report(path, `unknown ${what}${didYouMeanOneOf(name, known)}`);
 }

@@ -27,6 +27,7 @@ const texts = listOf(leniently(z.string()));
  */
 const partsSchema = fields({
   proxy: leniently(configSchema.shape.proxy),
+  admin: leniently(configSchema.shape.admin),
   environments: byName(
     fields({
       baseUrl: leniently(environment.shape.baseUrl),
@@ -52,12 +53,35 @@ type Parts = z.output<typeof partsSchema>;
 
 export type BuiltIn = Readonly<Record<string, OperationConfig>>;
 
+/** What is used in place of `proxy.port` and `admin.port`. */
+export interface Ports {
+  readonly proxy?: number | undefined;
+  readonly admin?: number | undefined;
+}
+
 /** Rules across the fields of a configuration, which may be invalid. Never throws. */
-export function checkRules(content: unknown, builtIn: BuiltIn, report: Report): void {
+export function checkRules(content: unknown, builtIn: BuiltIn, report: Report, ports: Ports = {}): void {
   const parts = partsSchema.parse(content);
+  checkPorts(parts, ports, report);
   checkEnvironments(parts, report);
   checkOperations(parts, builtIn, report);
   checkCallers(parts, operationNames(parts, builtIn), report);
+}
+
+/** Only one of two listeners at the same address can start. Port 0 is a free one for each. */
+function checkPorts({ proxy, admin }: Parts, ports: Ports, report: Report): void {
+  if (proxy === undefined || admin === undefined) return;
+  const port = ports.proxy ?? proxy.port;
+  if (port === 0 || port !== (ports.admin ?? admin.port) || !shareAddress(proxy.host, admin.host)) return;
+  report(['admin', 'port'], 'is also the port of the proxy, so Countersign could not start: use another one');
+}
+
+/** Whether listeners at these hosts have an address in common. `::` includes the addresses of IPv4. */
+function shareAddress(one: string, other: string): boolean {
+  const [a, b] = [one.toLowerCase(), other.toLowerCase()];
+  const isAny = (host: string) => host === '0.0.0.0' || host === '::';
+  const isName = (host: string) => host === 'localhost';
+  return a === b || isAny(a) || isAny(b) || (isLoopback(a) && isLoopback(b) && (isName(a) || isName(b)));
 }
 
 /**

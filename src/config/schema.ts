@@ -30,7 +30,7 @@ import {
   timeout,
   wholeNumber,
 } from './schema/values.ts';
-import { httpUrl, isPlaintextRemote } from './url.ts';
+import { httpUrlSuchAs, isPlaintextRemote } from './url.ts';
 
 /** @param clientCa what client certificates are for */
 const listenerTls = (clientCa: string) =>
@@ -65,7 +65,9 @@ const listenerTimeouts = z.strictObject({
 });
 
 const proxy = z.strictObject({
-  host: text.default('127.0.0.1').describe('Address to listen on.'),
+  host: text
+    .default('127.0.0.1')
+    .describe('Address to listen on; `::` is IPv6 and IPv4, whichever there is.'),
   port: port.prefault(8080).describe('Port to listen on; 0 picks a free port.'),
   tls: listenerTls('required for client-certificate authentication'),
   maxConnections: count
@@ -94,7 +96,9 @@ const proxy = z.strictObject({
 });
 
 const admin = z.strictObject({
-  host: text.default('127.0.0.1').describe('Address to listen on.'),
+  host: text
+    .default('127.0.0.1')
+    .describe('Address to listen on; `::` is IPv6 and IPv4, whichever there is.'),
   port: port.prefault(9090).describe('Port to listen on; 0 picks a free port.'),
   tls: listenerTls('with it, /, /status.json and /metrics require one, /healthz and /readyz do not'),
   maxConnections: count
@@ -108,7 +112,9 @@ const admin = z.strictObject({
     .describe(
       'SHA-256 of the token for / and /status.json, 64 lowercase hex digits. Without it, they need no token if host is a loopback address, and are off otherwise.',
     ),
-  runbookUrl: httpUrl.optional().describe('URL of your copy of deploy/runbook.md, for links in the status.'),
+  runbookUrl: httpUrlSuchAs('https://wiki.example/runbook')
+    .optional()
+    .describe('URL of your copy of deploy/runbook.md, for links in the status.'),
 });
 
 const signing = z.strictObject({
@@ -148,7 +154,7 @@ const fraction = z.preprocess(
 /** Traces of requests, sent to an OpenTelemetry collector. */
 const tracing = z
   .strictObject({
-    otlp: httpUrl.describe(
+    otlp: httpUrlSuchAs('https://collector.example:4318').describe(
       'URL that OTLP receives traces at over HTTP, such as https://collector:4318. Without a path, /v1/traces is added.',
     ),
     sampleRatio: fraction

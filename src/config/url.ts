@@ -6,15 +6,21 @@ import { z } from 'zod';
  * fragment, no host with a trailing dot (which names the same host, but defeats comparisons). No message repeats the
  * value, which may contain a password.
  */
-export const httpUrl = z.string().superRefine((value, context) => {
-  for (const [isInvalid, message] of checks) if (isInvalid(value)) return context.addIssue(message);
-});
+export const httpUrl = httpUrlSuchAs('https://gateway.example');
+
+/** @param example of the server that the URL is of */
+export function httpUrlSuchAs(example: string) {
+  return z.string().superRefine((value, context) => {
+    if (!isAbsolute(value)) return context.addIssue(`must be an absolute URL such as ${example}`);
+    for (const [isInvalid, message] of checks) if (isInvalid(value)) return context.addIssue(message);
+  });
+}
+
+function isAbsolute(value: string): boolean {
+  return /^https?:\/\/[^\s\\]+$/i.test(value) && URL.canParse(value);
+}
 
 const checks: readonly (readonly [isInvalid: (value: string) => boolean, message: string])[] = [
-  [
-    (value) => !/^https?:\/\/[^\s\\]+$/i.test(value) || !URL.canParse(value),
-    'must be an absolute URL such as https://gateway.example',
-  ],
   [(value) => value.includes('@'), 'must not contain credentials or "@": remove them'],
   [(value) => value.includes('?'), 'must not contain a query: remove everything from "?" on'],
   [(value) => value.includes('#'), 'must not contain a fragment: remove everything from "#" on'],
@@ -43,6 +49,37 @@ export function isLoopback(host: string): boolean {
 
 /** Two {@link httpUrl}s with the same result lead to the same place. */
 export function canonicalUrl(url: string): string {
-  const { origin, pathname } = new URL(url);
-  return origin + pathname.replace(/\/+$/, '');
+  const { protocol, hostname, port, pathname } = new URL(url);
+  return `${protocol}//${canonicalHost(hostname)}:${port}${canonicalPath(pathname)}`;
+}
+
+/** One name for loopback, and for an IPv4 address that is mapped to IPv6 (RFC 4291 section 2.5.5.2). */
+function canonicalHost(hostname: string): string {
+  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(host) ?? [];
+  const address = high === undefined || low === undefined ? host : dotted(high, low);
+  return isThisHost(address) ? 'localhost' : address;
+}
+
+/** Two groups of an IPv6 address as an IPv4 address. */
+function dotted(...groups: readonly string[]): string {
+  const bytes = groups.flatMap((group) => {
+    const value = Number.parseInt(group, 16);
+    return [value >> 8, value & 255];
+  });
+  return bytes.join('.');
+}
+
+/** A connection to the unspecified address reaches this host, too. Other addresses of 127.0.0.0/8 may be other servers. */
+function isThisHost(host: string): boolean {
+  return ['localhost', '127.0.0.1', '::1', '0.0.0.0', '::'].includes(host);
+}
+
+/** Unreserved characters decoded, the digits of others in upper case (RFC 3986 section 6.2.2), repeated slashes as one. */
+function canonicalPath(pathname: string): string {
+  const decoded = pathname.replace(/%[0-9a-f]{2}/gi, (encoded) => {
+    const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
+    return /[A-Za-z0-9._~-]/.test(character) ? character : encoded.toUpperCase();
+  });
+  return decoded.replace(/\/{2,}/g, '/').replace(/\/$/, '');
 }

@@ -20,13 +20,13 @@ export function resolveLogin(
     if (name === 'login') candidates.push(['the body parameter "login"', value]);
   candidates.push(
     ['the header Countersign-Login', header],
-    ['the configuration of the endpoint', endpoint === undefined ? undefined : settings.endpoints[endpoint]],
+    [endpointPlace, endpoint === undefined ? undefined : settings.endpoints[endpoint]],
   );
   let found: { readonly place: string; readonly login: string } | undefined;
   for (const [place, login] of candidates) {
     if (login === undefined) continue;
     found ??= { place, login };
-    if (login !== found.login) throw loginConflict(found.place, place);
+    if (login !== found.login) throw loginConflict(found.place, place, destination);
   }
   if (found === undefined)
     throw new ProxyError('login-missing', `No login in the request. ${loginAdvice(destination)}`);
@@ -40,10 +40,17 @@ export function resolveLogin(
   return login;
 }
 
-function loginConflict(one: string, other: string): ProxyError {
+const endpointPlace = 'the configuration of the endpoint';
+
+function loginConflict(one: string, other: string, { values, environment }: Destination): ProxyError {
   const place = `${one[0]?.toUpperCase()}${one.slice(1)}`;
   const conflict = one === other ? 'appears with different values' : `and ${other} have different logins`;
-  return new ProxyError('login-conflict', `${place} ${conflict}. Send one login.`);
+  const id = values.endpoint ?? values.endpointGroup;
+  const advice =
+    other === endpointPlace && id !== undefined
+      ? `Endpoint ${id} has its login in environments.${environment}.endpoints, so it needs none in the request: send that login or none, or use the endpoint of the other login.`
+      : 'Send one login.';
+  return new ProxyError('login-conflict', `${place} ${conflict}. ${advice}`);
 }
 
 function loginAdvice({ operation, values, environment }: Destination): string {

@@ -21,8 +21,14 @@ export interface Destination {
 export interface Routes {
   readonly config: Config;
   readonly operations: OperationTable;
-  /** Finds the destination of a request target. @throws ProxyError `unknown-route`, `parameter-invalid` */
-  readonly resolve: (target: string) => Destination;
+  /** Finds the destination of a request target. Errors are about its text alone, but for a known client. @throws ProxyError `unknown-route`, `parameter-invalid` */
+  readonly resolve: (target: string, client?: RouteClient) => Destination;
+}
+
+/** Who asks for a route. */
+export interface RouteClient {
+  /** Whether an error may say what is configured for an environment. Absent: for none. */
+  readonly mayKnow: (environment: string) => boolean;
 }
 
 export function createRoutes(config: Config): Routes {
@@ -48,7 +54,7 @@ interface Route {
  * has precedence over a placeholder, without backtracking, so `/status/group` is never the endpoint "group".
  *
  * The returned function throws ProxyError `unknown-route` (the same for an unknown environment and an unknown
- * operation), and `parameter-invalid` for a value that is not a valid login, endpoint or endpoint group.
+ * operation; another product of an environment that the client may know is named), and `parameter-invalid` for a value that is not a valid login, endpoint or endpoint group.
  */
 function createRouter(config: Config, operations: OperationTable): Routes['resolve'] {
   const environments = new Map(
@@ -61,11 +67,15 @@ function createRouter(config: Config, operations: OperationTable): Routes['resol
       },
     ]),
   );
-  return (target) => {
+  return (target, client) => {
     const [empty, name = '', product, ...segments] = target.split('/');
     const environment = environments.get(name);
-    if (empty !== '' || environment === undefined || product !== environment.settings.product)
-      throw unknownRoute(target);
+    if (empty !== '' || environment === undefined) throw unknownRoute(target);
+    if (product !== environment.settings.product) {
+      const known =
+        client?.mayKnow(name) === true ? { name, product: environment.settings.product } : undefined;
+      throw unknownRoute(target, known);
+    }
     let node: RouteNode | undefined = environment.root;
     for (const segment of segments) node = node?.literals.get(segment) ?? node?.placeholder;
     const route = node?.route;
@@ -134,12 +144,18 @@ function placeholderOf(segment: string): Placeholder | undefined {
   return placeholders.find((name) => segment === `{${name}}`);
 }
 
-function unknownRoute(target: string): ProxyError {
-  const advice = pathAdvice(target);
-  return new ProxyError(
-    'unknown-route',
-    `Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.${advice === undefined ? '' : ` ${advice}`}`,
-  );
+/** @param known the environment of the target, if the client may know its product */
+function unknownRoute(
+  target: string,
+  known?: { readonly name: string; readonly product: string },
+): ProxyError {
+  const product =
+    known && `The product of ${known.name} is "${known.product}": use /${known.name}/${known.product}/api/.`;
+  const sentences = [
+    'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation.',
+    product ?? pathAdvice(target),
+  ];
+  return new ProxyError('unknown-route', sentences.filter((sentence) => sentence !== undefined).join(' '));
 }
 
 /**

@@ -2,7 +2,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Request, Response } from 'express';
 import type { AuditLog } from '../audit/audit-log.ts';
 import { type Authenticate, presentedCredentials } from '../auth/authenticate.ts';
-import { type AccessRequest, isAllowed } from '../auth/authorize.ts';
+import { type AccessRequest, isAllowed, isGrantedIn } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
@@ -145,7 +145,10 @@ async function processRequest(
     ? [work.span.traceId, true]
     : [parent?.traceId, parent?.sampled];
   rejectWebPage(request.headers, credential.kind, options.allowedHosts);
-  const destination = options.resolve(request.url);
+  // What is configured is shown only to a caller whom it concerns, and who proved to be that caller.
+  const mayKnow = (environment: string) =>
+    credential.kind !== 'anonymous' && isGrantedIn(caller, environment);
+  const destination = options.resolve(request.url, { mayKnow });
   record.environment = destination.environment;
   record.operation = destination.operation.name;
   record.readOnly = destination.operation.readOnly;

@@ -5,7 +5,7 @@ import type { Logger } from '../observability/logger.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
 import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser } from '../tls/files.ts';
-import { datedParts, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
+import { datedParts, outdatedLists, type TlsFault, type TlsMaterial, validityOf } from '../tls/material.ts';
 import { SingleFlight } from '../util/promises.ts';
 
 interface Entry {
@@ -78,14 +78,15 @@ export class CertificateFiles {
   /**
    * Reads the files that a configuration references. Changes nothing yet.
    *
-   * @throws Error for unusable files, unless they are in use already and were replaced
+   * @throws Error for unusable files, also for an older revocation list than the one in use, unless they are in use
+   *   already and were replaced
    */
   async prepare(config: Config): Promise<Certificates> {
     const prepared = new Map<string, Entry>();
     for (const { user, files } of tlsFilesOf(config)) {
       const known = this.#entries.get(nameOf(user));
       const isKnown = known !== undefined && isDeepStrictEqual(known.files, files);
-      const entry = isKnown ? await this.#checkEntry(known) : await readNew(user, files);
+      const entry = isKnown ? await this.#checkEntry(known) : await readNew(user, files, known?.material);
       prepared.set(nameOf(user), entry);
     }
     return prepared;
@@ -107,7 +108,7 @@ export class CertificateFiles {
   async checkNow(user: TlsUser, renew: OnRenewed): Promise<void> {
     const before = this.#entries.get(nameOf(user));
     if (before === undefined) return;
-    const read = await readTlsFiles(before.files);
+    const read = await readInPlaceOf(before.material, before.files);
     if ('material' in read && !isDeepStrictEqual(read.material, before.material))
       this.#replace(before, entryOf(before, read.material), renew);
   }
@@ -132,7 +133,7 @@ export class CertificateFiles {
 
   async #checkEntry(entry: Entry): Promise<Entry> {
     const { user, files, material } = entry;
-    const read = await readTlsFiles(files);
+    const read = await readInPlaceOf(material, files);
     if ('material' in read) {
       if (!isDeepStrictEqual(read.material, material)) return entryOf(entry, read.material);
       return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0 };
@@ -147,8 +148,18 @@ export class CertificateFiles {
   }
 }
 
-async function readNew(user: TlsUser, files: TlsFiles): Promise<Entry> {
+/** The material of files, unless it may not take the place of that in use. */
+async function readInPlaceOf(
+  material: TlsMaterial,
+  files: TlsFiles,
+): Promise<Awaited<ReturnType<typeof readTlsFiles>>> {
   const read = await readTlsFiles(files);
+  const faults = 'material' in read ? outdatedLists(material, read.material) : [];
+  return faults.length === 0 ? read : { faults };
+}
+
+async function readNew(user: TlsUser, files: TlsFiles, inUse: TlsMaterial = none): Promise<Entry> {
+  const read = await readInPlaceOf(inUse, files);
   if ('faults' in read) throw new Error(faultsText(files, read.faults));
   return entryOf({ user, files }, read.material);
 }

@@ -69,6 +69,24 @@ export function warnOfDescriptorLimit(config: Config, log: Logger): void {
   );
 }
 
+/**
+ * Whether a crash may write the memory of the process to a file: the soft limit in the text of `/proc/self/limits`.
+ *
+ * @param text see proc_pid_limits(5); empty where it is unknown
+ */
+export function allowsCoreDumps(text: string): boolean {
+  return /^Max core file size\s+(?!0\s)\S/m.test(text);
+}
+
+/** Logs a warning if core dumps are allowed. */
+export function warnOfCoreDumps(log: Logger): void {
+  if (!allowsCoreDumps(readLimits())) return;
+  log.message(
+    'warn',
+    'core dumps are allowed: that of a crash would hold keys; forbid them (ulimit -c 0, LimitCORE=0, docker run --ulimit core=0)',
+  );
+}
+
 /** Only Linux has the file; elsewhere the limit is unknown. */
 function readLimits(): string {
   try {

@@ -108,6 +108,9 @@ export function transferResponse(
   const failed = (message: string, code: string) => errorResponse(request, 'transfer', message, code);
   if (!scenario.endpoints.includes(endpoint)) return failed('Unknown endpoint', '9004');
   if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
+  if (!isFitAmount(parameter(request, 'amount'))) return failed('amount must be positive', '9005');
+  if (!isFitCurrency(parameter(request, 'currency')))
+    return failed('currency must be three capital letters', '9006');
   const now = clock.now();
   const rule = scenario.transfers.find(({ client_orderid }) => client_orderid === clientOrderId);
   const { orderId } = ledger.add({
@@ -127,6 +130,16 @@ export function transferResponse(
     ],
     true,
   );
+}
+
+/** More than zero, with at most the three decimals that some currencies have. A transfer without one is for other tests. */
+function isFitAmount(amount = '1'): boolean {
+  return /^\d{1,12}(\.\d{1,3})?$/.test(amount) && Number(amount) > 0;
+}
+
+/** docs/gateway-interface.md section 2.1. */
+function isFitCurrency(currency = 'EUR'): boolean {
+  return /^[A-Z]{3}$/.test(currency);
 }
 
 function transferStage(request: VerifiedRequest, status: string, now: number): Stage {

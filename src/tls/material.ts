@@ -62,7 +62,7 @@ const contents: readonly (readonly [TlsPart, parse: (pem: string) => unknown, me
   ['cert', certificatesIn, 'contains no valid PEM certificate'],
   ['ca', certificatesIn, 'contains no valid PEM certificate'],
   ['proxyCa', certificatesIn, 'contains no valid PEM certificate'],
-  ['crl', periodsOfLists, 'contains no valid PEM certificate revocation list with a nextUpdate'],
+  ['crl', revocationListsIn, 'contains no valid PEM certificate revocation list with a nextUpdate'],
   ['key', privateKeyIn, 'is not an unencrypted PEM private key'],
 ];
 
@@ -85,7 +85,7 @@ function partFaults(material: TlsMaterial): TlsFault[] {
 export function validityOf(material: TlsMaterial, part: TlsPart): Validity | undefined {
   const text = part === 'key' ? undefined : material[part];
   if (text === undefined) return undefined;
-  const periods = part === 'crl' ? periodsOfLists(text) : periodsOfCertificates(text);
+  const periods = part === 'crl' ? revocationListsIn(text) : periodsOfCertificates(text);
   if (periods === undefined) return undefined;
   if (part === 'ca' || part === 'proxyCa')
     return periods.reduce((last, each) => (each.until > last.until ? each : last));
@@ -126,20 +126,47 @@ function periodsOfCertificates(pem: string): Validity[] | undefined {
 
 const listBlock = /-----BEGIN X509 CRL-----([^-]+)-----END X509 CRL-----/g;
 
+interface RevocationList extends Validity {
+  /** The name of the CA (RFC 5280 section 5.1.2.3), its encoding as text. */
+  readonly issuer: string;
+}
+
 /** From `thisUpdate` to `nextUpdate`, which no list may lack (RFC 5280 section 5.1.2.5). OpenSSL verifies the rest. */
-function periodsOfLists(pem: string): Validity[] | undefined {
+function revocationListsIn(pem: string): RevocationList[] | undefined {
   try {
     const lists = Array.from(pem.matchAll(listBlock), ([, base64 = '']) => Buffer.from(base64, 'base64'));
-    const periods = lists.map((list): Validity => {
+    const read = lists.map((list): RevocationList => {
       const [tbs] = derElements(derElements(list)[0]?.content ?? list);
-      const [from, until] = derElements(tbs?.content ?? list).flatMap(timeIn);
+      const fields = derElements(tbs?.content ?? list);
+      const [from, until] = fields.flatMap(timeIn);
       if (from === undefined || until === undefined) throw new Error('a time is missing');
-      return { from, until };
+      // The field before `thisUpdate`; the version, which comes first, is optional.
+      const issuer = fields[fields.findIndex((field) => timeIn(field).length > 0) - 1];
+      return { issuer: issuer?.bytes.toString('base64') ?? '', from, until };
     });
-    return periods.length === 0 ? undefined : periods;
+    return read.length === 0 ? undefined : read;
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Why revocation lists cannot take the place of those in use: with the older list of a CA, certificates that were revoked
+ * since would be accepted again. A CA without a list needs no rule: none of its certificates is accepted.
+ */
+export function outdatedLists(inUse: TlsMaterial, found: TlsMaterial): TlsFault[] {
+  const latest = latestLists(inUse);
+  const isOlder = [...latestLists(found)].some(([issuer, from]) => from < (latest.get(issuer) ?? from));
+  const message = 'has a revocation list that is older than the one in use: write the latest list of the CA';
+  return isOlder ? [{ part: 'crl', message }] : [];
+}
+
+/** The latest `thisUpdate` of each CA. */
+function latestLists({ crl = '' }: TlsMaterial): Map<string, number> {
+  const latest = new Map<string, number>();
+  for (const { issuer, from } of revocationListsIn(crl) ?? [])
+    latest.set(issuer, Math.max(from, latest.get(issuer) ?? from));
+  return latest;
 }
 
 /** UTCTime or GeneralizedTime in the form of RFC 5280 section 4.1.2.5; empty for any other element. */

@@ -8,6 +8,7 @@ import {
   type Server,
 } from 'node:http';
 import { request as tlsRequest } from 'node:https';
+import type { Socket } from 'node:net';
 import { errorCode } from '../errors.ts';
 import { ConnectionError } from './network-failure.ts';
 
@@ -97,12 +98,30 @@ interface Address {
   readonly port: number;
 }
 
-/** @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE` */
-export async function listen(server: Server, { host, port }: Address, scheme = 'http'): Promise<string> {
+/**
+ * Listens at a host; at `::` for IPv6 and IPv4, of which a machine may have only one.
+ *
+ * @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE`
+ */
+export async function listen(server: Server, address: Address, scheme = 'http'): Promise<string> {
+  try {
+    return await listenAt(server, address, scheme);
+  } catch (error) {
+    if (address.host !== '::' || errorCode(error) !== 'EAFNOSUPPORT') throw error;
+    return listenAt(server, { ...address, host: '0.0.0.0' }, scheme);
+  }
+}
+
+async function listenAt(server: Server, { host, port }: Address, scheme: string): Promise<string> {
   await once(server.listen(port, host), 'listening');
   const address = server.address();
   const actualPort = typeof address === 'object' && address !== null ? address.port : port;
   return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;
+}
+
+/** The address of a client. On a socket for both families, IPv4 addresses are mapped (RFC 4291 section 2.5.5.2). */
+export function clientAddress({ remoteAddress }: Socket): string | undefined {
+  return remoteAddress?.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
 /** Closes a server and every connection to it, even during a response. */

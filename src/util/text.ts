@@ -25,23 +25,52 @@ export function printable(text: string): string {
 
 /** `; did you mean "host"?` if a known name is close to this one, else an empty string. */
 export function didYouMean(name: string, known: Iterable<string>): string {
-  const [nearest] = [...known]
-    .map((candidate) => ({ candidate, distance: distance(name.toLowerCase(), candidate.toLowerCase()) }))
-    .filter(({ candidate, distance }) => distance <= Math.ceil(candidate.length / 3))
-    .sort((a, b) => a.distance - b.distance);
-  return nearest === undefined ? '' : `; did you mean "${nearest.candidate}"?`;
+  const nearest = nearestOf(name, [...known]);
+  return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
 }
 
-/** Levenshtein distance. Infinite for names that are too long to be a typo. */
+/** At most this many names are listed. */
+const maxListed = 12;
+
+/** The nearest known name as {@link didYouMean} says it, else all of them: `; known: sandbox, production`. */
+export function didYouMeanOneOf(name: string, known: readonly string[]): string {
+  const listed = known.slice(0, maxListed).join(', ');
+  const more = known.length > maxListed ? `, and ${known.length - maxListed} more` : '';
+  return didYouMean(name, known) || (known.length === 0 ? '; there are none' : `; known: ${listed}${more}`);
+}
+
+/** At most a third of its characters differ: a name that is merely as long would lead astray. */
+function nearestOf(name: string, known: readonly string[]): string | undefined {
+  const lower = name.toLowerCase();
+  const [nearest] = known
+    .map((candidate) => {
+      const distances = [lower, stemOf(lower)].map((text) => distance(text, candidate.toLowerCase()));
+      return { candidate, distance: Math.min(...distances) };
+    })
+    .filter(({ candidate, distance }) => distance <= Math.floor(candidate.length / 3))
+    .sort((a, b) => a.distance - b.distance);
+  return nearest?.candidate;
+}
+
+/** `log` of `logging`, `loging` and `logger`. */
+function stemOf(name: string): string {
+  return name.length > 128 ? name : name.replace(/([a-z])\1?(?:ing|er)$/, '$1');
+}
+
+/** Levenshtein distance, in which two swapped neighbors count once. Infinite for names that are too long to be a typo. */
 export function distance(from: string, to: string): number {
   if (from.length > 128) return Number.POSITIVE_INFINITY;
+  let before: number[] = [];
   let above = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (const [row, character] of from.split('').entries()) {
     const current = [row + 1];
     for (let column = 1; column <= to.length; column += 1) {
       const replaced = (above[column - 1] ?? 0) + (character === to[column - 1] ? 0 : 1);
-      current.push(Math.min(replaced, (above[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+      const isSwapped = character === to[column - 2] && from[row - 1] === to[column - 1];
+      const swapped = isSwapped ? (before[column - 2] ?? 0) + 1 : replaced;
+      current.push(Math.min(replaced, swapped, (above[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
     }
+    before = above;
     above = current;
   }
   return above[to.length] ?? 0;

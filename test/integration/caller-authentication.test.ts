@@ -42,6 +42,21 @@ function sameBytes({ body, headers }: RawResponse): string {
   return body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
 }
 
+describe('the product of an environment', () => {
+  const wrong = '/sandbox/other/api/v2/get-balance/manager/acme';
+  const detailFor = async (...headers: readonly string[]) =>
+    expectProblem(await edge.send(formRequest(wrong, '', headers)), 'unknown-route').detail;
+
+  it('is told to a caller that has a grant there, and to nobody else', async () => {
+    expect(await detailFor(bearer('billing'))).toMatch(
+      / The product of sandbox is "gw": use \/sandbox\/gw\/api\/\.$/,
+    );
+    expect(await detailFor(bearer('trial'))).not.toContain('gw');
+    expect(await detailFor()).not.toContain('gw');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+});
+
 describe('a caller with a bearer token', () => {
   it('is authenticated', async () => {
     const response = await edge.send(formRequest(balance, '', [bearer('billing')]));

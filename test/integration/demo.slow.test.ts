@@ -74,6 +74,15 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
   expect(out).toContain(`curl -d login=shop -d client_orderid=o1 ${api}/v4/status/9\n`);
 });
 
+it('gives up on the gateway after --request-timeout', async () => {
+  const { proxyUrl } = await processes.startDemo(['--request-timeout', '300ms']);
+  const api = `${proxyUrl}/sandbox/gw/api/v4`;
+  const slow = await post(`${api}/transfer/1234`, 'client_orderid=slow-response&amount=1&currency=EUR');
+  expect([slow.status, slow.headers.get('Countersign-Outcome')]).toEqual([504, 'unknown']);
+  const ofBeta = await post(`${api}/status/1236`, 'login=beta&client_orderid=invoice-1');
+  expect(await ofBeta.text()).toContain('gw-order-id=900007');
+});
+
 it('responds with 401, 429 and 503 as the scenario says', async () => {
   const scenario = join(processes.folder, 'scenario.yaml');
   writeFileSync(

@@ -87,9 +87,11 @@ describe('without a request for the login', () => {
     await setup.admin.put(path, { controlkey: 'misspelled' });
     await until(async () => (await unusable()) === 1);
     expect((await proxy.balance()).body).toContain(reasonIn(before));
-    expect(proxy.logLines('the newest version lacks the field control_key')).toEqual([
-      expect.objectContaining({ level: 'error', login: 'acme', kind: 'control_key', version: 2 }),
-    ]);
+    expect(
+      proxy.logLines(
+        'the secret has no field control_key but controlkey, which is not read; rename it (its fields: controlkey)',
+      ),
+    ).toEqual([expect.objectContaining({ level: 'error', login: 'acme', kind: 'control_key', version: 2 })]);
     await setup.admin.put(path, { control_key: 'second' });
     await until(async () => (await unusable()) === 0);
   });

@@ -55,7 +55,7 @@ describe('an unknown path', () => {
   ])('gets the same response in all cases, and advice on its own text: %s', async (_, target) => {
     const problem = expectProblem(await edge.send(formRequest(target, statusForm)), 'unknown-route');
     const common =
-      'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment and of the operation.';
+      'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation.';
     const advice = pathAdvice(target);
     expect(problem.detail).toBe(advice === undefined ? common : `${common} ${advice}`);
     expect(edge.gateway.requests).toHaveLength(0);

@@ -152,7 +152,7 @@ describe('a status query', () => {
 
   it('finds only the orders of its login', async () => {
     const { send } = await start();
-    const path = '/gw/api/v4/status/1234';
+    const path = '/gw/api/v4/status/1236';
     const ofBeta = await send(statusDraft([['client_orderid', 'invoice-1']], path, 'beta'));
     expect(fieldsOf(ofBeta.body)).toMatchObject({ 'gw-order-id': '900007' });
     const notOfBeta = await send(statusDraft([['client_orderid', 'invoice-2']], path, 'beta'));
@@ -303,9 +303,28 @@ describe('a transfer', () => {
     expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ 'error-code': '124' });
   });
 
+  const paid = (amount: string, currency: string) =>
+    transferDraft([
+      ['client_orderid', 't-1'],
+      ['amount', amount],
+      ['currency', currency],
+    ]);
+
+  it.each(['5', '0.01', '12.50', '1.234', '100000000'])('is made with the amount %s', async (amount) => {
+    const { send } = await start();
+    await send(paid(amount, 'JPY'));
+    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ status: 'approved', amount });
+  });
+
   it.each([
     ['an unknown endpoint', { ...transfer('t-1'), path: '/gw/api/v4/transfer/9' }, '9004'],
     ['no client_orderid', transferDraft([['amount', '1']]), '9001'],
+    ...['-5', '0', '0.00', '', '1e3', '1,50', '12.3456', ' 5', 'five', '+5', '.5'].map(
+      (amount) => [`the amount "${amount}"`, paid(amount, 'EUR'), '9005'] as const,
+    ),
+    ...['EURO', 'eur', 'EU', '', '978', 'E R'].map(
+      (currency) => [`the currency "${currency}"`, paid('12.50', currency), '9006'] as const,
+    ),
   ])('with %s is an error and no order', async (_, draft, code) => {
     const { send } = await start();
     const response = await send(draft);

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { createServer as createTcpServer } from 'node:net';
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { status } from '../../src/cli/status/status.ts';
 import { withFindings } from '../../src/observability/status/findings.ts';
 import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
@@ -254,14 +254,21 @@ describe('countersign status of a running instance', () => {
 });
 
 describe('countersign status without --url', () => {
-  it('shows the running demo, also by its ready file, or else uses the default port', async () => {
+  it('shows the local admin port, and a running demo only where it is named', async () => {
     const processes = new Processes();
     start.atEnd(() => processes.clear());
-    const none = await processes.run(['status', '--json']);
-    expect(`${none.out}${none.err}`).toMatch(/^countersign status: http:\/\/127\.0\.0\.1:9090 |^\{/);
+    const local = /^countersign status: http:\/\/127\.0\.0\.1:9090 |^\{/;
+    const withoutUrl = async () => {
+      const { out, err } = await processes.run(['status', '--json']);
+      return `${out}${err}`;
+    };
+    expect(await withoutUrl()).toMatch(local);
     const first = await processes.startDemo();
     const second = await processes.startDemo();
-    expect((await processes.run(['status'])).out).toContain(`Ready: ${second.adminUrl} at `);
+    const other = await withoutUrl();
+    expect(other).toMatch(local);
+    expect(other).not.toContain(second.adminUrl);
+    expect((await processes.run(['status', '--demo'])).out).toContain(`Ready: ${second.adminUrl} at `);
     const named = await processes.run(['status', '--ready-file', first.readyFile]);
     expect(named).toMatchObject({
       code: 0,
@@ -269,6 +276,37 @@ describe('countersign status without --url', () => {
       err: '',
     });
   }, 60_000);
+});
+
+describe('countersign status without --url, where a configuration is set', () => {
+  afterEach(() => {
+    delete process.env['COUNTERSIGN_CONFIG'];
+    delete process.env['COUNTERSIGN_ADMIN_PORT'];
+  });
+
+  it('asks the admin port of that instance', async () => {
+    const { adminUrl } = await start.proxy({});
+    const port = Number(new URL(adminUrl).port);
+    const config = start
+      .folder()
+      .file(
+        'c.yaml',
+        `environments: { a: { baseUrl: "https://a.example", product: gw } }\nkeys: { source: directory, directory: keys }\nadmin: { port: ${port} }\n`,
+      );
+    expect(await run('--config', config)).toMatchObject({ code: 0, out: expect.stringContaining(adminUrl) });
+    process.env['COUNTERSIGN_CONFIG'] = config;
+    expect(await run()).toMatchObject({ code: 0, out: expect.stringContaining(adminUrl) });
+    process.env['COUNTERSIGN_CONFIG'] = config.replace('c.yaml', 'none.yaml');
+    expect(await run()).toMatchObject({ code: 2, err: expect.stringContaining('is not valid') });
+    delete process.env['COUNTERSIGN_CONFIG'];
+    process.env['COUNTERSIGN_ADMIN_PORT'] = String(port);
+    expect(await run()).toMatchObject({ code: 0, out: expect.stringContaining(adminUrl) });
+    process.env['COUNTERSIGN_ADMIN_PORT'] = 'x';
+    expect(await run()).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('COUNTERSIGN_ADMIN_PORT must be a port'),
+    });
+  });
 });
 
 describeWith('openssl')('countersign status over https', () => {
@@ -459,7 +497,8 @@ describe('the options of countersign status', () => {
 
   it.each([
     ['0.0.0.0', '127.0.0.1'],
-    ['::', '[::1]'],
+    ['::', '127.0.0.1'],
+    ['::1', '[::1]'],
     ['127.0.0.2', '127.0.0.2'],
   ])('with --config lead to an address of the host %s', async (host, address) => {
     const admin = { host, port: closedPort };

@@ -69,8 +69,8 @@ whenHelm('the audit trail has a key from its Secret, and a file for each pod or 
 whenHelm('listeners, container ports and Services agree', () => {
   const args = values('vault-kubernetes');
   const config: unknown = parse(configText(args));
-  expect(at(config, 'proxy')).toMatchObject({ host: '0.0.0.0', port: 8443 });
-  expect(at(config, 'admin')).toMatchObject({ host: '0.0.0.0', port: 9090 });
+  expect(at(config, 'proxy')).toMatchObject({ host: '::', port: 8443 });
+  expect(at(config, 'admin')).toMatchObject({ host: '::', port: 9090 });
   expect(list(container(args), 'ports')).toEqual([
     { name: 'proxy', containerPort: 8443, protocol: 'TCP' },
     { name: 'admin', containerPort: 9090, protocol: 'TCP' },
@@ -109,7 +109,7 @@ whenHelm('the token and the runbook of the status page are those of the configur
   const given = { tokenSha256: 'ab'.repeat(32), runbookUrl: 'https://wiki.example/runbook' };
   const own = Object.entries(given).map(([field, value]) => `--set=config.admin.${field}=${value}`);
   const config: unknown = parse(configText([...values('minimal'), ...own]));
-  expect(at(config, 'admin')).toMatchObject({ host: '0.0.0.0', ...given });
+  expect(at(config, 'admin')).toMatchObject({ host: '::', ...given });
 });
 
 whenHelm('given file paths are kept', () => {

@@ -157,3 +157,34 @@ whenHelm('instances may read the status of each other, at every address of a hea
     ports: [{ port, protocol: 'TCP' }],
   });
 });
+
+const servicesOf = (args: string[]) =>
+  render(args)
+    .filter((document) => at(document, 'kind') === 'Service')
+    .map((document) => [at(document, 'spec', 'ipFamilyPolicy'), at(document, 'spec', 'ipFamilies')]);
+
+whenHelm('pods listen for IPv6 and IPv4, and Services have the families of the cluster', () => {
+  expect(servicesOf(values('default'))).toEqual(Array.from({ length: 3 }, () => [undefined, undefined]));
+  const config: unknown = parse(configText(values('default')));
+  for (const port of ['proxy', 'admin']) expect(at(config, port, 'host')).toBe('::');
+});
+
+whenHelm.each([
+  ['IPv4', '0.0.0.0', 'SingleStack', ['IPv4']],
+  ['IPv6', '::', 'SingleStack', ['IPv6']],
+  ['both', '::', 'PreferDualStack', ['IPv6', 'IPv4']],
+])('pods and Services can have %s', (_, listenHost, policy, families) => {
+  const own = { listenHost, ipFamilyPolicy: policy, ipFamilies: families };
+  const args = [
+    ...values('default'),
+    ...Object.entries(own).flatMap(([name, value]) => ['--set-json', `${name}=${JSON.stringify(value)}`]),
+  ];
+  expect(servicesOf(args)).toEqual(Array.from({ length: 3 }, () => [policy, families]));
+  const config: unknown = parse(configText(args));
+  for (const port of ['proxy', 'admin']) expect(at(config, port, 'host')).toBe(listenHost);
+  // Probes name no host: the kubelet connects to the address of the pod. Policies name pods and ports, of both families.
+  const container = list(renderOne(args, 'Deployment'), 'spec', 'template', 'spec', 'containers')[0];
+  for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'])
+    expect(record(container, probe, 'httpGet')).not.toHaveProperty('host');
+  expect(rules(args, 'ingress')).toEqual(rules(values('default'), 'ingress'));
+});

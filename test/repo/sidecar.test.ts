@@ -127,7 +127,7 @@ describe('its configuration in a real process', () => {
       .replace('https://gateway.example', gateway.url)
       .replace('https://vault.vault.svc:8200', vault.address)
       .replace(/jwtFile: .*/, `jwtFile: ${starts.folder().file('token', jwt)}`)
-      .replace('admin: { host: 0.0.0.0', 'admin: { host: 127.0.0.1')
+      .replace('admin: { host: "::"', 'admin: { host: 127.0.0.1')
       .replaceAll(/port: \d+/g, 'port: 0');
     return listening(starts.spawn({ file }));
   }

@@ -63,12 +63,12 @@ minVersion: {{ . | quote }}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
 {{- $name := include "countersign.fullname" . -}}
 {{- $proxyHosts := concat (dig "proxy" "allowedHosts" list $config) (include "countersign.serviceHosts" (list $name .) | fromYamlArray) -}}
-{{- $proxy := dict "host" "0.0.0.0" "port" .Values.ports.proxy "allowedHosts" (uniq $proxyHosts) -}}
+{{- $proxy := dict "host" .Values.listenHost "port" .Values.ports.proxy "allowedHosts" (uniq $proxyHosts) -}}
 {{- if .Values.tls.enabled -}}
 {{- $_ := set $proxy "tls" (include "countersign.portTls" (list .Values.tls (include "countersign.tlsDir" .)) | fromYaml) -}}
 {{- end -}}
 {{- $hosts := concat (dig "admin" "allowedHosts" list $config) (include "countersign.serviceHosts" (list (printf "%s-admin" $name) .) | fromYamlArray) -}}
-{{- $admin := dict "host" "0.0.0.0" "port" .Values.ports.admin "allowedHosts" (uniq $hosts) -}}
+{{- $admin := dict "host" .Values.listenHost "port" .Values.ports.admin "allowedHosts" (uniq $hosts) -}}
 {{- if .Values.adminTls.enabled -}}
 {{- $_ := set $admin "tls" (include "countersign.portTls" (list .Values.adminTls (include "countersign.adminTlsDir" .)) | fromYaml) -}}
 {{- end -}}

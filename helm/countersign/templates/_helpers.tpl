@@ -83,3 +83,13 @@ addresses in {{ .ipBlock.cidr }}{{ with .ipBlock.except }} except {{ join ", " .
 {{- end -}}
 {{- if $labels }}{{ .what }} labeled {{ join ", " $labels }}{{ else }}all {{ .what }}{{ end -}}
 {{- end }}
+
+{{/* The IP families of a Service, or nothing. */}}
+{{- define "countersign.ipFamilies" -}}
+{{- with .Values.ipFamilyPolicy -}}
+ipFamilyPolicy: {{ . }}
+{{ end -}}
+{{- with .Values.ipFamilies -}}
+ipFamilies: {{ toJson . }}
+{{- end -}}
+{{- end }}

@@ -25,6 +25,8 @@ export interface DemoSettings {
   /** Host names that all ports accept besides IP addresses and `localhost`. */
   readonly allowedHosts: readonly string[];
   readonly overrides: Partial<Settings>;
+  /** Milliseconds, in place of `timeouts.request`. */
+  readonly requestTimeout?: number | undefined;
   readonly scenario: Scenario;
 }
 
@@ -64,7 +66,10 @@ export async function loadDemoConfig(
 }
 
 /** The configuration with other ports, and an environment that fits the scenario. */
-function runningConfig(embedded: Config, { host, allowedHosts, overrides, scenario }: DemoSettings): Config {
+function runningConfig(
+  embedded: Config,
+  { host, allowedHosts, overrides, requestTimeout, scenario }: DemoSettings,
+): Config {
   const config = withSettings(embedded, overrides);
   const { [demoEnvironment]: environment } = config.environments;
   if (environment === undefined) throw new TypeError(`${demoConfigFile} has no ${demoEnvironment}`);
@@ -82,12 +87,17 @@ function runningConfig(embedded: Config, { host, allowedHosts, overrides, scenar
     ...(maxInFlight === undefined ? {} : { maxInFlight }),
     ...(tokens && { credentials: tokens.map((token) => ({ tokenSha256: tokenDigest(token) })) }),
   }));
+  const { connect, request } = environment.timeouts;
+  const limit = requestTimeout ?? request;
+  const timeouts = { connect: Math.min(connect, limit), request: limit };
   return {
     ...config,
     callers,
     proxy: { ...config.proxy, host, allowAnonymous: true, allowedHosts: [...allowedHosts] },
     admin: { ...config.admin, host, allowedHosts: [...allowedHosts] },
-    environments: { [demoEnvironment]: { ...environment, product: scenario.product, endpoints, operations } },
+    environments: {
+      [demoEnvironment]: { ...environment, product: scenario.product, timeouts, endpoints, operations },
+    },
   };
 }
 

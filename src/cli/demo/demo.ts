@@ -1,3 +1,4 @@
+import { timeout } from '../../config/schema/values.ts';
 import { isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
 import type { Service } from '../../server/lifecycle.ts';
@@ -43,8 +44,19 @@ const options = {
     String,
   ),
   'scenario FILE': 'Logins, balances, orders and faults of the gateway (default: config/scenario.yaml)',
+  'request-timeout DURATION': parsed(
+    'Maximum time for the gateway, such as 500ms or 3s, in place of 30s: a test need not wait for slow-response',
+    durationOf,
+  ),
   'ready-file FILE': 'JSON with the URLs, written when the demo accepts requests and deleted when it ends',
 };
+
+/** As in the configuration. @returns milliseconds */
+function durationOf(text: string, option: string): number {
+  const found = timeout('30s').safeParse(text);
+  if (found.success) return found.data;
+  throw new CliError(`${option} ${found.error.issues[0]?.message ?? 'is not valid'}`, exitCode.usage);
+}
 
 const usage = `Usage: countersign demo [options]
        countersign demo rotate [options]
@@ -142,6 +154,7 @@ async function settingsFrom(values: OptionValues<typeof options>) {
     return {
       host,
       allowedHosts: values['admin-allowed-host'],
+      requestTimeout: values['request-timeout'],
       overrides: { ...values, 'admin-port': values['admin-port'] ?? (isFree ? 0 : undefined) },
       gatewayPort: values['gateway-port'] ?? (isFree ? 0 : defaultPorts.gateway),
       gatewayAdminPort: values['gateway-admin-port'] ?? (isFree ? 0 : defaultPorts.gatewayAdmin),

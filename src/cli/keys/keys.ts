@@ -45,7 +45,7 @@ Metrics to watch (dashboard "Keys and rotation")
   countersign_key_version               latest version that an instance has read
   countersign_key_signing_version       version used for signing; lower while the latest waits for the gateway
   countersign_key_fallbacks_total       how often another version was accepted after a rejection
-  countersign_gateway_rejections_total  requests with a 401 or 403; cause "other-key": another version was accepted
+  countersign_gateway_rejections_total  requests with a 401 or 403; "other-key": another version was accepted
 
 Options:
   --help  Show this help

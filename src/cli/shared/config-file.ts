@@ -50,6 +50,16 @@ const variables = {
   logLevel: 'COUNTERSIGN_LOG_LEVEL',
 };
 
+/**
+ * The port that the environment variable sets in place of `admin.port`. `undefined`: none.
+ *
+ * @throws CliError for what is no port
+ */
+export function adminPortVariable(lookUp = fromEnvironment): number | undefined {
+  const text = lookUp(variables.adminPort) ?? '';
+  return text === '' ? undefined : port(text, variables.adminPort);
+}
+
 /** What options and environment variables set in place of the configuration file. */
 export const settingOptions = {
   'port PORT': fromVariable(

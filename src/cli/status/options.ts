@@ -10,13 +10,13 @@ import { secretText } from '../../util/secret-text.ts';
 import { findDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { list, type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
-
+import { adminPortVariable, configFileOf } from '../shared/config-file.ts';
 import type { AllSettings, StatusServer } from './read-status.ts';
 
 const defaultUrl = 'http://127.0.0.1:9090';
 
 export const options = {
-  'url URL': `Admin port of the instance (default: that of the running demo, or else ${defaultUrl})`,
+  'url URL': `Admin port of the instance (default: that of the configuration, or ${defaultUrl})`,
   'all URL': list(
     'All instances in one table, in place of --url: a name with an address for each, such as a headless Service; or one URL for each, separated by commas',
     String,
@@ -30,10 +30,11 @@ export const options = {
   'token-env NAME': 'Environment variable with the token, in place of a file',
   'ca-file FILE': 'Verify the certificate of an https URL with this CA',
   'config FILE':
-    'Configuration of an instance on this host: the address of its admin port and its certificate',
+    'Configuration of an instance on this host: the address of its admin port and its certificate (COUNTERSIGN_CONFIG, COUNTERSIGN_ADMIN_PORT)',
   'cert-file FILE': 'Client certificate, where admin.tls.clientCaFile requires one',
   'key-file FILE': 'Private key of that certificate',
-  'ready-file FILE': 'Ready file of the demo to show (default: the demo that was started last)',
+  demo: 'Show the demo that was started last, at whatever port',
+  'ready-file FILE': 'Show the demo of this ready file',
   watch: 'Keep updating the status until Ctrl-C',
   'interval SECONDS': parsed(
     'With --watch: seconds between two readings, 1 to 3600',
@@ -73,7 +74,8 @@ type Values = OptionValues<typeof options>;
 export async function settingsFrom(values: Values): Promise<StatusSettings> {
   const { url, 'ready-file': readyFile, config, 'fail-on': failOn } = values;
   const all = values.all.length === 0 ? undefined : values.all.join();
-  assertOneOf({ all, url, 'ready-file': readyFile, config });
+  const demo = values.demo ? '' : undefined;
+  assertOneOf({ all, url, demo, 'ready-file': readyFile, config });
   assertOneOf({ 'ca-file': values['ca-file'], config });
   if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
@@ -91,14 +93,22 @@ export async function settingsFrom(values: Values): Promise<StatusSettings> {
 }
 
 async function serverFrom(values: Values): Promise<StatusServer> {
-  const { url, 'ready-file': readyFile, config } = values;
-  const configured = config === undefined ? undefined : await adminPortOf(config);
+  const { url, demo, 'ready-file': readyFile, 'ca-file': caFile } = values;
+  const named = url ?? (demo || readyFile !== undefined ? demoUrl(readyFile) : undefined);
+  const configured = named === undefined ? await localAdminPort(values.config) : undefined;
   const access = await accessFrom(values);
   return {
     ...access,
-    url: statusUrl(configured?.url ?? url ?? findDemo(readyFile)?.adminUrl ?? defaultUrl, '--url'),
-    tls: { ...access.tls, pinned: configured?.certificate },
+    url: statusUrl(named ?? configured?.url ?? defaultUrl, '--url'),
+    tls: { ...access.tls, pinned: caFile === undefined ? configured?.certificate : undefined },
   };
+}
+
+/** A demo is shown only where it is named: its "ready" says nothing about another instance. */
+function demoUrl(readyFile: string | undefined): string {
+  const demo = findDemo(readyFile);
+  if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
+  return demo.adminUrl;
 }
 
 async function allFrom(all: string, values: Values): Promise<AllSettings> {
@@ -134,17 +144,40 @@ async function readGiven(file: string | undefined): Promise<string | undefined> 
   return file === undefined ? undefined : readFile(file, 'utf8');
 }
 
+interface AdminPort {
+  readonly url: string;
+  readonly certificate?: string | undefined;
+}
+
+/** That of the configuration that an instance would take here, or without one the default. */
+async function localAdminPort(option: string | undefined): Promise<AdminPort> {
+  const file = configFileOf(option);
+  const port = adminPortVariable();
+  if (file !== undefined) return adminPortOf(file, port);
+  const url = new URL(defaultUrl);
+  if (port !== undefined) url.port = String(port);
+  return { url: url.origin };
+}
+
 /**
  * Where an instance with this configuration listens, and the certificate that it has then. Values of variables that are
  * not set here are not needed.
  */
-async function adminPortOf(file: string): Promise<{ url: string; certificate: string | undefined }> {
+async function adminPortOf(file: string, portVariable: number | undefined): Promise<AdminPort> {
   const lookUp = (name: string): string => fromEnvironment(name) ?? hash('sha256', name);
-  const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
+  const loaded = await loadConfig(file, builtInOperations, {
+    lookUp,
+    skipFiles: true,
+    ports: { admin: portVariable },
+  });
   if ('problems' in loaded)
     throw new CliError(`${file} is not valid. Run: countersign check ${file}`, exitCode.usage);
-  const { host, port, tls } = loaded.config.admin;
-  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  const { host, tls } = loaded.config.admin;
+  const port = portVariable ?? loaded.config.admin.port;
+  if (port === 0)
+    throw new CliError('the admin port is a free one: name it with --url, as the log has it', exitCode.usage);
+  // At :: there is IPv4, too, and a machine without IPv6 has nothing else.
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return {
     url: `${tls === undefined ? 'http' : 'https'}://${isIPv6(reachable) ? `[${reachable}]` : reachable}:${port}`,
     // Not those of the CAs behind it.

@@ -11,7 +11,7 @@ import { readAll, readStatus } from './read-status.ts';
 import { allLines, asciiJson, statusLines } from './render.ts';
 import { openScreen, type Reading, sizeOf, untilStopped, watch } from './watch.ts';
 
-const usage = `Usage: countersign status [--url URL | --all URL] [--token-file FILE] [--watch] [--json] [options]
+const usage = `Usage: countersign status [--url URL | --all URL | --demo] [--token-file FILE] [--watch] [--json] [options]
 
 Shows the status page of a running instance: findings, environments, keys and their rotation, callers, failed
 requests, certificates, configuration (docs/status.md). With --all, a table of all instances and one of their keys.

@@ -11,7 +11,7 @@ import {
   minVersion,
   optionalCount,
   optionalFile,
-  secureUrl,
+  secureUrlSuchAs,
   text,
 } from './values.ts';
 
@@ -34,9 +34,11 @@ const maxLeeway = 300_000;
 /** As that of an environment. */
 export const issuerName = environmentName;
 
+const keyUrl = secureUrlSuchAs('https://idp.example/keys');
+
 export const jwksSource = z.union(
   [
-    z.strictObject({ url: secureUrl.describe('URL of the key set; there is no discovery then.') }),
+    z.strictObject({ url: keyUrl.describe('URL of the key set; there is no discovery then.') }),
     z.strictObject({
       file: filePath.describe('JSON file of the key set, read again once per minute.'),
     }),
@@ -78,7 +80,7 @@ export const jwtIssuer = z
     minVersion,
     egressProxy,
   })
-  .refine(({ jwks, issuer }) => jwks !== undefined || secureUrl.safeParse(issuer).success, {
+  .refine(({ jwks, issuer }) => jwks !== undefined || keyUrl.safeParse(issuer).success, {
     path: ['issuer'],
     message: 'must be an https URL without query for discovery; for any other issuer set jwks',
   })
@@ -136,6 +138,20 @@ export const tokenSha256 = matching(
   'is the digest of an empty token: a variable was empty. Create a token with "countersign callers token"',
 );
 
+/**
+ * A URI (RFC 3986 section 3), but no host with a port. A name with a comma or an apostrophe could never match: Node
+ * quotes it, and quoted names are ignored.
+ */
+const certificateUri = matching(
+  /^(?![Uu][Rr][Ii]:)(?:[A-Za-z][A-Za-z0-9+-]*:(?!\d+$)|[A-Za-z][A-Za-z0-9+.-]*:\/\/)[\w.~:/?#[\]@!$&()*+;=%-]+$/,
+  'must be a URI with its scheme, such as spiffe://cluster.example/billing, as it is in the certificate, without "URI:" before it, without comma, apostrophe and blank',
+);
+
+const certificateDns = matching(
+  /^[\w.*-]+$/,
+  'must be a DNS name such as billing.example, as it is in the certificate, without scheme, port and "DNS:" before it',
+);
+
 /** One way for a caller to authenticate. */
 export const credential = z.union(
   [
@@ -143,9 +159,9 @@ export const credential = z.union(
       tokenSha256: tokenSha256.describe('SHA-256 of a bearer token, 64 lowercase hex digits.'),
     }),
     z.strictObject({
-      certificateUri: text.describe('URI in the client certificate, such as a SPIFFE ID.'),
+      certificateUri: certificateUri.describe('URI in the client certificate, such as a SPIFFE ID.'),
     }),
-    z.strictObject({ certificateDns: text.describe('DNS name in the client certificate.') }),
+    z.strictObject({ certificateDns: certificateDns.describe('DNS name in the client certificate.') }),
     z.strictObject({ jwt: jwtCredential.describe('A JSON Web Token, as a bearer token.') }),
     z.strictObject({ anonymous: z.literal(true).describe('Any client, without credentials.') }),
   ],

@@ -9,7 +9,7 @@ import {
   minVersion,
   optionalFile,
   secret,
-  secureUrl,
+  secureUrlSuchAs,
   text,
   timeout,
   tunnelRequiresHttps,
@@ -97,7 +97,7 @@ export const auth = z.discriminatedUnion('method', [token, appRole, kubernetes])
 
 export const vault = z
   .strictObject({
-    address: secureUrl.describe('URL of Vault: https://host[:port].'),
+    address: secureUrlSuchAs('https://vault.example:8200').describe('URL of Vault: https://host[:port].'),
     mount: mount.default('secret').describe('Mount path of the KV version 2 engine.'),
     path: secretPath
       .default('gateway/{environment}/{login}')

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { environmentPattern, identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import { Secret } from '../../secret.ts';
 import { wholeNumberIn } from '../../util/text.ts';
-import { httpUrl, isPlaintextRemote } from '../url.ts';
+import { httpUrlSuchAs, isPlaintextRemote } from '../url.ts';
 
 export function matching(pattern: RegExp, error: string | { readonly error: string; readonly abort: true }) {
   return z.string().regex(pattern, error);
@@ -82,10 +82,13 @@ export const operationName = matching(
   'must have a name of 1 to 64 of a-z 0-9 -, starting with a letter',
 );
 
-export const secureUrl = httpUrl.refine(
-  (value) => !isPlaintextRemote(value),
-  'must use https unless the host is loopback',
-);
+/** @param example of the server that the URL is of */
+export function secureUrlSuchAs(example: string) {
+  return httpUrlSuchAs(example).refine(
+    (value) => !isPlaintextRemote(value),
+    'must use https unless the host is loopback',
+  );
+}
 
 /** The result has no prototype: a name from a request can only find entries of the file. */
 export function dictionary<V extends z.ZodType>(key: z.ZodString, value: V) {
@@ -100,7 +103,7 @@ export function withoutPrototype<T extends object>(entries: T): T {
 /** A proxy that all connections to one server go through. The server's address must use https. */
 export const egressProxy = z
   .strictObject({
-    url: httpUrl
+    url: httpUrlSuchAs('http://proxy.example:3128')
       .refine((value) => new URL(value).pathname === '/', 'must not have a path')
       .describe('URL of the proxy: http://host:port or https://host:port.'),
     caFile: optionalFile.describe('PEM file of the CA that signed the certificate of an https: proxy.'),

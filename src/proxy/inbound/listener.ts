@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
 import { errorCode, isParserError, ProxyError } from '../../errors.ts';
 import type { RequestContext } from '../../request-context.ts';
+import { clientAddress } from '../../util/http.ts';
 import type { TlsObserver } from '../../util/tls-observer.ts';
 import { SlotList } from '../inflight-requests.ts';
 import { Connection, Turns } from './connection.ts';
@@ -187,8 +188,7 @@ export class AddressLimit {
 
   /** @returns `false` if the address has as many connections as it may have */
   admits(socket: Socket): boolean {
-    // On a socket for both families, IPv4 addresses are mapped (RFC 4291 section 2.5.5.2).
-    const address = (socket.remoteAddress ?? 'gone').replace(/^::ffff:(?=\d+\.)/i, '');
+    const address = clientAddress(socket) ?? 'gone';
     const open = this.#open.get(address) ?? 0;
     if (open >= this.limit) return false;
     this.#open.set(address, open + 1);

@@ -7,13 +7,14 @@ import { parseSubjectAltName, RevokedCertificate } from '../../auth/client-certi
 import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
 import { ProxyError, type Reason } from '../../errors.ts';
-import type { Destination } from '../../gateway/router.ts';
+import type { Destination, RouteClient } from '../../gateway/router.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import type { ClientDetails, RejectedTarget, RequestRecord } from '../../request-context.ts';
+import { clientAddress } from '../../util/http.ts';
 import { printable } from '../../util/text.ts';
 
 export interface TargetLookup {
-  readonly resolve: (target: string) => Destination;
+  readonly resolve: (target: string, client?: RouteClient) => Destination;
   /** Whether a login is configured or has cached keys, so that the log may name it. */
   readonly isKnownLogin: (login: LoginRef) => boolean;
 }
@@ -47,7 +48,7 @@ export function clientDetails(
   const certificate = certificateDetails(request, now);
   const bearer = bearerToken(headers.authorization);
   return {
-    peer: socket.remoteAddress,
+    peer: clientAddress(socket),
     method,
     credential: credentialKind(headers.authorization, bearer, certificate !== undefined),
     tokenHash: bearer?.token && shortHash(tokenDigest(bearer.token)),

@@ -9,6 +9,7 @@ import {
 } from 'node:tls';
 import { isCostlyKey } from '../../auth/client-certificate.ts';
 import { errorCode } from '../../errors.ts';
+import { clientAddress } from '../../util/http.ts';
 import { sessionOf, type TlsFailure, type TlsObserver, tlsProblemOf } from '../../util/tls-observer.ts';
 import { type MinVersion, tlsPolicy } from '../../util/tls-policy.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
@@ -113,7 +114,7 @@ export function acceptTls(
       else if (hasCostlyKey(socket))
         reject(socket, clientKeyTooLarge, 'the RSA key of the client is too large');
       else {
-        observer.connected({ ...sessionOf(socket), peer: socket.remoteAddress });
+        observer.connected({ ...sessionOf(socket), peer: clientAddress(socket) });
         server.emit('secureConnection', socket);
       }
     });
@@ -157,5 +158,5 @@ export function handshakeFailure(error: Error, socket: Socket): TlsFailure | und
 /** The TCP connection of a failed handshake is not part of Node's API. */
 function peerOf(socket: Socket): string | undefined {
   const connection: unknown = Reflect.get(socket, '_parent');
-  return socket.remoteAddress ?? (connection instanceof Socket ? connection.remoteAddress : undefined);
+  return clientAddress(socket) ?? (connection instanceof Socket ? clientAddress(connection) : undefined);
 }

@@ -24,7 +24,12 @@ describe('an egress proxy', () => {
   });
 
   it.each([
-    ['url: "socks5://egress.internal"', `${at}.url: must be an absolute URL`],
+    [
+      'url: "socks5://egress.internal"',
+      `${at}.url: must be an absolute URL such as http://proxy.example:3128`,
+    ],
+    ['url: "egress.internal:3128"', `${at}.url: must be an absolute URL such as http://proxy.example:3128`],
+    ['url: egress.internal', `${at}.url: must be an absolute URL such as http://proxy.example:3128`],
     ['url: "http://egress.internal/path"', `${at}.url: must not have a path`],
     [
       'url: "http://pay:secret@egress.internal"',

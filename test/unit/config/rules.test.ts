@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
+import { validateConfig } from '../../../src/config/load.ts';
+import { builtInOperations } from '../../../src/gateway/operations.ts';
 import { digest, minimal, problemsOf } from './checking.ts';
 
 const caller = (name: string, credential: string, allow = '[]') =>
@@ -11,14 +13,50 @@ describe('the base URLs of environments', () => {
     ['https://gateway.example', 'HTTPS://GATEWAY.example:443'],
     ['https://gateway.example/pay', 'https://gateway.example/pay//'],
     ['http://127.0.0.1:80', 'http://127.1'],
+    ['https://gateway.example/a', 'https://gateway.example/%61'],
+    ['https://gateway.example/a/b', 'https://gateway.example/a//b/'],
+    ['https://gateway.example/a%2Fb', 'https://gateway.example/a%2fb'],
+    ['http://127.0.0.1:8090', 'http://localhost:8090'],
+    ['http://127.0.0.1:8090', 'http://[::1]:8090'],
+    ['http://LOCALHOST:8090', 'http://0.0.0.0:8090'],
+    ['https://127.0.0.1', 'https://[::ffff:127.0.0.1]'],
+    ['https://10.1.2.3', 'https://[::ffff:10.1.2.3]'],
+    ['https://10.1.2.3', 'https://[::FFFF:a01:203]:443'],
+    ['https://10.1.2.3', 'https://0x0a010203/'],
   ])('cannot be %s and %s, which are equivalent', (one, other) => {
     const text = `keys: { source: directory, directory: d }
 environments:
   a: { baseUrl: "${one}", product: gw }
-  b: { baseUrl: "${other}", product: other }`;
+  b: { baseUrl: "${other}", product: other, allowInsecureHttp: true }`;
     expect(problemsOf(text)).toEqual([
       '4 environments.b.baseUrl: is also the URL of "a", so keys of one could sign for the other: use separate URLs',
     ]);
+  });
+
+  it.each([
+    ['https://gateway.example/a', 'https://gateway.example/A'],
+    ['https://gateway.example/a%2Fb', 'https://gateway.example/a/b'],
+    ['http://127.0.0.1:8090', 'http://127.0.0.2:8090'],
+    ['http://127.0.0.1:8090', 'http://localhost:8091'],
+    ['https://10.1.2.3', 'https://[::10.1.2.3]'],
+  ])('can be %s and %s, which are not', (one, other) => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "${one}", product: gw }
+  b: { baseUrl: "${other}", product: gw }`;
+    expect(problemsOf(text)).toEqual([]);
+  });
+
+  it.each([
+    'https://gateway.example./',
+    'https://gateway.example/b/../a',
+    'https://gateway.example/b/%2e%2e/a',
+  ])('cannot be %s, another way to write one', (alias) => {
+    const text = `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "https://gateway.example/a", product: gw }
+  b: { baseUrl: "${alias}", product: gw }`;
+    expect(problemsOf(text)).toEqual([expect.stringMatching(/^4 environments\.b\.baseUrl: must /)]);
   });
 
   it('are reported with the first environment that has the same one', () => {
@@ -179,6 +217,86 @@ operations: {${shared}}`;
   });
 });
 
+describe('the two ports', () => {
+  const message =
+    '5 admin.port: is also the port of the proxy, so Countersign could not start: use another one';
+  const withPorts = (proxy: string, admin: string) => `${minimal}admin: { ${admin} }\nproxy: { ${proxy} }`;
+
+  it.each([
+    ['port: 9000', 'port: 9000'],
+    ['port: 9090', 'host: 127.0.0.1'],
+    ['port: 9000', 'port: 9000, host: "0.0.0.0"'],
+    ['port: 9000, host: "::"', 'port: 9000'],
+    ['port: 9000, host: LocalHost', 'port: 9000'],
+  ])('cannot be one: { %s } and { %s }', (proxy, admin) => {
+    expect(problemsOf(withPorts(proxy, admin))).toEqual([message]);
+  });
+
+  it.each([
+    ['port: 0', 'port: 0'],
+    ['port: 9000', 'port: 9001'],
+    ['port: 9000, host: 10.0.0.1', 'port: 9000'],
+    ['port: 9000, host: 127.0.0.2', 'port: 9000'],
+  ])('can be { %s } and { %s }', (proxy, admin) => {
+    expect(problemsOf(withPorts(proxy, admin))).toEqual([]);
+  });
+
+  it('are those that options and variables set', () => {
+    const text = withPorts('port: 9000', 'port: 9000');
+    const checkWith = (ports: { readonly proxy?: number; readonly admin?: number }) =>
+      'problems' in validateConfig(text, { lookUp: () => undefined, builtIn: builtInOperations, ports });
+    expect(checkWith({ admin: 9001 })).toBe(false);
+    expect(checkWith({ proxy: 0 })).toBe(false);
+    expect(checkWith({ proxy: 9001, admin: 9001 })).toBe(true);
+  });
+});
+
+describe('a name in a client certificate', () => {
+  const problemsWith = (credential: string) =>
+    problemsOf(
+      `${minimal}proxy: { tls: { certFile: c, keyFile: k, clientCaFile: a } }\ncallers:\n${caller('a', credential)}`,
+    );
+
+  it.each([
+    'spiffe://cluster.example/ns/pay/sa/billing',
+    'urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6',
+    'https://billing.example:8443/a?b=c#d',
+    'mailto:billing@example.com',
+  ])('can be the URI %s', (uri) => {
+    expect(problemsWith(`certificateUri: "${uri}"`)).toEqual([]);
+  });
+
+  it.each([
+    'billing',
+    'billing.example',
+    'billing.example:443',
+    'billing:443',
+    '//cluster.example/billing',
+    'URI:spiffe://cluster.example/billing',
+    'spiffe://cluster.example/a b',
+    'spiffe://cluster.example/a,b',
+    "spiffe://cluster.example/a'b",
+    'spiffe://cluster.example/\u00fc',
+    'spiffe:',
+    ' spiffe://a',
+  ])('cannot be %j, which is no URI or matches none', (uri) => {
+    expect(problemsWith(`certificateUri: "${uri}"`)).toEqual([
+      expect.stringMatching(
+        /^7 callers\[0\]\.credentials\[0\]\.certificateUri: must be a URI with its scheme, such as spiffe:/,
+      ),
+    ]);
+  });
+
+  it.each(['https://billing.example', 'billing.example:443', 'DNS:billing.example', 'a b', ''])(
+    'cannot be %j, which is no DNS name',
+    (name) => {
+      expect(problemsWith(`certificateDns: "${name}"`)).toEqual([
+        expect.stringMatching(/certificateDns: must be a DNS name such as billing\.example/),
+      ]);
+    },
+  );
+});
+
 describe('validating callers', () => {
   it('rejects a grant for an unknown name, and suggests a known one', () => {
     const allow =
@@ -186,7 +304,14 @@ describe('validating callers', () => {
     expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toEqual([
       '6 callers[0].allow[0].environments[0]: unknown environment; did you mean "sandbox"?',
       '6 callers[0].allow[0].operations[0]: unknown operation; did you mean "order-status"?',
-      '6 callers[0].allow[0].operations[1]: unknown operation',
+      '6 callers[0].allow[0].operations[1]: unknown operation; known: manager-balance, order-status, order-status-group, pan-eligibility-send, transfer',
+    ]);
+  });
+
+  it('lists the environments where none is near', () => {
+    const allow = '[{ environments: [staging], operations: [transfer], logins: ["*"] }]';
+    expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toEqual([
+      '6 callers[0].allow[0].environments[0]: unknown environment; known: sandbox',
     ]);
   });
 

@@ -72,6 +72,13 @@ describe('the shape of a configuration', () => {
     ]);
   });
 
+  it('suggests only what is really near', () => {
+    expect(problemsOf(`${minimal}loging: {}\nencryption: {}`)).toEqual([
+      '5 loging: is not a known key; did you mean "log"?',
+      '6 encryption: is not a known key',
+    ]);
+  });
+
   it('distinguishes a key of another alternative from an unknown key', () => {
     expect(problemsOf(withKeys('{ source: directory, directory: d, vault: {}, direcory: e }'))).toEqual([
       '2 keys.vault: is not allowed in combination with its sibling keys: remove it',

@@ -86,8 +86,11 @@ describe('two logins in a request', () => {
   ] as const)(
     'are rejected with the two places that differ, and no login: %s %j %s',
     (target, form, given, conflict) => {
+      const advice = conflict.includes(endpoint)
+        ? 'Endpoint 12 has its login in environments.sandbox.endpoints, so it needs none in the request: send that login or none, or use the endpoint of the other login.'
+        : 'Send one login.';
       expect(() => resolveLogin(resolve(target), form, given)).toThrow(
-        `login-conflict: ${conflict} Send one login.`,
+        `login-conflict: ${conflict} ${advice}`,
       );
     },
   );

@@ -55,6 +55,27 @@ describe('a request target', () => {
     expect(operation.loginFrom).toBe('body');
   });
 
+  it('with another product is told the right one only where the client may know the environment', () => {
+    const target = '/production/gw/api/v4/transfer/1';
+    const right = 'The product of production is "pay": use /production/pay/api/.';
+    const detailFor = (environments: readonly string[], wrong = target): string => {
+      const mayKnow = (environment: string) => environments.includes(environment);
+      try {
+        resolve(wrong, { mayKnow });
+      } catch (error) {
+        if (error instanceof ProxyError) return error.detail;
+      }
+      return '';
+    };
+    const general = detailFor([]);
+    expect(general).toMatch(/check the spelling of the environment, of the product and of the operation\.$/);
+    expect(detailFor(['sandbox'])).toBe(general);
+    expect(detailFor(['production'])).toBe(`${general} ${right}`);
+    expect(detailFor(['production'], '/production/api/v4/transfer/1')).toBe(`${general} ${right}`);
+    expect(detailFor(['production'], '/nowhere/gw/api/v4/transfer/1')).toBe(general);
+    expect(detailFor(['production'], '/production/pay/api/v4/nothing/1')).toBe(general);
+  });
+
   it('returns the values of its path', () => {
     expect(resolve('/sandbox/gw/api/v4/status/12').values).toEqual({ endpoint: '12' });
     expect(resolve('/sandbox/gw/api/v4/status/group/7').values).toEqual({ endpointGroup: '7' });

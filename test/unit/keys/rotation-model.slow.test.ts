@@ -17,5 +17,5 @@ it('keeps its promises in 880 schedules, and few requests are rejected although 
   expect(ofMillion('queries', 'query 403: later than 2 s after gateway and Vault agree')).toBeLessThan(300);
   const late = 'payment 403: with a rejected key for more than 2 s, ';
   expect(ofMillion('payments', `${late}the ring is late`)).toBeLessThan(200);
-  expect(ofMillion('payments', `${late}a better one is in the ring`)).toBeLessThan(800);
+  expect(ofMillion('payments', `${late}a better one is in the ring`)).toBeLessThan(2_000);
 }, 600_000);

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { copyFileSync, readFileSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { type Config, configSchema } from '../../../src/config/schema.ts';
 import { CertificateFiles } from '../../../src/server/certificates.ts';
@@ -139,4 +140,41 @@ it('files that are unusable for one check each time are not reported', async () 
     await files.check(() => {});
   }
   expect(events).toEqual([]);
+});
+
+it('an older revocation list than the one in use is refused: a revoked certificate would be accepted again', async () => {
+  const ca = new Ca(folder.path, 'listing-ca');
+  const issued = ca.issue('server');
+  const older = ca.revocationList();
+  // Lists have whole seconds.
+  await setTimeout(1_100);
+  const newer = ca.revocationList(ca.issue('revoked'));
+  const own = { certFile: issued.certFile, keyFile: issued.keyFile, clientCaFile: ca.file };
+  const configWith = (name: string): Config => {
+    const tls = { ...own, clientCrlFile: folder.at(name) };
+    return configSchema.parse(configFor('http://127.0.0.1:9', { proxy: { tls } }));
+  };
+  folder.file('used.crl', newer);
+  files.use(await files.prepare(configWith('used.crl')));
+  events = [];
+  const renewed: string[] = [];
+  const check = () => files.check((_user, { crl }) => void renewed.push(crl ?? ''));
+  folder.file('used.crl', older);
+  await files.checkNow({ role: 'listener' }, () => void renewed.push('now'));
+  await check();
+  await check();
+  expect([renewed, events]).toEqual([[], ['certificate files are unusable; keeping the previous ones']]);
+  expect(faults).toEqual([
+    expect.stringContaining('used.crl has a revocation list that is older than the one in use'),
+  ]);
+  // Neither does a reload take it, under the same name or another.
+  files.use(await files.prepare(configWith('used.crl')));
+  folder.file('other.crl', older);
+  await expect(files.prepare(configWith('other.crl'))).rejects.toThrow('is older than the one in use');
+  folder.file('used.crl', newer);
+  await check();
+  const newest = ca.revocationList();
+  folder.file('used.crl', newest);
+  await check();
+  expect(renewed).toEqual([newest]);
 });

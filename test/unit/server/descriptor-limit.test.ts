@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
-import { descriptorsNeeded, openFilesLimit } from '../../../src/server/start-checks.ts';
+import { allowsCoreDumps, descriptorsNeeded, openFilesLimit } from '../../../src/server/start-checks.ts';
 
 it('the descriptors needed are those of both listeners, of all gateways, and a reserve', () => {
   const config = configSchema.parse({
@@ -26,4 +26,14 @@ it('the soft limit is read from the text of the kernel', () => {
     openFilesLimit('Max open files            unlimited            unlimited            files'),
   ).toBeUndefined();
   expect(openFilesLimit('')).toBeUndefined();
+});
+
+it.each([
+  ['0                    unlimited            bytes', false],
+  ['0                    0                    bytes', false],
+  ['unlimited            unlimited            bytes', true],
+  ['4096                 unlimited            bytes', true],
+])('core dumps with the limits %s are allowed: %s', (limits, isAllowed) => {
+  expect(allowsCoreDumps(`Max cpu time  unlimited\nMax core file size        ${limits}\n`)).toBe(isAllowed);
+  expect(allowsCoreDumps('')).toBe(false);
 });

@@ -22,7 +22,7 @@ describe('a scenario', () => {
     const { logins, groups, orders } = loadScenario(text);
     expect(Object.keys(logins)).toEqual(['acme', 'beta']);
     expect(logins['acme']?.balances?.map(({ currency }) => currency)).toEqual(['USD', 'EUR']);
-    expect(groups).toEqual({ '77': ['1234', '1235'] });
+    expect(groups).toEqual({ '77': ['1234', '1235'], '78': ['1236'] });
     expect(orders.map((order) => `${order.login} ${order.client_orderid}`)).toEqual([
       'acme invoice-1',
       'acme invoice-2',

@@ -1,5 +1,5 @@
-import { expect, it } from '@jest/globals';
-import { untimelyParts, validityOf } from '../../../src/tls/material.ts';
+import { describe, expect, it } from '@jest/globals';
+import { outdatedLists, untimelyParts, validityOf } from '../../../src/tls/material.ts';
 import { encodeDer } from '../../../src/util/der.ts';
 import { Folder } from '../../support/folder.ts';
 import { itWith } from '../../support/requires.ts';
@@ -60,4 +60,39 @@ it('the years of a revocation list with two digits are those from 1950 to 2049',
 it('a revocation list without a nextUpdate, or with a time that is none, has no validity', () => {
   for (const times of [['260101000000Z'], ['260101000000Z', '261301000000Z']])
     expect(validityOf({ crl: listOf(...times) }, 'crl')).toBeUndefined();
+});
+
+describe('revocation lists in place of those in use', () => {
+  const message = 'has a revocation list that is older than the one in use: write the latest list of the CA';
+  /** With the fields that RFC 5280 section 5.1 has before the times. */
+  function listBy(issuer: string, thisUpdate: string, withVersion = true): string {
+    const time = (text: string) => encodeDer(0x17, Buffer.from(text));
+    const version = withVersion ? [encodeDer(0x02, Buffer.from([1]))] : [];
+    const names = [encodeDer(0x30), encodeDer(0x30, encodeDer(0x0c, Buffer.from(issuer)))];
+    const tbs = encodeDer(0x30, ...version, ...names, time(thisUpdate), time('300101000000Z'));
+    return `-----BEGIN X509 CRL-----\n${encodeDer(0x30, tbs).toString('base64')}\n-----END X509 CRL-----\n`;
+  }
+  const [old, recent] = ['260101000000Z', '260102000000Z'];
+
+  it.each([
+    ['the older one of the CA', listBy('a', recent), listBy('a', old), true],
+    ['an older one without a version', listBy('a', recent), listBy('a', old, false), true],
+    [
+      'the older one of one CA',
+      listBy('a', recent) + listBy('b', old),
+      listBy('b', recent) + listBy('a', old),
+      true,
+    ],
+    ['the older one before the same', listBy('a', recent), listBy('a', old) + listBy('a', recent), false],
+    ['a newer one', listBy('a', old), listBy('a', recent), false],
+    ['one of the same time', listBy('a', old), listBy('a', old, false), false],
+    ['the older one of another CA', listBy('a', recent), listBy('b', old), false],
+    ['the first one', '', listBy('a', old), false],
+    ['none', listBy('a', recent), '', false],
+  ])('%s', (_, inUse, found, isRefused) => {
+    const material = (crl: string) => (crl === '' ? {} : { crl });
+    expect(outdatedLists(material(inUse), material(found))).toEqual(
+      isRefused ? [{ part: 'crl', message }] : [],
+    );
+  });
 });

@@ -1,5 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
-import { type DemoSettings, defaultGatewayUrl, loadDemoConfig } from '../../../../src/cli/demo/config.ts';
+import {
+  type DemoSettings,
+  defaultGatewayUrl,
+  loadDemoConfig,
+  readDemoScenario,
+} from '../../../../src/cli/demo/config.ts';
 import { tokenCredential } from '../../../support/config.ts';
 import { loadScenario } from '../../../support/scenario.ts';
 
@@ -37,6 +43,23 @@ ${order('beta', '2', 1)}${order('gamma', '2', 2)}`);
 it('the endpoints of the file stay where the scenario has their login', async () => {
   const config = await configOf('logins: { beta: {}, acme: {} }\nendpoints: ["1234", "5"]\n');
   expect(config.environments['sandbox']?.endpoints).toEqual({ '1234': 'acme', '77': 'acme', '5': 'beta' });
+});
+
+it('of the demo leads each login to its orders', async () => {
+  const { scenario } = await readDemoScenario();
+  const text = readFileSync(new URL('../../../../config/scenario.yaml', import.meta.url), 'utf8');
+  const endpoints = (await configOf(text)).environments['sandbox']?.endpoints;
+  expect(endpoints).toEqual({ '1234': 'acme', '1235': 'acme', '1236': 'beta', '77': 'acme', '78': 'beta' });
+  // No order of a login is at an endpoint that leads to another one.
+  expect(scenario.orders.filter(({ login, endpoint }) => endpoints?.[endpoint] !== login)).toEqual([]);
+});
+
+it('the time for the gateway is that of --request-timeout, also if it is shorter than that to connect', async () => {
+  const timeoutsWith = async (requestTimeout?: number) =>
+    (await configOf('logins: { acme: {} }\n', { requestTimeout })).environments['sandbox']?.timeouts;
+  expect(await timeoutsWith()).toEqual({ connect: 3_000, request: 30_000 });
+  expect(await timeoutsWith(60_000)).toEqual({ connect: 3_000, request: 60_000 });
+  expect(await timeoutsWith(500)).toEqual({ connect: 500, request: 500 });
 });
 
 it('operations, their signatures and the product are those of the scenario', async () => {

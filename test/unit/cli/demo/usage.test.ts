@@ -19,6 +19,8 @@ it('a demo listens for others only with --allow-anonymous', async () => {
 it.each([
   [['--port', '65536'], '--port must be a port from 0 to 65535'],
   [['--gateway-port', 'x'], '--gateway-port must be a port from 0 to 65535'],
+  [['--request-timeout', '3'], '--request-timeout must be a duration with a unit, such as 500ms, 3s'],
+  [['--request-timeout', '0s'], '--request-timeout must be more than zero'],
   [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
 ])('a demo rejects %j', async (argv, message) => {
   const { code, err } = await run(['demo', ...argv]);
