@@ -84,6 +84,8 @@ export class KeyTable {
   /** Names of logins whose cached keys are used although the source does not know them. */
   readonly #notFound = new Set<string>();
   #isRetired = false;
+  /** After a reload. */
+  #next: KeyTable | undefined;
 
   constructor(settings: TableSettings, options: TableOptions) {
     this.#settings = settings;
@@ -103,6 +105,7 @@ export class KeyTable {
   /** Takes over all logins of the table before a reload, which ends with it. */
   takeOver(previous: KeyTable): void {
     previous.#isRetired = true;
+    previous.#next = this;
     for (const [name, login] of [...previous.#logins.entries()].toReversed()) {
       login.dueAt = Math.min(login.dueAt, login.readAt + this.#settings.ttl);
       // The grace period may be another one.
@@ -213,6 +216,9 @@ export class KeyTable {
    * @param readAt when the read began
    */
   store(ref: LoginRef, reading: KeyReading | NoKeys, readAt: number): void {
+    // A read that began before the reload. What it changes is reported, too.
+    const next = typeof reading === 'string' ? undefined : this.#next;
+    if (next?.peek(ref) !== undefined) return next.store(ref, reading, readAt);
     const name = loginRefString(ref);
     const login = this.#logins.peek(name);
     // Of a source that a reload replaced.

@@ -37,8 +37,7 @@ class Generator {
   #length = 0;
   /** When nobody uses the login. */
   #idle: { readonly from: number; readonly to: number } | undefined;
-  #vaultLatency: number;
-  #ttl: number;
+  #times: Pick<Schedule, 'ttl' | 'vaultLatency'>;
   #accepted = 'A';
   /** Those that Vault has sooner or later. */
   readonly #keys = ['A'];
@@ -48,8 +47,8 @@ class Generator {
     this.#family = family;
     this.#random = new Random(seed);
     this.#instances = this.#random.pick([1, 2, 2, 3]);
-    this.#ttl = this.#random.pick([60_000, 60_000, 5_000]);
-    this.#vaultLatency = this.#random.pick([15, 15, 120]);
+    const ttl = this.#random.pick([60_000, 60_000, 5_000]);
+    this.#times = { ttl, vaultLatency: this.#random.pick([15, 15, 120]) };
     this.#nodes = this.#isOdd ? this.#random.pick([1, 1, 2, 3]) : 1;
   }
 
@@ -73,9 +72,8 @@ class Generator {
       seed: this.#seed,
       length: this.#length,
       instances: this.#instances,
-      ttl: this.#ttl,
+      ...this.#times,
       kept: random.chance(0.1) ? 1 : 10,
-      vaultLatency: this.#vaultLatency,
       traits: this.#traits(),
       streams: this.#streams,
       events: this.#events.toSorted((a, b) => a.at - b.at),
@@ -198,7 +196,7 @@ class Generator {
       for (const operation of ['query', 'payment'] as const)
         this.#stream({ caller, operation, endpoint: 'main', malformed: 0.5, unpermitted: 0.6 }, 10);
     if (kind === 'inventions') {
-      [this.#vaultLatency, this.#ttl] = [120, 5_000];
+      this.#times = { ttl: 5_000, vaultLatency: 120 };
       this.#deletion(true);
       this.#stream({ caller, operation: 'payment', ...bad, invents: 'endpoint' }, 10);
       this.#stream({ caller, operation: 'query', ...bad, login: 'invented', invents: 'login' }, 400);
