@@ -37,7 +37,7 @@ class Generator {
   #length = 0;
   /** When nobody uses the login. */
   #idle: { readonly from: number; readonly to: number } | undefined;
-  #vaultLatency: number;
+  #times: Pick<Schedule, 'ttl' | 'vaultLatency'>;
   #accepted = 'A';
   /** Those that Vault has sooner or later. */
   readonly #keys = ['A'];
@@ -47,7 +47,8 @@ class Generator {
     this.#family = family;
     this.#random = new Random(seed);
     this.#instances = this.#random.pick([1, 2, 2, 3]);
-    this.#vaultLatency = this.#random.pick([15, 15, 120]);
+    const ttl = this.#random.pick([60_000, 60_000, 5_000]);
+    this.#times = { ttl, vaultLatency: this.#random.pick([15, 15, 120]) };
     this.#nodes = this.#isOdd ? this.#random.pick([1, 1, 2, 3]) : 1;
   }
 
@@ -64,14 +65,15 @@ class Generator {
     this.#traffic();
     if (this.#isOdd && random.chance(0.4)) this.#badEndpoints();
     if (this.#family === 'hostile') this.#hostility();
+    // Together they take all looks, so others may wait for theirs.
+    if (this.#isOdd && random.chance(0.05)) for (const caller of attackers) this.#rejectedLogins(caller);
     return {
       family: this.#family,
       seed: this.#seed,
       length: this.#length,
       instances: this.#instances,
-      ttl: random.pick([60_000, 60_000, 5_000]),
+      ...this.#times,
       kept: random.chance(0.1) ? 1 : 10,
-      vaultLatency: this.#vaultLatency,
       traits: this.#traits(),
       streams: this.#streams,
       events: this.#events.toSorted((a, b) => a.at - b.at),
@@ -194,16 +196,17 @@ class Generator {
       for (const operation of ['query', 'payment'] as const)
         this.#stream({ caller, operation, endpoint: 'main', malformed: 0.5, unpermitted: 0.6 }, 10);
     if (kind === 'inventions') {
-      this.#vaultLatency = 120;
+      this.#times = { ttl: 5_000, vaultLatency: 120 };
       this.#deletion(true);
       this.#stream({ caller, operation: 'payment', ...bad, invents: 'endpoint' }, 10);
       this.#stream({ caller, operation: 'query', ...bad, login: 'invented', invents: 'login' }, 400);
     }
-    if (kind !== 'logins') return;
-    const callers = random.pick([[caller], attackers]);
-    for (const one of callers)
-      for (let login = 0; login < 30; login += 1)
-        this.#stream({ caller: one, operation: 'query', ...bad, login: `${one}${login}` }, 2);
+    if (kind === 'logins') this.#rejectedLogins(caller);
+  }
+
+  #rejectedLogins(caller: string): void {
+    const what = { caller, operation: 'query', endpoint: 'main' } as const;
+    for (let login = 0; login < 30; login += 1) this.#stream({ ...what, login: `${caller}${login}` }, 2);
   }
 
   /** One of the values with this chance, if the schedule is odd; else nothing. */

@@ -380,6 +380,18 @@ describe('a reload', () => {
     expect(textOf(next.choiceOf(loginOf(acme, next), 'control_key').current)).toBe('key');
   });
 
+  it('reports the keys that a read from before it found', () => {
+    store(ringOf('old'));
+    const next = newTable();
+    next.takeOver(table);
+    time.now = 5;
+    toldSince();
+    store(ringOf('new', 'old'));
+    expect(candidates()).toEqual(['new', 'old']);
+    expect(next.choiceOf(loginOf(acme, next), 'control_key').keys.map(textOf)).toEqual(['new', 'old']);
+    expect(toldSince()).toEqual(['acme new old']);
+  });
+
   it('to another place reports all keys as replaced', () => {
     store(ringOf('key'));
     toldSince();

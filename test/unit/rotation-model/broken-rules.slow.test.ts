@@ -156,7 +156,7 @@ const brokenRules: readonly BrokenRule[] = [
     rule: 'thirty looks a second, half of them for one caller',
     file: 'reader',
     edits: [['environment: 30, caller: 15', 'environment: 300, caller: 150']],
-    family: 'hostile',
+    family: 'odd',
     found: /looks in 10 s/,
   },
   {
