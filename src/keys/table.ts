@@ -62,10 +62,11 @@ export interface ReadTimes {
   readonly nextReadAt: number | undefined;
 }
 
-/** A login without keys, and why. */
+/** A login without keys. There may be as many as a client invents, so it is small. */
 interface Negative {
-  readonly error: ProxyError;
   readonly until: number;
+  /** Why it could not be read; absent if the source has no keys of it. */
+  readonly failure?: SourceUnavailable;
 }
 
 /**
@@ -141,7 +142,8 @@ export class KeyTable {
   /** Why a login has no keys, while that is believed; `undefined`: it has to be read. */
   negative(ref: LoginRef): ProxyError | undefined {
     const negative = this.#negatives.get(loginRefString(ref));
-    return negative !== undefined && this.#now() < negative.until ? negative.error : undefined;
+    if (negative === undefined || this.#now() >= negative.until) return undefined;
+    return negative.failure ?? keyMissing(ref);
   }
 
   /** Whether the keys of the login were used recently, so that it is read again without a request. */
@@ -233,14 +235,14 @@ export class KeyTable {
     // If it does not know others either that it knew, it may be the mount that vanished.
     const isDoubtful = reading === 'not-found' && this.#notFound.size > 0;
     const believed = isDoubtful ? Math.min(negativeTtl, retryAfter) : negativeTtl;
-    this.#negatives.set(name, { error: keyMissing(ref), until: readAt + believed });
+    this.#negatives.set(name, { until: readAt + believed });
   }
 
   /** A read failed although the source responds: it is about this login. Its keys stay. */
   storeFailure(ref: LoginRef, failure: SourceUnavailable): void {
     const name = loginRefString(ref);
     const login = this.#logins.peek(name);
-    if (login === undefined) this.#negatives.set(name, { error: failure, until: this.#now() + retryAfter });
+    if (login === undefined) this.#negatives.set(name, { failure, until: this.#now() + retryAfter });
     else this.#postpone(login);
     if (failure.source === 'denied') this.#recordDenied(name, failure.problem);
     else this.#recordPermitted(name);
