@@ -77,6 +77,7 @@ interface Negative {
 export class KeyTable {
   readonly #settings: TableSettings;
   readonly #options: TableOptions;
+  readonly #now: () => number;
   readonly #logins: LRUCache<string, Login>;
   readonly #negatives: LRUCache<string, Negative>;
   /** By name: when the source last denied reading a login. */
@@ -91,6 +92,7 @@ export class KeyTable {
   constructor(settings: TableSettings, options: TableOptions) {
     this.#settings = settings;
     this.#options = options;
+    this.#now = options.monotonic;
     // With `max`, the library would allocate memory for all entries at once.
     const bound = { maxSize: settings.maxEntries, sizeCalculation: () => 1 };
     this.#negatives = new LRUCache(bound);
@@ -419,10 +421,6 @@ export class KeyTable {
 
   #isTooOld({ readAt }: Login): boolean {
     return this.#now() - readAt >= this.#settings.staleIfError;
-  }
-
-  #now(): number {
-    return this.#options.monotonic();
   }
 }
 

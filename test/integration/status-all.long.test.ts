@@ -8,6 +8,7 @@ const count = 50;
 
 it('fifty instances are read within two seconds', async () => {
   const { keysFolder: directory, gateway } = await starts.edge();
+  gateway.respond = (response) => response.writeHead(200, { 'Content-Type': 'application/json' }).end('[]');
   const config = { keys: { source: 'directory', directory } } as const;
   const others = Array.from({ length: count }, () => starts.proxy({ gateway: gateway.url, config }));
   const proxies = await Promise.all(others);
