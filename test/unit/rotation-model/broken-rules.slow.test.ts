@@ -160,17 +160,6 @@ const brokenRules: readonly BrokenRule[] = [
     found: /looks in 10 s/,
   },
   {
-    rule: 'logins in use are read again whatever requests do',
-    file: 'reader',
-    edits: [
-      ['`${ref.environment} ${purpose}`', 'ref.environment'],
-      ['new Slots({ ...slots[purpose],', 'new Slots({ ...slots.request,'],
-      ['this.#read(ref, purpose), caller)', 'this.#read(ref, purpose))'],
-    ],
-    family: 'hostile',
-    found: /deleted in Vault|was not sent|query 403/,
-  },
-  {
     rule: 'a deleted key is not used any more',
     file: 'reader',
     edits: [['this.#table.due(round.logins)', '[]']],
