@@ -172,10 +172,13 @@ describe('a directory that hangs', () => {
   /** Pipes without a writer: opening one occupies a thread, and no other file can be read. */
   let pipes: string[];
   let opened: Promise<unknown>[];
+  /** Another one, since a thread may begin to open a pipe when the directory is away. */
+  let folder = '';
 
   beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'countersign-pipes-'));
     const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? 4);
-    pipes = Array.from({ length: threads }, (_, index) => join(directory, `pipe-${index}`));
+    pipes = Array.from({ length: threads }, (_, index) => join(folder, `pipe-${index}`));
     execFileSync('mkfifo', pipes);
     await put('control_key', 'abc');
     source = createDirectorySource({
@@ -187,9 +190,17 @@ describe('a directory that hangs', () => {
     opened = pipes.map((pipe) => open(pipe, 'r').then((file) => file.close()));
   });
 
+  // Without it the process would not end after a failure.
+  afterEach(async () => {
+    await continues();
+    await rm(folder, { recursive: true });
+  });
+
   async function continues(): Promise<void> {
-    for (const pipe of pipes) closeSync(openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK));
+    // Not closed before, since a thread may begin to open one later than this.
+    const writers = pipes.map((pipe) => openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK));
     await Promise.all(opened);
+    for (const writer of writers) closeSync(writer);
   }
 
   it('is unavailable after 5 s, for all logins, and can be read as soon as it responds', async () => {
