@@ -1,6 +1,6 @@
 import './preflight.cjs';
-import { catchSignals, ignoreDebuggerSignal } from './server/signals.ts';
-import { sizeThreadPool } from './server/thread-pool.ts';
+import { catchSignals, ignoreDebuggerSignal } from './service/signals.ts';
+import { sizeThreadPool } from './service/thread-pool.ts';
 
 // Before loading the rest, which takes most of the start: by default, these signals end the process or open a
 // debugger.

@@ -1,8 +1,8 @@
 import type { VerifiedCredential } from './auth/authenticate.ts';
 import type { JwtProblem } from './auth/jwt/jwt-error.ts';
 import type { Outcome, Reason } from './errors.ts';
+import type { NetworkFailure } from './net/network-failure.ts';
 import type { KeyKind } from './oauth1/methods.ts';
-import type { NetworkFailure } from './util/network-failure.ts';
 
 /**
  * What is known of a request so far. The steps of the pipeline and the forwarder write it as they work: if one of them

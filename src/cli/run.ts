@@ -1,5 +1,5 @@
-import type { Signals } from '../server/signals.ts';
-import { unsafeSettings } from '../server/start-checks.ts';
+import type { Signals } from '../service/signals.ts';
+import { unsafeSettings } from '../service/start-checks.ts';
 import { packageVersion } from '../util/package-info.ts';
 import { didYouMean } from '../util/text.ts';
 import { exitCode } from './shared/cli-error.ts';

@@ -3,16 +3,16 @@ import type { Config } from '../config/schema.ts';
 import { errorCode } from '../errors.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Logger } from '../observability/logger.ts';
-import { type Service, startService } from '../server/lifecycle.ts';
-import { type OpenLog, openLog } from '../server/open-log.ts';
-import { installCrashHandlers } from '../server/shutdown.ts';
-import type { Signals } from '../server/signals.ts';
+import { type Service, startService } from '../service/lifecycle.ts';
+import { type OpenLog, openLog } from '../service/open-log.ts';
+import { installCrashHandlers } from '../service/shutdown.ts';
+import type { Signals } from '../service/signals.ts';
 import {
   unusedProxyVariables,
   warnOfCoreDumps,
   warnOfDescriptorLimit,
   warnOfNodeVersion,
-} from '../server/start-checks.ts';
+} from '../service/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
 import {

@@ -2,8 +2,8 @@ import { access, constants, readdir, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { auditKeyFault } from '../audit/key.ts';
 import { errorCode } from '../errors.ts';
-import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../tls/files.ts';
-import { type TlsPart, untimelyParts } from '../tls/material.ts';
+import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../net/tls-files.ts';
+import { type TlsPart, untimelyParts } from '../net/tls-material.ts';
 import type { Finding, Path } from './problem.ts';
 import { type Config, standardOutput } from './schema.ts';
 

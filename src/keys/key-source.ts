@@ -1,4 +1,4 @@
-import type { TlsMaterial } from '../tls/material.ts';
+import type { TlsMaterial } from '../net/tls-material.ts';
 import type { LoginRef } from './login-ref.ts';
 import type { KeyRing, TransitKey, UsableKey } from './ring.ts';
 

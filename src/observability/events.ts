@@ -2,11 +2,11 @@ import type { Head as AuditHead } from '../audit/chain.ts';
 import type { JwtResult } from '../auth/jwt/verify.ts';
 import type { KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
 import type { KeyFallbackObserver } from '../keys/selector.ts';
+import type { NetworkFailure } from '../net/network-failure.ts';
+import type { TlsUser } from '../net/tls-files.ts';
+import type { TlsProblem, TlsSession } from '../net/tls-observer.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
-import type { TlsUser } from '../tls/files.ts';
-import type { NetworkFailure } from '../util/network-failure.ts';
-import type { TlsProblem, TlsSession } from '../util/tls-observer.ts';
 import type { SpanResult } from './tracing/tracing.ts';
 
 /** One gateway response; each retry counts. Durations in seconds. */

@@ -1,8 +1,8 @@
 import { type LogLevel, logLevels } from '../config/schema/values.ts';
 import { isRejection } from '../gateway/response.ts';
+import type { TlsUser } from '../net/tls-files.ts';
+import type { TlsFailure } from '../net/tls-observer.ts';
 import type { RequestContext } from '../request-context.ts';
-import type { TlsUser } from '../tls/files.ts';
-import type { TlsFailure } from '../util/tls-observer.ts';
 
 /** A frame as V8 prints it: function, then file, line and column. */
 const frame =

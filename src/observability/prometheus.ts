@@ -3,6 +3,9 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { jwtProblems } from '../auth/jwt/jwt-error.ts';
 import type { ResponsibleParty } from '../errors.ts';
 import { cacheResults, transitResults } from '../keys/key-source.ts';
+import { networkFailures } from '../net/network-failure.ts';
+import type { Validity } from '../net/tls-material.ts';
+import { tlsProblems } from '../net/tls-observer.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import {
   authorizationDecisions,
@@ -11,9 +14,6 @@ import {
   type RequestContext,
   rejections,
 } from '../request-context.ts';
-import type { Validity } from '../tls/material.ts';
-import { networkFailures } from '../util/network-failure.ts';
-import { tlsProblems } from '../util/tls-observer.ts';
 import type { EventObserver, TlsEnd } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';

@@ -1,6 +1,6 @@
+import type { TlsObserver, TlsSession } from '../net/tls-observer.ts';
 import { Backoff } from '../util/backoff.ts';
 import type { MonotonicClock } from '../util/clock.ts';
-import type { TlsObserver, TlsSession } from '../util/tls-observer.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
 import type { EventObserver, TlsEnd } from './events.ts';
 import type { HandshakeFailure, Logger } from './logger.ts';

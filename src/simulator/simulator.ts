@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener } from 'node:http';
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import express from 'express';
-import { closeServer, listen } from '../util/http.ts';
+import { closeServer, listen } from '../net/http.ts';
 import { createAdminApp } from './admin/app.ts';
 import { deliver, type Fault, statusFaults } from './faults.ts';
 import { entryOf, type Handled, type HandledRequest, VerificationTrace } from './journal.ts';

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { isPatchedNodeVersion } from '../../src/server/start-checks.ts';
+import { isPatchedNodeVersion } from '../../src/service/start-checks.ts';
 import { configFor } from '../support/config.ts';
 import { freePorts, Processes, type RunningDemo } from '../support/demo.ts';
 import { spawnServe } from '../support/process.ts';

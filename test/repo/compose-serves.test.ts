@@ -9,7 +9,7 @@ import { loadSimulatorKeys } from '../../src/cli/simulate.ts';
 import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { startService } from '../../src/server/lifecycle.ts';
+import { startService } from '../../src/service/lifecycle.ts';
 import { compileCache } from '../support/compile-cache.ts';
 import { startSimulator } from '../support/simulator.ts';
 import { StubVault } from '../support/stub-vault/server.ts';

@@ -8,7 +8,7 @@ const sources = sourcesIn('src/**/*.ts');
  * import errors, identifiers, secret, redact-card-data, util and files in the same folder.
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
-  main: ['server/signals', 'server/thread-pool'],
+  main: ['service/signals', 'service/thread-pool'],
   cli: [
     'audit',
     'auth/bearer-token',
@@ -16,14 +16,14 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'config',
     'gateway',
     'keys',
+    'net',
     'oauth1',
     'observability',
     'proxy',
-    'server',
+    'service',
     'simulator',
-    'tls/files',
   ],
-  server: ['audit', 'auth', 'config', 'gateway', 'keys', 'observability', 'proxy', 'tls'],
+  service: ['audit', 'auth', 'config', 'gateway', 'keys', 'net', 'observability', 'proxy'],
   proxy: [
     'type config/schema',
     'type request-context',
@@ -31,6 +31,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'auth',
     'gateway',
     'keys/key',
+    'net',
     'type keys/key-source',
     'type keys/login-ref',
     'type keys/ring',
@@ -41,7 +42,6 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type observability/login-redactor',
     'type observability/events',
     'type observability/tracing/tracing',
-    'type tls/material',
   ],
   observability: [
     'config/schema/values',
@@ -59,26 +59,31 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type keys/login-ref',
     'type keys/ring',
     'type oauth1/methods',
-    'type tls/material',
-    'type tls/files',
+    'net',
   ],
   audit: ['type request-context'],
-  auth: ['type config/schema'],
+  auth: ['type config/schema', 'net'],
   gateway: ['type config/schema', 'request-context'],
-  keys: ['type config/schema', 'type oauth1/methods', 'tls/files', 'type tls/material'],
-  tls: [],
+  keys: ['type config/schema', 'type oauth1/methods', 'net'],
+  net: [],
   // Never oauth1: a verifier that shares a step with the signer cannot find its mistakes.
   simulator: [
     'gateway/operations',
+    'net/http',
     'config/problem',
     'config/rules',
     'config/schema/operation',
     'config/schema/values',
     'config/parse-value',
   ],
-  config: ['tls', 'audit/key'],
+  config: ['net/tls-files', 'net/tls-material', 'audit/key'],
   oauth1: [],
-  'request-context': ['type auth/jwt/jwt-error', 'type auth/authenticate', 'type oauth1/methods'],
+  'request-context': [
+    'type auth/jwt/jwt-error',
+    'type auth/authenticate',
+    'type net/network-failure',
+    'type oauth1/methods',
+  ],
   errors: [],
   identifiers: [],
   'redact-card-data': [],
@@ -95,12 +100,12 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   '@opentelemetry/resources': [/^src\/observability\/tracing\/request-tracer\.ts$/],
   '@opentelemetry/sdk-trace': [/^src\/observability\/tracing\/(request-tracer|span-queue)\.ts$/],
   express: [
-    /^src\/server\/runtime\.ts$/,
+    /^src\/service\/runtime\.ts$/,
     /^src\/proxy\//,
     /^src\/observability\/admin-app\.ts$/,
     /^src\/simulator\//,
   ],
-  helmet: [/^src\/server\/runtime\.ts$/, /^src\/observability\/admin-app\.ts$/, /^src\/simulator\//],
+  helmet: [/^src\/service\/runtime\.ts$/, /^src\/observability\/admin-app\.ts$/, /^src\/simulator\//],
   'http-proxy-middleware': [/^src\/proxy\/outbound\/upstream-client\.ts$/],
   jose: [/^src\/auth\/jwt\//],
   'lru-cache': [/^src\/keys\/(table|vault\/transit)\.ts$/],
@@ -118,8 +123,8 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
 /** Modules of src that only these files may import: which key signs, and when the source is read, is decided in one place. */
 const importersOfModules: typeof importers = {
   'keys/choice': [/^src\/keys\/(selector|table|key-state)\.ts$/, /^src\/observability\/debug-log\.ts$/],
-  'keys/reader': [/^src\/keys\/selector\.ts$/, /^src\/server\/key-services\.ts$/],
-  'keys/table': [/^src\/keys\/(reader|selector)\.ts$/, /^src\/server\/(key-services|status)\.ts$/],
+  'keys/reader': [/^src\/keys\/selector\.ts$/, /^src\/service\/key-services\.ts$/],
+  'keys/table': [/^src\/keys\/(reader|selector)\.ts$/, /^src\/service\/(key-services|status)\.ts$/],
   'util/slots': [/^src\/keys\/(reader|selector|directory\/source)\.ts$/, /^src\/proxy\/signing-pool\.ts$/],
 };
 
@@ -191,7 +196,7 @@ describe('imports', () => {
       /^src\/keys\/vault\//,
       /^src\/simulator\/signature\.ts$/,
       /^src\/observability\/tracing\/destination\.ts$/,
-      /^src\/util\/egress-proxy\.ts$/,
+      /^src\/net\/egress-proxy\.ts$/,
     ];
     expect(revealing.filter((path) => !places.some((place) => place.test(path)))).toEqual([]);
   });
@@ -264,11 +269,11 @@ describe('imports outside of src', () => {
 
 describe('the environment of the process', () => {
   it.each([
-    ['process.env', /^src\/(config\/variables|server\/thread-pool)\.ts$/],
+    ['process.env', /^src\/(config\/variables|service\/thread-pool)\.ts$/],
     // The script of the page runs in a browser.
-    ['Date.now', /^src\/((cli|server)\/|observability\/status\/page\/script\.ts$)/],
-    ['Math.random', /^src\/(cli|server)\//],
-    ['randomBytes', /^src\/(cli|server)\//],
+    ['Date.now', /^src\/((cli|service)\/|observability\/status\/page\/script\.ts$)/],
+    ['Math.random', /^src\/(cli|service)\//],
+    ['randomBytes', /^src\/(cli|service)\//],
     ['console.', /^never$/],
   ])('is accessed through %s only in the composition root and the CLI', (name, place) => {
     const wrong = sources.filter(({ path, text }) => code(text).includes(name) && !place.test(path));

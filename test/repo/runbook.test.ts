@@ -7,13 +7,13 @@ import { parse, stringify } from 'yaml';
 import { z } from 'zod';
 import { errorTable } from '../../src/errors.ts';
 import { vaultErrors } from '../../src/keys/vault/errors.ts';
+import { networkFailures } from '../../src/net/network-failure.ts';
 import { createMetrics } from '../../src/observability/metric-definitions.ts';
 import { computeReadiness } from '../../src/observability/readiness.ts';
 import {
   paymentServerErrorSection,
   runbookSections as sectionsOfFailures,
 } from '../../src/observability/status/runbook-sections.ts';
-import { networkFailures } from '../../src/util/network-failure.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';
 import { anchorOf, blocks, indexRows, runbookSections, runbookText } from '../support/runbook.ts';

@@ -1,6 +1,6 @@
 import { run as runCommand } from '../../src/cli/run.ts';
 import type { Io } from '../../src/cli/shared/command.ts';
-import { catchSignals } from '../../src/server/signals.ts';
+import { catchSignals } from '../../src/service/signals.ts';
 
 export interface CommandResult {
   /** Exit code. */

@@ -1,13 +1,13 @@
 import { createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
-import { agentFor } from '../../util/agent.ts';
-import { ResponseTooLarge, sendHttpRequest } from '../../util/http.ts';
-import { describeNetworkFailure } from '../../util/network-failure.ts';
+import { agentFor } from '../../net/agent.ts';
+import { ResponseTooLarge, sendHttpRequest } from '../../net/http.ts';
+import { describeNetworkFailure } from '../../net/network-failure.ts';
+import type { TlsObserver } from '../../net/tls-observer.ts';
 import { readBytes, readText } from '../../util/read-files.ts';
 import { secretText } from '../../util/secret-text.ts';
 import { entriesOf } from '../../util/text.ts';
-import type { TlsObserver } from '../../util/tls-observer.ts';
 import { isCostlyKey } from '../client-certificate.ts';
 import { parseStrictJson } from './strict-json.ts';
 

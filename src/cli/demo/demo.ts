@@ -1,8 +1,8 @@
 import { timeout } from '../../config/schema/values.ts';
 import { isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
-import type { Service } from '../../server/lifecycle.ts';
-import type { Signals } from '../../server/signals.ts';
+import type { Service } from '../../service/lifecycle.ts';
+import type { Signals } from '../../service/signals.ts';
 import type { Scenario } from '../../simulator/scenario.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/simulator.ts';
 import { runService } from '../serve.ts';

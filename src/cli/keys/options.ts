@@ -3,7 +3,7 @@ import { identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import { silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import { connectVault, type VaultConnection } from '../../keys/vault/source.ts';
-import { system } from '../../server/system.ts';
+import { system } from '../../service/system.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import type { OptionValues } from '../shared/command.ts';
 import { configFileOf } from '../shared/config-file.ts';

@@ -6,6 +6,7 @@ import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey, findEqualKey } from '../../keys/key.ts';
 import type { UnusableKey, UsableKey } from '../../keys/ring.ts';
 import { VaultError } from '../../keys/vault/errors.ts';
+import { readTlsMaterial } from '../../net/tls-files.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { sign, signWith } from '../../oauth1/sign.ts';
 import { unlimitedMemory } from '../../proxy/limits.ts';
@@ -13,7 +14,6 @@ import { buildUpstreamRequest, unsignedRequest } from '../../proxy/outbound/sign
 import { createUpstreamClient } from '../../proxy/outbound/upstream-client.ts';
 import { UpstreamError } from '../../proxy/outbound/upstream-error.ts';
 import type { GatewayResponse } from '../../proxy/outbound/upstream-request.ts';
-import { readTlsMaterial } from '../../tls/files.ts';
 import { packageVersion } from '../../util/package-info.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { fromEnvironment } from '../../config/variables.ts';
 import { errorCode } from '../../errors.ts';
-import type { Signals } from '../../server/signals.ts';
+import type { Signals } from '../../service/signals.ts';
 import { didYouMean, wholeNumberIn } from '../../util/text.ts';
 import { CliError, exitCode, messageOf, operatorMessage } from './cli-error.ts';
 import { wrapWords } from './table.ts';

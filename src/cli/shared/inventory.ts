@@ -13,7 +13,7 @@ import {
   type VaultConnection,
   type VaultOptions,
 } from '../../keys/vault/source.ts';
-import { system } from '../../server/system.ts';
+import { system } from '../../service/system.ts';
 
 export interface KeyVersionEntry {
   readonly version: number;

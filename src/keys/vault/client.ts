@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import nodeVault from 'node-vault';
 import { z } from 'zod';
+import type { TlsMaterial } from '../../net/tls-material.ts';
 import { reveal, Secret } from '../../secret.ts';
-import type { TlsMaterial } from '../../tls/material.ts';
 import { isVaultError, VaultError, type VaultErrorKind } from './errors.ts';
 import {
   Resender,

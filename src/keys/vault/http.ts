@@ -2,13 +2,13 @@ import type { Agent, AgentOptions, IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
-import type { TlsMaterial } from '../../tls/material.ts';
-import { createAgent, drainAgent } from '../../util/agent.ts';
+import { createAgent, drainAgent } from '../../net/agent.ts';
+import { ResponseTooLarge, StaleSocket, sendHttpRequest } from '../../net/http.ts';
+import { describeNetworkFailure, isTlsFailure } from '../../net/network-failure.ts';
+import type { TlsMaterial } from '../../net/tls-material.ts';
+import type { TlsObserver } from '../../net/tls-observer.ts';
 import { setTimer } from '../../util/clock.ts';
-import { ResponseTooLarge, StaleSocket, sendHttpRequest } from '../../util/http.ts';
-import { describeNetworkFailure, isTlsFailure } from '../../util/network-failure.ts';
 import { parseJson, wholeNumberIn } from '../../util/text.ts';
-import type { TlsObserver } from '../../util/tls-observer.ts';
 import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
 

@@ -1,6 +1,6 @@
 import type { VaultConfig } from '../../config/schema.ts';
-import { readTlsMaterial } from '../../tls/files.ts';
-import type { TlsMaterial } from '../../tls/material.ts';
+import { readTlsMaterial } from '../../net/tls-files.ts';
+import type { TlsMaterial } from '../../net/tls-material.ts';
 import { type SourceState, SourceUnavailable } from '../errors.ts';
 import { isNamed, parseKeys } from '../key.ts';
 import type { KeySource } from '../key-source.ts';

@@ -1,8 +1,8 @@
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
+import { agentFor, type ServerAccess } from '../../net/agent.ts';
+import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../net/http.ts';
+import { describeNetworkFailure } from '../../net/network-failure.ts';
 import { reveal, type Secret } from '../../secret.ts';
-import { agentFor, type ServerAccess } from '../../util/agent.ts';
-import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../util/http.ts';
-import { describeNetworkFailure } from '../../util/network-failure.ts';
 import { abortable } from '../../util/promises.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 

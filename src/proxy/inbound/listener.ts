@@ -3,9 +3,9 @@ import { createServer as createHttpsServer, Server as HttpsServer } from 'node:h
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/schema.ts';
 import { errorCode, isParserError, ProxyError } from '../../errors.ts';
+import { clientAddress } from '../../net/http.ts';
+import type { TlsObserver } from '../../net/tls-observer.ts';
 import type { RequestContext } from '../../request-context.ts';
-import { clientAddress } from '../../util/http.ts';
-import type { TlsObserver } from '../../util/tls-observer.ts';
 import { SlotList } from '../inflight-requests.ts';
 import { Connection, Turns } from './connection.ts';
 import { problemDetails } from './send-response.ts';

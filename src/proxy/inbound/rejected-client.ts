@@ -9,8 +9,8 @@ import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
 import { ProxyError, type Reason } from '../../errors.ts';
 import type { Destination, RouteClient } from '../../gateway/router.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
+import { clientAddress } from '../../net/http.ts';
 import type { ClientDetails, RejectedTarget, RequestRecord } from '../../request-context.ts';
-import { clientAddress } from '../../util/http.ts';
 import { printable } from '../../util/text.ts';
 
 export interface TargetLookup {

@@ -9,9 +9,9 @@ import {
 } from 'node:tls';
 import { isCostlyKey } from '../../auth/client-certificate.ts';
 import { errorCode } from '../../errors.ts';
-import { clientAddress } from '../../util/http.ts';
-import { sessionOf, type TlsFailure, type TlsObserver, tlsProblemOf } from '../../util/tls-observer.ts';
-import { type MinVersion, tlsPolicy } from '../../util/tls-policy.ts';
+import { clientAddress } from '../../net/http.ts';
+import { sessionOf, type TlsFailure, type TlsObserver, tlsProblemOf } from '../../net/tls-observer.ts';
+import { type MinVersion, tlsPolicy } from '../../net/tls-policy.ts';
 import { GuardedConnection, HandshakeQueue } from './guarded-connection.ts';
 
 /** Ours, for what OpenSSL does not get to see. */

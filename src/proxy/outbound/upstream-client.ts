@@ -2,9 +2,9 @@ import type { Agent, AgentOptions, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../../config/schema.ts';
-import type { TlsMaterial } from '../../tls/material.ts';
-import { createAgent, drainAgent } from '../../util/agent.ts';
-import type { TlsObserver } from '../../util/tls-observer.ts';
+import { createAgent, drainAgent } from '../../net/agent.ts';
+import type { TlsMaterial } from '../../net/tls-material.ts';
+import type { TlsObserver } from '../../net/tls-observer.ts';
 import { InflightRequests } from '../inflight-requests.ts';
 import {
   DetachedRequest,

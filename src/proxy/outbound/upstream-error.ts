@@ -1,6 +1,6 @@
 import { errorCode, ProxyError, type Reason } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
-import { ConnectionError, type NetworkFailure } from '../../util/network-failure.ts';
+import { ConnectionError, type NetworkFailure } from '../../net/network-failure.ts';
 import { notSentAdvice, unknownOutcomeAdvice } from '../outcome.ts';
 
 /** What is known of a failed connection. */

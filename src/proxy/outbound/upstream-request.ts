@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { isParserError } from '../../errors.ts';
 import type { ResponseFields } from '../../gateway/response.ts';
-import { networkFailureOf } from '../../util/network-failure.ts';
+import { networkFailureOf } from '../../net/network-failure.ts';
 import type { MemoryReservation } from '../limits.ts';
 import { type Cause, type FailureReason, UpstreamError } from './upstream-error.ts';
 

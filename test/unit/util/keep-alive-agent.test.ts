@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Agent, type ClientRequest, createServer, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterEach, expect, it } from '@jest/globals';
-import { drainAgent, guardReuse } from '../../../src/util/agent.ts';
+import { drainAgent, guardReuse } from '../../../src/net/agent.ts';
 import { listen } from '../../support/listening.ts';
 import { until } from '../../support/until.ts';
 

@@ -1,13 +1,13 @@
 import { expect, it } from '@jest/globals';
 import { configSchema } from '../../../../src/config/schema.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
+import { ConnectionError, type NetworkFailure } from '../../../../src/net/network-failure.ts';
 import {
   type Cause,
   type FailureReason,
   proxyErrorFor,
   UpstreamError,
 } from '../../../../src/proxy/outbound/upstream-error.ts';
-import { ConnectionError, type NetworkFailure } from '../../../../src/util/network-failure.ts';
 
 const environment = { baseUrl: 'https://gateway.example', product: 'gw', timeouts: { request: '12s' } };
 const destination = createRoutes(

@@ -1,0 +1,173 @@
+import { once } from 'node:events';
+import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http';
+import { type Agent, type RequestOptions, request as tlsRequest } from 'node:https';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { SecureContextOptions } from 'node:tls';
+import { callbackify } from 'node:util';
+import { errorCode, isParserError } from '../errors.ts';
+import { reveal, type Secret } from '../secret.ts';
+import { readConsistent } from '../util/read-files.ts';
+import { secretText } from '../util/secret-text.ts';
+import {
+  ConnectionError,
+  type EgressProxyFailure,
+  type NetworkFailure,
+  networkFailureOf,
+} from './network-failure.ts';
+
+/** `egressProxy` of the configuration, without the CA file. */
+export interface EgressProxySettings {
+  /** `http:` or `https:`, without a path. */
+  readonly url: string;
+  readonly username?: string | undefined;
+  readonly password?: Secret | undefined;
+  readonly passwordFile?: string | undefined;
+}
+
+/** Milliseconds for which a password is used before its file is read again. */
+const passwordMaxAge = 1_000;
+
+/**
+ * Makes an agent open each of its connections through a forward proxy (CONNECT, RFC 9110 section 9.3.6). The proxy sees
+ * the name of the server and encrypted bytes: TLS with the server is verified through the tunnel. Until that is
+ * established, a connection is given to no request, so a failure before is always `not-sent`. They fail with a
+ * {@link ConnectionError}, or with an error of TLS with the server.
+ *
+ * @param tls for an `https:` proxy
+ * @param timeout milliseconds until a tunnel and TLS with the server are established
+ */
+export function tunnelThrough(
+  proxy: EgressProxySettings,
+  tls: SecureContextOptions,
+  timeout: number,
+  agent: Agent,
+): void {
+  const authorization = authorizationFor(proxy);
+  const create = agent.createConnection.bind(agent);
+  agent.createConnection = (options, callback) => {
+    const connect = async (): Promise<Duplex> => {
+      const { host, port } = options;
+      const signal = AbortSignal.timeout(timeout);
+      const authority = `${host?.includes(':') === true ? `[${host}]` : host}:${port}`;
+      const request = requestTunnel(proxy.url, authority, { ...tls, signal }, await authorization());
+      const socket = await tunnelOf(request, signal);
+      return secured(create(Object.assign({}, options, { socket })), signal);
+    };
+    callbackify(connect)(callback ?? (() => {}));
+    return undefined;
+  };
+}
+
+/** Waits until TLS with the server is established. */
+async function secured(socket: Duplex | null | undefined, signal: AbortSignal): Promise<Duplex> {
+  if (!socket) throw new TypeError('the agent made no connection');
+  try {
+    await once(socket, 'secureConnect', { signal });
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    if (signal.aborted) throw new ConnectionError('timeout', 'ETIMEDOUT');
+    if (networkFailureOf(error) !== 'other') throw error;
+    // As without a tunnel: the server ended the connection during the handshake.
+    throw new ConnectionError('tls', codeIn(error));
+  }
+}
+
+/** @param authority host and port of the server */
+function requestTunnel(
+  url: string,
+  authority: string,
+  options: RequestOptions,
+  authorization: string | undefined,
+) {
+  return (url.startsWith('https:') ? tlsRequest : plainRequest)(url, {
+    ...options,
+    method: 'CONNECT',
+    path: authority,
+    agent: false,
+    headers: {
+      Host: authority,
+      Connection: 'keep-alive',
+      ...(authorization === undefined ? {} : { 'Proxy-Authorization': authorization }),
+    },
+  });
+}
+
+/** The tunnel, on which no byte was received yet. */
+function tunnelOf(request: ClientRequest, signal: AbortSignal): Promise<Socket> {
+  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+  request.once('connect', (response: IncomingMessage, socket: Socket, surplus: Buffer) => {
+    const problem = problemIn(response, surplus);
+    // TLS above it reports its errors.
+    socket.on('error', () => {});
+    if (problem === undefined) return resolve(socket);
+    socket.destroy();
+    reject(problem);
+  });
+  request.on('error', (error) => reject(signal.aborted ? timedOut() : failureOf(error)));
+  request.end();
+  return promise;
+}
+
+/** The value of `Proxy-Authorization` (RFC 7617). */
+function authorizationFor({ username, password, passwordFile = '' }: EgressProxySettings) {
+  let read: { readonly at: number; readonly text: Promise<string> } | undefined;
+  const passwordInFile = (): Promise<string> => {
+    const now = performance.now();
+    if (read === undefined || now - read.at > passwordMaxAge)
+      read = { at: now, text: readText(passwordFile) };
+    return read.text;
+  };
+  return async (): Promise<string | undefined> => {
+    if (username === undefined) return undefined;
+    const text = password === undefined ? await passwordInFile() : reveal(password);
+    return `Basic ${Buffer.from(`${username}:${text}`).toString('base64')}`;
+  };
+}
+
+/** @throws ConnectionError, which names no file: its text may reach a client */
+async function readText(file: string): Promise<string> {
+  const { contents } = await readConsistent([file]).catch((error: unknown) => {
+    throw new ConnectionError('proxy-credentials', `passwordFile cannot be read (${codeIn(error)})`);
+  });
+  if (contents[0] === undefined)
+    throw new ConnectionError('proxy-credentials', 'passwordFile does not exist');
+  const read = secretText(contents[0], 'passphrase');
+  if ('fault' in read) throw new ConnectionError('proxy-credentials', `passwordFile ${read.fault}`);
+  return read.text;
+}
+
+/** Why there is no tunnel. Bytes behind the response would be read as the server's. */
+function problemIn(
+  { statusCode: status = 0 }: IncomingMessage,
+  surplus: Buffer,
+): ConnectionError | undefined {
+  const isSuccess = status >= 200 && status < 300;
+  if (!isSuccess) return new ConnectionError(failureWith(status), `status ${status}`);
+  return surplus.length === 0 ? undefined : new ConnectionError('proxy-invalid', 'bytes behind the response');
+}
+
+function failureWith(status: number): EgressProxyFailure {
+  // tinyproxy responds with 401 to a wrong password.
+  if (status === 407 || status === 401) return 'proxy-credentials';
+  if (status < 300 || status > 599) return 'proxy-invalid';
+  return status < 500 ? 'proxy-denied' : 'proxy-failed';
+}
+
+function timedOut(): ConnectionError {
+  return new ConnectionError('proxy-timeout', 'ETIMEDOUT');
+}
+
+function failureOf(error: Error): ConnectionError {
+  const failures: Partial<Record<NetworkFailure, EgressProxyFailure>> = {
+    tls: 'proxy-tls',
+    timeout: 'proxy-timeout',
+  };
+  const failure = failures[networkFailureOf(error)] ?? 'proxy-unreachable';
+  return new ConnectionError(isParserError(error) ? 'proxy-invalid' : failure, codeIn(error));
+}
+
+function codeIn(error: unknown): string {
+  return errorCode(error) ?? 'no code';
+}

@@ -1,0 +1,200 @@
+import { isDeepStrictEqual } from 'node:util';
+import { tlsFilesOf } from '../config/named-files.ts';
+import type { Config } from '../config/schema.ts';
+import { readTlsFiles, type TlsFiles, type TlsUser } from '../net/tls-files.ts';
+import {
+  datedParts,
+  outdatedLists,
+  type TlsFault,
+  type TlsMaterial,
+  validityOf,
+} from '../net/tls-material.ts';
+import type { Logger } from '../observability/logger.ts';
+import type { CertificateInUse } from '../observability/prometheus.ts';
+import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
+import { SingleFlight } from '../util/promises.ts';
+
+interface Entry {
+  readonly user: TlsUser;
+  readonly files: TlsFiles;
+  readonly material: TlsMaterial;
+  readonly certificates: readonly CertificateInUse[];
+  /** How many checks in a row found the files unusable. */
+  readonly failedChecks: number;
+}
+
+export type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
+
+/** The certificates of one configuration, all usable. */
+export type Certificates = ReadonlyMap<string, Entry>;
+
+const none: TlsMaterial = {};
+/** While files stay unusable: the second check is reported, then about one per hour. */
+const checksBetweenReports = 60;
+
+export function materialOf(certificates: Certificates, user: TlsUser): TlsMaterial {
+  return certificates.get(nameOf(user))?.material ?? none;
+}
+
+type PortRole = 'listener' | 'admin';
+
+/** What a port needs for TLS; `undefined` without it. */
+export function tlsOfPort(
+  role: PortRole,
+  certificates: Certificates,
+  config: Config,
+): ListenerTls | undefined {
+  return tlsOf(materialOf(certificates, { role }), role, config);
+}
+
+export function tlsOf(
+  { cert, key, ca, crl }: TlsMaterial,
+  role: PortRole,
+  { proxy, admin }: Config,
+): ListenerTls | undefined {
+  const { tls } = role === 'listener' ? proxy : admin;
+  if (cert === undefined || key === undefined || tls === undefined) return undefined;
+  return {
+    cert,
+    key,
+    minVersion: tls.minVersion,
+    ...(ca === undefined ? {} : { clientCa: ca }),
+    ...(crl === undefined ? {} : { clientCrl: crl }),
+  };
+}
+
+/**
+ * All certificate, key and CA files in use. Replaced files take effect at the next check. If they are unusable, as
+ * between writing a certificate and its key, the previous ones stay in use, and it is an error if the next check finds
+ * them unusable too.
+ */
+export class CertificateFiles {
+  readonly #log: Pick<Logger, 'message'>;
+  #entries = new Map<string, Entry>();
+
+  constructor(log: Pick<Logger, 'message'>) {
+    this.#log = log;
+  }
+
+  /** Those that have a validity, for metrics and status. */
+  inUse(): readonly CertificateInUse[] {
+    return [...this.#entries.values()].flatMap(({ certificates }) => certificates);
+  }
+
+  /**
+   * Reads the files that a configuration references. Changes nothing yet.
+   *
+   * @throws Error for unusable files, also for an older revocation list than the one in use, unless they are in use
+   *   already and were replaced
+   */
+  async prepare(config: Config): Promise<Certificates> {
+    const prepared = new Map<string, Entry>();
+    for (const { user, files } of tlsFilesOf(config)) {
+      const known = this.#entries.get(nameOf(user));
+      const isKnown = known !== undefined && isDeepStrictEqual(known.files, files);
+      const entry = isKnown ? await this.#checkEntry(known) : await readNew(user, files, known?.material);
+      prepared.set(nameOf(user), entry);
+    }
+    return prepared;
+  }
+
+  /** Replaces the certificates in use. */
+  use(certificates: Certificates): void {
+    this.#entries = new Map(certificates);
+  }
+
+  /** Checks all files at an interval of the given number of milliseconds. @returns a function that stops it */
+  checkEvery(interval: number, renew: OnRenewed): () => void {
+    const checks = new SingleFlight<void>();
+    const timer = setInterval(() => void checks.run(() => this.check(renew)), interval).unref();
+    return () => clearInterval(timer);
+  }
+
+  /** Checks the files of one user at once, since TLS failed with them. Unusable ones are left to the next check. */
+  async checkNow(user: TlsUser, renew: OnRenewed): Promise<void> {
+    const before = this.#entries.get(nameOf(user));
+    if (before === undefined) return;
+    const read = await readInPlaceOf(before.material, before.files);
+    if ('material' in read && !isDeepStrictEqual(read.material, before.material))
+      this.#replace(before, entryOf(before, read.material), renew);
+  }
+
+  /** Checks all files. @param renew is called for each user whose files were replaced */
+  async check(renew: OnRenewed): Promise<void> {
+    for (const before of this.#entries.values()) {
+      const after = await this.#checkEntry(before);
+      if (after !== before) this.#replace(before, after, renew);
+    }
+  }
+
+  #replace(before: Entry, after: Entry, renew: OnRenewed): void {
+    const { user, material } = after;
+    // A reload may have replaced the configuration in the meantime.
+    if (this.#entries.get(nameOf(user)) !== before) return;
+    this.#entries.set(nameOf(user), after);
+    if (material === before.material) return;
+    renew(user, material);
+    this.#log.message('info', 'certificate files reloaded', { ...user });
+  }
+
+  async #checkEntry(entry: Entry): Promise<Entry> {
+    const { user, files, material } = entry;
+    const read = await readInPlaceOf(material, files);
+    if ('material' in read) {
+      if (!isDeepStrictEqual(read.material, material)) return entryOf(entry, read.material);
+      return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0 };
+    }
+    const badLooks = entry.failedChecks + 1;
+    if (badLooks % checksBetweenReports === 2) {
+      const fault = faultsText(files, read.faults);
+      const message = 'certificate files are unusable; keeping the previous ones';
+      this.#log.message('error', message, { ...user, fault });
+    }
+    return { ...entry, failedChecks: badLooks };
+  }
+}
+
+/** The material of files, unless it may not take the place of that in use. */
+async function readInPlaceOf(
+  material: TlsMaterial,
+  files: TlsFiles,
+): Promise<Awaited<ReturnType<typeof readTlsFiles>>> {
+  const read = await readTlsFiles(files);
+  const faults = 'material' in read ? outdatedLists(material, read.material) : [];
+  return faults.length === 0 ? read : { faults };
+}
+
+async function readNew(user: TlsUser, files: TlsFiles, inUse: TlsMaterial = none): Promise<Entry> {
+  const read = await readInPlaceOf(inUse, files);
+  if ('faults' in read) throw new Error(faultsText(files, read.faults));
+  return entryOf({ user, files }, read.material);
+}
+
+function entryOf({ user, files }: Pick<Entry, 'user' | 'files'>, material: TlsMaterial): Entry {
+  const { role, environment } = user;
+  const certificates = datedParts.flatMap((part) => {
+    const validity = validityOf(material, part);
+    return validity === undefined ? [] : [{ name: labelOf(role, part), environment, ...validity }];
+  });
+  return { user, files, material, certificates, failedChecks: 0 };
+}
+
+const labels: Readonly<Record<TlsUser['role'], Record<'cert' | 'ca', string>>> = {
+  listener: { cert: 'listener', ca: 'listener-client-ca' },
+  admin: { cert: 'admin', ca: 'admin-client-ca' },
+  vault: { cert: 'vault-client', ca: 'vault-ca' },
+  gateway: { cert: 'gateway-client', ca: 'gateway-ca' },
+};
+
+function labelOf(role: TlsUser['role'], part: (typeof datedParts)[number]): string {
+  if (part === 'proxyCa') return `${role}-proxy-ca`;
+  return part === 'crl' ? `${role}-client-crl` : labels[role][part];
+}
+
+function faultsText(files: TlsFiles, faults: readonly TlsFault[]): string {
+  return faults.map(({ part, message }) => `${files[part] ?? part} ${message}`).join('; ');
+}
+
+function nameOf({ role, environment = '' }: TlsUser): string {
+  return `${role} ${environment}`;
+}

@@ -1,0 +1,107 @@
+import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { createAgent } from '../../../src/net/agent.ts';
+import type { EgressProxySettings } from '../../../src/net/egress-proxy.ts';
+import { closeServer, listen, sendHttpRequest } from '../../../src/net/http.ts';
+import { describeNetworkFailure, networkFailureOf } from '../../../src/net/network-failure.ts';
+import { Secret } from '../../../src/secret.ts';
+import { Folder } from '../../support/folder.ts';
+
+const server = 'https://gateway.example:8443/';
+
+let folder: Folder;
+let proxy: Server;
+let url: string;
+/** What the proxy responds with; `undefined`: it ends the connection. */
+let response: string | undefined;
+let requests: (string | undefined)[][];
+
+beforeEach(async () => {
+  folder = new Folder();
+  [response, requests] = ['HTTP/1.1 407 Proxy Authentication Required\r\n\r\n', []];
+  proxy = createServer().on('connect', ({ url, headers }, socket: Socket) => {
+    requests.push([url, headers.host, headers['proxy-authorization']]);
+    if (response === undefined) socket.destroy();
+    else socket.end(response);
+  });
+  url = await listen(proxy, { host: '127.0.0.1', port: 0 });
+});
+afterEach(async () => {
+  await closeServer(proxy);
+  folder.remove();
+});
+
+/** Why a request through the proxy failed: as in metrics, and as in the log. */
+async function failure(settings: Partial<EgressProxySettings> = {}, address = server): Promise<string[]> {
+  const agent = createAgent(address, {}, {}, { url, ...settings });
+  const signal = AbortSignal.timeout(5_000);
+  const request = { method: 'GET', url: new URL(address), headers: {} };
+  const error: unknown = await sendHttpRequest(request, { agent, signal, maxResponseBytes: 1 }).catch(
+    (reason: unknown) => reason,
+  );
+  return [networkFailureOf(error), describeNetworkFailure(error)];
+}
+
+it.each([
+  ['HTTP/1.1 407 Proxy Authentication Required', 'proxy-credentials', 'status 407'],
+  ['HTTP/1.1 401 Unauthorized', 'proxy-credentials', 'status 401'],
+  ['HTTP/1.1 302 Found', 'proxy-denied', 'status 302'],
+  ['HTTP/1.1 403 Forbidden', 'proxy-denied', 'status 403'],
+  ['HTTP/1.1 499 Closed', 'proxy-denied', 'status 499'],
+  ['HTTP/1.1 500 Internal Server Error', 'proxy-failed', 'status 500'],
+  ['HTTP/1.1 599 Timeout', 'proxy-failed', 'status 599'],
+  ['HTTP/1.1 600 Other', 'proxy-invalid', 'status 600'],
+  ['HTTP/1.1 200 OK\r\n\r\nsurplus', 'proxy-invalid', 'bytes behind the response'],
+  ['SMTP', 'proxy-invalid', 'HPE_'],
+  [undefined, 'proxy-unreachable', 'ECONNRESET'],
+])('an egress proxy that responds with %j is %s', async (head, reason, note) => {
+  response = head === undefined ? undefined : `${head}\r\n\r\n`;
+  expect(await failure()).toEqual([reason, expect.stringMatching(new RegExp(`: ${note}`))]);
+});
+
+describe('the credentials for an egress proxy', () => {
+  const sent = (): unknown => requests.map(([, , authorization]) => authorization);
+  const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`;
+
+  it('are sent with the host and the port of the server, if there are any', async () => {
+    await failure();
+    await failure({ username: 'pay', password: new Secret('sécret') }, 'https://[2001:db8::1]/');
+    expect(requests).toEqual([
+      ['gateway.example:8443', 'gateway.example:8443', undefined],
+      ['[2001:db8::1]:443', '[2001:db8::1]:443', basic('pay:sécret')],
+    ]);
+  });
+
+  it('are read from a file, without the line break at its end', async () => {
+    await failure({ username: 'pay', passwordFile: folder.file('password', '\ufefffirst\r\n') });
+    expect(sent()).toEqual([basic('pay:first')]);
+  });
+
+  it.each([
+    ['does not exist', () => folder.at('missing'), 'passwordFile does not exist'],
+    ['cannot be read', () => `${folder.file('file', '')}/password`, 'passwordFile cannot be read (ENOTDIR)'],
+    ['is empty', () => folder.file('password', '\n'), 'passwordFile is empty'],
+    [
+      'has a blank around the password',
+      () => folder.file('password', ' first\n'),
+      'passwordFile begins with a blank (U+0020); remove it',
+    ],
+    [
+      'is in UTF-16',
+      () => folder.file('password', Buffer.from('\ufefffirst', 'utf16le')),
+      'passwordFile is in UTF-16 or UTF-32; store it in UTF-8: in PowerShell with "Out-File -Encoding ascii -NoNewline", elsewhere with "iconv -f UTF-16 -t UTF-8"',
+    ],
+    ['is none', () => folder.path, 'passwordFile cannot be read (no code)'],
+  ])('are a reason of their own, without its path, if the file %s', async (_fault, file, problem) => {
+    expect(await failure({ username: 'pay', passwordFile: file() })).toEqual([
+      'proxy-credentials',
+      `egress proxy did not accept the credentials: ${problem}`,
+    ]);
+    expect(requests).toEqual([]);
+  });
+});
+
+it('an egress proxy, which could read them, gets no requests without TLS', () => {
+  expect(() => createAgent('http://server.example', {}, {}, { url })).toThrow('requires an https: address');
+});

@@ -1,0 +1,188 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { standardOutput } from '../../../src/config/schema.ts';
+import { LogDestination } from '../../../src/observability/log-destination.ts';
+import { openAudit } from '../../../src/service/audit.ts';
+import { auditIn, recordsIn, recordsOf, trailLines } from '../../support/audit.ts';
+import { harness } from '../../support/harness.ts';
+import { until } from '../../support/until.ts';
+
+const starts = harness();
+
+let lines: { level: string; message: string; fields: object }[];
+let states: unknown[];
+let written: number;
+beforeEach(() => {
+  [lines, states, written] = [[], [], 0];
+});
+
+function open(
+  config: ReturnType<typeof auditIn>,
+  { required = false, logDestination }: { required?: boolean; logDestination?: LogDestination } = {},
+) {
+  const ignored = (): void => {};
+  return openAudit(
+    { ...config, required, sync: false },
+    {
+      log: { message: (level, message, fields = {}) => void lines.push({ level, message, fields }) },
+      metrics: {
+        auditRecordsWritten: (count) => (written += count),
+        auditRecordsLost: ignored,
+        auditRecordsOmitted: ignored,
+        auditUp: (...state) => void states.push(state),
+      },
+      digest: 'digest',
+      clock: Date.now,
+      monotonic: () => performance.now(),
+      logDestination,
+    },
+  );
+}
+
+const messages = () => lines.map(({ level, message }) => `${level} ${message}`);
+
+it('a renamed file is followed though the key cannot be read again', async () => {
+  const config = auditIn(starts.folder());
+  const audit = await open(config);
+  await until(() => readFileSync(config.file, 'utf8') !== '');
+  renameSync(config.file, `${config.file}.1`);
+  writeFileSync(config.keyFile, 'too short');
+  await expect(audit.reopen()).rejects.toThrow(/key/);
+  await until(() => existsSync(config.file) && recordsIn(config.file).length === 1, 'a first record');
+  await audit.close(2_000);
+  expect(recordsIn(config.file)).toMatchObject([{ audit: 'start', continued: true }, { audit: 'stop' }]);
+});
+
+it('a record of a later start has the digest of the configuration that was applied last', async () => {
+  const config = auditIn(starts.folder());
+  const audit = await open(config);
+  audit.configApplied('other');
+  await until(() => recordsIn(config.file).length === 2, 'the configuration is recorded');
+  renameSync(config.file, `${config.file}.1`);
+  await audit.reopen();
+  await until(() => existsSync(config.file) && recordsIn(config.file).length === 1, 'a first record');
+  await audit.close(2_000);
+  expect(recordsIn(`${config.file}.1`)).toMatchObject([
+    { audit: 'start', config: 'digest' },
+    { audit: 'config', config: 'other' },
+  ]);
+  expect(recordsIn(config.file)).toMatchObject([{ audit: 'start', config: 'other' }, { audit: 'stop' }]);
+});
+
+it('a file that was renamed, and replaced by one with content, is still written, and the log says so', async () => {
+  const config = auditIn(starts.folder());
+  const audit = await open(config);
+  await until(() => readFileSync(config.file, 'utf8') !== '');
+  renameSync(config.file, `${config.file}.1`);
+  writeFileSync(config.file, 'notes');
+  await audit.reopen();
+  await until(() => lines.length > 0, 'a line');
+  await audit.close(2_000);
+  expect(lines[0]).toEqual({
+    level: 'error',
+    message: 'the audit file was renamed, and no new one can be opened; records go to the old one',
+    fields: { cause: `${config.file} was replaced by a file that is not empty. Move it away.` },
+  });
+  expect(recordsIn(`${config.file}.1`).map(({ audit: kind }) => kind)).toEqual(['start', 'stop']);
+});
+
+describe('a file that was changed', () => {
+  const keep = 'verify the file, and keep a copy as evidence';
+  const whole = trailLines(1).join('');
+
+  it.each([
+    ['is as it was', whole, []],
+    [
+      'has another last record',
+      whole.replace('answered', 'unknown!'),
+      [['error', `the last audit record was altered: ${keep}`, { sequence: 3 }]],
+    ],
+    [
+      'has lines at its end',
+      `${whole}\n`,
+      [['error', `the audit file ends with lines that are no records: ${keep}`, { bytes: 1 }]],
+    ],
+  ])('is continued, and the log says that it %s', async (_what, content, expected) => {
+    const config = auditIn(starts.folder());
+    writeFileSync(config.file, content);
+    const audit = await open(config);
+    expect(lines.map(({ level, message, fields }) => [level, message, fields])).toEqual(expected);
+    await audit.close(2_000);
+    expect(recordsIn(config.file).at(-1)).toMatchObject({ audit: 'stop', seq: 5 });
+  });
+});
+
+describe('a trail on standard output', () => {
+  function toLog(required: boolean) {
+    const output = { text: '', isFull: false };
+    const writeSync = (bytes: Buffer): number => {
+      if (output.isFull) throw Object.assign(new Error('x'), { code: 'ENOSPC' });
+      output.text += bytes.toString();
+      return bytes.length;
+    };
+    const logDestination = new LogDestination({
+      output: { write: async (bytes) => writeSync(bytes), writeSync },
+      monotonic: () => performance.now(),
+    });
+    const config = { ...auditIn(starts.folder()), file: standardOutput };
+    return { output, logDestination, audit: open(config, { required, logDestination }) };
+  }
+  const kinds = (text: string) => recordsOf(text).map(({ audit: kind }) => kind);
+
+  it('has its records among the lines of the log, each in one line', async () => {
+    const { output, logDestination, audit } = toLog(false);
+    logDestination.write('{"msg":"a"}\n');
+    const opened = await audit;
+    await until(() => kinds(output.text).length === 1);
+    logDestination.write('{"msg":"b"}\n');
+    await opened.close(2_000);
+    expect(kinds(output.text)).toEqual(['start', 'stop']);
+    for (const line of output.text.trimEnd().split('\n')) expect(() => JSON.parse(line)).not.toThrow();
+    expect(lines).toEqual([
+      {
+        level: 'info',
+        message: 'audit head',
+        fields: { sequence: 2, mac: recordsOf(output.text)[1]?.['mac'] },
+      },
+    ]);
+  });
+
+  it.each([true, false])('that is full rejects requests if records are required: %j', async (required) => {
+    const { output, audit } = toLog(required);
+    output.isFull = true;
+    const opened = await audit;
+    expect(opened.isUnavailable()).toBe(false);
+    await until(() => states.length > 0);
+    expect([opened.isUnavailable(), states[0], messages()]).toEqual([
+      required,
+      [false, 'dropped'],
+      ['error audit records cannot be written'],
+    ]);
+    output.isFull = false;
+    await until(() => kinds(output.text).length > 0);
+    expect([opened.isUnavailable(), states.at(-1)]).toEqual([false, [true]]);
+    expect(messages().slice(1)).toEqual(['info audit records are written again']);
+    await opened.close(2_000);
+  });
+
+  it('that stays full loses records, which the log counts', async () => {
+    const { output, audit } = toLog(false);
+    output.isFull = true;
+    await (await audit).close(2_000);
+    expect(lines.at(-1)).toEqual({ level: 'error', message: 'audit records lost', fields: { records: 2 } });
+  });
+});
+
+it('the head is logged each ten thousand records', async () => {
+  const config = auditIn(starts.folder());
+  const audit = await open(config);
+  const context = { startedAt: 0, outcome: 'answered', attempts: 1, durations: {} } as const;
+  for (let part = 1; part <= 5; part += 1) {
+    for (let id = 0; id < 2_000; id += 1) audit.log.requestFinished({ ...context, id: `id-${id}` });
+    await until(() => written === 1 + part * 2_000);
+    if (part < 5) expect(lines).toEqual([]);
+  }
+  await until(() => lines.length > 0, 'a line');
+  await audit.close(2_000);
+  expect(messages()).toEqual(['info audit head', 'info audit head']);
+});

@@ -1,0 +1,180 @@
+import { X509Certificate } from 'node:crypto';
+import { copyFileSync, readFileSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { type Config, configSchema } from '../../../src/config/schema.ts';
+import { CertificateFiles } from '../../../src/service/certificates.ts';
+import { configFor } from '../../support/config.ts';
+import { Folder } from '../../support/folder.ts';
+import { Ca, type Issued } from '../../support/stub-vault/certificates.ts';
+
+let folder: Folder;
+let [first, second]: Issued[] = [];
+let events: string[];
+let faults: unknown[];
+let files: CertificateFiles;
+
+beforeEach(() => {
+  folder = new Folder();
+  const ca = new Ca(folder.path, 'ca');
+  [first, second] = [ca.issue('first'), ca.issue('second')];
+  [events, faults] = [[], []];
+  files = new CertificateFiles({
+    message: (_level, message, { fault } = {}) => {
+      events.push(message);
+      if (fault !== undefined) faults.push(fault);
+    },
+  });
+});
+afterEach(() => folder.remove());
+
+const plain = (): Config => configSchema.parse(configFor('http://127.0.0.1:9', {}));
+
+function withTls(): Config {
+  const tls = { certFile: folder.at('used.crt'), keyFile: folder.at('used.key') };
+  return configSchema.parse(configFor('http://127.0.0.1:9', { proxy: { tls } }));
+}
+
+function place(certificate: Issued | undefined): void {
+  if (certificate === undefined) throw new TypeError('not issued');
+  copyFileSync(certificate.certFile, folder.at('used.crt'));
+  copyFileSync(certificate.keyFile, folder.at('used.key'));
+}
+
+it('a replaced certificate is used at the next check', async () => {
+  place(first);
+  files.use(await files.prepare(withTls()));
+  place(second);
+  events = [];
+  const renewed: string[] = [];
+  await files.check(({ role }) => void renewed.push(role));
+  expect([renewed, events]).toEqual([['listener'], ['certificate files reloaded']]);
+  await files.check(({ role }) => void renewed.push(role));
+  expect(renewed).toHaveLength(1);
+});
+
+it('a check in flight does not put back a certificate that a reload removed', async () => {
+  place(first);
+  files.use(await files.prepare(withTls()));
+  const without = await files.prepare(plain());
+  place(second);
+  const renewed: string[] = [];
+  const checking = files.check(({ role }) => void renewed.push(role));
+  files.use(without);
+  events = [];
+  await checking;
+  expect([renewed, events]).toEqual([[], []]);
+  await files.check(({ role }) => void renewed.push(role));
+  expect(renewed).toEqual([]);
+});
+
+it('those in use have the name of their metric, the environment and the validity, until a reload removes them', async () => {
+  place(first);
+  const { validFromDate, validToDate } = new X509Certificate(readFileSync(folder.at('used.crt')));
+  const validity = { from: validFromDate.getTime(), until: validToDate.getTime() };
+  const tls = { certFile: folder.at('used.crt'), keyFile: folder.at('used.key') };
+  const withCa = { ...tls, caFile: tls.certFile };
+  const egressProxy = { url: 'https://127.0.0.1:9', caFile: tls.certFile };
+  const sandbox = { baseUrl: 'https://127.0.0.1:9', product: 'gw', ...withCa, egressProxy };
+  const ports = { ...tls, clientCaFile: tls.certFile };
+  const config = configFor('http://127.0.0.1:9', {
+    proxy: { tls: ports },
+    admin: { tls: ports },
+    environments: { sandbox },
+    keys: {
+      source: 'vault',
+      vault: { address: 'https://127.0.0.1:9', auth: { method: 'token', token: 'x' }, ...withCa },
+    },
+  });
+  files.use(await files.prepare(configSchema.parse(config)));
+  const own = (name: string, environment?: string) => ({ name, environment, ...validity });
+  expect(files.inUse()).toEqual(
+    expect.arrayContaining([
+      own('listener'),
+      own('listener-client-ca'),
+      own('admin'),
+      own('admin-client-ca'),
+      own('gateway-client', 'sandbox'),
+      own('gateway-ca', 'sandbox'),
+      own('gateway-proxy-ca', 'sandbox'),
+      own('vault-client'),
+      own('vault-ca'),
+    ]),
+  );
+  expect(files.inUse()).toHaveLength(9);
+  const before = files.inUse();
+  await files.check(() => {});
+  expect(files.inUse()).toEqual(before);
+  files.use(await files.prepare(plain()));
+  expect(files.inUse()).toEqual([]);
+});
+
+it('unusable files are reported at their second check, and the previous ones stay in use', async () => {
+  place(first);
+  files.use(await files.prepare(withTls()));
+  events = [];
+  folder.file('used.crt', 'no certificate');
+  const renewed: string[] = [];
+  const check = async (times: number): Promise<void> => {
+    for (let nth = 0; nth < times; nth += 1) await files.check(({ role }) => void renewed.push(role));
+  };
+  const message = 'certificate files are unusable; keeping the previous ones';
+  await check(1);
+  expect(events).toEqual([]);
+  await check(60);
+  expect([renewed, events]).toEqual([[], [message]]);
+  expect(faults).toEqual([expect.stringContaining(`${folder.at('used.crt')} `)]);
+  // Once per hour.
+  await check(1);
+  expect(events).toEqual([message, message]);
+});
+
+it('files that are unusable for one check each time are not reported', async () => {
+  place(first);
+  files.use(await files.prepare(withTls()));
+  events = [];
+  for (let nth = 0; nth < 2; nth += 1) {
+    folder.file('used.crt', 'no certificate');
+    await files.check(() => {});
+    place(first);
+    await files.check(() => {});
+  }
+  expect(events).toEqual([]);
+});
+
+it('an older revocation list than the one in use is refused: a revoked certificate would be accepted again', async () => {
+  const ca = new Ca(folder.path, 'listing-ca');
+  const issued = ca.issue('server');
+  const older = ca.revocationList();
+  // Lists have whole seconds.
+  await setTimeout(1_100);
+  const newer = ca.revocationList(ca.issue('revoked'));
+  const own = { certFile: issued.certFile, keyFile: issued.keyFile, clientCaFile: ca.file };
+  const configWith = (name: string): Config => {
+    const tls = { ...own, clientCrlFile: folder.at(name) };
+    return configSchema.parse(configFor('http://127.0.0.1:9', { proxy: { tls } }));
+  };
+  folder.file('used.crl', newer);
+  files.use(await files.prepare(configWith('used.crl')));
+  events = [];
+  const renewed: string[] = [];
+  const check = () => files.check((_user, { crl }) => void renewed.push(crl ?? ''));
+  folder.file('used.crl', older);
+  await files.checkNow({ role: 'listener' }, () => void renewed.push('now'));
+  await check();
+  await check();
+  expect([renewed, events]).toEqual([[], ['certificate files are unusable; keeping the previous ones']]);
+  expect(faults).toEqual([
+    expect.stringContaining('used.crl has a revocation list that is older than the one in use'),
+  ]);
+  // Neither does a reload take it, under the same name or another.
+  files.use(await files.prepare(configWith('used.crl')));
+  folder.file('other.crl', older);
+  await expect(files.prepare(configWith('other.crl'))).rejects.toThrow('is older than the one in use');
+  folder.file('used.crl', newer);
+  await check();
+  const newest = ca.revocationList();
+  folder.file('used.crl', newest);
+  await check();
+  expect(renewed).toEqual([newest]);
+});

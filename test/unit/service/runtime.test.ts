@@ -1,0 +1,133 @@
+import { createServer } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { configSchema } from '../../../src/config/schema.ts';
+import { createRoutes } from '../../../src/gateway/router.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import { LoginRedactor } from '../../../src/observability/login-redactor.ts';
+import { createPrometheus } from '../../../src/observability/prometheus.ts';
+import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
+import { ConcurrencyLimiter, MemoryBudget } from '../../../src/proxy/limits.ts';
+import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
+import type { RequestContext } from '../../../src/request-context.ts';
+import { createApp } from '../../../src/service/runtime.ts';
+import { fixedKeys } from '../../support/fixed-keys.ts';
+import { type HttpResponse, post, transferForm, verdict } from '../../support/forwarding.ts';
+import { routesOf } from '../../support/routes.ts';
+import { until } from '../../support/until.ts';
+
+const ok = { status: 200, headers: {}, body: Buffer.from('OK') };
+const granted = { environments: ['*'], operations: ['*'], logins: ['acme'] };
+
+const config = configSchema.parse({
+  environments: { sandbox: { baseUrl: 'http://127.0.0.1:1', product: 'gw', maxInFlight: 1 } },
+  keys: { source: 'directory', directory: '/nowhere' },
+  callers: [{ name: 'local', credentials: [{ anonymous: true }], allow: [granted] }],
+});
+
+/** What the gateway does with a request. */
+let forward: UpstreamClient['send'];
+let logged: RequestContext[];
+let stop: () => void;
+let inflight: InflightRequests;
+let url: string;
+
+beforeEach(async () => {
+  [forward, logged, inflight] = [async () => ok, [], new InflightRequests()];
+  const metrics = createPrometheus({ version: '0', routes: routesOf() });
+  const monotonic = () => performance.now();
+  const ring = parseKeys({ control_key: 'secret' }, { version: 1 });
+  const { keySelector } = fixedKeys(() => ring, { clock: Date.now, monotonic });
+  const app = createApp(createRoutes(config), {
+    keySelector,
+    upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
+    limiter: new ConcurrencyLimiter(),
+    memory: new MemoryBudget(1_000_000),
+    inflight,
+    metrics,
+    isKnownLogin: () => false,
+    log: {
+      requestFinished: (context) => logged.push(context),
+      handshakeFailed() {},
+      internalError() {},
+      crash() {},
+      message() {},
+    },
+    clock: Date.now,
+    monotonic,
+    nonce: () => 'nonce',
+    random: () => 0,
+    newRequestId: () => 'id',
+    redactor: new LoginRedactor([]),
+    verifyJwt: undefined,
+    userAgent: 'countersign/test',
+    signingConcurrency: 1,
+  });
+  const server = createServer(app);
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  stop = () => void server.close();
+});
+afterEach(() => stop());
+
+const send = (login = 'acme'): Promise<HttpResponse> =>
+  post(`${url}/sandbox/gw/api/v2/pan-eligibility/send/1234`, transferForm, { 'Countersign-Login': login });
+
+describe('an internal error', () => {
+  it('before a byte was written leaves the outcome at not-sent', async () => {
+    forward = async () => {
+      throw new TypeError('an internal error');
+    };
+    expect(verdict(await send())).toBe('500 internal not-sent not-sent');
+    expect(logged).toMatchObject([{ reason: 'internal', outcome: 'not-sent' }]);
+  });
+
+  it('after the first byte was written makes the outcome unknown', async () => {
+    forward = async (_post, { onConnected }) => {
+      onConnected?.();
+      throw new TypeError('an internal error');
+    };
+    expect(verdict(await send())).toBe('500 internal unknown unknown');
+    expect(logged).toMatchObject([{ reason: 'internal', outcome: 'unknown' }]);
+  });
+});
+
+it('a response that is complete when an abort would end the request stays, and is what is logged', async () => {
+  const going = Promise.withResolvers<typeof ok>();
+  const begun = Promise.withResolvers<void>();
+  forward = () => {
+    begun.resolve();
+    return going.promise;
+  };
+  const sending = send();
+  await begun.promise;
+  await inflight.abortAll();
+  going.resolve(ok);
+  expect((await sending).status).toBe(200);
+  await until(() => logged.length === 1);
+  expect(logged).toMatchObject([{ status: 200, outcome: 'answered' }]);
+});
+
+it('the limit of requests in flight holds exactly, also after earlier requests have ended', async () => {
+  for (let earlier = 0; earlier < 3; earlier += 1) expect((await send()).status).toBe(200);
+  const going = Promise.withResolvers<typeof ok>();
+  let count = 0;
+  forward = () => {
+    count += 1;
+    return count === 1 ? going.promise : Promise.resolve(ok);
+  };
+  const first = send();
+  await until(() => count === 1);
+  expect(await send()).toMatchObject({ status: 503, body: expect.stringContaining('"overloaded"') });
+  going.resolve(ok);
+  expect((await first).status).toBe(200);
+});
+
+it('a login that the caller has no grant for is not in the log line', async () => {
+  expect(verdict(await send('beta'))).toBe('403 not-allowed not-sent not-sent');
+  await send();
+  expect(logged[0]).not.toHaveProperty('login');
+  expect(logged[1]).toHaveProperty('login', 'acme');
+});

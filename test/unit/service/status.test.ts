@@ -1,0 +1,195 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { configSchema } from '../../../src/config/schema.ts';
+import { SourceUnavailable } from '../../../src/keys/errors.ts';
+import { parseKeys } from '../../../src/keys/key.ts';
+import type { LoginRef } from '../../../src/keys/login-ref.ts';
+import type { KeyReader } from '../../../src/keys/reader.ts';
+import type { KeyRing } from '../../../src/keys/ring.ts';
+import type { CertificateInUse } from '../../../src/observability/prometheus.ts';
+import { createStatusRecorder, type StatusRecorder } from '../../../src/observability/status/recorder.ts';
+import { statusSchema } from '../../../src/observability/status/schema.ts';
+import { ConcurrencyLimiter } from '../../../src/proxy/limits.ts';
+import { createStatus, type StatusSources } from '../../../src/service/status.ts';
+import { fixedKeys } from '../../support/fixed-keys.ts';
+
+const noon = Date.UTC(2026, 0, 1, 12);
+const acme = { environment: 'sandbox', login: 'acme' };
+const config = configSchema.parse({
+  admin: { runbookUrl: 'https://wiki.example/runbook' },
+  environments: {
+    sandbox: { baseUrl: 'https://sandbox.gateway.example', product: 'gw', maxInFlight: 7 },
+    production: { baseUrl: 'https://gateway.example:8443/base', product: 'gw' },
+  },
+  keys: { source: 'directory', directory: '/keys' },
+  callers: [{ name: 'billing', mode: 'dry-run', credentials: [{ anonymous: true }] }],
+});
+
+/** Milliseconds since noon, which is also the monotonic time. */
+let now: number;
+let recorder: StatusRecorder;
+let ring: KeyRing;
+let sources: StatusSources;
+let reader: KeyReader;
+let isDenied: boolean;
+let certificates: readonly CertificateInUse[];
+beforeEach(() => {
+  [now, ring, certificates, isDenied] = [0, parseKeys({ control_key: 'a' }, { version: 1 }), [], false];
+  const clock = (): number => noon + now;
+  const monotonic = (): number => now;
+  const clocks = { clock, monotonic };
+  recorder = createStatusRecorder({ config, digest: 'abc' }, clocks);
+  const keys = fixedKeys(() => {
+    if (isDenied) throw new SourceUnavailable(acme, new Error('denied'), 'denied');
+    return ring;
+  }, clocks);
+  ({ reader } = keys);
+  sources = {
+    ...clocks,
+    recorder,
+    limiter: new ConcurrencyLimiter(),
+    redactor: { text: (text) => text.replaceAll('MARK', '***') },
+    certificates: { inUse: () => certificates },
+    readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
+    runtime: () => ({ config, keys, jwtIssuers: { list: [] } }),
+  };
+});
+
+const read = (login: LoginRef): Promise<void> => reader.read(login, 'request');
+
+describe('the status', () => {
+  it('of an instance without requests satisfies its schema', async () => {
+    now = 61_250;
+    const status = await createStatus(sources)();
+    expect(statusSchema.parse(status)).toEqual(status);
+    expect(status).toMatchObject({
+      at: '2026-01-01T12:01:01.250Z',
+      runbookUrl: 'https://wiki.example/runbook',
+      health: { ready: false, reasons: ['draining'], warnings: ['log-stalled'] },
+      environments: [
+        { name: 'sandbox', gatewayHost: 'sandbox.gateway.example', inFlight: 0, maxInFlight: 7 },
+        { name: 'production', gatewayHost: 'gateway.example:8443', latency: null, rejectedShare: null },
+      ],
+      keys: { total: 0, list: [] },
+      callers: [{ name: 'billing', mode: 'dry-run', requests: 0, denied: 0, lastSeenAt: null }],
+      keySource: {
+        type: 'directory',
+        state: null,
+        deniedLogins: 0,
+        since: null,
+        problem: null,
+        tokenExpiresAt: null,
+      },
+      config: { digest: 'abc', loadedAt: '2026-01-01T12:00:00.000Z', reloadFailed: false },
+    });
+  });
+
+  it('has the uptime and times of the monotonic clock as wall time', async () => {
+    const current = createStatus(sources);
+    now = 2_500;
+    await read(acme);
+    now = 4_750;
+    const { keys, process: own } = await current();
+    expect(own).toMatchObject({ startedAt: '2026-01-01T12:00:00.000Z', uptime: 4.75 });
+    expect(keys.list[0]).toMatchObject({
+      readAt: '2026-01-01T12:00:02.500Z',
+      staleSince: null,
+      nextRefreshAt: '2026-01-01T12:01:02.500Z',
+    });
+  });
+
+  it('says why keys could not be read again while they are stale', async () => {
+    await read(acme);
+    recorder.keyProblem('denied', acme);
+    const row = async () => (await createStatus(sources)()).keys.list[0];
+    expect(await row()).toMatchObject({ staleSince: null, readProblem: null });
+    now = 60_000;
+    isDenied = true;
+    await expect(read(acme)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
+    expect(await row()).toMatchObject({ staleSince: '2026-01-01T12:01:00.000Z', readProblem: 'denied' });
+  });
+
+  it('has one row for a key whose newest version is missing in the source while an older one is in use', async () => {
+    await read(acme);
+    recorder.keyRingUpdated(acme, ring, undefined, [{ kind: 'control_key', version: 2 }]);
+    const { keys } = await createStatus(sources)();
+    expect(keys).toMatchObject({ total: 1, list: [{ missingSince: '2026-01-01T12:00:00.000Z' }] });
+    expect(keys.list).toHaveLength(1);
+  });
+
+  it('has a row for a key of which the source has no version left, before those in use', async () => {
+    const beta = { ...acme, login: 'beta' };
+    await read(acme);
+    now = 5_000;
+    recorder.keyRingUpdated(beta, undefined, 'deleted', [{ kind: 'private_key', version: 7 }]);
+    const status = await createStatus(sources)();
+    expect(statusSchema.parse(status)).toEqual(status);
+    expect(status.keys).toMatchObject({
+      total: 2,
+      list: [
+        {
+          ...beta,
+          kind: 'private_key',
+          newestVersion: 7,
+          signingVersion: null,
+          versions: [],
+          missingSince: '2026-01-01T12:00:05.000Z',
+        },
+        { ...acme, missingSince: null },
+      ],
+    });
+  });
+
+  it('has 200 rows at most, also with keys of which no version is left', async () => {
+    for (let count = 0; count < 200; count += 1)
+      await read({ environment: 'sandbox', login: `login-${count}` });
+    const gone = { environment: 'sandbox', login: 'gone' };
+    recorder.keyRingUpdated(gone, undefined, 'deleted', [{ kind: 'private_key', version: 7 }]);
+    const { total, list } = (await createStatus(sources)()).keys;
+    expect([total, list.length, list[0]?.login]).toEqual([201, 200, 'gone']);
+  });
+
+  it('has no time beyond the years 0 and 9999, whatever a server, a file or a certificate says', async () => {
+    recorder.tokenExpiryChanged(1e15);
+    certificates = [
+      { name: 'listener', from: -1e15, until: 1e18 },
+      { name: 'vault-ca', from: Number.NaN, until: Number.NaN },
+    ];
+    ring = parseKeys({ control_key: 'a' }, { version: 1, createdAt: new Date(8e15) });
+    await read(acme);
+    const [first, last] = ['0000-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z'];
+    const status = statusSchema.parse(await createStatus(sources)());
+    expect(status.keySource.tokenExpiresAt).toBe(last);
+    expect(status.certificates).toMatchObject([
+      { from: first, until: last },
+      { from: first, until: first },
+    ]);
+    expect(status.keys.list[0]?.versions[0]?.createdAt).toBe(last);
+  });
+
+  it('has certificates with their environment, and null for those of all of them', async () => {
+    const validity = { from: noon, until: noon + 1_000 };
+    certificates = [
+      { name: 'listener', ...validity },
+      { name: 'gateway-ca', environment: 'sandbox', ...validity },
+    ];
+    const times = { from: '2026-01-01T12:00:00.000Z', until: '2026-01-01T12:00:01.000Z' };
+    expect((await createStatus(sources)()).certificates).toEqual([
+      { name: 'listener', environment: null, ...times },
+      { name: 'gateway-ca', environment: 'sandbox', ...times },
+    ]);
+  });
+
+  it('has logins and problems only as they may be written', async () => {
+    ring = [{ kind: 'control_key', version: 1, problem: 'the key of MARK is empty' }];
+    await read({ environment: 'sandbox', login: 'MARK-1' });
+    const issuer = { name: 'corp', keys: { available: false, problem: 'no key set of MARK' } };
+    const { config: current, keys: inUse } = sources.runtime();
+    const jwtIssuers = { list: [{ ...issuer, source: {} }] };
+    const runtime = () => ({ config: current, keys: inUse, jwtIssuers });
+    const status = await createStatus({ ...sources, runtime })();
+    expect(status.keys.list).toMatchObject([
+      { login: '***-1', versions: [{ problem: 'the key of *** is empty' }] },
+    ]);
+    expect(status.jwtIssuers).toEqual([{ name: 'corp', available: false, problem: 'no key set of ***' }]);
+  });
+});
