@@ -84,6 +84,42 @@ export function stat(panel: PanelModel, lines: readonly Line[], span: Recording,
   });
 }
 
+/** A row for each combination of labels with the last value of each query, the largest first value first. */
+export function table(
+  { queries, ...panel }: PanelModel,
+  recorded: readonly RecordedQuery[],
+  box: Box,
+): Placed[] {
+  const rows = new Map<string, { labels: Record<string, string>; values: string[] }>();
+  for (const [at, { series }] of recorded.entries()) {
+    for (const { labels, values } of series) {
+      const row = rows.get(JSON.stringify(labels)) ?? { labels, values: [] };
+      row.values[at] = String(values.findLast((value) => value !== null) ?? '');
+      rows.set(JSON.stringify(labels), row);
+    }
+  }
+  const all = [...rows.values()].sort((a, b) => Number(b.values[0]) - Number(a.values[0]));
+  const names = Object.keys(all[0]?.labels ?? {});
+  const titles = Object.keys(queries);
+  const cells = [
+    [...names, ...titles],
+    ...all.map(({ labels, values }) => [
+      ...names.map((name) => labels[name] ?? ''),
+      ...titles.map((_title, at) => values[at] ?? ''),
+    ]),
+  ];
+  const width = box.width / (names.length + titles.length);
+  const title = cells.flatMap((row, y) =>
+    row.map((text, x) => {
+      const isFirst = y > 0 && x === names.length;
+      const color =
+        y === 0 ? colors.faint : isFirst ? colorOf(Number(text), { queries, ...panel }) : colors.text;
+      return { text, left: x * width, top: y * legend.row, textStyle: { color, fontSize: 12 } };
+    }),
+  );
+  return [[{ title }, box]];
+}
+
 /** Red beyond the limits. */
 function colorOf(
   value: number,
