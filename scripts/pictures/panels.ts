@@ -1,7 +1,7 @@
 import type { EChartsOption, LineSeriesOption } from 'echarts';
 import type { PanelModel } from '../dashboards/model.ts';
 import type { RecordedQuery, Recording } from './recorded.ts';
-import { type Box, colors, whole } from './theme.ts';
+import { type Box, characterWidth, colors, whole } from './theme.ts';
 import { format, multipleFor } from './units.ts';
 
 /** A chart and its place in the picture. */
@@ -10,7 +10,7 @@ export type Placed = readonly [option: EChartsOption, box: Box];
 type Line = ReturnType<typeof linesOf>[number];
 
 /** Pixels. */
-const legend = { row: 20, mark: 14, gap: 8, text: 5, character: 6.6 };
+const legend = { row: 20, mark: 14, gap: 8, text: 5, character: 12 * characterWidth };
 
 /** The series of a panel that have a value, named by its legend templates. */
 export function linesOf({ queries }: PanelModel, recorded: readonly RecordedQuery[]) {
