@@ -167,11 +167,11 @@ function certificates({ certificates: list }: Status, now: string): Section {
   return {
     title: 'Certificates',
     head: ['NAME', 'ENVIRONMENT', 'EXPIRES', 'VALID'],
-    rows: list.map(({ name, environment, from, until }) => [
+    rows: list.map(({ name, environment, from, until, problem }) => [
       name,
       environment ?? '-',
       relative(now, until),
-      `${from} to ${until}`,
+      `${from} to ${until}${problem === null ? '' : '; NEW FILES UNUSABLE'}`,
     ]),
     empty: 'none',
   };
