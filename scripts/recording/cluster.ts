@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
@@ -51,10 +52,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const vault = await new VaultTestEnvironment({ clock: () => Date.now() }).open();
   stops.push(() => vault.close());
   const putKey = (login: string, key: KeyName) =>
-    vault.admin.put(`gateway/production/${login}`, {
-      control_key: controlKey,
-      private_key: vectorText(`keys/${key}-pkcs8.pem`),
-    });
+    vault.admin.put(`gateway/production/${login}`, secretWith(key));
   await putKey('acme', 'rsa-2048');
   await vault.admin.enable('mounts', 'transit', { type: 'transit' });
   const publicKeys = { beta: await vault.admin.newTransitKey('beta') };
@@ -74,14 +72,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
     tracing: { otlp: receiver.url, sampleRatio: 0.2 },
     jwtIssuers: { cluster: { issuer: issuer.url, audience: 'countersign' } },
   };
-  const startInstance = async () => {
-    const folder = new Folder();
-    stops.push(async () => folder.remove());
-    const instance = await startProcess({ config: { ...config, audit: auditIn(folder) } });
-    stops.push(() => instance.close());
-    return instance;
-  };
-  const instances = [await startInstance(), await startInstance()];
+  const instances = [await startInstance(config, stops), await startInstance(config, stops)];
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
   const prometheus = await startPrometheus(
     [
@@ -96,7 +87,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const gatewayAccepts = (login: string, ...keys: readonly AcceptedKey[]) =>
     gateway.simulator.keys.set(login, {
       controlKeys: [new Secret(controlKey)],
-      publicKeys: keys.map((key) => (key === 'transit' ? publicKeys.beta : publicKeyOf(`${key}-public.pem`))),
+      publicKeys: keys.map((key) => publicKeyFor(key, publicKeys.beta)),
     });
   gatewayAccepts('beta', 'transit');
   return {
@@ -111,6 +102,22 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
     putKey,
     gatewayAccepts,
   };
+}
+
+function publicKeyFor(key: AcceptedKey, inVault: KeyObject) {
+  return key === 'transit' ? inVault : publicKeyOf(`${key}-public.pem`);
+}
+
+function secretWith(key: KeyName) {
+  return { control_key: controlKey, private_key: vectorText(`keys/${key}-pkcs8.pem`) };
+}
+
+async function startInstance(config: object, stops: (() => Promise<unknown>)[]) {
+  const folder = new Folder();
+  stops.push(async () => folder.remove());
+  const instance = await startProcess({ config: { ...config, audit: auditIn(folder) } });
+  stops.push(() => instance.close());
+  return instance;
 }
 
 /** Resolves also if it fails. */

@@ -122,7 +122,8 @@ function noticePlainPasswords({ environments, keys, jwtIssuers }: Config, report
 
 /** `check --online` knows; without it, the name of a path is likely. */
 function noticeMount({ keys }: Config, report: Report): void {
-  const [, mount] = (keys.source === 'vault' && /^(.+)\/(?:data|metadata)$/.exec(keys.vault.mount)) || [];
+  if (keys.source !== 'vault') return;
+  const [, mount] = /^(.+)\/(?:data|metadata)$/.exec(keys.vault.mount) ?? [];
   if (mount === undefined) return;
   report(
     ['keys', 'vault', 'mount'],
