@@ -7,7 +7,7 @@ import type { Io, Run } from './shared/command.ts';
 
 /** With a summary. The modules of a command are loaded when it runs: the proxy needs none of the others. */
 const commands: readonly (readonly [name: string, summary: string, load: () => Promise<Run>])[] = [
-  ['serve', 'Run the proxy', async () => (await import('./serve.ts')).serve],
+  ['serve', 'Run the proxy', async () => (await import('./serve-or-demo.ts')).serveOrDemo],
   [
     'demo',
     'Run the proxy with a gateway simulator, for tests',

@@ -12,7 +12,8 @@ import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
-import type { RequestSpan, Tracing } from '../observability/tracing/tracing.ts';
+import type { RequestSpan } from '../observability/tracing/request-tracer.ts';
+import type { Tracing } from '../observability/tracing/tracing.ts';
 import {
   type AuthorizationDecision,
   type RequestContext,

@@ -7,10 +7,10 @@ import { endsWithin } from '../../util/promises.ts';
 import { type FileSet, ignoreNotFound, readConsistent } from '../../util/read-files.ts';
 import { NoRoom, Slots } from '../../util/slots.ts';
 import { SourceUnavailable } from '../errors.ts';
-import { type KeyPlaces, parseKeys, sameContent } from '../key.ts';
+import { type KeyPlaces, parseKeys } from '../key.ts';
 import type { KeyReading, KeySource, NoKeys } from '../key-source.ts';
 import { assertLoginRef, type LoginRef } from '../login-ref.ts';
-import { type KeyRing, maxKeys, type UsableKey } from '../ring.ts';
+import { type KeyRing, maxKeys, sameContent, type UsableKey } from '../ring.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
 const places: KeyPlaces = {
