@@ -6,6 +6,7 @@ import type { Fault } from '../../src/simulator/faults.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
 import { auditIn } from '../../test/support/audit.ts';
 import { tokenCredential } from '../../test/support/config.ts';
+import { Folder } from '../../test/support/folder.ts';
 import { type OidcServer, startOidcServer } from '../../test/support/oidc-server.ts';
 import { startProcess } from '../../test/support/process.ts';
 import { secureScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
@@ -36,7 +37,7 @@ interface GatewayConditions {
 export type RecordingCluster = Awaited<ReturnType<typeof openCluster>>;
 
 /**
- * A gateway, a Vault, a Countersign in a separate process, and a Prometheus that scrapes it.
+ * A gateway, a Vault, two instances of Countersign in processes of their own, and a Prometheus that scrapes them.
  *
  * @param stops receives a function to stop each of them, even if a later one fails to start
  */
@@ -62,7 +63,6 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
   const adminCa = new Ca(vault.folder.path, 'admin-ca');
   const { certFile, keyFile } = adminCa.issue('admin');
-  const audit = auditIn(vault.folder);
   const issuer = await startOidcServer();
   stops.push(() => issuer.close());
   const receiver = await startRecordingGateway();
@@ -70,15 +70,28 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   receiver.respond = (response) => response.end();
   const config = {
     ...configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
-    audit,
     admin: { port: 0, tls: { certFile, keyFile } },
     tracing: { otlp: receiver.url, sampleRatio: 0.2 },
     jwtIssuers: { cluster: { issuer: issuer.url, audience: 'countersign' } },
   };
-  const countersign = await startProcess({ config });
-  stops.push(() => countersign.close());
+  const startInstance = async () => {
+    const folder = new Folder();
+    stops.push(async () => folder.remove());
+    const instance = await startProcess({ config: { ...config, audit: auditIn(folder) } });
+    stops.push(() => instance.close());
+    return instance;
+  };
+  const instances = [await startInstance(), await startInstance()];
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
-  const prometheus = await startPrometheus([secureScrape(countersign.adminUrl, adminCa.file)], rules);
+  const prometheus = await startPrometheus(
+    [
+      secureScrape(
+        instances.map((one) => one.adminUrl),
+        adminCa.file,
+      ),
+    ],
+    rules,
+  );
   stops.push(() => prometheus.close());
   const gatewayAccepts = (login: string, ...keys: readonly AcceptedKey[]) =>
     gateway.simulator.keys.set(login, {
@@ -87,11 +100,12 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
     });
   gatewayAccepts('beta', 'transit');
   return {
-    url: `${countersign.url}/production/gw/api`,
+    urls: instances.map(({ url }) => `${url}/production/gw/api`),
     conditions,
     prometheus,
-    /** A TLS handshake with the admin port. */
-    handshake: (options: ConnectionOptions) => handshake(countersign.adminUrl, options),
+    /** A TLS handshake with each admin port. */
+    handshake: (options: ConnectionOptions) =>
+      Promise.all(instances.map(({ adminUrl }) => handshake(adminUrl, options))),
     tokenOf: (client: Client) => tokenOf(client, issuer),
     vault: vault.vault,
     putKey,
