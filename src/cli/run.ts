@@ -1,6 +1,6 @@
+import { packageVersion } from '../service/package-info.ts';
 import type { Signals } from '../service/signals.ts';
 import { unsafeSettings } from '../service/start-checks.ts';
-import { packageVersion } from '../util/package-info.ts';
 import { didYouMean } from '../util/text.ts';
 import { exitCode } from './shared/cli-error.ts';
 import type { Io, Run } from './shared/command.ts';

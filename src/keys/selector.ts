@@ -1,8 +1,8 @@
 import type { KeyKind } from '../oauth1/methods.ts';
+import { currentSpan, inSpan } from '../trace.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { Room } from '../util/slots.ts';
-import { currentSpan, inSpan } from '../util/trace.ts';
 import type { KeyChoice, Place, SelectionReason, Testimony } from './choice.ts';
 import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';

@@ -20,8 +20,8 @@ import {
   type RequestRecord,
   type ResponseResult,
 } from '../request-context.ts';
+import { withSpan } from '../trace.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
-import { withSpan } from '../util/trace.ts';
 import { rejectWebPage } from '../util/web-page.ts';
 import { Turns } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';

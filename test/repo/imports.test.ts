@@ -5,7 +5,7 @@ const sources = sourcesIn('src/**/*.ts');
 
 /**
  * Who may import whom. A pattern is a folder or a file of src; after `type ` only its types. Every file may
- * import errors, identifiers, secret, redact-card-data, util and files in the same folder.
+ * import the leaves below, and files in the same folder.
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli/run', 'service/signals', 'service/thread-pool'],
@@ -86,12 +86,22 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   errors: [],
   identifiers: [],
+  'read-files': [],
   'redact-card-data': [],
   secret: [],
+  trace: [],
   util: [],
 };
 
-const leaves: ReadonlySet<string> = new Set(['errors', 'identifiers', 'secret', 'redact-card-data', 'util']);
+const leaves: ReadonlySet<string> = new Set([
+  'errors',
+  'identifiers',
+  'read-files',
+  'redact-card-data',
+  'secret',
+  'trace',
+  'util',
+]);
 
 /** Packages that only these files may import. */
 const importers: Readonly<Record<string, readonly RegExp[]>> = {
@@ -186,6 +196,14 @@ describe('imports', () => {
         .map((pattern) => `${from}: ${pattern}`);
     });
     expect(unused).toEqual([]);
+  });
+
+  it('of util are of nothing that reads files or uses the network', () => {
+    const wrong = sources
+      .filter(({ path }) => path.startsWith('src/util/'))
+      .flatMap(({ imports }) => imports.filter(({ typeOnly }) => !typeOnly))
+      .filter(({ of }) => /^node:(child_process|dns|fs|https?|tls)/.test(of));
+    expect(wrong).toEqual([]);
   });
 
   it('of packages are needed in every place of the list', () => {

@@ -4,7 +4,7 @@ import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor } from '../../net/agent.ts';
 import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
-import { readBytes, readText } from '../../util/read-files.ts';
+import { readBytes, readText } from '../../read-files.ts';
 import { secretText } from '../../util/secret-text.ts';
 import { entriesOf } from '../../util/text.ts';
 import { isCostlyKey } from '../client-certificate.ts';

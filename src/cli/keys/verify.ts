@@ -14,7 +14,7 @@ import { buildUpstreamRequest, unsignedRequest } from '../../proxy/outbound/sign
 import { createUpstreamClient } from '../../proxy/outbound/upstream-client.ts';
 import { UpstreamError } from '../../proxy/outbound/upstream-error.ts';
 import type { GatewayResponse } from '../../proxy/outbound/upstream-request.ts';
-import { packageVersion } from '../../util/package-info.ts';
+import { packageVersion } from '../../service/package-info.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';

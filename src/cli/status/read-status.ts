@@ -3,7 +3,7 @@ import { type AgentTls, createAgent } from '../../net/agent.ts';
 import { type NetworkFailure, networkFailureOf } from '../../net/network-failure.ts';
 import { NoResponse, type SmallResponse, sendSmallRequest } from '../../net/small-request.ts';
 import { type Status, statusSchema } from '../../observability/status/schema.ts';
-import { packageVersion } from '../../util/package-info.ts';
+import { packageVersion } from '../../service/package-info.ts';
 import { entriesOf, parseJson, printable } from '../../util/text.ts';
 import { CliError } from '../shared/cli-error.ts';
 

@@ -7,9 +7,9 @@ import { isTlsFailure } from '../../net/network-failure.ts';
 import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { TlsMaterial } from '../../net/tls-material.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
+import { inSpan, type Span, serverAttributes } from '../../trace.ts';
 import { setTimer } from '../../util/clock.ts';
 import { parseJson, wholeNumberIn } from '../../util/text.ts';
-import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */

@@ -11,8 +11,8 @@ import {
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { RandomIdGenerator, TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { RequestContext } from '../../request-context.ts';
+import type { Span, SpanAttributes, SpanName } from '../../trace.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
-import type { Span, SpanAttributes, SpanName } from '../../util/trace.ts';
 import type { SpanQueue } from './span-queue.ts';
 
 /** Steps of one request. More are not recorded. */

@@ -7,8 +7,8 @@ import type { KeyRequest, KeySelector, Send, Sent } from '../../keys/selector.ts
 import { methods } from '../../oauth1/methods.ts';
 import type { DebugLog } from '../../observability/debug-log.ts';
 import type { EventObserver } from '../../observability/events.ts';
+import { inSpan, type Span, serverAttributes } from '../../trace.ts';
 import type { Randomness } from '../../util/clock.ts';
-import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
 import { proxyErrorFor, UpstreamError } from './upstream-error.ts';

@@ -6,7 +6,7 @@ import {
 } from '../../../../src/observability/tracing/request-tracer.ts';
 import { SpanQueue } from '../../../../src/observability/tracing/span-queue.ts';
 import type { RequestContext } from '../../../../src/request-context.ts';
-import { inSpan, withSpan } from '../../../../src/util/trace.ts';
+import { inSpan, withSpan } from '../../../../src/trace.ts';
 
 class Collected extends SpanQueue {
   readonly spans: ReadableSpan[] = [];
