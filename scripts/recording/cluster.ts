@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
-import { parameter, type VerifiedRequest } from '../../src/simulator/verify.ts';
+import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
 import { auditIn } from '../../test/support/audit.ts';
 import { tokenCredential } from '../../test/support/config.ts';
 import { Folder } from '../../test/support/folder.ts';

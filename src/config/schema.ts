@@ -1,13 +1,6 @@
 import { z } from 'zod';
 import { Secret } from '../secret.ts';
-import {
-  caller,
-  issuerName,
-  jwtIssuer,
-  type revokedCertificate,
-  revokedCertificates,
-  tokenSha256,
-} from './schema/caller.ts';
+import { caller, issuerName, jwtIssuer, tokenSha256 } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { keys, type vault } from './schema/keys.ts';
 import { type operation, type operationOverride, operationOverrides } from './schema/operation.ts';
@@ -222,7 +215,6 @@ export const configSchema = z.strictObject(
     jwtIssuers: dictionary(issuerName, jwtIssuer)
       .prefault({})
       .describe('Issuers of JSON Web Tokens by name, for credentials of callers.'),
-    revokedCertificates,
     callers: z.array(caller).prefault([]).describe('Callers and what each may do.'),
     audit: audit
       .optional()
@@ -252,7 +244,6 @@ export type EnvironmentConfig = Config['environments'][string];
 export type OperationOverride = z.output<typeof operationOverride>;
 export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
-export type RevokedCertificateConfig = z.output<typeof revokedCertificate>;
 export type JwtIssuerConfig = Config['jwtIssuers'][string];
 export type TracingConfig = NonNullable<Config['tracing']>;
 export type AuditConfig = NonNullable<Config['audit']>;

@@ -2,7 +2,7 @@ import { type AgentOptions, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'node:tls';
 import { keepsResponsesApart } from '../preflight.cjs';
-import { readText } from '../util/read-files.ts';
+import { readText } from '../read-files.ts';
 import { type EgressProxySettings, tunnelThrough } from './egress-proxy.ts';
 import { observeTls, type TlsObserver } from './tls-observer.ts';
 import { type MinVersion, tlsPolicy } from './tls-policy.ts';

@@ -6,8 +6,8 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { callbackify } from 'node:util';
 import { errorCode, isParserError } from '../errors.ts';
+import { readConsistent } from '../read-files.ts';
 import { reveal, type Secret } from '../secret.ts';
-import { readConsistent } from '../util/read-files.ts';
 import { secretText } from '../util/secret-text.ts';
 import {
   ConnectionError,

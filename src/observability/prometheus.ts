@@ -14,11 +14,10 @@ import {
   type RequestContext,
   rejections,
 } from '../request-context.ts';
-import type { EventObserver, TlsEnd } from './events.ts';
+import { type EventObserver, spanResults, type TlsEnd } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
-import { spanResults } from './tracing/tracing.ts';
 
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 

@@ -17,8 +17,8 @@ import { createTlsPeers } from '../observability/tls-peers.ts';
 import { createTracing } from '../observability/tracing/tracing.ts';
 import { InflightRequests } from '../proxy/inflight-requests.ts';
 import { ConcurrencyLimiter, MemoryBudget } from '../proxy/limits.ts';
-import { packageVersion } from '../util/package-info.ts';
 import type { Audit } from './audit.ts';
+import { packageVersion } from './package-info.ts';
 import { createNonceGenerator, system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
 

@@ -12,8 +12,8 @@ import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { KeyStatus, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/limits.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../util/clock.ts';
-import { packageVersion } from '../util/package-info.ts';
 import type { KeyServices } from './key-services.ts';
+import { packageVersion } from './package-info.ts';
 
 /** Rows of the list; a page with all logins would be neither fast nor readable. */
 const maxKeys = 200;

@@ -1,9 +1,9 @@
 import { errorCode } from '../../errors.ts';
 import { type AgentTls, createAgent } from '../../net/agent.ts';
-import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../net/http.ts';
 import { type NetworkFailure, networkFailureOf } from '../../net/network-failure.ts';
+import { NoResponse, type SmallResponse, sendSmallRequest } from '../../net/small-request.ts';
 import { type Status, statusSchema } from '../../observability/status/schema.ts';
-import { packageVersion } from '../../util/package-info.ts';
+import { packageVersion } from '../../service/package-info.ts';
 import { entriesOf, parseJson, printable } from '../../util/text.ts';
 import { CliError } from '../shared/cli-error.ts';
 
@@ -29,7 +29,7 @@ interface StatusClientOptions {
 }
 
 /** More than 10,000 keys or callers. */
-const maxBytes = 8 * 1024 * 1024;
+const maxResponseBytes = 8 * 1024 * 1024;
 
 /**
  * The status of an instance, checked against the schema. Texts in it may hold any character.
@@ -44,43 +44,35 @@ export async function readStatus(server: StatusServer, options: StatusClientOpti
   return parse(response.text, server);
 }
 
-async function send(server: StatusServer, { timeout, signal }: StatusClientOptions): Promise<HttpResponse> {
+async function send(server: StatusServer, { timeout, signal }: StatusClientOptions): Promise<SmallResponse> {
   const { url, token, tls } = server;
   const agent = createAgent(url.href, tls, { keepAlive: false });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json', ...authorization };
-  const { deadline, ended } = limitedTo(timeout, signal);
   try {
-    const sent = { agent, signal: ended, maxResponseBytes: maxBytes };
-    return await sendHttpRequest({ method: 'GET', url, headers }, sent);
+    const way = { agent, timeout, stopped: signal, maxResponseBytes };
+    return await sendSmallRequest({ method: 'GET', url, headers }, way);
   } catch (error) {
-    const advice = deadline.aborted
-      ? `did not respond within ${timeout / 1000} s. Is it overloaded, or another server? Check --url.`
-      : failureAdvice(error);
-    throw noStatus(server, advice);
+    if (!(error instanceof NoResponse)) throw error;
+    throw noStatus(server, failureAdvice(error, timeout));
   }
-}
-
-/** @returns `ended` aborts after these milliseconds, and when the signal does */
-function limitedTo(timeout: number, signal: AbortSignal | undefined) {
-  const deadline = AbortSignal.timeout(timeout);
-  return { deadline, ended: signal === undefined ? deadline : AbortSignal.any([deadline, signal]) };
 }
 
 /** Continues a sentence that begins with the address. */
-function failureAdvice(error: unknown): string {
-  if (error instanceof ResponseTooLarge) {
+function failureAdvice({ reason, cause }: NoResponse, timeout: number): string {
+  if (reason === 'too-large')
     return 'sent too long a response for a status. Is it the admin port of Countersign? Check --url.';
-  }
+  if (reason === 'late')
+    return `did not respond within ${timeout / 1000} s. Is it overloaded, or another server? Check --url.`;
   const advice: Partial<Record<NetworkFailure, string>> = {
     refused: 'refused the connection. Is the instance running, and is this admin.port? Check --url.',
     dns: 'has an unknown host name. Check --url.',
-    tls: `has no valid certificate (${errorCode(error)}). Check --url and --ca-file.`,
+    tls: `has no valid certificate (${errorCode(cause)}). Check --url and --ca-file.`,
     timeout: 'cannot be reached. Check --url, and firewalls and network policies on the way.',
   };
   return (
-    advice[networkFailureOf(error)] ??
-    `did not respond with HTTP (${errorCode(error) ?? 'no code'}). Is it the admin port of Countersign? Check --url.`
+    advice[networkFailureOf(cause)] ??
+    `did not respond with HTTP (${errorCode(cause) ?? 'no code'}). Is it the admin port of Countersign? Check --url.`
   );
 }
 
