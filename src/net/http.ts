@@ -8,7 +8,7 @@ import {
   type Server,
 } from 'node:http';
 import { request as tlsRequest } from 'node:https';
-import type { Socket } from 'node:net';
+import type { Server as NetServer, Socket } from 'node:net';
 import { errorCode } from '../errors.ts';
 import { ConnectionError } from './network-failure.ts';
 
@@ -92,7 +92,7 @@ async function collect(response: IncomingMessage, maxBytes: number): Promise<Buf
   return Buffer.concat(chunks);
 }
 
-interface Address {
+export interface Address {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -103,7 +103,7 @@ interface Address {
  *
  * @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE`
  */
-export async function listen(server: Server, address: Address, scheme = 'http'): Promise<string> {
+export async function listen(server: NetServer, address: Address, scheme = 'http'): Promise<string> {
   try {
     return await listenAt(server, address, scheme);
   } catch (error) {
@@ -112,7 +112,7 @@ export async function listen(server: Server, address: Address, scheme = 'http'):
   }
 }
 
-async function listenAt(server: Server, { host, port }: Address, scheme: string): Promise<string> {
+async function listenAt(server: NetServer, { host, port }: Address, scheme: string): Promise<string> {
   await once(server.listen(port, host), 'listening');
   const address = server.address();
   const actualPort = typeof address === 'object' && address !== null ? address.port : port;

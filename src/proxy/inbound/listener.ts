@@ -6,7 +6,7 @@ import { errorCode, isParserError, ProxyError } from '../../errors.ts';
 import { clientAddress } from '../../net/http.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
 import type { RequestContext } from '../../request-context.ts';
-import { SlotList } from '../inflight-requests.ts';
+import { SlotList } from '../../util/slot-list.ts';
 import { Connection, Turns } from './connection.ts';
 import { problemDetails } from './send-response.ts';
 import { acceptTls, type ListenerTls } from './tls-handshakes.ts';
