@@ -23,7 +23,7 @@ export class Port {
     });
   }
 
-  /** Each connection uses a file descriptor. Without a free one, no key file can be read and no gateway reached. */
+  /** At most so many are open. Each connection uses a file descriptor. Without a free one, no key file can be read and no gateway reached. */
   set maxConnections(limit: number) {
     this.#listening.maxConnections = limit;
   }

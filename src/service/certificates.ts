@@ -11,7 +11,7 @@ import {
 } from '../net/tls-material.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
-import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
+import type { ListenerTls } from '../proxy/inbound/listener-tls.ts';
 import { SingleFlight } from '../util/promises.ts';
 
 interface Entry {

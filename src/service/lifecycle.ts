@@ -1,16 +1,23 @@
 import type { ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
-import { closeServer, listen } from '../net/http.ts';
-import { createListener, type Listener } from '../proxy/inbound/listener.ts';
-import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
+import { Port } from '../net/port.ts';
+import { Listener } from '../proxy/inbound/listener.ts';
+import type { ListenerTls } from '../proxy/inbound/listener-tls.ts';
 import { createAdmin } from './admin.ts';
 import { openAudit } from './audit.ts';
 import { CertificateFiles, type OnRenewed, tlsOf, tlsOfPort } from './certificates.ts';
-import { fieldsForRestart, fitForListener, type Ports, replaceRuntime, updatePorts } from './reload.ts';
+import {
+  fieldsForRestart,
+  fitForListener,
+  type Ports,
+  replaceRuntime,
+  requestTimeout,
+  updatePorts,
+} from './reload.ts';
 import { type Runtime, startRuntime } from './runtime.ts';
 import { createObservers, createShared, type ServiceOptions, type Shared } from './shared.ts';
-import { abort, shutDown } from './shutdown.ts';
+import { abort, type ServedPort, shutDown } from './shutdown.ts';
 import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
@@ -54,7 +61,8 @@ async function run(
 ) {
   const useTls: OnRenewed = (user, material) => {
     const { role } = user;
-    if (role === 'listener' || role === 'admin') ports[role].reloadTls(tlsOf(material, role, runtime.config));
+    if (role === 'listener' || role === 'admin')
+      ports[role].listener.reloadTls(tlsOf(material, role, runtime.config));
     else runtime.useTls(user, material);
   };
   const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
@@ -65,7 +73,7 @@ async function run(
   let draining = false;
   const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime, certificates };
   const ports = {
-    listener: createProxyListener(config, tlsOfPort('listener', inUse, config), shared, state.runtime),
+    listener: createProxyPort(config, tlsOfPort('listener', inUse, config), shared, state.runtime),
     admin: createAdmin(config.admin, tlsOfPort('admin', inUse, config), { ...shared, ...state }),
   };
   const { listener, admin } = ports;
@@ -111,7 +119,9 @@ async function run(
       await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
       await runtime.stop();
       // Open until now, so that /readyz reports the shutdown.
-      await admin.close();
+      admin.port.close();
+      admin.port.destroyAll();
+      admin.listener.close();
       return finished;
     },
     /** After a crash: accepts no more requests, and aborts those in flight. Resolves when each has its log line. */
@@ -123,35 +133,44 @@ async function run(
   };
 }
 
-function createProxyListener(
+function createProxyPort(
   { proxy }: Config,
   tls: ListenerTls | undefined,
   shared: Shared,
   runtime: () => Runtime,
-): Listener {
+): ServedPort {
   const { metrics } = shared;
-  return createListener(proxy, {
+  const limits = {
+    headersTimeout: proxy.timeouts.headers,
+    requestTimeout: requestTimeout(proxy),
+    keepAliveTimeout: 60_000,
+    maxHeaderSize: 16_384,
+  };
+  const listener = new Listener(limits, {
     ...shared,
     handle: (request, response) => runtime().handle(request, response),
     tls,
     tlsObserver: shared.tlsPeers.clients('listener'),
-    connectionRejected: () => metrics.connectionRejected(),
     // Before it reached the handler.
     requestRejected: (context) => {
       for (const observer of [shared.log, metrics, shared.audit]) observer?.requestFinished(context);
     },
   });
+  const port = new Port(() => metrics.connectionRejected());
+  port.maxConnections = proxy.maxConnections;
+  listener.serve(port);
+  return { port, listener };
 }
 
 /** Opens both ports or none: a process that only has one of them must not look healthy. */
 async function openPorts({ proxy, admin }: Config, ports: Ports): Promise<[proxy: string, admin: string]> {
   const schemeOf = ({ tls }: Config['proxy'] | Config['admin']) => (tls === undefined ? 'http' : 'https');
-  const { server } = ports.listener;
-  const proxyUrl = await listen(server, proxy, schemeOf(proxy));
+  const { port } = ports.listener;
+  const proxyUrl = await port.listen(proxy, schemeOf(proxy));
   try {
-    return [proxyUrl, await listen(ports.admin.server, admin, schemeOf(admin))];
+    return [proxyUrl, await ports.admin.port.listen(admin, schemeOf(admin))];
   } catch (error) {
-    await closeServer(server);
+    port.close();
     throw error;
   }
 }

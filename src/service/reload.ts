@@ -4,11 +4,10 @@ import { pathText } from '../config/problem.ts';
 import { checkListener } from '../config/rules.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
-import { type Listener, setLimits } from '../proxy/inbound/listener.ts';
-import type { Admin } from './admin.ts';
 import { type Certificates, tlsOfPort } from './certificates.ts';
 import { type Runtime, startRuntime } from './runtime.ts';
 import { loginsIn, type Shared } from './shared.ts';
+import type { ServedPort } from './shutdown.ts';
 
 /** The fields that are read only at the start: listening sockets and the log. */
 export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
@@ -72,8 +71,8 @@ export function replaceRuntime(
 
 /** The two listeners, which a reload does not replace. */
 export interface Ports {
-  readonly listener: Listener;
-  readonly admin: Admin;
+  readonly listener: ServedPort;
+  readonly admin: ServedPort;
 }
 
 /** Applies the settings of the two ports that can change without a restart. */
@@ -84,7 +83,14 @@ export function updatePorts(
   certificates: Certificates,
 ): void {
   memory.limit = config.proxy.maxBufferedBytes;
-  setLimits(ports.listener, config.proxy);
+  const { port, listener } = ports.listener;
+  port.maxConnections = config.proxy.maxConnections;
+  listener.requestTimeout = requestTimeout(config.proxy);
   for (const role of ['listener', 'admin'] as const)
-    ports[role].reloadTls(tlsOfPort(role, certificates, config));
+    ports[role].listener.reloadTls(tlsOfPort(role, certificates, config));
+}
+
+/** Milliseconds. A safety net: the handler has its own timeout for the body, with a better response. */
+export function requestTimeout({ timeouts }: Config['proxy']): number {
+  return timeouts.headers + timeouts.body + 5_000;
 }

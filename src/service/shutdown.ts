@@ -1,10 +1,15 @@
-import type { Server } from 'node:http';
-import { Server as NetServer } from 'node:net';
 import type { Config } from '../config/schema.ts';
+import type { Port } from '../net/port.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Listener } from '../proxy/inbound/listener.ts';
 import type { InflightRequests } from '../proxy/inflight-requests.ts';
 import { endsWithin } from '../util/promises.ts';
+
+/** A port, and what serves its connections. */
+export interface ServedPort {
+  readonly port: Port;
+  readonly listener: Listener;
+}
 
 /** Milliseconds between closing the port and closing idle connections. */
 const idleGrace = 500;
@@ -17,30 +22,30 @@ const idleGrace = 500;
  * @returns whether all in-flight requests finished within `timeouts.shutdown`
  */
 export async function shutDown(
-  { server, connections }: Listener,
+  { port, listener }: ServedPort,
   inflight: InflightRequests,
   timeouts: Config['proxy']['timeouts'],
   skipDelay: Promise<unknown>,
 ): Promise<boolean> {
+  const { connections } = listener;
   connections.drain();
   await endsWithin(timeouts.shutdownDelay, skipDelay);
-  stopListening(server);
+  port.close();
   await endsWithin(idleGrace, connections.closed());
   connections.close();
   const finished = await endsWithin(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
   if (!finished) await abortRequests(inflight);
-  connections.destroyAll();
-  // Also stops the check of header timeouts, which was needed until here.
-  server.close();
+  port.destroyAll();
+  listener.close();
   return finished;
 }
 
 /** Stops a service after a crash: aborts all in-flight requests, with their true outcome in response and log. */
-export async function abort({ server, connections }: Listener, inflight: InflightRequests): Promise<void> {
-  stopListening(server);
-  connections.drain();
+export async function abort({ port, listener }: ServedPort, inflight: InflightRequests): Promise<void> {
+  port.close();
+  listener.connections.drain();
   await abortRequests(inflight);
-  connections.destroyAll();
+  port.destroyAll();
   await inflight.idle();
 }
 
@@ -50,13 +55,6 @@ const abortGrace = 300;
 async function abortRequests(inflight: InflightRequests): Promise<void> {
   await inflight.abortAll();
   await endsWithin(abortGrace, inflight.idle());
-}
-
-/**
- * `close` of Node's HTTP server also closes idle connections at once, and a client about to use one would see a reset.
- */
-function stopListening(server: Server): void {
-  NetServer.prototype.close.call(server);
 }
 
 /** Maximum milliseconds from an uncaught exception to the exit of the process. */
