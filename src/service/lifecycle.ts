@@ -17,7 +17,7 @@ import {
 } from './reload.ts';
 import { type Runtime, startRuntime } from './runtime.ts';
 import { createObservers, createShared, type ServiceOptions, type Shared } from './shared.ts';
-import { abort, type ServedPort, shutDown } from './shutdown.ts';
+import { abort, endPort, type ServedPort, shutDown } from './shutdown.ts';
 import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
@@ -119,9 +119,7 @@ async function run(
       await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
       await runtime.stop();
       // Open until now, so that /readyz reports the shutdown.
-      admin.port.close();
-      admin.port.destroyAll();
-      admin.listener.close();
+      endPort(admin);
       return finished;
     },
     /** After a crash: accepts no more requests, and aborts those in flight. Resolves when each has its log line. */

@@ -22,11 +22,12 @@ const idleGrace = 500;
  * @returns whether all in-flight requests finished within `timeouts.shutdown`
  */
 export async function shutDown(
-  { port, listener }: ServedPort,
+  served: ServedPort,
   inflight: InflightRequests,
   timeouts: Config['proxy']['timeouts'],
   skipDelay: Promise<unknown>,
 ): Promise<boolean> {
+  const { port, listener } = served;
   const { connections } = listener;
   connections.drain();
   await endsWithin(timeouts.shutdownDelay, skipDelay);
@@ -35,9 +36,15 @@ export async function shutDown(
   connections.close();
   const finished = await endsWithin(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
   if (!finished) await abortRequests(inflight);
+  endPort(served);
+  return finished;
+}
+
+/** Ends a port and all its connections. */
+export function endPort({ port, listener }: ServedPort): void {
+  port.close();
   port.destroyAll();
   listener.close();
-  return finished;
 }
 
 /** Stops a service after a crash: aborts all in-flight requests, with their true outcome in response and log. */

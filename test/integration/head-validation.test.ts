@@ -57,9 +57,7 @@ const rejected: [name: string, request: string, reason: Reason][] = [
   ],
   ['no Host', 'POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n', 'bad-request'],
   ['two Hosts', formRequest(balance, 'a=b', ['Host: other.test']), 'bad-request'],
-  ['101 headers', formRequest(balance, 'a=b', ['a:b\r\n'.repeat(98).trimEnd()]), 'bad-request'],
   ['a second Host behind 90 other headers', formRequest(balance, 'a=b', [hidden(90)]), 'bad-request'],
-  ['a second Host behind 2,100 other headers', formRequest(balance, 'a=b', [hidden(2_100)]), 'bad-request'],
   [
     'Transfer-Encoding: identity, chunked',
     formRequest(balance, '0\r\n\r\n', ['Transfer-Encoding: identity, chunked']),
@@ -171,6 +169,8 @@ const unparsed: [name: string, bytes: string | Buffer][] = [
 ];
 
 const tooLarge: [name: string, bytes: string][] = [
+  ['101 headers', formRequest(balance, 'a=b', ['a:b\r\n'.repeat(98).trimEnd()])],
+  ['a second Host behind 2,100 other headers', formRequest(balance, 'a=b', [hidden(2_100)])],
   ['a header of 20,000 characters', formRequest(balance, '', [`X-Long: ${'x'.repeat(20_000)}`])],
   [
     'a flood of headers',
@@ -191,7 +191,7 @@ describe('bytes that are not a valid request', () => {
 
   it.each(tooLarge)('get a 431 with the limit, and the connection closes: %s', async (_, bytes) => {
     const response = await expectRejectedAndClosed(edge, bytes, 'head-too-large');
-    expect(response.body.toString()).toContain('more than 16384 bytes');
+    expect(response.body.toString()).toMatch(/more than (16384 bytes or )?100 headers/);
   });
 
   it('have one log line and are counted, like every other request', async () => {

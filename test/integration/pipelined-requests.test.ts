@@ -66,8 +66,8 @@ describe('a request that comes before the response to the one before it', () => 
       expect(edge.gateway.requests).toHaveLength(1);
       const lines = (await edge.requestLines(before + 2)).slice(before);
       expect(lines.map(({ status, reason, outcome }) => ({ status, reason, outcome }))).toEqual([
-        { status: 503, reason: 'pipelined', outcome: 'not-sent' },
         { status: 200, reason: undefined, outcome: 'answered' },
+        { status: 503, reason: 'pipelined', outcome: 'not-sent' },
       ]);
     },
   );

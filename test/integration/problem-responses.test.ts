@@ -181,7 +181,7 @@ describe('every reason of the error table has its problem response', () => {
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
     );
-    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit)$/.test(reason)) {
+    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit|pipelined)$/.test(reason)) {
       expect(edge?.gateway.requests).toHaveLength(0);
     }
   });

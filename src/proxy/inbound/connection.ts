@@ -22,6 +22,8 @@ interface Received {
 export class Connection {
   readonly #socket: Socket;
   readonly #handle: RequestListener;
+  /** Requests that are not processed. */
+  early = 0;
   #current: Received | undefined;
   /** Rejects what came too early. */
   #reject: (() => void) | undefined;
@@ -51,6 +53,7 @@ export class Connection {
       this.#process({ request, response });
       return true;
     }
+    this.early += 1;
     request.resume();
     this.#rejectNext(reject);
     return false;
@@ -76,9 +79,7 @@ export class Connection {
   endWithNextResponse(): void {
     this.#draining = true;
     const response = this.#current?.response;
-    // If another one follows, the connection ends with that.
-    if (response?.headersSent === false && this.#reject === undefined)
-      response.setHeader('Connection', 'close');
+    if (response?.headersSent === false) response.setHeader('Connection', 'close');
   }
 
   /** Ends the connection with the response to its current request, or now if it is idle. */
@@ -187,12 +188,17 @@ export class Connections {
       const connection = new Connection(socket, handle);
       if (this.#draining) connection.endWithNextResponse();
       this.#bySocket.set(socket, connection);
-      socket.once('close', this.#open.add(connection));
+      const remove = this.#open.add(connection);
+      socket.once('close', () => {
+        remove();
+        this.#early -= connection.early;
+      });
     });
     const receive: RequestListener = (request, response) => {
-      const { socket } = request;
-      const processed = this.of(socket)?.receive(request, response, () => reject(request, response));
-      if (processed === false) this.#countEarly(socket);
+      const processed = this.of(request.socket)?.receive(request, response, () => reject(request, response));
+      if (processed !== false) return;
+      this.#early += 1;
+      if (this.#early > maxEarly) request.socket.destroy();
     };
     server.on('request', receive);
     // Without these listeners Node would respond with "100 Continue" or 417 before the head is validated.
@@ -218,13 +224,5 @@ export class Connections {
   /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */
   closed(): Promise<void> {
     return this.#open.empty();
-  }
-
-  #countEarly(socket: Socket): void {
-    this.#early += 1;
-    socket.once('close', () => {
-      this.#early -= 1;
-    });
-    if (this.#early > maxEarly) socket.destroy();
   }
 }

@@ -8,7 +8,7 @@ import type { RequestContext } from '../../request-context.ts';
 import { Connections, endResponse } from './connection.ts';
 import { contextOptions, type ListenerTls, observeHandshakes, sameVerification } from './listener-tls.ts';
 import { problemDetails } from './send-response.ts';
-import { maxHeaders, methodNotAllowed } from './validate-head.ts';
+import { headTooLarge, maxHeaders, methodNotAllowed } from './validate-head.ts';
 
 /** Times in milliseconds. */
 export interface ListenerLimits {
@@ -113,7 +113,7 @@ export class Listener {
             rejectUnauthorized: false,
           });
     server.timeout = timeout;
-    // A head of many short lines uses 20 times its size. One more than allowed, because Node drops the rest silently.
+    // A head of many short lines uses 20 times its size. One more than allowed, because Node 22 drops the rest silently.
     server.maxHeadersCount = maxHeaders + 1;
     // Node's only way, missing in its types, to send a response after the client's FIN.
     Object.assign(server, { httpAllowHalfOpen: true });
@@ -157,9 +157,7 @@ export class Listener {
     if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
       return new ProxyError('request-timeout', 'Timed out reading the request headers.');
     if (code !== 'HPE_HEADER_OVERFLOW') return new ProxyError('bad-request', 'Malformed HTTP/1.1 request.');
-    const { maxHeaderSize } = this.#limits;
-    const detail = `The request line and the headers have more than ${maxHeaderSize} bytes.`;
-    return new ProxyError('head-too-large', detail);
+    return headTooLarge(`${this.#limits.maxHeaderSize} bytes or ${maxHeaders} headers`);
   }
 
   /** Status, headers and body for what no handler processes. The connection ends with it. */
@@ -177,5 +175,5 @@ export class Listener {
 function pipelined(): ProxyError {
   const detail =
     'The response to the request before was not complete. Send the request again, one at a time on each connection.';
-  return new ProxyError('pipelined', detail);
+  return new ProxyError('pipelined', detail, { retryAfter: 1 });
 }

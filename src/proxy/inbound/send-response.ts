@@ -14,7 +14,7 @@ import { unknownOutcomeAdvice } from '../outcome.ts';
 import { endResponse, hasEnded } from './connection.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
-const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
+const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405, 431]);
 
 /** The IDs of the request that an error response names. */
 type ProblemIdentity = Pick<RequestRecord, 'id' | 'callerRequestId'>;

@@ -43,7 +43,7 @@ const criticalHeaders: ReadonlySet<string> = new Set([
  * Validates the head of a request, before the caller is authenticated.
  *
  * @param allowedHosts our names, as for {@link isKnownHost}
- * @throws ProxyError `method-not-allowed`, `bad-request`, `unknown-host`, `query-not-allowed`, `unsupported-media-type`
+ * @throws ProxyError `method-not-allowed`, `bad-request`, `head-too-large`, `unknown-host`, `query-not-allowed`, `unsupported-media-type`
  */
 export function validateRequestHead(
   request: IncomingMessage & { readonly originalUrl?: string },
@@ -71,13 +71,18 @@ export function methodNotAllowed(): ProxyError {
   return new ProxyError('method-not-allowed', 'Send the form with POST.', { headers: { Allow: 'POST' } });
 }
 
+/** @param limit the number of something that a head may have */
+export function headTooLarge(limit: string): ProxyError {
+  return new ProxyError('head-too-large', `The head of the request has more than ${limit}.`);
+}
+
 /** RFC 9110 section 10.1.1: in HTTP/1.0 the expectation is ignored. */
 export function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return httpVersion !== '1.0' && headers.expect !== undefined;
 }
 
 function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
-  if (rawHeaders.length > 2 * maxHeaders) throw badRequest(`More than ${maxHeaders} headers.`);
+  if (rawHeaders.length > 2 * maxHeaders) throw headTooLarge(`${maxHeaders} headers`);
   const names: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = String(rawHeaders[index]).toLowerCase();
