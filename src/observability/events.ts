@@ -35,7 +35,7 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFa
    * @param keepsKeys whether keys come from the same place as before
    */
   keySourceReplaced(source: string, keepsKeys: boolean): void;
-  /** A client connection was closed because `proxy.maxConnections` or `maxConnectionsPerAddress` was reached. */
+  /** A client connection was closed because `proxy.maxConnections` was reached. */
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */
   logLineSuppressed(): void;

@@ -2,6 +2,8 @@ import type { ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
 import { Port } from '../net/port.ts';
+import type { TlsUser } from '../net/tls-files.ts';
+import type { TlsMaterial } from '../net/tls-material.ts';
 import { Listener } from '../proxy/inbound/listener.ts';
 import type { ListenerTls } from '../proxy/inbound/listener-tls.ts';
 import { createAdmin } from './admin.ts';
@@ -59,12 +61,7 @@ async function run(
   overrides: ServiceOptions,
   { routes, observers, certificates, inUse, audit }: Awaited<ReturnType<typeof open>>,
 ) {
-  const useTls: OnRenewed = (user, material) => {
-    const { role } = user;
-    if (role === 'listener' || role === 'admin')
-      ports[role].listener.reloadTls(tlsOf(material, role, runtime.config));
-    else runtime.useTls(user, material);
-  };
+  const useTls: OnRenewed = (user, material) => renewTls(user, material, ports, runtime);
   const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
   const shared = createShared(config, overrides, observers, audit, tlsFailed);
   const { inflight, metrics, tracing } = shared;
@@ -129,6 +126,14 @@ async function run(
       await audit?.close(auditTimeout.abort);
     },
   };
+}
+
+/** Uses certificates that have replaced others. */
+function renewTls(user: TlsUser, material: TlsMaterial, ports: Ports, runtime: Runtime): void {
+  const { role } = user;
+  if (role === 'listener' || role === 'admin')
+    ports[role].listener.reloadTls(tlsOf(material, role, runtime.config));
+  else runtime.useTls(user, material);
 }
 
 function createProxyPort(

@@ -70,7 +70,6 @@ const reloadable = [
   'admin.runbookUrl',
   'admin.tokenSha256',
   'proxy.maxConnections',
-  'proxy.maxConnectionsPerAddress',
   'proxy.maxBodyBytes',
   'proxy.maxBufferedBytes',
   'proxy.maxParameters',
