@@ -1,32 +1,22 @@
-import { randomUUID } from 'node:crypto';
+import type { Express } from 'express';
 import { presentsToken } from '../auth/bearer-token.ts';
 import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
-import { Port } from '../net/port.ts';
 import { createAdminApp } from '../observability/admin-app.ts';
-import type { Logger } from '../observability/logger.ts';
-import type { Prometheus, Readings } from '../observability/prometheus.ts';
-import type { TlsPeers } from '../observability/tls-peers.ts';
-import { Listener, type ListenerLimits } from '../proxy/inbound/listener.ts';
-import type { ListenerTls } from '../proxy/inbound/listener-tls.ts';
-import { createStatus, type StatusSources } from './status.ts';
-
-interface AdminOptions extends StatusSources {
-  /** Since the start. */
-  readonly logLinesDropped: () => number;
-  readonly prometheus: Pick<Prometheus, 'page'>;
-  readonly log: Pick<Logger, 'message'>;
-  readonly tlsPeers: Pick<TlsPeers, 'clients'>;
-  /** Least milliseconds between two renderings of a page; default: {@link renderInterval}. */
-  readonly renderInterval?: number | undefined;
-}
+import type { Readiness } from '../observability/readiness.ts';
+import type { ListenerLimits } from '../proxy/inbound/listener.ts';
+import type { CertificateFiles } from './certificates.ts';
+import type { JwtIssuers } from './jwt-issuers.ts';
+import type { KeyServices } from './key-services.ts';
+import type { Shared } from './shared.ts';
+import { createStatus } from './status.ts';
 
 /** Milliseconds between two lines about wrong tokens, so that guesses do not fill the log. */
 const repeatAfter = 60_000;
 /** Milliseconds: with a thousand logins, each rendering of the metrics takes tens of them. */
 const renderInterval = 1_000;
 /** A probe or a scrape sends a short head at once, and a scrape comes every 15 to 60 seconds. */
-const limits: ListenerLimits = {
+export const adminLimits: ListenerLimits = {
   headersTimeout: 5_000,
   requestTimeout: 5_000,
   keepAliveTimeout: 65_000,
@@ -34,59 +24,62 @@ const limits: ListenerLimits = {
   maxHeaderSize: 8_192,
 };
 
-export type Admin = ReturnType<typeof createAdmin>;
+interface AdminParts {
+  readonly config: Config;
+  readonly keys: KeyServices;
+  readonly jwtIssuers: JwtIssuers;
+  readonly certificates: CertificateFiles;
+  readonly readiness: () => Readiness;
+}
 
-/** The admin port, not yet listening. @param started what the process was started with */
-export function createAdmin(started: Config['admin'], tls: ListenerTls | undefined, options: AdminOptions) {
-  const { prometheus, readiness, runtime } = options;
-  const wrongToken = createWrongTokenLog(options);
-  const app = createAdminApp({
-    page: (openMetrics) => prometheus.page(openMetrics, readingsOf(options)),
-    monotonic: options.monotonic,
-    interval: options.renderInterval ?? renderInterval,
+/** What handles the requests of the admin port. */
+export function createAdmin(parts: AdminParts, shared: Shared): Express {
+  const { config, keys, jwtIssuers, certificates, readiness } = parts;
+  const { clock, monotonic, startedAt, recorder, limiter, redactor, prometheus, logLinesDropped } = shared;
+  const { admin } = config;
+  const wrongToken = createWrongTokenLog(shared);
+  const readings = () => ({
+    inFlight: (environment: string) => limiter.inFlight(environment),
+    certificates: certificates.inUse(),
+    jwtKeysFetchedAt: new Map(jwtIssuers.list.map(({ name, fetchedAt }) => [name, fetchedAt ?? 0])),
+    logLinesDropped: logLinesDropped(),
+  });
+  return createAdminApp({
+    page: (openMetrics) => prometheus.page(openMetrics, readings()),
+    monotonic,
+    interval: shared.renderInterval ?? renderInterval,
     readiness,
-    status: createStatus(options),
+    status: createStatus({
+      clock,
+      monotonic,
+      startedAt,
+      recorder,
+      limiter,
+      redactor,
+      readiness,
+      certificates,
+      config,
+      keys,
+      jwtIssuers,
+    }),
     statusAccess: (authorization) => {
-      const access = statusAccess(started, runtime().config.admin, authorization);
+      const access = statusAccess(admin, authorization);
       if (access === 'denied' && authorization !== undefined) wrongToken();
       return access;
     },
-    certificateRequired: () => listener.tls?.clientCa !== undefined,
-    allowedHosts: started.allowedHosts,
+    certificateRequired: () => certificates.tlsOf('admin', config)?.clientCa !== undefined,
+    allowedHosts: admin.allowedHosts,
   });
-  const listener = new Listener(limits, {
-    handle: app,
-    tls,
-    tlsObserver: options.tlsPeers.clients('admin'),
-    monotonic: options.monotonic,
-    newRequestId: randomUUID,
-    requestRejected: () => {},
-  });
-  // Whoever can connect can take all connections. Then they all end, so that the next probe finds room.
-  const port = new Port(() => port.destroyAll());
-  port.maxConnections = started.maxConnections;
-  listener.serve(port);
-  return { port, listener };
-}
-
-function readingsOf({ limiter, certificates, runtime, logLinesDropped }: AdminOptions): Readings {
-  const { jwtIssuers } = runtime();
-  return {
-    inFlight: (environment) => limiter.inFlight(environment),
-    certificates: certificates.inUse(),
-    jwtKeysFetchedAt: new Map(jwtIssuers.list.map(({ name, source }) => [name, source.fetchedAt ?? 0])),
-    logLinesDropped: logLinesDropped(),
-  };
 }
 
 /** A token is required wherever one is configured; beyond loopback the status is off without one. */
-function statusAccess({ host }: Config['admin'], { tokenSha256 }: Config['admin'], authorization?: string) {
+function statusAccess({ host, tokenSha256 }: Config['admin'], authorization?: string) {
   if (tokenSha256 === undefined) return isLoopback(host) ? 'granted' : 'off';
   return presentsToken(authorization, tokenSha256) ? 'granted' : 'denied';
 }
 
 /** `count` of a line: wrong tokens since the line before it. */
-function createWrongTokenLog({ log, monotonic }: Pick<AdminOptions, 'log' | 'monotonic'>): () => void {
+function createWrongTokenLog({ log, monotonic }: Pick<Shared, 'log' | 'monotonic'>): () => void {
   let [count, loggedAt] = [0, Number.NEGATIVE_INFINITY];
   return () => {
     count += 1;

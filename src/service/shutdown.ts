@@ -1,14 +1,12 @@
 import type { Config } from '../config/schema.ts';
-import type { Port } from '../net/port.ts';
 import type { Logger } from '../observability/logger.ts';
-import type { Listener } from '../proxy/inbound/listener.ts';
-import type { InflightRequests } from '../proxy/inflight-requests.ts';
 import { endsWithin } from '../util/promises.ts';
+import type { ServedPort } from './ports.ts';
 
-/** A port, and what serves its connections. */
-export interface ServedPort {
-  readonly port: Port;
-  readonly listener: Listener;
+/** The requests of all services. */
+interface Inflight {
+  idle(): Promise<unknown>;
+  abortAll(): Promise<unknown>;
 }
 
 /** Milliseconds between closing the port and closing idle connections. */
@@ -22,44 +20,35 @@ const idleGrace = 500;
  * @returns whether all in-flight requests finished within `timeouts.shutdown`
  */
 export async function shutDown(
-  served: ServedPort,
-  inflight: InflightRequests,
+  port: ServedPort,
+  inflight: Inflight,
   timeouts: Config['proxy']['timeouts'],
   skipDelay: Promise<unknown>,
 ): Promise<boolean> {
-  const { port, listener } = served;
-  const { connections } = listener;
-  connections.drain();
+  port.drain();
   await endsWithin(timeouts.shutdownDelay, skipDelay);
+  port.stopListening();
+  await endsWithin(idleGrace, port.closed());
   port.close();
-  await endsWithin(idleGrace, connections.closed());
-  connections.close();
-  const finished = await endsWithin(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
+  const finished = await endsWithin(timeouts.shutdown, Promise.all([port.closed(), inflight.idle()]));
   if (!finished) await abortRequests(inflight);
-  endPort(served);
+  port.end();
   return finished;
 }
 
-/** Ends a port and all its connections. */
-export function endPort({ port, listener }: ServedPort): void {
-  port.close();
-  port.destroyAll();
-  listener.close();
-}
-
-/** Stops a service after a crash: aborts all in-flight requests, with their true outcome in response and log. */
-export async function abort({ port, listener }: ServedPort, inflight: InflightRequests): Promise<void> {
-  port.close();
-  listener.connections.drain();
+/** Stops after a crash: aborts all in-flight requests, with their true outcome in response and log. */
+export async function abort(port: ServedPort, inflight: Inflight): Promise<void> {
+  port.stopListening();
+  port.drain();
   await abortRequests(inflight);
-  port.destroyAll();
+  port.end();
   await inflight.idle();
 }
 
 /** Milliseconds to write the responses of aborted requests, and to drain their bodies. */
 const abortGrace = 300;
 
-async function abortRequests(inflight: InflightRequests): Promise<void> {
+async function abortRequests(inflight: Inflight): Promise<void> {
   await inflight.abortAll();
   await endsWithin(abortGrace, inflight.idle());
 }

@@ -49,9 +49,15 @@ export class KeySet {
   #cancelTimer: (() => void) | undefined;
   readonly #stopped = new AbortController();
 
-  constructor(options: KeySetOptions) {
+  /** @param previous has keys of the same issuer, which are used until others are fetched */
+  constructor(options: KeySetOptions, previous?: KeySet) {
     this.#options = options;
     this.#backoff = new Backoff(retryRange, options.random);
+    if (previous === undefined) return;
+    this.#findKey = previous.#findKey;
+    this.#fetchedAt = previous.#fetchedAt;
+    this.#problem = previous.#problem;
+    this.#forcedAt = previous.#forcedAt;
   }
 
   /** Whether there are keys that may be used now. */

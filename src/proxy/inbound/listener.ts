@@ -62,9 +62,11 @@ export class Listener {
     port.use(this.#server);
   }
 
-  set requestTimeout(milliseconds: number) {
-    this.#limits = { ...this.#limits, requestTimeout: milliseconds };
-    this.#server.requestTimeout = milliseconds;
+  /** Holds for open connections too. */
+  set limits(limits: ListenerLimits) {
+    const { headersTimeout, requestTimeout, keepAliveTimeout, timeout = 0 } = limits;
+    this.#limits = limits;
+    Object.assign(this.#server, { headersTimeout, requestTimeout, keepAliveTimeout, timeout });
   }
 
   /**
