@@ -6,8 +6,8 @@ import { SlotList } from '../../util/slot-list.ts';
 /** How much longer, and how much more, is read after the last response, so that the client receives it. */
 const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
-/** Requests of all connections that came too early. Each uses 1 kB until its connection ends. */
-const maxEarly = 10_000;
+/** Bytes for requests of all connections that came too early. Node keeps them until their connection ends. */
+const maxEarlyBytes = { together: 524_288, one: 16_384 };
 
 interface Received {
   readonly request: IncomingMessage;
@@ -22,8 +22,8 @@ interface Received {
 export class Connection {
   readonly #socket: Socket;
   readonly #handle: RequestListener;
-  /** Requests that are not processed. */
-  early = 0;
+  /** About how many bytes the requests use that came too early. */
+  earlyBytes = 0;
   #current: Received | undefined;
   /** Rejects what came too early. */
   #reject: (() => void) | undefined;
@@ -53,7 +53,7 @@ export class Connection {
       this.#process({ request, response });
       return true;
     }
-    this.early += 1;
+    this.earlyBytes += bytesOf(request);
     request.resume();
     this.#rejectNext(reject);
     return false;
@@ -80,6 +80,22 @@ export class Connection {
     this.#draining = true;
     const response = this.#current?.response;
     if (response?.headersSent === false) response.setHeader('Connection', 'close');
+  }
+
+  /** Ends the connection now. */
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** @returns whether it was read until now */
+  pause(): boolean {
+    if (this.#socket.isPaused()) return false;
+    this.#socket.pause();
+    return true;
+  }
+
+  resume(): void {
+    this.#socket.resume();
   }
 
   /** Ends the connection with the response to its current request, or now if it is idle. */
@@ -171,11 +187,17 @@ function failBody(request: IncomingMessage, error: Error): void {
   });
 }
 
+/** Measured, with what Node needs to respond to it. */
+function bytesOf({ rawHeaders }: IncomingMessage): number {
+  return 1_200 + 40 * rawHeaders.length;
+}
+
 /** The connections of a server that have got as far as HTTP. */
 export class Connections {
   readonly #open = new SlotList<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  #early = 0;
+  #earlyBytes = 0;
+  #waiting = false;
   #draining = false;
 
   /**
@@ -191,14 +213,13 @@ export class Connections {
       const remove = this.#open.add(connection);
       socket.once('close', () => {
         remove();
-        this.#early -= connection.early;
+        this.#earlyBytes -= connection.earlyBytes;
       });
     });
     const receive: RequestListener = (request, response) => {
-      const processed = this.of(request.socket)?.receive(request, response, () => reject(request, response));
-      if (processed !== false) return;
-      this.#early += 1;
-      if (this.#early > maxEarly) request.socket.destroy();
+      const connection = this.of(request.socket);
+      const processed = connection?.receive(request, response, () => reject(request, response));
+      if (processed === false) this.#countEarly(request);
     };
     server.on('request', receive);
     // Without these listeners Node would respond with "100 Continue" or 417 before the head is validated.
@@ -224,5 +245,23 @@ export class Connections {
   /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */
   closed(): Promise<void> {
     return this.#open.empty();
+  }
+
+  /**
+   * With one read, Node parses thousands of tiny requests of a connection. If those of all use too much memory, the
+   * connections with many of them end, and the others are not read before that memory is free, in the next turn of the
+   * event loop.
+   */
+  #countEarly(request: IncomingMessage): void {
+    this.#earlyBytes += bytesOf(request);
+    if (this.#earlyBytes <= maxEarlyBytes.together || this.#waiting) return;
+    this.#waiting = true;
+    const open = this.#open.values();
+    for (const connection of open) if (connection.earlyBytes > maxEarlyBytes.one) connection.destroy();
+    const paused = open.filter((connection) => connection.pause());
+    setImmediate(() => {
+      this.#waiting = false;
+      for (const connection of paused) connection.resume();
+    });
   }
 }
