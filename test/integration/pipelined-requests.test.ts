@@ -48,7 +48,7 @@ describe('a request that comes before the response to the one before it', () => 
     ['in two pieces', first + second.slice(0, 100), second.slice(100)],
     ['and never ends', first + second.slice(0, -1), ''],
     ['with others behind it', first + second.repeat(2), second.repeat(50)],
-    ['with hundreds behind it', first + second.repeat(100), second.repeat(100)],
+    ['with hundreds behind it', first + second.repeat(300), second.repeat(300)],
   ])(
     'gets a 503 behind that response, which is complete, and the connection ends: %s',
     async (_, now, then) => {

@@ -7,7 +7,7 @@ import { SlotList } from '../../util/slot-list.ts';
 const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
 /** Bytes for requests of all connections that came too early. Node keeps them until their connection ends. */
-const maxEarlyBytes = { together: 524_288, one: 16_384 };
+const maxEarlyBytes = 2_097_152;
 
 interface Received {
   readonly request: IncomingMessage;
@@ -25,8 +25,8 @@ export class Connection {
   /** About how many bytes the requests use that came too early. */
   earlyBytes = 0;
   #current: Received | undefined;
-  /** Rejects what came too early. */
-  #reject: (() => void) | undefined;
+  /** Returns the response to what came too early. */
+  #reject: (() => string) | undefined;
   /** The connection ends with its next response. */
   #draining = false;
   /** The connection ends as soon as no response is pending. */
@@ -45,10 +45,10 @@ export class Connection {
   /**
    * A request was parsed, though its body may be incomplete.
    *
-   * @param reject responds to it if it came too early
+   * @param reject returns the response to it if it came too early
    * @returns whether it is processed
    */
-  receive(request: IncomingMessage, response: ServerResponse, reject: () => void): boolean {
+  receive(request: IncomingMessage, response: ServerResponse, reject: () => string): boolean {
     if (this.#current === undefined && this.#socket.writable && !this.#closing) {
       this.#process({ request, response });
       return true;
@@ -62,13 +62,13 @@ export class Connection {
   /**
    * What came is not HTTP, is a CONNECT request, or came too slowly.
    *
-   * @param respond returns the response
+   * @param reject returns the response to it
    */
-  fail(error: Error, respond: () => string): void {
+  fail(error: Error, reject: () => string): void {
     const request = this.#current?.request;
     if (!this.#socket.writable) return;
-    if (request === undefined) this.#end(respond());
-    else if (request.complete) this.#rejectNext(() => this.#end(respond()));
+    if (request === undefined) this.#end(reject());
+    else if (request.complete) this.#rejectNext(reject);
     else {
       this.#closing = true;
       failBody(request, error);
@@ -117,7 +117,7 @@ export class Connection {
     this.#handle(request, response);
   }
 
-  #rejectNext(reject: () => void): void {
+  #rejectNext(reject: () => string): void {
     if (this.#reject !== undefined) return;
     this.#reject = reject;
     this.#hold();
@@ -132,28 +132,25 @@ export class Connection {
     this.#current = undefined;
     // If the connection ended with the response, the client knows that nothing after it was processed.
     if (!this.#socket.writable) return;
-    if (this.#reject !== undefined) this.#reject();
+    if (this.#reject !== undefined) this.#end(this.#reject());
     else if (this.#closing) this.#end();
   }
 
   #end(response = ''): void {
     if (!this.#socket.writable) return;
-    this.#socket.write(response);
-    endAndRead(this.#socket);
+    this.#socket.end(response);
+    readOn(this.#socket);
   }
 }
 
 /**
- * Ends our side, and reads what the client still sends. With unread input the connection would be reset, so that the client
+ * Our side has ended: reads what the client still sends. With unread input the connection would be reset, so that the client
  * could lose the response (RFC 9112 section 9.6).
  */
-function endAndRead(socket: Socket): void {
-  socket.end(() => {
-    // If the client has closed its side too, Node destroys the socket.
-    const timer = setTimeout(() => socket.destroy(), linger.milliseconds);
-    socket.once('close', () => clearTimeout(timer));
-  });
-  socket.resume();
+function readOn(socket: Socket): void {
+  // If the client has closed its side too, Node destroys the socket.
+  const timer = setTimeout(() => socket.destroy(), linger.milliseconds);
+  socket.once('close', () => clearTimeout(timer)).resume();
 }
 
 /** Whether all of a response was written: it has ended, or its connection with it. */
@@ -176,7 +173,7 @@ export function endResponse(response: ServerResponse, body: Buffer | string, enc
     left -= length;
     if (left < 0) socket.destroy();
   });
-  endAndRead(socket);
+  socket.end(() => readOn(socket)).resume();
 }
 
 /** Reports an error of a body to its reader, which may begin only after the caller is authenticated. */
@@ -202,9 +199,9 @@ export class Connections {
 
   /**
    * @param handle processes a request; called for one request per connection at a time
-   * @param reject responds to a request that came before the response to the one before it
+   * @param reject returns the response to a request that came before the response to the one before it
    */
-  serve(server: Server, handle: RequestListener, reject: RequestListener): void {
+  serve(server: Server, handle: RequestListener, reject: () => string): void {
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
       if (socket.destroyed) return;
       const connection = new Connection(socket, handle);
@@ -218,8 +215,7 @@ export class Connections {
     });
     const receive: RequestListener = (request, response) => {
       const connection = this.of(request.socket);
-      const processed = connection?.receive(request, response, () => reject(request, response));
-      if (processed === false) this.#countEarly(request);
+      if (connection?.receive(request, response, reject) === false) this.#countEarly(request);
     };
     server.on('request', receive);
     // Without these listeners Node would respond with "100 Continue" or 417 before the head is validated.
@@ -248,16 +244,15 @@ export class Connections {
   }
 
   /**
-   * With one read, Node parses thousands of tiny requests of a connection. If those of all use too much memory, the
-   * connections with many of them end, and the others are not read before that memory is free, in the next turn of the
-   * event loop.
+   * With one read, Node parses thousands of tiny requests of a connection. If those of all connections use too much memory,
+   * these end, and the others are not read before it is free, in the next turn of the event loop.
    */
   #countEarly(request: IncomingMessage): void {
     this.#earlyBytes += bytesOf(request);
-    if (this.#earlyBytes <= maxEarlyBytes.together || this.#waiting) return;
+    if (this.#earlyBytes <= maxEarlyBytes || this.#waiting) return;
     this.#waiting = true;
     const open = this.#open.values();
-    for (const connection of open) if (connection.earlyBytes > maxEarlyBytes.one) connection.destroy();
+    for (const connection of open) if (connection.earlyBytes > 0) connection.destroy();
     const paused = open.filter((connection) => connection.pause());
     setImmediate(() => {
       this.#waiting = false;
