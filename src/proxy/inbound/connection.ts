@@ -6,8 +6,8 @@ import { SlotList } from '../../util/slot-list.ts';
 /** How much longer, and how much more, is read after the last response, so that the client receives it. */
 const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
-/** Requests of all connections that came too early. Each uses 1 kB until its connection ends. */
-const maxEarly = 10_000;
+/** Bytes for requests of all connections that came too early. Node keeps them until their connection ends. */
+const maxEarlyBytes = 2_097_152;
 
 interface Received {
   readonly request: IncomingMessage;
@@ -22,11 +22,11 @@ interface Received {
 export class Connection {
   readonly #socket: Socket;
   readonly #handle: RequestListener;
-  /** Requests that are not processed. */
-  early = 0;
+  /** About how many bytes the requests use that came too early. */
+  earlyBytes = 0;
   #current: Received | undefined;
-  /** Rejects what came too early. */
-  #reject: (() => void) | undefined;
+  /** Returns the response to what came too early. */
+  #reject: (() => string) | undefined;
   /** The connection ends with its next response. */
   #draining = false;
   /** The connection ends as soon as no response is pending. */
@@ -45,15 +45,15 @@ export class Connection {
   /**
    * A request was parsed, though its body may be incomplete.
    *
-   * @param reject responds to it if it came too early
+   * @param reject returns the response to it if it came too early
    * @returns whether it is processed
    */
-  receive(request: IncomingMessage, response: ServerResponse, reject: () => void): boolean {
+  receive(request: IncomingMessage, response: ServerResponse, reject: () => string): boolean {
     if (this.#current === undefined && this.#socket.writable && !this.#closing) {
       this.#process({ request, response });
       return true;
     }
-    this.early += 1;
+    this.earlyBytes += bytesOf(request);
     request.resume();
     this.#rejectNext(reject);
     return false;
@@ -62,13 +62,13 @@ export class Connection {
   /**
    * What came is not HTTP, is a CONNECT request, or came too slowly.
    *
-   * @param respond returns the response
+   * @param reject returns the response to it
    */
-  fail(error: Error, respond: () => string): void {
+  fail(error: Error, reject: () => string): void {
     const request = this.#current?.request;
     if (!this.#socket.writable) return;
-    if (request === undefined) this.#end(respond());
-    else if (request.complete) this.#rejectNext(() => this.#end(respond()));
+    if (request === undefined) this.#end(reject());
+    else if (request.complete) this.#rejectNext(reject);
     else {
       this.#closing = true;
       failBody(request, error);
@@ -80,6 +80,22 @@ export class Connection {
     this.#draining = true;
     const response = this.#current?.response;
     if (response?.headersSent === false) response.setHeader('Connection', 'close');
+  }
+
+  /** Ends the connection now. */
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** @returns whether it was read until now */
+  pause(): boolean {
+    if (this.#socket.isPaused()) return false;
+    this.#socket.pause();
+    return true;
+  }
+
+  resume(): void {
+    this.#socket.resume();
   }
 
   /** Ends the connection with the response to its current request, or now if it is idle. */
@@ -101,7 +117,7 @@ export class Connection {
     this.#handle(request, response);
   }
 
-  #rejectNext(reject: () => void): void {
+  #rejectNext(reject: () => string): void {
     if (this.#reject !== undefined) return;
     this.#reject = reject;
     this.#hold();
@@ -116,28 +132,25 @@ export class Connection {
     this.#current = undefined;
     // If the connection ended with the response, the client knows that nothing after it was processed.
     if (!this.#socket.writable) return;
-    if (this.#reject !== undefined) this.#reject();
+    if (this.#reject !== undefined) this.#end(this.#reject());
     else if (this.#closing) this.#end();
   }
 
   #end(response = ''): void {
     if (!this.#socket.writable) return;
-    this.#socket.write(response);
-    endAndRead(this.#socket);
+    this.#socket.end(response);
+    readOn(this.#socket);
   }
 }
 
 /**
- * Ends our side, and reads what the client still sends. With unread input the connection would be reset, so that the client
+ * Our side has ended: reads what the client still sends. With unread input the connection would be reset, so that the client
  * could lose the response (RFC 9112 section 9.6).
  */
-function endAndRead(socket: Socket): void {
-  socket.end(() => {
-    // If the client has closed its side too, Node destroys the socket.
-    const timer = setTimeout(() => socket.destroy(), linger.milliseconds);
-    socket.once('close', () => clearTimeout(timer));
-  });
-  socket.resume();
+function readOn(socket: Socket): void {
+  // If the client has closed its side too, Node destroys the socket.
+  const timer = setTimeout(() => socket.destroy(), linger.milliseconds);
+  socket.once('close', () => clearTimeout(timer)).resume();
 }
 
 /** Whether all of a response was written: it has ended, or its connection with it. */
@@ -160,7 +173,7 @@ export function endResponse(response: ServerResponse, body: Buffer | string, enc
     left -= length;
     if (left < 0) socket.destroy();
   });
-  endAndRead(socket);
+  socket.end(() => readOn(socket)).resume();
 }
 
 /** Reports an error of a body to its reader, which may begin only after the caller is authenticated. */
@@ -171,18 +184,24 @@ function failBody(request: IncomingMessage, error: Error): void {
   });
 }
 
+/** Measured, with what Node needs to respond to it. */
+function bytesOf({ rawHeaders }: IncomingMessage): number {
+  return 1_200 + 40 * rawHeaders.length;
+}
+
 /** The connections of a server that have got as far as HTTP. */
 export class Connections {
   readonly #open = new SlotList<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  #early = 0;
+  #earlyBytes = 0;
+  #waiting = false;
   #draining = false;
 
   /**
    * @param handle processes a request; called for one request per connection at a time
-   * @param reject responds to a request that came before the response to the one before it
+   * @param reject returns the response to a request that came before the response to the one before it
    */
-  serve(server: Server, handle: RequestListener, reject: RequestListener): void {
+  serve(server: Server, handle: RequestListener, reject: () => string): void {
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
       if (socket.destroyed) return;
       const connection = new Connection(socket, handle);
@@ -191,14 +210,12 @@ export class Connections {
       const remove = this.#open.add(connection);
       socket.once('close', () => {
         remove();
-        this.#early -= connection.early;
+        this.#earlyBytes -= connection.earlyBytes;
       });
     });
     const receive: RequestListener = (request, response) => {
-      const processed = this.of(request.socket)?.receive(request, response, () => reject(request, response));
-      if (processed !== false) return;
-      this.#early += 1;
-      if (this.#early > maxEarly) request.socket.destroy();
+      const connection = this.of(request.socket);
+      if (connection?.receive(request, response, reject) === false) this.#countEarly(request);
     };
     server.on('request', receive);
     // Without these listeners Node would respond with "100 Continue" or 417 before the head is validated.
@@ -224,5 +241,22 @@ export class Connections {
   /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */
   closed(): Promise<void> {
     return this.#open.empty();
+  }
+
+  /**
+   * With one read, Node parses thousands of tiny requests of a connection. If those of all connections use too much memory,
+   * these end, and the others are not read before it is free, in the next turn of the event loop.
+   */
+  #countEarly(request: IncomingMessage): void {
+    this.#earlyBytes += bytesOf(request);
+    if (this.#earlyBytes <= maxEarlyBytes || this.#waiting) return;
+    this.#waiting = true;
+    const open = this.#open.values();
+    for (const connection of open) if (connection.earlyBytes > 0) connection.destroy();
+    const paused = open.filter((connection) => connection.pause());
+    setImmediate(() => {
+      this.#waiting = false;
+      for (const connection of paused) connection.resume();
+    });
   }
 }

@@ -5,7 +5,7 @@ import { errorCode, isParserError, ProxyError } from '../../errors.ts';
 import type { Port } from '../../net/port.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
 import type { RequestContext } from '../../request-context.ts';
-import { Connections, endResponse } from './connection.ts';
+import { Connections } from './connection.ts';
 import { contextOptions, type ListenerTls, observeHandshakes, sameVerification } from './listener-tls.ts';
 import { problemDetails } from './send-response.ts';
 import { headTooLarge, maxHeaders, methodNotAllowed } from './validate-head.ts';
@@ -129,22 +129,14 @@ export class Listener {
         if (!url.startsWith('/')) Object.assign(request, { originalUrl: url, url: '/' });
         handle(request, response);
       },
-      (_, response) => {
-        const { status, headers, body } = this.#rejection(pipelined());
-        response.setHeader('Connection', 'close').writeHead(status, headers);
-        endResponse(response, body);
-      },
+      () => this.#rejection(pipelined()),
     );
     return this.#rejectUnparsed(server);
   }
 
   #rejectUnparsed(server: Server): Server {
     const fail = (socket: Socket, error: Error, problem: () => ProxyError): void =>
-      this.connections.of(socket)?.fail(error, () => {
-        const { status, headers, body } = this.#rejection(problem());
-        const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-        return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`;
-      });
+      this.connections.of(socket)?.fail(error, () => this.#rejection(problem()));
     server.on('connect', ({ socket }) => fail(socket, methodNotAllowed(), methodNotAllowed));
     return server.on('clientError', (error, socket: Socket) => {
       const timedOut = errorCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT';
@@ -162,15 +154,18 @@ export class Listener {
     return headTooLarge(`${this.#limits.maxHeaderSize} bytes or ${maxHeaders} headers`);
   }
 
-  /** Status, headers and body for what no handler processes. The connection ends with it. */
-  #rejection(error: ProxyError) {
+  /** The response to what no handler processes. The connection ends with it. */
+  #rejection(error: ProxyError): string {
     const { newRequestId, monotonic, requestRejected } = this.#options;
     const { status, reason, outcome } = error;
     const id = newRequestId();
     const { headers, body } = problemDetails(error, { id });
     const startedAt = monotonic();
     requestRejected({ id, startedAt, status, reason, outcome, attempts: 0, durations: { total: 0 } });
-    return { status, headers: { ...headers, Connection: 'close' }, body };
+    const lines = Object.entries({ ...headers, Connection: 'close' }).map(
+      ([name, value]) => `${name}: ${value}\r\n`,
+    );
+    return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`;
   }
 }
 
