@@ -102,19 +102,18 @@ export class KeyTable {
     });
   }
 
-  /**
-   * Begins with what another table knows of a login: its keys, and which of them is the current one. It is due to be read.
-   */
-  seed({ ref, ring, choices, readAt, usedAt }: Login): void {
-    const login = { ...newLogin(ref, ring, readAt), usedAt };
-    this.#logins.set(loginRefString(ref), login);
-    for (const [kind, { choice }] of choices)
-      login.choices.set(kind, {
-        choice: new KeyChoice(choice.keys, this.#options.random, choice),
-        ring,
-        until: 0,
-      });
-    this.#notify(ref, ring);
+  /** A login of another table, whose keys were read from another source. Its current key stays, if it is one of them. */
+  seed({ ref, usedAt, choices }: Login, ring: KeyRing, readAt: number): void {
+    this.store(ref, { ring, gone: [] }, readAt);
+    const login = this.peek(ref);
+    if (login === undefined) return;
+    login.usedAt = usedAt;
+    for (const [kind, { choice, ring: before }] of choices) {
+      const copy = new KeyChoice(choice.keys, this.#options.random, choice);
+      login.choices.set(kind, { choice: copy, ring: before, until: 0 });
+      this.update(login, kind);
+    }
+    this.keep(login);
   }
 
   /** Counts as use. */

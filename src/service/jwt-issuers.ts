@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { KeySet } from '../auth/jwt/key-set.ts';
+import { KeySet, type KeySetOptions } from '../auth/jwt/key-set.ts';
 import { loadKeys } from '../auth/jwt/load-keys.ts';
 import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
 import type { Config, JwtIssuerConfig } from '../config/schema.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
-import { createOutageLog } from '../observability/outages.ts';
+import { createOutageLog, type ReportUp } from '../observability/outages.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { setTimer, type WallClock } from '../util/clock.ts';
@@ -26,6 +26,8 @@ interface JwtIssuersOptions extends BackoffOptions, WallClock {
 
 interface RunningIssuer extends JwtIssuer {
   readonly keys: KeySet;
+  /** Also of fetches before a reload. */
+  readonly outage: ReportUp;
   /** Last; milliseconds since 1970. */
   fetchedAt: number | undefined;
 }
@@ -69,11 +71,18 @@ function startAll(
 ): RunningIssuer[] {
   return Object.entries(jwtIssuers).map(([name, config]) => {
     const before = previous.find((one) => one.name === name && sameKeys(one.config, config));
-    const fetched = (at: number): void => {
-      issuer.fetchedAt = at;
+    const outage =
+      before?.outage ??
+      createOutageLog({ log: options.log, monotonic: options.monotonic, messages, source: name });
+    const observer = {
+      keysFetched() {
+        outage(true);
+        issuer.fetchedAt = options.clock();
+      },
+      keyFetchFailed: (cause: string) => outage(false, cause),
     };
-    const keys = createKeySet(name, config, fetched, options, before?.keys);
-    const issuer: RunningIssuer = { name, config, keys, fetchedAt: before?.fetchedAt };
+    const keys = createKeySet(config, observer, options, before?.keys);
+    const issuer: RunningIssuer = { name, config, keys, outage, fetchedAt: before?.fetchedAt };
     keys.refresh();
     return issuer;
   });
@@ -103,14 +112,12 @@ function sameKeys(a: JwtIssuerConfig, b: JwtIssuerConfig): boolean {
 }
 
 function createKeySet(
-  name: string,
   config: JwtIssuerConfig,
-  fetched: (at: number) => void,
-  { log, clock, monotonic, random, tlsPeers }: JwtIssuersOptions,
+  observer: KeySetOptions['observer'],
+  { monotonic, random, tlsPeers }: JwtIssuersOptions,
   previous: KeySet | undefined,
 ): KeySet {
   const { jwks = {}, maxStale } = config;
-  const outage = createOutageLog({ log, monotonic, messages, source: name });
   return new KeySet(
     {
       load: (stopped) => loadKeys(config, stopped, tlsPeers?.servers({ role: 'jwt-issuer' })),
@@ -119,13 +126,7 @@ function createKeySet(
       monotonic,
       random,
       setTimer,
-      observer: {
-        keysFetched() {
-          outage(true);
-          fetched(clock());
-        },
-        keyFetchFailed: (cause) => outage(false, cause),
-      },
+      observer,
     },
     previous,
   );

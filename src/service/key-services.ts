@@ -4,6 +4,7 @@ import { createDirectorySource } from '../keys/directory/source.ts';
 import { SourceUnavailable } from '../keys/errors.ts';
 import type { KeySource, KeySourceObserver, SignRemotely } from '../keys/key-source.ts';
 import { KeyReader } from '../keys/reader.ts';
+import type { KeyRing } from '../keys/ring.ts';
 import { KeySelector } from '../keys/selector.ts';
 import { KeyTable, type Login } from '../keys/table.ts';
 import { connectVault, createVaultSource, type VaultOptions } from '../keys/vault/source.ts';
@@ -31,11 +32,11 @@ export interface KeyServices {
   /** Absent if the source has no keys that do not leave it. */
   readonly signRemotely: SignRemotely | undefined;
   /**
-   * Reads the logins that are in use at another source from this one, before requests need them. The current key
-   * of each stays the current one where this source has it too.
+   * Reads the logins that are in use with another source, before requests need them. The current key of each stays the
+   * current one if this source has it too.
    *
    * @param environments those that are configured
-   * @throws Error if the source does not respond, or a login that could be read until now cannot
+   * @throws Error if the source does not respond, or one of them cannot be read
    */
   readInUse(from: KeyTable, environments: readonly string[]): Promise<void>;
   /** Reports what has happened since the source was opened, and what will. @param previous reports no more */
@@ -45,8 +46,8 @@ export interface KeyServices {
   stop(): Promise<void>;
 }
 
-/** Logins that wait at the same time for a slot of the reader. */
-const batch = 100;
+/** Logins that are read at the same time. */
+const batch = 16;
 
 /**
  * Opens the key source, which begins to log in. Nothing is reported before {@link KeyServices.begin}.
@@ -81,11 +82,16 @@ export function createKeyServices(config: KeysConfig, options: KeyServicesOption
           `the new key source cannot be used: ${error instanceof Error ? error.message : 'unknown'}`,
         );
       });
+      events.keySourceUp(true);
       const isNeeded = (login: Login): boolean =>
         from.isInUse(login) && environments.includes(login.ref.environment);
       const inUse = [...from.logins()].filter(isNeeded);
       for (let first = 0; first < inUse.length; first += batch)
-        await Promise.all(inUse.slice(first, first + batch).map((login) => readFirst(login, table, reader)));
+        await Promise.all(
+          inUse
+            .slice(first, first + batch)
+            .map(async (login) => table.seed(login, ...(await ringOf(login, source, monotonic)))),
+        );
     },
     begin(previous) {
       if (previous !== undefined) {
@@ -110,17 +116,22 @@ function openVault(config: Extract<KeysConfig, { source: 'vault' }>, options: Va
   return createVaultSource(connectVault(config.vault, options), config.rotationGracePeriod, options);
 }
 
-/** @throws Error that names the login, unless it could not be read from the source before either */
-async function readFirst(login: Login, table: KeyTable, reader: KeyReader): Promise<void> {
-  const { ref, failures } = login;
-  table.seed(login);
-  const failure = await reader.read(ref, 'refresh').then(
-    () => 'there are none',
-    (error: unknown) => (error instanceof SourceUnavailable ? error.problem : 'unknown'),
-  );
-  if (failures > 0 || table.peek(ref)?.failures === 0) return;
+/** @throws Error that names the login */
+async function ringOf(
+  { ref, ring }: Login,
+  source: KeySource,
+  monotonic: () => number,
+): Promise<[ring: KeyRing, readAt: number]> {
+  const readAt = monotonic();
+  let problem = 'there are none';
+  try {
+    const reading = await source.read(ref, ring);
+    if (typeof reading !== 'string') return [reading.ring, readAt];
+  } catch (error) {
+    problem = error instanceof SourceUnavailable ? error.problem : 'unknown';
+  }
   const name = `login "${ref.login}" in environment "${ref.environment}"`;
-  throw new Error(`the keys of ${name}, which are in use, cannot be read from the new source: ${failure}`);
+  throw new Error(`the keys of ${name}, which are in use, cannot be read from the new source: ${problem}`);
 }
 
 /** Reports the state of a source, and of its keys, while it is in use: from the beginning, but not before and not after. */

@@ -54,9 +54,14 @@ export class Instance {
   async reload(): Promise<void> {
     const [table, reader, selector] = this.#start();
     const inUse = [...this.#table.logins()].filter((login) => this.#table.isInUse(login));
-    for (const login of inUse) table.seed(login);
-    const reads = await Promise.allSettled(inUse.map(({ ref }) => reader.read(ref, 'refresh')));
-    if (this.#isStopped || reads.some(({ status }) => status === 'rejected')) return reader.stop();
+    const { time, vault } = this.#options;
+    const readAt = time.now;
+    const readings = await Promise.allSettled(inUse.map(({ ref, ring }) => vault.read(ref, ring)));
+    for (const [index, reading] of readings.entries()) {
+      const [login, value] = [inUse[index], reading.status === 'fulfilled' ? reading.value : undefined];
+      if (this.#isStopped || login === undefined || typeof value !== 'object') return reader.stop();
+      table.seed(login, value.ring, readAt);
+    }
     this.#reader.stop();
     [this.#table, this.#reader, this.#selector] = [table, reader, selector];
     this.#options.stepsReset();

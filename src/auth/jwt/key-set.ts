@@ -18,7 +18,7 @@ const maxWaiting = 100;
 /** Milliseconds until the next attempt after a failed one. */
 const retryRange = { initial: 1000, max: 60_000 };
 
-interface KeySetOptions extends BackoffOptions {
+export interface KeySetOptions extends BackoffOptions {
   /** Fetches the public keys. Rejects with an error whose message an operator may read. */
   readonly load: (stopped: AbortSignal) => Promise<readonly JWK[]>;
   /** Milliseconds between refreshes in the background. */

@@ -328,57 +328,55 @@ describe('a login', () => {
   });
 });
 
-describe('a table that begins with what another one knows', () => {
-  const seeded = (overrides = {}, ref = acme): KeyTable => {
+describe('a login whose keys were read from another source', () => {
+  const seeded = (ring: KeyRing, overrides = {}): KeyTable => {
     const next = newTable(overrides);
-    next.seed(loginOf(ref));
+    next.seed(loginOf(), ring, time.now);
     return next;
   };
 
-  it('has the keys of the login, and the current one is the same', () => {
-    store(ringOf('old'));
-    expect(signing()).toBe('old');
+  it('has the same current key if it is one of them, whatever its version is', () => {
     store(ringOf('new', 'old'));
-    expect(signing(loginOf(acme, seeded()))).toBe('old');
     accept('old');
-    const next = seeded();
+    const next = seeded(ringOf('newest', 'old', 'oldest'));
     const { accepted, current } = next.choiceOf(loginOf(acme, next), 'control_key');
     expect([accepted, current].map((key) => key && textOf(key))).toEqual(['old', 'old']);
-    next.store(acme, { ring: ringOf('newest', 'new', 'old'), gone: [] }, time.now);
+    expect(accepted?.version).toBe(2);
+    expect(signing(loginOf(acme, seeded(ringOf('newest'))))).toBe('newest');
+  });
+
+  it('has the same current key, although the gateway has not accepted it yet', () => {
+    store(ringOf('old'));
+    expect(signing()).toBe('old');
+    const next = seeded(ringOf('new', 'old'));
     expect(textOf(next.choiceOf(loginOf(acme, next), 'control_key').current)).toBe('old');
   });
 
-  it('finds the current key by its content, whatever its version is at the other source', () => {
-    store(ringOf('new', 'old', 'oldest'));
-    accept('old');
-    const next = seeded();
-    next.store(acme, { ring: ringOf('old'), gone: [] }, time.now);
-    const { accepted } = next.choiceOf(loginOf(acme, next), 'control_key');
-    expect(accepted?.version).toBe(1);
-  });
-
-  it('changes nothing of the other one', () => {
+  it('stays as it is in the table before', () => {
     store(ringOf('old'));
     accept('old');
-    const next = seeded();
-    next.store(acme, { ring: ringOf('new'), gone: [] }, time.now);
+    const next = seeded(ringOf('new'));
     next.store(acme, 'deleted', time.now + 1);
-    expect(textOf(table.choiceOf(loginOf(), 'control_key').current)).toBe('old');
+    expect(signing()).toBe('old');
   });
 
-  it('reads the login at once, and applies its own settings', () => {
+  it('has the settings of its table', () => {
     store(ringOf('new', 'old'));
     accept('new');
-    table.use(loginOf());
-    const next = seeded({ rotationGracePeriod: 0 });
-    expect(next.due(9)).toEqual([acme]);
+    const next = seeded(ringOf('new', 'old'), { rotationGracePeriod: 0 });
     expect(next.choiceOf(loginOf(acme, next), 'control_key').keys.map(textOf)).toEqual(['new']);
   });
 
-  it('lets other keys be tried at once', () => {
+  it('is in use as before, and other keys may be tried at once', () => {
     store(ringOf('new', 'old'));
+    table.use(loginOf());
     table.choiceOf(loginOf(), 'control_key').takeStep(place, time.now);
-    const next = seeded();
+    time.now += 300_000;
+    const next = seeded(ringOf('new', 'old'));
+    time.now += 299_999;
+    expect(next.isInUse(loginOf(acme, next))).toBe(true);
+    time.now += 1;
+    expect(next.isInUse(loginOf(acme, next))).toBe(false);
     expect(next.choiceOf(loginOf(acme, next), 'control_key').takeStep(place, time.now)).toBe(true);
   });
 });
