@@ -3,7 +3,7 @@ import type { Config } from '../config/schema.ts';
 import { errorCode } from '../errors.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Logger } from '../observability/logger.ts';
-import { type Service, startService } from '../service/lifecycle.ts';
+import { type Countersign, startCountersign } from '../service/lifecycle.ts';
 import { type OpenLog, openLog } from '../service/open-log.ts';
 import { installCrashHandlers } from '../service/shutdown.ts';
 import type { Signals } from '../service/signals.ts';
@@ -60,7 +60,7 @@ interface ServiceSource {
   readonly acceptUnknownTokens?: boolean;
   readonly isDemo?: boolean;
   /** Called after the start. Returns a text for the terminal. */
-  readonly onStarted?: (service: Service) => string;
+  readonly onStarted?: (service: Countersign) => string;
 }
 
 /** Runs the proxy until a signal. @returns the exit code */
@@ -88,12 +88,12 @@ async function start(
   loaded: ValidConfig,
   { acceptUnknownTokens = false, isDemo = false }: ServiceSource,
   { log, destination, flush }: OpenLog,
-): Promise<Service> {
+): Promise<Countersign> {
   const guard = installCrashHandlers(log, flush);
   const fault = nodeVersionFault(loaded.config, isDemo, log);
   if (fault !== undefined) throw new CliError(`Countersign does not start: ${fault}.`, exitCode.failed, true);
   try {
-    const service = await startService(loaded, { log, logDestination: destination, acceptUnknownTokens });
+    const service = await startCountersign(loaded, { log, logDestination: destination, acceptUnknownTokens });
     service.configLoaded(true);
     guard.beforeExit(() => service.abort());
     return service;
@@ -117,7 +117,7 @@ export function describeStartError(
 }
 
 /** @throws what `onStarted` throws, after an orderly stop */
-async function greetingOf({ onStarted }: ServiceSource, service: Service): Promise<string> {
+async function greetingOf({ onStarted }: ServiceSource, service: Countersign): Promise<string> {
   try {
     return onStarted?.(service) ?? '';
   } catch (error) {
@@ -128,7 +128,7 @@ async function greetingOf({ onStarted }: ServiceSource, service: Service): Promi
 
 /** @returns the exit code */
 export async function shutDown(
-  service: Pick<Service, 'stop'>,
+  service: Pick<Countersign, 'stop'>,
   { skipDelay }: Pick<Signals, 'skipDelay'>,
   log: Logger,
 ): Promise<number> {
@@ -144,7 +144,7 @@ export async function shutDown(
 /** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
 export async function reloadConfig(
   { file, load }: Pick<ServiceSource, 'file' | 'load'>,
-  service: Pick<Service, 'reload' | 'configLoaded' | 'reopenAudit'>,
+  service: Pick<Countersign, 'reload' | 'configLoaded' | 'reopenAudit'>,
   log: Logger,
 ): Promise<void> {
   await reopenAudit(service, log);
@@ -171,7 +171,7 @@ export async function reloadConfig(
 }
 
 /** First, and whatever the configuration file holds, since SIGHUP is also how a rotated file is opened again. */
-async function reopenAudit(service: Pick<Service, 'reopenAudit'>, log: Logger): Promise<void> {
+async function reopenAudit(service: Pick<Countersign, 'reopenAudit'>, log: Logger): Promise<void> {
   try {
     await service.reopenAudit();
   } catch (error) {
@@ -179,7 +179,7 @@ async function reopenAudit(service: Pick<Service, 'reopenAudit'>, log: Logger): 
   }
 }
 
-function logStart(config: Config, service: Service, log: Logger): void {
+function logStart(config: Config, service: Countersign, log: Logger): void {
   log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
   warnOfDescriptorLimit(config, log);
   warnOfCallers(config, log);

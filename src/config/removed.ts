@@ -11,6 +11,8 @@ export const removedOptions: Readonly<Record<string, string>> = {
   'environments.*.canaryEndpoint': `was removed: ${nothingOfItsOwn}`,
   revokedCertificates: revoked,
   'callers.*.revokedCertificates': revoked,
+  'proxy.maxConnectionsPerAddress':
+    'was removed: whoever is not to take all connections has to be kept off by the network, see "Denial of service by volume" in docs/security-model.md. Remove it',
   'keys.rotation': `was removed, and with it canary: ${nothingOfItsOwn}`,
   'keys.vault.auth.wrappedSecretIdFile':
     'was removed: put the secret ID itself into secretIdFile, for example with an init container or a Vault Agent that unwraps it',

@@ -16,7 +16,6 @@ import {
   logLevels,
   matching,
   minVersion,
-  optionalCount,
   optionalFile,
   port,
   text,
@@ -68,9 +67,6 @@ const proxy = z.strictObject({
     .describe(
       'Maximum concurrent client connections; excess connections are closed. Each may take 150 kB of memory, or 200 kB with TLS.',
     ),
-  maxConnectionsPerAddress: optionalCount.describe(
-    'Maximum concurrent connections from one client address; excess connections are closed. Off unless set: behind a load balancer or an ingress, all clients have its address.',
-  ),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Maximum form size in bytes.'),
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)

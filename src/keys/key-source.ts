@@ -52,6 +52,8 @@ export interface KeySource {
   sign?: SignRemotely;
   /** Starts background work, such as authenticating to Vault. Never throws. */
   start(): void;
+  /** @throws Error why nothing can be read; its message contains no secrets */
+  check(): Promise<void>;
   /** Whether the source has been reached at least once since {@link start}. */
   ready(): boolean;
   /** Replaces the certificates for new connections, if the source is reached over TLS. */

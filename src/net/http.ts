@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import type { Socket } from 'node:net';
+import type { Server as NetServer, Socket } from 'node:net';
 import { errorCode } from '../errors.ts';
 
-interface Address {
+export interface Address {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -14,7 +14,7 @@ interface Address {
  *
  * @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE`
  */
-export async function listen(server: Server, address: Address, scheme = 'http'): Promise<string> {
+export async function listen(server: NetServer, address: Address, scheme = 'http'): Promise<string> {
   try {
     return await listenAt(server, address, scheme);
   } catch (error) {
@@ -23,7 +23,7 @@ export async function listen(server: Server, address: Address, scheme = 'http'):
   }
 }
 
-async function listenAt(server: Server, { host, port }: Address, scheme: string): Promise<string> {
+async function listenAt(server: NetServer, { host, port }: Address, scheme: string): Promise<string> {
   await once(server.listen(port, host), 'listening');
   const address = server.address();
   const actualPort = typeof address === 'object' && address !== null ? address.port : port;

@@ -35,10 +35,9 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFa
    * A reload replaced the key source; what is known of it concerns the previous one.
    *
    * @param source `vault` or `directory`
-   * @param keepsKeys whether keys come from the same place as before
    */
-  keySourceReplaced(source: string, keepsKeys: boolean): void;
-  /** A client connection was closed because `proxy.maxConnections` or `maxConnectionsPerAddress` was reached. */
+  keySourceReplaced(source: string): void;
+  /** A client connection was closed because `proxy.maxConnections` was reached. */
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */
   logLineSuppressed(): void;

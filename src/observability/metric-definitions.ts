@@ -88,7 +88,7 @@ function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     dropped: counter(
       'connections_dropped_total',
-      'Client connections rejected because proxy.maxConnections or proxy.maxConnectionsPerAddress was reached.',
+      'Client connections closed because proxy.maxConnections was reached.',
     ),
     inFlight: gauge('requests_in_flight', 'Number of requests currently in flight.', ['environment']),
     inFlightLimit: gauge('requests_in_flight_limit', 'Maximum number of in-flight requests.', [

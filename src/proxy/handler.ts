@@ -23,7 +23,6 @@ import {
 import { withSpan } from '../trace.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { rejectWebPage } from '../util/web-page.ts';
-import { Turns } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { clientDetails, rejectedTarget, type TargetLookup } from './inbound/rejected-client.ts';
 import { awaitReader, sendProblem, sendResponse } from './inbound/send-response.ts';
@@ -64,7 +63,6 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
 export function createHandler(
   options: HandlerOptions,
 ): (request: Request, response: Response) => Promise<void> {
-  const turns = new Turns();
   return async (request, response) => {
     const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
@@ -78,8 +76,9 @@ export function createHandler(
       // Read now, since the connection may end with the response.
       const client = clientDetails(request, options.clock(), problem, work.record.credential);
       // If the response was complete before an abort, that response counts.
-      const how = { turns, securityHeaders: options.securityHeaders };
-      result = (await sendProblem(request, response, work.record, problem, how)) ?? (await delivery);
+      const { securityHeaders } = options;
+      result =
+        (await sendProblem(request, response, work.record, problem, securityHeaders)) ?? (await delivery);
       if (client !== undefined) {
         const target = rejectedTarget(work.record, work.deniedLogin, request.url, options);
         work.record.rejected = options.redactor.names({ ...client, ...target });
@@ -133,7 +132,7 @@ async function processRequest(
   options: HandlerOptions,
 ): Promise<ResponseResult> {
   const { record } = work;
-  validateRequestHead(request);
+  validateRequestHead(request, options.allowedHosts);
   const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
   record.caller = caller.name;
   // The hash of a token is too short to hold a card number.

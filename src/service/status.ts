@@ -29,26 +29,23 @@ export interface StatusSources extends WallClock, MonotonicClock {
   readonly redactor: Pick<LoginRedactor, 'text'>;
   readonly readiness: () => Readiness;
   readonly certificates: { inUse(): readonly CertificateInUse[] };
-  /** What is in effect now. */
-  readonly runtime: () => {
-    readonly config: Config;
-    readonly keys: KeysInUse;
-    readonly jwtIssuers: {
-      readonly list: readonly {
-        readonly name: string;
-        readonly keys: Pick<KeySet, 'available' | 'problem'>;
-        readonly source: { readonly fetchedAt?: number };
-      }[];
-    };
+  /** When the process started. */
+  readonly startedAt: { readonly wall: number; readonly monotonic: number };
+  readonly config: Config;
+  readonly keys: KeysInUse;
+  readonly jwtIssuers: {
+    readonly list: readonly {
+      readonly name: string;
+      readonly keys: Pick<KeySet, 'available' | 'problem'>;
+    }[];
   };
 }
 
 /** Puts the status together on demand. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
-  const { clock, monotonic, recorder, limiter, redactor, readiness } = sources;
-  const started = { wall: clock(), monotonic: monotonic() };
+  const { clock, monotonic, startedAt, recorder, limiter, redactor, readiness, config, keys, jwtIssuers } =
+    sources;
   return async () => {
-    const { config, keys, jwtIssuers } = sources.runtime();
     const modes = new Map(config.callers.map(({ name, mode }) => [name, mode]));
     return withFindings({
       at: isoTime(clock()),
@@ -86,8 +83,8 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       process: {
         version: packageVersion(),
         node: process.version,
-        startedAt: isoTime(started.wall),
-        uptime: Math.round(monotonic() - started.monotonic) / 1000,
+        startedAt: isoTime(startedAt.wall),
+        uptime: Math.round(monotonic() - startedAt.monotonic) / 1000,
       },
       config: recorder.config(),
     });

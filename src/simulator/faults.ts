@@ -175,7 +175,7 @@ function cut(response: ServerResponse, content: SimulatorResponse, bytes: number
   writeHead(response, content);
   response.flushHeaders();
   response.write(body.subarray(0, bytes));
-  response.socket?.destroySoon();
+  response.socket?.end();
 }
 
 /** Does not keep the process alive. */

@@ -25,14 +25,20 @@ export interface Way {
    * connections that it opened before.
    */
   readonly takesConnections?: true;
+  /**
+   * Node has no limit for it, so the network has to keep strangers off (docs/security-model.md). Times and failures are
+   * reported, not limited; memory is, and the process must not end.
+   */
+  readonly leftToNetwork?: true;
 }
 
 /** Those without credentials first. */
 const table = {
   handshakes: {
     title: 'client certificates with long chains of huge exponents',
-    setting: () => ({ tls: true }),
+    setting: () => ({ tls: true, clientCertificates: true }),
     attack: handshakes,
+    leftToNetwork: true,
   },
   'incomplete-heads': {
     title: 'thousands of heads that never end',
@@ -55,7 +61,11 @@ const table = {
     setting: (random) => ({ issuerKeys: [slowKey(random)] }),
     attack: issuerExponent,
   },
-  pipelining: { title: 'requests, halves and noise behind one another', attack: pipelining },
+  pipelining: {
+    title: 'requests, halves and noise behind one another',
+    attack: pipelining,
+    leftToNetwork: true,
+  },
   heads: { title: 'texts in a head that parsers take long for', attack: heads },
   'admin-pages': {
     title: 'a loop over /metrics and the status with 1,000 logins',

@@ -50,7 +50,10 @@ beforeEach(() => {
     redactor: { text: (text) => text.replaceAll('MARK', '***') },
     certificates: { inUse: () => certificates },
     readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
-    runtime: () => ({ config, keys, jwtIssuers: { list: [] } }),
+    startedAt: { wall: noon, monotonic: 0 },
+    config,
+    keys,
+    jwtIssuers: { list: [] },
   };
 });
 
@@ -183,10 +186,7 @@ describe('the status', () => {
     ring = [{ kind: 'control_key', version: 1, problem: 'the key of MARK is empty' }];
     await read({ environment: 'sandbox', login: 'MARK-1' });
     const issuer = { name: 'corp', keys: { available: false, problem: 'no key set of MARK' } };
-    const { config: current, keys: inUse } = sources.runtime();
-    const jwtIssuers = { list: [{ ...issuer, source: {} }] };
-    const runtime = () => ({ config: current, keys: inUse, jwtIssuers });
-    const status = await createStatus({ ...sources, runtime })();
+    const status = await createStatus({ ...sources, jwtIssuers: { list: [issuer] } })();
     expect(status.keys.list).toMatchObject([
       { login: '***-1', versions: [{ problem: 'the key of *** is empty' }] },
     ]);
