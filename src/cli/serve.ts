@@ -8,10 +8,10 @@ import { type OpenLog, openLog } from '../service/open-log.ts';
 import { installCrashHandlers } from '../service/shutdown.ts';
 import type { Signals } from '../service/signals.ts';
 import {
+  nodeVersionFault,
   unusedProxyVariables,
   warnOfCoreDumps,
   warnOfDescriptorLimit,
-  warnOfNodeVersion,
 } from '../service/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
@@ -98,7 +98,8 @@ async function start(
   { log, destination, flush }: OpenLog,
 ): Promise<Service> {
   const guard = installCrashHandlers(log, flush);
-  warnOfNodeVersion(log, isDemo);
+  const fault = nodeVersionFault(loaded.config, isDemo, log);
+  if (fault !== undefined) throw new CliError(`Countersign does not start: ${fault}.`, exitCode.failed, true);
   try {
     const service = await startService(loaded, { log, logDestination: destination, acceptUnknownTokens });
     service.configLoaded(true);

@@ -228,6 +228,9 @@ export const configSchema = z.strictObject(
     tracing: tracing
       .optional()
       .describe('Traces of requests, sent to an OpenTelemetry collector. Absent: none.'),
+    allowUnsafeNode: flag.describe(
+      'For development: start on a Node version that can mix up responses. Connections are not used again there.',
+    ),
     log: z
       .strictObject({
         level: z.enum(logLevels).default('info').describe('Minimum level to log.'),

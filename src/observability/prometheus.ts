@@ -49,6 +49,8 @@ interface PrometheusOptions {
 
 /** A certificate of ours, the CAs we trust for a peer, or the listener's revocation lists. */
 export interface CertificateInUse extends Validity {
+  /** Why its files, which were replaced, cannot be used. */
+  readonly problem?: string | undefined;
   /** The label `certificate`. */
   readonly name: string;
   /** Absent for those that are not specific to an environment. */

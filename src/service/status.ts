@@ -67,12 +67,15 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         .map(({ name, ...seen }) => ({ name, mode: modes.get(name) ?? 'enforce', ...seen })),
       failures: recorder.failures(),
       uncertainPayments: recorder.uncertainPayments(),
-      certificates: sources.certificates.inUse().map(({ name, environment = null, from, until }) => ({
-        name,
-        environment,
-        from: isoTime(from),
-        until: isoTime(until),
-      })),
+      certificates: sources.certificates
+        .inUse()
+        .map(({ name, environment = null, from, until, problem = null }) => ({
+          name,
+          environment,
+          from: isoTime(from),
+          until: isoTime(until),
+          problem,
+        })),
       jwtIssuers: jwtIssuers.list.map(({ name, keys: { available, problem } }) => ({
         name,
         available,

@@ -53,6 +53,20 @@ it.each([
   ['HTTP/1.1 599 Timeout', 'proxy-failed', 'status 599'],
   ['HTTP/1.1 600 Other', 'proxy-invalid', 'status 600'],
   ['HTTP/1.1 200 OK\r\n\r\nsurplus', 'proxy-invalid', 'bytes behind the response'],
+  ['HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 407 No', 'proxy-credentials', 'status 407'],
+  [
+    'HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 \r\n\r\nHTTP/1.0 503 No',
+    'proxy-failed',
+    'status 503',
+  ],
+  [
+    'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nsurplus',
+    'proxy-invalid',
+    'bytes behind the response',
+  ],
+  ['HTTP/1.1 100 Continue\r\n\r\nSMTP', 'proxy-invalid', 'status 0'],
+  [`HTTP/1.1 100 Continue\r\n\r\n${'x'.repeat(20_000)}`, 'proxy-invalid', 'status 0'],
+  ['HTTP/1.1 100 Continue', 'proxy-unreachable', 'ECONNRESET'],
   ['SMTP', 'proxy-invalid', 'HPE_'],
   [undefined, 'proxy-unreachable', 'ECONNRESET'],
 ])('an egress proxy that responds with %j is %s', async (head, reason, note) => {
