@@ -92,7 +92,9 @@ const admin = z.strictObject({
   tls: listenerTls('with it, /, /status.json and /metrics require one, /healthz and /readyz do not'),
   maxConnections: count
     .prefault(100)
-    .describe('Maximum concurrent connections; beyond it, the oldest idle connection is closed.'),
+    .describe(
+      'Maximum concurrent connections; beyond it, all of them are closed, so that the next probe finds room.',
+    ),
   allowedHosts: hostNames.describe(
     'Host names, besides IP addresses and localhost, that /, /status.json and /metrics accept in the Host header.',
   ),
