@@ -21,16 +21,16 @@ const shares = { uncached: 0.5, rejected: 0.25 };
 /** As many may wait for uncached keys however small `maxInFlight` is. */
 const leastUncached = 20;
 
-export interface KeyFallbackObserver {
-  /** The gateway rejects the key that signed so far, and accepts one of this direction, which signs from now on. */
-  keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
+export interface CurrentKeyObserver {
+  /** The gateway accepts a key with another version than the current one's: it signs from now on. */
+  currentKeyChanged(login: LoginRef, kind: KeyKind, from: number, to: number): void;
 }
 
 interface SelectorOptions extends MonotonicClock {
   readonly table: KeyTable;
   readonly reader: KeyReader;
   readonly setTimer: SetTimer;
-  readonly events: KeyFallbackObserver & Pick<KeySourceObserver, 'keyLookup'>;
+  readonly events: CurrentKeyObserver & Pick<KeySourceObserver, 'keyLookup'>;
 }
 
 /** What a request needs a key for. */
@@ -191,8 +191,8 @@ export class KeySelector {
     const { table, events, monotonic } = this.#options;
     if (!choice.recordAccepted(key, sentAt, request, monotonic())) return;
     table.keep(login);
-    const to = choice.current.version > before.version ? 'newer' : 'older';
-    if (choice.current !== before) events.keyFallback(login.ref, request.kind, to);
+    if (choice.current !== before)
+      events.currentKeyChanged(login.ref, request.kind, before.version, choice.current.version);
   }
 
   /** @throws ProxyError */

@@ -37,10 +37,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
   return {
     connectionRejected: () => metrics.dropped.inc({}),
     logLineSuppressed: () => metrics.logSuppressed.inc({}),
-    requestFinished(context) {
-      countRequest(metrics, labels, context);
-      keys.recordAccepted(context);
-    },
+    requestFinished: (context) => countRequest(metrics, labels, context),
     gatewayResponded({ environment, operation, status, seconds, clockSkew }) {
       const route = labels.route(environment, operation);
       metrics.gatewayResponses.inc({ ...route, status: statusLabel(status) });
@@ -179,20 +176,13 @@ function createKeyMetrics(metrics: Metrics) {
         else if (hasRoom) setSeries(labels, entries);
       }
     },
-    keyFallback({ environment, login }: LoginRef, kind: KeyKind, to: (typeof directions)[number]): void {
-      const labels = { environment, login, kind };
-      if (shown.has(seriesId(labels))) fallbacks.inc({ ...labels, to });
-    },
-    /** The signing version is the one that the gateway last accepted, not the newest. */
-    recordAccepted(context: RequestContext): void {
-      const { environment, login, keyKind: kind, keyVersion: version, keyVerdict } = context;
-      if (keyVerdict !== 'accepted' || environment === undefined || login === undefined) return;
-      if (kind === undefined || version === undefined) return;
+    currentKeyChanged({ environment, login }: LoginRef, kind: KeyKind, from: number, to: number): void {
       const labels = { environment, login, kind };
       const series = shown.get(seriesId(labels));
-      if (series === undefined || series.signing === version) return;
-      series.signing = version;
-      keySigningVersion.set(labels, version);
+      if (series === undefined) return;
+      fallbacks.inc({ ...labels, to: to > from ? 'newer' : 'older' });
+      series.signing = to;
+      keySigningVersion.set(labels, to);
     },
   };
 }

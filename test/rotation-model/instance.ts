@@ -121,7 +121,7 @@ export class Instance {
     const setTimer: VirtualTime['timer'] = (run, milliseconds) => time.timer(run, milliseconds);
     const events = {
       ...silentObserver,
-      keyFallback: () => {},
+      currentKeyChanged: () => {},
       keyRingUpdated: stepsReset,
       keySourceUp: (isUp: boolean) => {
         if (isUp && !this.#isUp) stepsReset();

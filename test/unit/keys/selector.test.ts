@@ -9,7 +9,7 @@ let selector: KeySelector;
 /** The keys that requests were signed with, in the order in which they were sent. */
 let sent: string[];
 let lookups: string[];
-let fallbacks: string[];
+let changes: string[];
 /** What the gateway says to a request that is signed with a key. */
 let gateway: (key: string) => Testimony | Promise<Testimony>;
 /** What a signature waits for. */
@@ -17,7 +17,7 @@ let signing: Promise<void> | undefined;
 
 beforeEach(() => {
   keys = newKeys();
-  [sent, lookups, fallbacks, signing] = [[], [], [], undefined];
+  [sent, lookups, changes, signing] = [[], [], [], undefined];
   const { table, reader, time } = keys;
   selector = new KeySelector({
     table,
@@ -26,7 +26,7 @@ beforeEach(() => {
     setTimer: time.setTimer,
     events: {
       keyLookup: (_environment, result) => void lookups.push(result),
-      keyFallback: ({ login }, kind, to) => void fallbacks.push(`${login} ${kind} ${to}`),
+      currentKeyChanged: ({ login }, kind, from, to) => void changes.push(`${login} ${kind} ${from} ${to}`),
     },
   });
 });
@@ -92,7 +92,7 @@ describe('a rejected query', () => {
     gateway = accepts('old');
     expect(await after(0, query())).toBe('accepted');
     expect(sentSince()).toEqual(['new', 'mid', 'old']);
-    expect(fallbacks).toEqual(['acme control_key older']);
+    expect(changes).toEqual(['acme control_key 3 1']);
     expect(keys.looked).toEqual([]);
     await query({ caller: 'other', endpoint: '9' });
     await pay({ caller: 'other', endpoint: '9' });
@@ -106,7 +106,7 @@ describe('a rejected query', () => {
     gateway = accepts('new');
     expect(await after(0, query())).toBe('accepted');
     expect(sentSince()).toEqual(['old', 'new']);
-    expect(fallbacks).toEqual(['acme control_key newer']);
+    expect(changes).toEqual(['acme control_key 1 2']);
   });
 
   it('waits a second at most for the look, which goes on', async () => {
@@ -314,7 +314,7 @@ describe('a payment', () => {
     await pay({ endpoint: '8' });
     await pay({ caller: 'other' });
     expect(sentSince()).toEqual(['new', 'new', 'new']);
-    expect(fallbacks).toEqual(['acme control_key newer']);
+    expect(changes).toEqual(['acme control_key 1 2']);
   });
 
   it('tries the next key for as long as the responses say nothing of it', async () => {
@@ -329,7 +329,7 @@ describe('a payment', () => {
     keys.time.now += 1_000;
     await pay();
     expect(sentSince()).toEqual(['new']);
-    expect(fallbacks.at(-1)).toBe('acme control_key newer');
+    expect(changes).toEqual(['acme control_key 2 1', 'acme control_key 1 2']);
   });
 
   it('is not moved to another key by what other callers are rejected for', async () => {
