@@ -291,7 +291,7 @@ function tooLate(ref: LoginRef): SourceUnavailable {
   );
 }
 
-/** A caller and a login may each have half of a room. No login has the name of a caller: it has a slash. */
+/** No login has the name of a caller: it has a slash. */
 function holdersOf({ caller, login }: KeyRequest): [caller: string, login: string] {
   return [`caller ${caller}`, loginRefString(login)];
 }
