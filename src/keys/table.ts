@@ -348,8 +348,7 @@ export class KeyTable {
     const login = before ?? newLogin(ref, read, readAt);
     const { ttl } = this.#settings;
     const dueAt = readAt + ttl * (1 - ttlJitter * this.#options.random());
-    Object.assign(login, { readAt, dueAt, failures: 0, isDeleted: false });
-    if (hasChanged) login.ring = read;
+    Object.assign(login, { ring: read, readAt, dueAt, failures: 0, isDeleted: false });
     if (before === undefined) this.#logins.set(name, login);
     this.#negatives.delete(name);
     this.#recordFound(name);
