@@ -8,17 +8,16 @@ import { type OpenLog, openLog } from '../service/open-log.ts';
 import { installCrashHandlers } from '../service/shutdown.ts';
 import type { Signals } from '../service/signals.ts';
 import {
+  nodeVersionFault,
   unusedProxyVariables,
   warnOfCoreDumps,
   warnOfDescriptorLimit,
-  warnOfNodeVersion,
 } from '../service/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
-import { command, optionsHelp, type Run } from './shared/command.ts';
+import { command, optionsHelp } from './shared/command.ts';
 import {
   configFileOf,
   formatProblems,
-  isConfigVariableSet,
   settingOptions,
   validConfig,
   withSettings,
@@ -38,7 +37,8 @@ ${optionsHelp(options)}
 
 Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid configuration or usage.`;
 
-const serveFile = command(
+/** Runs the proxy until a signal. */
+export const serve = command(
   { name: 'serve', options, usage, describe: withheldMessage, withoutHint: true },
   async ({ values }, _io, signals: Signals) => {
     const file = configFileOf(values.config) ?? '';
@@ -50,14 +50,6 @@ const serveFile = command(
     return runService({ file, load }, signals);
   },
 );
-
-/** Runs until a signal. Without a file, all options are those of the demo. */
-export const serve: Run = async (argv, io, signals) => {
-  const isFileGiven = argv.some((argument) => /^--config(=|$)/.test(argument)) || isConfigVariableSet();
-  if (isFileGiven || argv.includes('--help')) return serveFile(argv, io, signals);
-  const { demoAs } = await import('./demo/demo.ts');
-  return demoAs('serve')(argv, io, signals);
-};
 
 interface ServiceSource {
   /** Name of the configuration in messages. */
@@ -98,7 +90,8 @@ async function start(
   { log, destination, flush }: OpenLog,
 ): Promise<Countersign> {
   const guard = installCrashHandlers(log, flush);
-  warnOfNodeVersion(log, isDemo);
+  const fault = nodeVersionFault(loaded.config, isDemo, log);
+  if (fault !== undefined) throw new CliError(`Countersign does not start: ${fault}.`, exitCode.failed, true);
   try {
     const service = await startCountersign(loaded, { log, logDestination: destination, acceptUnknownTokens });
     service.configLoaded(true);

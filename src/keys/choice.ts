@@ -1,5 +1,4 @@
-import { includesKey, sameKey } from './key.ts';
-import type { UsableKey, UsableKeys } from './ring.ts';
+import { includesKey, sameKey, type UsableKey, type UsableKeys } from './ring.ts';
 
 /**
  * What a response says about the key that signed its request:

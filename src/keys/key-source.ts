@@ -15,6 +15,11 @@ export interface KeyReading {
  */
 export type NoKeys = 'deleted' | 'not-found';
 
+/** The ring of a reading; `undefined` if there are no keys. */
+export function ringIn(reading: KeyReading | NoKeys): KeyRing | undefined {
+  return typeof reading === 'string' ? undefined : reading.ring;
+}
+
 /**
  * Makes a signature of RSA-SHA256, in base64, that the public key verifies.
  *

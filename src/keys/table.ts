@@ -5,11 +5,17 @@ import type { KeyKind } from '../oauth1/methods.ts';
 import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
 import { KeyChoice } from './choice.ts';
 import { keyMissing, type SourceUnavailable } from './errors.ts';
-import { sameContent } from './key.ts';
 import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
-import { type KeyRing, type UsableKey, type UsableKeys, usableKeys, withAccepted } from './ring.ts';
+import {
+  type KeyRing,
+  sameContent,
+  type UsableKey,
+  type UsableKeys,
+  usableKeys,
+  withAccepted,
+} from './ring.ts';
 
 /** Milliseconds after its last use in which a login is in use: it is read again without a request. */
 const inUse = 600_000;

@@ -7,7 +7,6 @@ import type { TlsUser } from '../net/tls-files.ts';
 import type { TlsProblem, TlsSession } from '../net/tls-observer.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
-import type { SpanResult } from './tracing/tracing.ts';
 
 /** One gateway response; each retry counts. Durations in seconds. */
 export interface GatewayResponseEvent {
@@ -25,6 +24,10 @@ interface GatewayUnreachableEvent {
   readonly operation: string;
   readonly cause: NetworkFailure;
 }
+
+/** How the delivery of spans ended. `dropped`: not delivered, or there was no room for them. `rejected`: by the receiver. */
+export type SpanResult = (typeof spanResults)[number];
+export const spanResults = ['exported', 'dropped', 'rejected'] as const;
 
 /** Everything that is observed: for metrics, status and log. */
 export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFallbackObserver {

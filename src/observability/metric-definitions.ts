@@ -177,6 +177,11 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
       `Key version used for signing. Lower than key_version while the latest waits for the gateway. ${bounded}`,
       boundedKey,
     ),
+    keyAcceptedVersion: gauge(
+      'key_accepted_version',
+      `Key version that the gateway accepted last. Absent until then. ${bounded}`,
+      boundedKey,
+    ),
     keyCreated: gauge(
       'key_created_timestamp_seconds',
       `Creation time of the latest usable key version, in seconds since 1970. ${bounded}`,

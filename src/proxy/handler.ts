@@ -12,15 +12,16 @@ import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
-import type { RequestSpan, Tracing } from '../observability/tracing/tracing.ts';
+import type { RequestSpan } from '../observability/tracing/request-tracer.ts';
+import type { Tracing } from '../observability/tracing/tracing.ts';
 import {
   type AuthorizationDecision,
   type RequestContext,
   type RequestRecord,
   type ResponseResult,
 } from '../request-context.ts';
+import { withSpan } from '../trace.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
-import { withSpan } from '../util/trace.ts';
 import { rejectWebPage } from '../util/web-page.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { clientDetails, rejectedTarget, type TargetLookup } from './inbound/rejected-client.ts';

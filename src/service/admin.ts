@@ -1,4 +1,4 @@
-import type { Express } from 'express';
+import type { RequestListener } from 'node:http';
 import { presentsToken } from '../auth/bearer-token.ts';
 import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
@@ -33,7 +33,7 @@ interface AdminParts {
 }
 
 /** What handles the requests of the admin port. */
-export function createAdmin(parts: AdminParts, shared: Shared): Express {
+export function createAdmin(parts: AdminParts, shared: Shared): RequestListener {
   const { config, keys, jwtIssuers, certificates, readiness } = parts;
   const { clock, monotonic, startedAt, recorder, limiter, redactor, prometheus, logLinesDropped } = shared;
   const { admin } = config;

@@ -49,7 +49,7 @@ export function createApp({ config, resolve }: Routes, parts: AppParts, shared: 
   const { keys, verifyJwt, upstreams, inflight } = parts;
   const { clock, monotonic, random, log, metrics, decisions, redactor } = shared;
   const audit = shared.audit?.log;
-  const { callers, revokedCertificates, signing } = config;
+  const { callers, signing } = config;
   const { allowedHosts, maxBodyBytes, maxParameters, timeouts } = config.proxy;
   const { concurrency = shared.signingConcurrency, maxQueue } = signing;
   const transit = config.keys.source === 'vault' ? config.keys.vault.transit : undefined;
@@ -70,7 +70,6 @@ export function createApp({ config, resolve }: Routes, parts: AppParts, shared: 
     newRequestId: shared.newRequestId,
     authenticate: createAuthenticator({
       callers,
-      revokedCertificates,
       verifyJwt,
       acceptUnknownTokens: shared.acceptUnknownTokens,
     }),

@@ -21,6 +21,8 @@ interface Entry {
   readonly certificates: readonly CertificateInUse[];
   /** How many checks in a row found the files unusable. */
   readonly failedChecks: number;
+  /** Why they are, since the second of these checks. */
+  readonly problem?: string | undefined;
 }
 
 export type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
@@ -95,7 +97,9 @@ export class CertificateFiles {
 
   /** Those that have a validity, for metrics and status. */
   inUse(): readonly CertificateInUse[] {
-    return [...this.#entries.values()].flatMap(({ certificates }) => certificates);
+    return [...this.#entries.values()].flatMap(({ certificates, problem }) =>
+      certificates.map((one) => ({ ...one, problem })),
+    );
   }
 
   /** Checks all files at an interval of the given number of milliseconds. */
@@ -143,15 +147,15 @@ export class CertificateFiles {
     const read = await readInPlaceOf(material, files);
     if ('material' in read) {
       if (!isDeepStrictEqual(read.material, material)) return entryOf(entry, read.material);
-      return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0 };
+      return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0, problem: undefined };
     }
     const badLooks = entry.failedChecks + 1;
+    const fault = faultsText(files, read.faults);
     if (badLooks % checksBetweenReports === 2) {
-      const fault = faultsText(files, read.faults);
       const message = 'certificate files are unusable; keeping the previous ones';
       this.#log.message('error', message, { ...user, fault });
     }
-    return { ...entry, failedChecks: badLooks };
+    return { ...entry, failedChecks: badLooks, problem: badLooks < 2 ? undefined : fault };
   }
 }
 

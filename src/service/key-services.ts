@@ -138,25 +138,26 @@ async function ringOf(
 function reportsTo(metrics: EventObserver, monotonic: MonotonicClock['monotonic']) {
   let waiting: (() => void)[] = [];
   let state: 'opened' | 'in-use' | 'ended' = 'opened';
-  const whileInUse =
-    <Facts extends readonly unknown[]>(report: (...facts: Facts) => void) =>
-    (...facts: Facts): void => {
-      if (state === 'in-use') report(...facts);
-      if (state === 'opened') waiting.push(() => report(...facts));
-    };
-  const steady = createSteadyState({ monotonic, setTimer, report: whileInUse(metrics.keySourceUp) });
-  const loginFailed = whileInUse(metrics.loginFailed);
+  const whileInUse = (report: () => void): void => {
+    if (state === 'in-use') report();
+    if (state === 'opened') waiting.push(report);
+  };
+  const steady = createSteadyState({
+    monotonic,
+    setTimer,
+    report: (...facts) => whileInUse(() => metrics.keySourceUp(...facts)),
+  });
   const events: EventObserver = {
     ...metrics,
-    keyRingUpdated: whileInUse(metrics.keyRingUpdated),
-    loginsNotFound: whileInUse(metrics.loginsNotFound),
-    loginsDenied: whileInUse(metrics.loginsDenied),
-    cachedKeysExpire: whileInUse(metrics.cachedKeysExpire),
-    tokenExpiryChanged: whileInUse(metrics.tokenExpiryChanged),
-    keyProblem: whileInUse(metrics.keyProblem),
+    keyRingUpdated: (...facts) => whileInUse(() => metrics.keyRingUpdated(...facts)),
+    loginsNotFound: (...facts) => whileInUse(() => metrics.loginsNotFound(...facts)),
+    loginsDenied: (...facts) => whileInUse(() => metrics.loginsDenied(...facts)),
+    cachedKeysExpire: (...facts) => whileInUse(() => metrics.cachedKeysExpire(...facts)),
+    tokenExpiryChanged: (...facts) => whileInUse(() => metrics.tokenExpiryChanged(...facts)),
+    keyProblem: (...facts) => whileInUse(() => metrics.keyProblem(...facts)),
     keySourceUp: (up, cause = 'unknown') => (up ? steady.responded() : steady.failed(cause)),
     loginFailed(problem) {
-      loginFailed(problem);
+      whileInUse(() => metrics.loginFailed(problem));
       steady.failed(problem);
     },
   } satisfies KeySourceObserver;

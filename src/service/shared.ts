@@ -17,8 +17,8 @@ import { createTlsPeers, type TlsPeers } from '../observability/tls-peers.ts';
 import { createTracing, type Tracing } from '../observability/tracing/tracing.ts';
 import { ConcurrencyLimiter, MemoryBudget } from '../proxy/limits.ts';
 import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
-import { packageVersion } from '../util/package-info.ts';
 import { type Audit, openAudit } from './audit.ts';
+import { packageVersion } from './package-info.ts';
 import { createNonceGenerator, system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
 

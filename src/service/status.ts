@@ -12,8 +12,8 @@ import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { KeyStatus, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/limits.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../util/clock.ts';
-import { packageVersion } from '../util/package-info.ts';
 import type { KeyServices } from './key-services.ts';
+import { packageVersion } from './package-info.ts';
 
 /** Rows of the list; a page with all logins would be neither fast nor readable. */
 const maxKeys = 200;
@@ -64,12 +64,15 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         .map(({ name, ...seen }) => ({ name, mode: modes.get(name) ?? 'enforce', ...seen })),
       failures: recorder.failures(),
       uncertainPayments: recorder.uncertainPayments(),
-      certificates: sources.certificates.inUse().map(({ name, environment = null, from, until }) => ({
-        name,
-        environment,
-        from: isoTime(from),
-        until: isoTime(until),
-      })),
+      certificates: sources.certificates
+        .inUse()
+        .map(({ name, environment = null, from, until, problem = null }) => ({
+          name,
+          environment,
+          from: isoTime(from),
+          until: isoTime(until),
+          problem,
+        })),
       jwtIssuers: jwtIssuers.list.map(({ name, keys: { available, problem } }) => ({
         name,
         available,

@@ -61,11 +61,7 @@ const table = {
     setting: (random) => ({ issuerKeys: [slowKey(random)] }),
     attack: issuerExponent,
   },
-  pipelining: {
-    title: 'requests, halves and noise behind one another',
-    attack: pipelining,
-    leftToNetwork: true,
-  },
+  pipelining: { title: 'requests, halves and noise behind one another', attack: pipelining },
   heads: { title: 'texts in a head that parsers take long for', attack: heads },
   'admin-pages': {
     title: 'a loop over /metrics and the status with 1,000 logins',

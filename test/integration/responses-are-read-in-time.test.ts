@@ -25,8 +25,11 @@ async function untilUnread(edge: Edge, caller: RawConnection): Promise<void> {
   edge.gateway.respond = (response) => response.end(Buffer.alloc(1_000_000));
   for (let sent = 1; ; sent += 1) {
     caller.send(formRequest(status, statusForm));
-    await wait(200);
-    if (edge.gateway.requests.length < sent) return;
+    const arrived = until(() => edge.gateway.requests.length === sent).then(() => true);
+    if ((await Promise.race([arrived, wait(2_000)])) !== true) {
+      arrived.catch(() => {});
+      return;
+    }
   }
 }
 

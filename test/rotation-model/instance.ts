@@ -1,9 +1,9 @@
 import { ProxyError } from '../../src/errors.ts';
 import { formIn, testimonyOf } from '../../src/gateway/response.ts';
 import type { KeyChoice } from '../../src/keys/choice.ts';
-import { sameKey } from '../../src/keys/key.ts';
 import { type KeySource, silentObserver } from '../../src/keys/key-source.ts';
 import { KeyReader } from '../../src/keys/reader.ts';
+import { sameKey } from '../../src/keys/ring.ts';
 import { KeySelector, type Send } from '../../src/keys/selector.ts';
 import { KeyTable } from '../../src/keys/table.ts';
 import type { Random } from '../support/random.ts';

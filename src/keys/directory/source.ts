@@ -2,15 +2,15 @@ import { accessSync, constants } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode } from '../../errors.ts';
+import { type FileSet, ignoreNotFound, readConsistent } from '../../read-files.ts';
 import type { SetTimer } from '../../util/clock.ts';
 import { endsWithin } from '../../util/promises.ts';
-import { type FileSet, ignoreNotFound, readConsistent } from '../../util/read-files.ts';
 import { NoRoom, Slots } from '../../util/slots.ts';
 import { SourceUnavailable } from '../errors.ts';
-import { type KeyPlaces, parseKeys, sameContent } from '../key.ts';
+import { type KeyPlaces, parseKeys } from '../key.ts';
 import type { KeyReading, KeySource, NoKeys } from '../key-source.ts';
 import { assertLoginRef, type LoginRef } from '../login-ref.ts';
-import { type KeyRing, maxKeys, type UsableKey } from '../ring.ts';
+import { type KeyRing, maxKeys, sameContent, type UsableKey } from '../ring.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
 const places: KeyPlaces = {

@@ -3,11 +3,17 @@ import { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { SlotList } from '../../util/slot-list.ts';
 
-/** How much longer, and how much more, is read after the last response, so that the client receives it. */
-const linger = { milliseconds: 1_000, bytes: 1_048_576 };
+/** Bytes that are parsed at a time. So many tiny requests may be parsed before the first one is processed. */
+const sliceBytes = 512;
 
-/** Bytes for requests of all connections that came too early. Node keeps them until their connection ends. */
-const maxEarlyBytes = 2_097_152;
+/** Bytes of one connection that are parsed in a turn of the event loop. In chunks of single bytes they take 2 ms. */
+const turnBytes = 4_096;
+
+/** Bytes of a body that are parsed before its reader begins. A chunk of a single byte uses 400 bytes of memory. */
+const unreadBytes = { plain: turnBytes, chunked: sliceBytes };
+
+/** How much longer, and how much more, is read after the last response, so that the client receives it. */
+const linger = { milliseconds: 1_000, bytes: 1_048_576, requests: 64 };
 
 interface Received {
   readonly request: IncomingMessage;
@@ -18,12 +24,12 @@ interface Received {
  * One client connection, which processes one request at a time. What comes before the response to that request, be it
  * another request or no request at all, is rejected behind the response, and the connection ends. Nothing after a response
  * with `Connection: close` is processed (RFC 9112 section 9.6).
+ *
+ * Node's parser gets what `read` returns, so no more than is wanted.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #handle: RequestListener;
-  /** About how many bytes the requests use that came too early. */
-  earlyBytes = 0;
   #current: Received | undefined;
   /** Returns the response to what came too early. */
   #reject: (() => string) | undefined;
@@ -31,6 +37,14 @@ export class Connection {
   #draining = false;
   /** The connection ends as soon as no response is pending. */
   #closing = false;
+  /** The body of the current request will not be complete. */
+  #failed = false;
+  /** Requests that came too early, or after the last response. Node keeps them until the connection ends. */
+  #ignored = 0;
+  /** Bytes read since our side has ended. */
+  #discarded = 0;
+  /** Others have a turn. */
+  #yields = false;
 
   /** @param handle processes a request */
   constructor(socket: Socket, handle: RequestListener) {
@@ -38,25 +52,24 @@ export class Connection {
     this.#handle = handle;
     // A client may close its side (FIN) and still read the response, but not before a TLS handshake is complete.
     socket.allowHalfOpen = true;
-    // After CONNECT there is no other listener for errors. Node resumes the socket to read the body of any request.
-    socket.on('error', () => {}).on('resume', () => this.#hold());
+    // After CONNECT there is no other listener for errors. Node resumes the socket when a body is to be read.
+    socket.on('error', () => {}).on('readable', () => this.#read());
+    socket.on('resume', () => this.#read());
   }
 
   /**
    * A request was parsed, though its body may be incomplete.
    *
    * @param reject returns the response to it if it came too early
-   * @returns whether it is processed
    */
-  receive(request: IncomingMessage, response: ServerResponse, reject: () => string): boolean {
+  receive(request: IncomingMessage, response: ServerResponse, reject: () => string): void {
     if (this.#current === undefined && this.#socket.writable && !this.#closing) {
       this.#process({ request, response });
-      return true;
+      return;
     }
-    this.earlyBytes += bytesOf(request);
+    this.#ignored += 1;
     request.resume();
-    this.#rejectNext(reject);
-    return false;
+    this.#reject ??= reject;
   }
 
   /**
@@ -68,9 +81,9 @@ export class Connection {
     const request = this.#current?.request;
     if (!this.#socket.writable) return;
     if (request === undefined) this.#end(reject());
-    else if (request.complete) this.#rejectNext(reject);
+    else if (request.complete) this.#reject ??= reject;
     else {
-      this.#closing = true;
+      this.#failed = true;
       failBody(request, error);
     }
   }
@@ -82,22 +95,6 @@ export class Connection {
     if (response?.headersSent === false) response.setHeader('Connection', 'close');
   }
 
-  /** Ends the connection now. */
-  destroy(): void {
-    this.#socket.destroy();
-  }
-
-  /** @returns whether it was read until now */
-  pause(): boolean {
-    if (this.#socket.isPaused()) return false;
-    this.#socket.pause();
-    return true;
-  }
-
-  resume(): void {
-    this.#socket.resume();
-  }
-
   /** Ends the connection with the response to its current request, or now if it is idle. */
   close(): void {
     this.#closing = true;
@@ -107,8 +104,6 @@ export class Connection {
 
   #process({ request, response }: Received): void {
     this.#current = { request, response };
-    // As Buffers, chunks of a single byte would use 400 bytes each until somebody reads them.
-    if (request.headers['transfer-encoding'] !== undefined) request.setEncoding('latin1');
     // Node's parser cannot find the next request after one with an Upgrade header, and does not know that an HTTP/1.0
     // response without a length ends its connection.
     const isLast = request.headers.upgrade !== undefined || request.httpVersion === '1.0';
@@ -117,23 +112,12 @@ export class Connection {
     this.#handle(request, response);
   }
 
-  #rejectNext(reject: () => string): void {
-    if (this.#reject !== undefined) return;
-    this.#reject = reject;
-    this.#hold();
-  }
-
-  /** Behind a request that came too early nothing is read. */
-  #hold(): void {
-    if (this.#reject !== undefined && this.#socket.writable) this.#socket.pause();
-  }
-
   #finished(): void {
     this.#current = undefined;
     // If the connection ended with the response, the client knows that nothing after it was processed.
     if (!this.#socket.writable) return;
     if (this.#reject !== undefined) this.#end(this.#reject());
-    else if (this.#closing) this.#end();
+    else if (this.#closing || this.#failed) this.#end();
   }
 
   #end(response = ''): void {
@@ -141,6 +125,43 @@ export class Connection {
     this.#socket.end(response);
     readOn(this.#socket);
   }
+
+  #read(): void {
+    for (let left = turnBytes; this.#wantsBytes(); left -= sliceBytes) {
+      if (left <= 0) {
+        this.#yield();
+        return;
+      }
+      const { readableLength } = this.#socket;
+      // Without a number it also finds out that there is no more to come.
+      const slice = readableLength > 0 ? Math.min(readableLength, sliceBytes) : undefined;
+      if (this.#socket.read(slice) === null) return;
+      if (!this.#socket.writable) this.#discarded += slice ?? 0;
+    }
+  }
+
+  #yield(): void {
+    this.#yields = true;
+    setImmediate(() => {
+      this.#yields = false;
+      this.#read();
+    });
+  }
+
+  #wantsBytes(): boolean {
+    if (this.#yields || this.#socket.destroyed) return false;
+    if (!this.#socket.writable) return this.#discarded < linger.bytes && this.#ignored < linger.requests;
+    // Behind what came too early, nothing is read before it is rejected.
+    if (this.#failed || this.#reject !== undefined) return false;
+    const request = this.#current?.request;
+    return request === undefined || request.complete || wantsBody(request);
+  }
+}
+
+/** Node resumes the socket when the body begins to be read. */
+function wantsBody({ readableFlowing, readableLength, headers }: IncomingMessage): boolean {
+  const isChunked = headers['transfer-encoding'] !== undefined;
+  return readableFlowing === true || readableLength < (isChunked ? unreadBytes.chunked : unreadBytes.plain);
 }
 
 /**
@@ -168,11 +189,7 @@ export function endResponse(response: ServerResponse, body: Buffer | string, enc
   // When a response has ended, Node closes the connection at once.
   if (body.length === 0) response.flushHeaders();
   else response.write(body, encoding ?? 'utf8');
-  let left = linger.bytes;
-  request.on('data', ({ length }: Buffer | string) => {
-    left -= length;
-    if (left < 0) socket.destroy();
-  });
+  request.resume();
   socket.end(() => readOn(socket)).resume();
 }
 
@@ -184,17 +201,10 @@ function failBody(request: IncomingMessage, error: Error): void {
   });
 }
 
-/** Measured, with what Node needs to respond to it. */
-function bytesOf({ rawHeaders }: IncomingMessage): number {
-  return 1_200 + 40 * rawHeaders.length;
-}
-
 /** The connections of a server that have got as far as HTTP. */
 export class Connections {
   readonly #open = new SlotList<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  #earlyBytes = 0;
-  #waiting = false;
   #draining = false;
 
   /**
@@ -207,16 +217,10 @@ export class Connections {
       const connection = new Connection(socket, handle);
       if (this.#draining) connection.endWithNextResponse();
       this.#bySocket.set(socket, connection);
-      const remove = this.#open.add(connection);
-      socket.once('close', () => {
-        remove();
-        this.#earlyBytes -= connection.earlyBytes;
-      });
+      socket.once('close', this.#open.add(connection));
     });
-    const receive: RequestListener = (request, response) => {
-      const connection = this.of(request.socket);
-      if (connection?.receive(request, response, reject) === false) this.#countEarly(request);
-    };
+    const receive: RequestListener = (request, response) =>
+      this.of(request.socket)?.receive(request, response, reject);
     server.on('request', receive);
     // Without these listeners Node would respond with "100 Continue" or 417 before the head is validated.
     server.on('checkContinue', receive).on('checkExpectation', receive);
@@ -241,22 +245,5 @@ export class Connections {
   /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */
   closed(): Promise<void> {
     return this.#open.empty();
-  }
-
-  /**
-   * With one read, Node parses thousands of tiny requests of a connection. If those of all connections use too much memory,
-   * these end, and the others are not read before it is free, in the next turn of the event loop.
-   */
-  #countEarly(request: IncomingMessage): void {
-    this.#earlyBytes += bytesOf(request);
-    if (this.#earlyBytes <= maxEarlyBytes || this.#waiting) return;
-    this.#waiting = true;
-    const open = this.#open.values();
-    for (const connection of open) if (connection.earlyBytes > 0) connection.destroy();
-    const paused = open.filter((connection) => connection.pause());
-    setImmediate(() => {
-      this.#waiting = false;
-      for (const connection of paused) connection.resume();
-    });
   }
 }

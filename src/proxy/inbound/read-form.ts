@@ -20,7 +20,7 @@ const ampersand = 0x26;
  */
 const bytesHeldPerByte = 6;
 
-/** Chunks that are held as Buffers. Each of them, even of a single byte, uses 400 bytes. */
+/** Chunks that are held as such. Each of them, even of a single byte, uses 400 bytes. */
 const maxChunks = 256;
 
 export type ReadForm = (
@@ -50,16 +50,11 @@ export function createFormReader(limits: BodyLimits): ReadForm {
 
 function receivedBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryReservation): Buffer {
   const chunks: Buffer[] = [];
-  for (let chunk = request.read(); chunk !== null; chunk = request.read()) chunks.push(bytesOf(chunk));
+  for (let chunk = request.read(); chunk !== null; chunk = request.read()) chunks.push(chunk);
   const body = Buffer.concat(chunks);
   const failure = failureOfSize(body.length, body.length, limits, memory);
   if (failure !== undefined) throw failure;
   return body;
-}
-
-/** A chunked body comes as text. */
-function bytesOf(chunk: Buffer | string): Buffer {
-  return typeof chunk === 'string' ? Buffer.from(chunk, 'latin1') : chunk;
 }
 
 /** @param added bytes that were not reserved yet */
@@ -82,8 +77,7 @@ function readBody(request: IncomingMessage, limits: BodyLimits, memory: MemoryRe
   const pieces: Buffer[] = [];
   const chunks: Buffer[] = [];
   let size = 0;
-  const collect = (received: Buffer | string): void => {
-    const chunk = bytesOf(received);
+  const collect = (chunk: Buffer): void => {
     chunks.push(chunk);
     if (chunks.length === maxChunks) pieces.push(Buffer.concat(chunks.splice(0)));
     size += chunk.length;

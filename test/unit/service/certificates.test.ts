@@ -173,6 +173,12 @@ it('an older revocation list than the one in use is refused: a revoked certifica
   expect(faults).toEqual([
     expect.stringContaining('used.crl has a revocation list that is older than the one in use'),
   ]);
+  // The status has it until a check finds usable files.
+  expect(files.inUse().map(({ problem }) => problem)).toEqual([faults[0], faults[0], faults[0]]);
+  folder.file('used.crl', newer);
+  await check();
+  expect(files.inUse().map(({ problem }) => problem)).toEqual([undefined, undefined, undefined]);
+  folder.file('used.crl', older);
   // Neither does a reload take it, under the same name or another.
   await use(configWith('used.crl'), files);
   folder.file('other.crl', older);

@@ -173,12 +173,12 @@ describe('the status', () => {
     const validity = { from: noon, until: noon + 1_000 };
     certificates = [
       { name: 'listener', ...validity },
-      { name: 'gateway-ca', environment: 'sandbox', ...validity },
+      { name: 'gateway-ca', environment: 'sandbox', ...validity, problem: 'ca.crt is missing' },
     ];
     const times = { from: '2026-01-01T12:00:00.000Z', until: '2026-01-01T12:00:01.000Z' };
     expect((await createStatus(sources)()).certificates).toEqual([
-      { name: 'listener', environment: null, ...times },
-      { name: 'gateway-ca', environment: 'sandbox', ...times },
+      { name: 'listener', environment: null, ...times, problem: null },
+      { name: 'gateway-ca', environment: 'sandbox', ...times, problem: 'ca.crt is missing' },
     ]);
   });
 
