@@ -86,11 +86,11 @@ interface Load {
 /** Payments and queries, one after the other on each connection; half of the clients open a new one for each. */
 function startLoad(): Load {
   const load = { failures: [] as string[], payments: 0, requests: 0, stop };
-  let isStopped = false;
+  const stopping = new AbortController();
   const agents = Array.from({ length: clients }, () => new Agent({ keepAlive: true }));
   const running = agents.map(async (agent, index) => {
     const options = index % 2 === 0 ? { agent } : {};
-    while (!isStopped) {
+    while (!stopping.signal.aborted) {
       const isPayment = load.requests % 2 === 0;
       load.requests += 1;
       if (isPayment) load.payments += 1;
@@ -109,7 +109,7 @@ function startLoad(): Load {
     }
   });
   async function stop(): Promise<void> {
-    isStopped = true;
+    stopping.abort();
     await Promise.all(running);
     for (const agent of agents) agent.destroy();
   }
