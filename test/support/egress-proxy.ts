@@ -3,12 +3,13 @@ import type { TlsOptions } from 'node:tls';
 import { startTcpServer } from './faulty-gateway.ts';
 
 /**
- * What the proxy does with a CONNECT request: makes the tunnel, or one that it cuts after so many bytes; responds with
- * these bytes and keeps the connection; never responds; or ends the connection.
+ * What the proxy does with a CONNECT request: makes the tunnel, or one that it cuts after so many bytes, or one that it
+ * announces with these bytes; responds with these bytes and keeps the connection; never responds; or ends the connection.
  */
 export type Behavior =
   | 'tunnel'
   | { readonly cutsAfter: number }
+  | { readonly announces: string }
   | { readonly responds: string }
   | 'silent'
   | 'reset'
@@ -42,7 +43,7 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
   const tunnels = new Set<Socket>();
   /** The last tunnel between two ports. */
   const states = new Map<string, { cut: boolean }>();
-  const tunnel = (client: Socket, head: string, cutsAfter: number): void => {
+  const tunnel = (client: Socket, head: string, cutsAfter = Number.POSITIVE_INFINITY): void => {
     const state = { cut: false };
     let bytes = 0;
     const count = (chunk: Buffer): void => {
@@ -81,12 +82,16 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
       client.off('data', read);
       if (heads.length < recorded) heads.push(head);
       const behavior = typeof proxy.behavior === 'function' ? proxy.behavior(head) : proxy.behavior;
-      if (behavior === 'tunnel') tunnel(client, head, Number.POSITIVE_INFINITY);
+      if (behavior === 'tunnel') tunnel(client, head);
       else if (behavior === 'reset') client.resetAndDestroy();
       else if (behavior === 'end') client.end();
       else if (behavior === 'silent') client.pause();
       else if ('responds' in behavior) client.write(behavior.responds);
-      else tunnel(client, head, behavior.cutsAfter);
+      else if ('cutsAfter' in behavior) tunnel(client, head, behavior.cutsAfter);
+      else {
+        client.write(behavior.announces);
+        tunnel(client, head);
+      }
     };
     client.on('data', read);
   };

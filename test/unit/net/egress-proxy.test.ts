@@ -48,12 +48,17 @@ it.each([
   ['HTTP/1.1 401 Unauthorized', 'proxy-credentials', 'status 401'],
   ['HTTP/1.1 302 Found', 'proxy-denied', 'status 302'],
   ['HTTP/1.1 403 Forbidden', 'proxy-denied', 'status 403'],
+  [
+    'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 403 Forbidden',
+    'proxy-denied',
+    'status 403',
+  ],
   ['HTTP/1.1 499 Closed', 'proxy-denied', 'status 499'],
   ['HTTP/1.1 500 Internal Server Error', 'proxy-failed', 'status 500'],
   ['HTTP/1.1 599 Timeout', 'proxy-failed', 'status 599'],
   ['HTTP/1.1 600 Other', 'proxy-invalid', 'status 600'],
   ['HTTP/1.1 200 OK\r\n\r\nsurplus', 'proxy-invalid', 'bytes behind the response'],
-  ['SMTP', 'proxy-invalid', 'HPE_'],
+  ['SMTP', 'proxy-invalid', 'no HTTP response'],
   [undefined, 'proxy-unreachable', 'ECONNRESET'],
 ])('an egress proxy that responds with %j is %s', async (head, reason, note) => {
   response = head === undefined ? undefined : `${head}\r\n\r\n`;
