@@ -56,7 +56,7 @@ COPY --from=build /app/dist ./dist
 COPY config ./config
 COPY package.json LICENSE ./
 # With a Node.js on which `serve` does not start, fail the build instead.
-RUN node -e "if (!require('./dist/util/node-version.cjs').isPatchedNode()) throw new Error('this Node is too old')"
+RUN node dist/preflight.cjs --is-good || { echo "Countersign does not start on Node $(node --version)" >&2; exit 1; }
 
 # For `docker exec` and `kubectl exec`: ... -- countersign check --online --config /etc/countersign/config.yaml
 RUN ln -s ../../../app/dist/bin.cjs /usr/local/bin/countersign

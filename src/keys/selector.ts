@@ -1,15 +1,14 @@
 import type { KeyKind } from '../oauth1/methods.ts';
+import { currentSpan, inSpan } from '../trace.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { Room } from '../util/slots.ts';
-import { currentSpan, inSpan } from '../util/trace.ts';
 import type { KeyChoice, Place, SelectionReason, Testimony } from './choice.ts';
 import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
-import { includesKey, sameKey } from './key.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
 import type { KeyReader } from './reader.ts';
-import type { UsableKey } from './ring.ts';
+import { includesKey, sameKey, type UsableKey } from './ring.ts';
 import type { KeyTable, Login } from './table.ts';
 
 /** Milliseconds that a request waits at most for one look at the source, or for a read of keys that were not used lately. */

@@ -1,8 +1,8 @@
 import { type AgentOptions, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions } from 'node:https';
 import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'node:tls';
-import { isPatchedNode } from '../util/node-version.cjs';
-import { readText } from '../util/read-files.ts';
+import { keepsResponsesApart } from '../preflight.cjs';
+import { readText } from '../read-files.ts';
 import { type EgressProxySettings, tunnelThrough } from './egress-proxy.ts';
 import { observeTls, type TlsObserver } from './tls-observer.ts';
 import { type MinVersion, tlsPolicy } from './tls-policy.ts';
@@ -16,27 +16,27 @@ export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>
   readonly observer?: TlsObserver | undefined;
   /** The certificate of the server: no other is accepted, and this one whatever names it has. */
   readonly pinned?: string | undefined;
-  /** The name that the certificate must have. Default: the host of the URL. */
-  readonly serverName?: string | undefined;
 }
 
+/** Without a limit to the connections in use: a request that waits for one could get it with an unread response. */
+export type Reuse = Pick<AgentOptions, 'keepAlive' | 'maxFreeSockets'>;
+
 /**
- * An agent for `http:` or `https:`, as in the URL. With `keepAlive`, Node never uses a connection again that received
- * bytes while no request was pending; an older one does, so it keeps none. The number of connections has no limit: a
- * request that waits for one in use could get it with a response that was not read yet.
+ * An agent for `http:` or `https:`, as in the URL. Connections are used again only on a Node that keeps responses apart:
+ * one that does not may give a request the response to another one, which is another caller's.
  *
  * @param egressProxy opens the connections, within its timeout in milliseconds; for `https:` only
  */
 export function createAgent(
   url: string,
-  { ca, cert, key, proxyCa, minVersion = 'TLSv1.2', observer, pinned, serverName }: AgentTls,
-  pool: Pick<AgentOptions, 'keepAlive' | 'maxFreeSockets'>,
+  { ca, cert, key, proxyCa, minVersion = 'TLSv1.2', observer, pinned }: AgentTls,
+  { keepAlive = false, ...more }: Reuse,
   egressProxy?: EgressProxySettings,
   tunnelTimeout = 2_500,
 ): HttpAgent {
-  const options = { ...pool, keepAlive: pool.keepAlive === true && isPatchedNode() };
   // Nothing can disable the verification.
   const tls = { ...tlsPolicy, minVersion, rejectUnauthorized: true };
+  const options = { ...more, keepAlive: keepAlive && keepsResponsesApart(process.version) };
   const agent = url.startsWith('http:')
     ? new HttpAgent(options)
     : new HttpsAgent({
@@ -46,7 +46,6 @@ export function createAgent(
         key,
         ...tls,
         ...(pinned === undefined ? {} : pinnedTo(pinned)),
-        ...(serverName === undefined ? {} : { servername: serverName }),
       });
   if (observer !== undefined) observeConnections(agent, observer);
   if (egressProxy !== undefined) {

@@ -6,8 +6,8 @@ import { type SecureContextOptions, connect as tlsConnect } from 'node:tls';
 import { urlToHttpOptions } from 'node:url';
 import { callbackify } from 'node:util';
 import { errorCode } from '../errors.ts';
+import { readConsistent } from '../read-files.ts';
 import { reveal, type Secret } from '../secret.ts';
-import { readConsistent } from '../util/read-files.ts';
 import { secretText } from '../util/secret-text.ts';
 import {
   ConnectionError,

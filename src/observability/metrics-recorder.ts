@@ -19,6 +19,7 @@ type KeyLabels = { environment: string; login: string; kind: KeyKind };
 /** What the series of one key ring show. */
 interface Series {
   signing?: number | undefined;
+  accepted?: number;
 }
 
 type KeyMetrics = ReturnType<typeof createKeyMetrics>;
@@ -140,7 +141,8 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
 function createKeyMetrics(metrics: Metrics) {
   /** By {@link seriesId}. */
   const shown = new Map<string, Series>();
-  const { keyVersion, keySigningVersion, keyCreated, keyUnusable, fallbacks } = metrics;
+  const { keyVersion, keySigningVersion, keyAcceptedVersion, keyCreated, keyUnusable, fallbacks } = metrics;
+  const gauges = [keyVersion, keySigningVersion, keyAcceptedVersion, keyCreated, keyUnusable];
 
   function setSeries(labels: KeyLabels, entries: KeyRing): void {
     const id = seriesId(labels);
@@ -163,7 +165,7 @@ function createKeyMetrics(metrics: Metrics) {
 
   function removeSeries(labels: KeyLabels): void {
     if (!shown.delete(seriesId(labels))) return;
-    for (const gauge of [keyVersion, keySigningVersion, keyCreated, keyUnusable]) gauge.remove(labels);
+    for (const gauge of gauges) gauge.remove(labels);
     for (const to of directions) fallbacks.remove({ ...labels, to });
   }
 
@@ -190,8 +192,10 @@ function createKeyMetrics(metrics: Metrics) {
       if (kind === undefined || version === undefined) return;
       const labels = { environment, login, kind };
       const series = shown.get(seriesId(labels));
-      if (series === undefined || series.signing === version) return;
+      if (series === undefined || (series.accepted === version && series.signing === version)) return;
+      series.accepted = version;
       series.signing = version;
+      keyAcceptedVersion.set(labels, version);
       keySigningVersion.set(labels, version);
     },
   };

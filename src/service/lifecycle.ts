@@ -1,104 +1,89 @@
+import type { RequestListener } from 'node:http';
 import type { ValidConfig } from '../config/load.ts';
-import type { Config } from '../config/schema.ts';
-import { createRoutes } from '../gateway/router.ts';
-import { closeServer, listen } from '../net/http.ts';
-import { createListener, type Listener } from '../proxy/inbound/listener.ts';
-import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
-import { createAdmin } from './admin.ts';
-import { openAudit } from './audit.ts';
-import { CertificateFiles, type OnRenewed, tlsOf, tlsOfPort } from './certificates.ts';
-import { fieldsForRestart, fitForListener, type Ports, replaceRuntime, updatePorts } from './reload.ts';
-import { type Runtime, startRuntime } from './runtime.ts';
-import { createObservers, createShared, type ServiceOptions, type Shared } from './shared.ts';
+import { Listener } from '../proxy/inbound/listener.ts';
+import { adminLimits } from './admin.ts';
+import { cancelPorts, openPorts, type Ports, ServedPort } from './ports.ts';
+import { fieldsForRestart } from './reload.ts';
+import { buildService, type Service } from './service.ts';
+import { createShared, type ServiceOptions, type Shared } from './shared.ts';
 import { abort, shutDown } from './shutdown.ts';
-import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
-export type Service = Awaited<ReturnType<typeof startService>>;
+export type Countersign = Awaited<ReturnType<typeof startCountersign>>;
 
-const minute = 60_000;
 /** Milliseconds to send the last spans. */
 const tracingTimeout = 2_000;
 /** Milliseconds to write the last audit records. */
 const auditTimeout = { stop: 2_000, abort: 500 };
 
 /** @throws Error of `listen`, or for unreadable files */
-export async function startService(loaded: ValidConfig, overrides: ServiceOptions) {
-  const opened = await open(loaded, overrides);
+export async function startCountersign(loaded: ValidConfig, options: ServiceOptions) {
+  let draining = false;
+  let current: Service | undefined;
+  const isDraining = (): boolean => draining;
+  const tlsFailed = (): void => current?.checkVaultCertificates();
+  const shared = await createShared(loaded, options, { isDraining, tlsFailed });
+  /** The current one, and those before it that still have requests in flight. */
+  const services = new Set<Service>();
+  const inflight = {
+    idle: () => Promise.all(Array.from(services, (service) => service.inflight.idle())),
+    abortAll: () => Promise.all(Array.from(services, (service) => service.inflight.abortAll())),
+  };
+  const ports = createPorts(shared, () => current);
+  const end = async (service: Service, other?: Service): Promise<void> => {
+    await service.drain(other);
+    services.delete(service);
+  };
+
+  /** Builds a service beside the current one, checks it, and lets it take over the ports. */
+  async function replaceService(next: ValidConfig): Promise<void> {
+    const previous = current;
+    const service = await buildService(next, shared, previous);
+    try {
+      if (previous !== undefined) await service.check(previous);
+      await openPorts(ports, next.config);
+      if (draining) throw new Error('the process is shutting down');
+    } catch (error) {
+      cancelPorts(ports);
+      await service.drain(previous);
+      throw error;
+    }
+    current = service;
+    services.add(service);
+    service.begin(() => usePorts(ports, service), previous);
+    usePorts(ports, service);
+    if (previous !== undefined) void end(previous, service);
+  }
+
   try {
-    return await run(loaded.config, overrides, opened);
+    await replaceService(loaded);
   } catch (error) {
     // Its lock is released.
-    await opened.audit?.close(auditTimeout.stop);
+    await shared.audit?.close(auditTimeout.stop);
     throw error;
   }
-}
-
-/** What a start reads and opens before anything runs. */
-async function open(loaded: ValidConfig, overrides: ServiceOptions) {
-  const { config, digest } = loaded;
-  const routes = createRoutes(config);
-  const observers = createObservers(loaded, routes, overrides);
-  const certificates = new CertificateFiles(observers.log);
-  const inUse = await certificates.prepare(config);
-  certificates.use(inUse);
-  const audit =
-    config.audit && (await openAudit(config.audit, { ...system, ...overrides, ...observers, digest }));
-  return { routes, observers, certificates, inUse, audit };
-}
-
-async function run(
-  config: Config,
-  overrides: ServiceOptions,
-  { routes, observers, certificates, inUse, audit }: Awaited<ReturnType<typeof open>>,
-) {
-  const useTls: OnRenewed = (user, material) => {
-    const { role } = user;
-    if (role === 'listener' || role === 'admin') ports[role].reloadTls(tlsOf(material, role, runtime.config));
-    else runtime.useTls(user, material);
-  };
-  const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
-  const shared = createShared(config, overrides, observers, audit, tlsFailed);
-  const { inflight, metrics, tracing } = shared;
-  let runtime = startRuntime(routes, inUse, shared);
-  (await tracing.prepare(config.tracing))();
-  let draining = false;
-  const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime, certificates };
-  const ports = {
-    listener: createProxyListener(config, tlsOfPort('listener', inUse, config), shared, state.runtime),
-    admin: createAdmin(config.admin, tlsOfPort('admin', inUse, config), { ...shared, ...state }),
-  };
-  const { listener, admin } = ports;
-  const [proxyUrl, adminUrl] = await openPorts(config, ports).catch(async (error: unknown) => {
-    await runtime.stop();
-    throw error;
-  });
-  const stopChecking = certificates.checkEvery(overrides.certificateCheckInterval ?? minute, useTls);
   return {
-    proxyUrl,
-    adminUrl,
+    get proxyUrl(): string {
+      return ports.listener.url;
+    },
+    get adminUrl(): string {
+      return ports.admin.url;
+    },
     /**
-     * Applies another configuration to new requests, except for the fields that require a restart.
+     * Replaces the service by one with another configuration. Requests in flight keep theirs.
      *
      * @returns the fields that differ from those the process started with, and require a restart
-     * @throws Error for unreadable files; the current configuration stays active
+     * @throws Error for unreadable files, for another key source that does not respond; nothing has changed then
      */
-    async reload(loaded: ValidConfig): Promise<readonly string[]> {
-      const { config: next } = loaded;
-      const prepared = await certificates.prepare(fitForListener(config, next));
-      const applyTracing = await tracing.prepare(next.tracing);
-      if (draining) throw new Error('the process is shutting down');
-      runtime = replaceRuntime(runtime, loaded, prepared, shared);
-      applyTracing();
-      audit?.configApplied(loaded.digest);
-      certificates.use(prepared);
-      updatePorts(ports, shared, next, prepared);
-      return fieldsForRestart(config, next);
+    async reload(next: ValidConfig): Promise<readonly string[]> {
+      await replaceService(next);
+      shared.audit?.configApplied(next.digest);
+      return fieldsForRestart(loaded.config, next.config);
     },
     /** Follows an audit file that was renamed. @throws Error if its key cannot be read; the previous one stays in use */
-    reopenAudit: async () => audit?.reopen(),
+    reopenAudit: async () => shared.audit?.reopen(),
     /** Sets the metric for whether the last loaded configuration is fully in effect. */
-    configLoaded: (successful: boolean) => metrics.configLoaded(successful, shared.clock() / 1000),
+    configLoaded: (successful: boolean) => shared.metrics.configLoaded(successful, shared.clock() / 1000),
     /**
      * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
      *
@@ -106,52 +91,79 @@ async function run(
      */
     async stop(skipDelay: Promise<unknown>): Promise<boolean> {
       draining = true;
-      const finished = await shutDown(listener, inflight, runtime.config.proxy.timeouts, skipDelay);
-      stopChecking();
-      await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
-      await runtime.stop();
+      const { timeouts } = (current?.config ?? loaded.config).proxy;
+      const finished = await shutDown(ports.listener, inflight, timeouts, skipDelay);
+      await Promise.all([shared.audit?.close(auditTimeout.stop), shared.tracing.stop(tracingTimeout)]);
+      await Promise.all(Array.from(services, (service) => service.drain()));
       // Open until now, so that /readyz reports the shutdown.
-      await admin.close();
+      ports.admin.end();
       return finished;
     },
     /** After a crash: accepts no more requests, and aborts those in flight. Resolves when each has its log line. */
     async abort(): Promise<void> {
       draining = true;
-      await abort(listener, inflight);
-      await audit?.close(auditTimeout.abort);
+      await abort(ports.listener, inflight);
+      await shared.audit?.close(auditTimeout.abort);
     },
   };
 }
 
-function createProxyListener(
-  { proxy }: Config,
-  tls: ListenerTls | undefined,
-  shared: Shared,
-  runtime: () => Runtime,
-): Listener {
-  const { metrics } = shared;
-  return createListener(proxy, {
-    ...shared,
-    handle: (request, response) => runtime().handle(request, response),
-    tls,
-    tlsObserver: shared.tlsPeers.clients('listener'),
-    connectionRejected: () => metrics.connectionRejected(),
-    // Before it reached the handler.
-    requestRejected: (context) => {
-      for (const observer of [shared.log, metrics, shared.audit]) observer?.requestFinished(context);
-    },
-  });
+/** Every request is handled by the service that is current by then, whichever one its connection was opened with. */
+function createPorts(shared: Shared, current: () => Service | undefined): Ports {
+  const { monotonic, newRequestId, tlsPeers, log, metrics, audit } = shared;
+  const handle =
+    (role: keyof Ports): RequestListener =>
+    (request, response) =>
+      current()?.handle[role](request, response);
+  return {
+    listener: new ServedPort({
+      createListener: (limits, tls) =>
+        new Listener(limits, {
+          handle: handle('listener'),
+          monotonic,
+          newRequestId,
+          tls,
+          tlsObserver: tlsPeers.clients('listener'),
+          // Before it reached the handler.
+          requestRejected: (context) => {
+            for (const observer of [log, metrics, audit?.log]) observer?.requestFinished(context);
+          },
+        }),
+      dropped: () => metrics.connectionRejected(),
+    }),
+    admin: new ServedPort({
+      createListener: (limits, tls) =>
+        new Listener(limits, {
+          handle: handle('admin'),
+          monotonic,
+          newRequestId,
+          tls,
+          tlsObserver: tlsPeers.clients('admin'),
+          requestRejected: () => {},
+        }),
+      // Whoever can connect can take all connections. Then they all end, so that the next probe finds room.
+      dropped: (port) => port.destroyAll(),
+    }),
+  };
 }
 
-/** Opens both ports or none: a process that only has one of them must not look healthy. */
-async function openPorts({ proxy, admin }: Config, ports: Ports): Promise<[proxy: string, admin: string]> {
-  const schemeOf = ({ tls }: Config['proxy'] | Config['admin']) => (tls === undefined ? 'http' : 'https');
-  const { server } = ports.listener;
-  const proxyUrl = await listen(server, proxy, schemeOf(proxy));
-  try {
-    return [proxyUrl, await listen(ports.admin.server, admin, schemeOf(admin))];
-  } catch (error) {
-    await closeServer(server);
-    throw error;
-  }
+function usePorts(ports: Ports, { config, certificates }: Service): void {
+  const { proxy, admin } = config;
+  const { headers, body } = proxy.timeouts;
+  ports.listener.use({
+    maxConnections: proxy.maxConnections,
+    tls: certificates.tlsOf('listener', config),
+    limits: {
+      headersTimeout: headers,
+      // A safety net: the handler has its own timeout for the body, with a better response.
+      requestTimeout: headers + body + 5_000,
+      keepAliveTimeout: 60_000,
+      maxHeaderSize: 16_384,
+    },
+  });
+  ports.admin.use({
+    maxConnections: admin.maxConnections,
+    tls: certificates.tlsOf('admin', config),
+    limits: adminLimits,
+  });
 }

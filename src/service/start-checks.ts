@@ -2,12 +2,27 @@ import { readFileSync } from 'node:fs';
 import type { Config } from '../config/schema.ts';
 import { fromEnvironment } from '../config/variables.ts';
 import type { Logger } from '../observability/logger.ts';
-import { isPatchedNode } from '../util/node-version.cjs';
+import { keepsResponsesApart } from '../preflight.cjs';
 
-/** What is wrong with this version of Node, and what to do; `undefined` if nothing is. */
-export function nodeProblem(): string | undefined {
-  if (isPatchedNode()) return undefined;
-  return `Node ${process.version.slice(1)} can mix up responses on reused connections; upgrade to 22.23.4, 24.22.1, 26.12.1 or later`;
+/**
+ * Whether a Node is used that can mix up responses on connections that are used again. Connections are used once there
+ * (net/agent.ts), and the log says so.
+ *
+ * @returns why Countersign does not start on it, unless this is the demo or the configuration allows it
+ */
+export function nodeVersionFault(
+  { allowUnsafeNode }: Pick<Config, 'allowUnsafeNode'>,
+  isDemo: boolean,
+  log: Pick<Logger, 'message'>,
+  version = process.version,
+): string | undefined {
+  if (keepsResponsesApart(version)) return undefined;
+  if (!isDemo && !allowUnsafeNode)
+    return `Node ${version} can give a request the response to another one (CVE-2026-48931). Use 22.23.4, 24.22.1, 26.12.1 or later; for development, allowUnsafeNode: true starts without reused connections`;
+  log.message('warn', 'connections are not used again: this Node version can mix up their responses', {
+    node: version,
+  });
+  return undefined;
 }
 
 /** For files, standard streams, listeners, the event loop, and connections to the key source. */

@@ -1,5 +1,5 @@
+import { inSpan, type SpanName } from '../trace.ts';
 import { setTimer } from './clock.ts';
-import { inSpan, type SpanName } from './trace.ts';
 
 /** The part of a room that one holder may have. */
 const share = 0.5;

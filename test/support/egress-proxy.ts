@@ -1,15 +1,16 @@
 import { connect, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { TlsOptions } from 'node:tls';
 import { startTcpServer } from './faulty-gateway.ts';
 
 /**
- * What the proxy does with a CONNECT request: makes the tunnel, or one that it cuts after so many bytes, or one that it
- * announces with these bytes; responds with these bytes and keeps the connection; never responds; or ends the connection.
+ * What the proxy does with a CONNECT request: makes the tunnel, at once, after these bytes, or one that it cuts after so many; responds with
+ * these bytes and keeps the connection; never responds; or ends the connection.
  */
 export type Behavior =
   | 'tunnel'
+  | { readonly interim: readonly string[] }
   | { readonly cutsAfter: number }
-  | { readonly announces: string }
   | { readonly responds: string }
   | 'silent'
   | 'reset'
@@ -43,7 +44,7 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
   const tunnels = new Set<Socket>();
   /** The last tunnel between two ports. */
   const states = new Map<string, { cut: boolean }>();
-  const tunnel = (client: Socket, head: string, cutsAfter = Number.POSITIVE_INFINITY): void => {
+  const tunnel = (client: Socket, head: string, cutsAfter: number): void => {
     const state = { cut: false };
     let bytes = 0;
     const count = (chunk: Buffer): void => {
@@ -74,6 +75,13 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
     });
     server.once('close', () => client.end());
   };
+  const afterInterim = async (client: Socket, head: string, parts: readonly string[]): Promise<void> => {
+    for (const part of parts) {
+      client.write(part);
+      await wait(10);
+    }
+    tunnel(client, head, Number.POSITIVE_INFINITY);
+  };
   const onConnection = (client: Socket): void => {
     let head = '';
     const read = (chunk: Buffer): void => {
@@ -82,16 +90,13 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
       client.off('data', read);
       if (heads.length < recorded) heads.push(head);
       const behavior = typeof proxy.behavior === 'function' ? proxy.behavior(head) : proxy.behavior;
-      if (behavior === 'tunnel') tunnel(client, head);
+      if (behavior === 'tunnel') tunnel(client, head, Number.POSITIVE_INFINITY);
       else if (behavior === 'reset') client.resetAndDestroy();
       else if (behavior === 'end') client.end();
       else if (behavior === 'silent') client.pause();
       else if ('responds' in behavior) client.write(behavior.responds);
-      else if ('cutsAfter' in behavior) tunnel(client, head, behavior.cutsAfter);
-      else {
-        client.write(behavior.announces);
-        tunnel(client, head);
-      }
+      else if ('interim' in behavior) void afterInterim(client, head, behavior.interim);
+      else tunnel(client, head, behavior.cutsAfter);
     };
     client.on('data', read);
   };

@@ -21,6 +21,7 @@ export function fixedKeys(
   const source: KeySource = {
     read: async () => ({ ring: await ring(), gone: [] }),
     start() {},
+    check: async () => {},
     ready: () => true,
     stop() {},
   };

@@ -14,8 +14,6 @@ export interface SpawnOptions {
   readonly file?: unknown;
   readonly keys?: StartOptions['keys'];
   readonly env?: Readonly<Record<string, string>>;
-  /** Options of `serve` besides `--config`. */
-  readonly args?: readonly string[];
   /** Options of Node before the program. */
   readonly nodeOptions?: readonly string[];
   /** File to run; the sources unless given. */
@@ -69,15 +67,15 @@ export function spawnProgram(
 }
 
 export function spawnServe(options: SpawnOptions): ServeProcess {
-  const { file, keys = { acme: testKeys }, args = [], ...more } = options;
+  const { file, keys = { acme: testKeys }, ...more } = options;
   const folder = new Folder();
   const rewrite = (content: unknown): string =>
     folder.file('config.yaml', typeof content === 'string' ? content : stringify(content));
   for (const [login, both] of Object.entries(keys)) {
     writeKeys(join(folder.path, 'keys'), 'sandbox', login, both);
   }
-  const config = file === undefined ? [] : ['--config', rewrite(file)];
-  const child = spawnProgram([...config, ...args], { folder: folder.path, ...more });
+  const args = file === undefined ? [] : ['--config', rewrite(file)];
+  const child = spawnProgram(args, { folder: folder.path, ...more });
   const printed = { out: '', err: '' };
   child.stdout?.on('data', (chunk: Buffer) => (printed.out += String(chunk)));
   child.stderr?.on('data', (chunk: Buffer) => (printed.err += String(chunk)));

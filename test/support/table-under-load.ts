@@ -26,6 +26,7 @@ let mode: 'responds' | 'late' | 'fails' | 'hangs' = 'responds';
 let reads = 0;
 
 const source: KeySource = {
+  check: async () => {},
   async read(login) {
     reads += 1;
     const fails = mode === 'fails' || (mode === 'late' && random.chance(0.05));
