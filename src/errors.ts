@@ -32,6 +32,7 @@ export const errorTable = {
   'login-missing': row(400, 'not-sent', 'No login in the request'),
   'login-conflict': row(400, 'not-sent', 'Conflicting logins in the request'),
   'bad-request': row(400, 'not-sent', 'Invalid HTTP request for this proxy'),
+  'head-too-large': row(431, 'not-sent', 'The head of the request is too large'),
   'request-timeout': row(408, 'not-sent', 'Timed out reading the request'),
   'caller-gone': row(499, 'not-sent', 'Client closed the connection before the request was complete'),
   'caller-unknown': row(401, 'not-sent', 'Unknown or invalid credentials', 'http_request_denied'),
@@ -46,6 +47,7 @@ export const errorTable = {
     'The token cannot be verified at the moment',
     'proxy_internal_error',
   ),
+  pipelined: row(503, 'not-sent', 'A connection has one request at a time', 'http_request_denied'),
   overloaded: row(503, 'not-sent', 'Too many requests in flight', 'connection_limit_reached'),
   'shutting-down': row(503, 'not-sent', 'Shutting down', 'proxy_internal_response'),
   'key-source-unavailable': row(503, 'not-sent', 'Key temporarily unavailable', 'proxy_internal_error'),
@@ -78,6 +80,7 @@ export function responsibleParty(request: {
   const { reason, gatewayStatus = 0 } = request;
   if (reason === undefined) return gatewayStatus >= 500 ? 'gateway' : 'none';
   if (reason.startsWith('gateway-')) return 'gateway';
+  if (reason === 'pipelined') return 'caller';
   return errorTable[reason].status < 500 ? 'caller' : 'countersign';
 }
 

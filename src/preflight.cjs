@@ -1,32 +1,49 @@
 'use strict';
 
 /**
- * Exits with one clear message if Node is older than `engines` in package.json requires. Plain JavaScript that every Node
- * version can run: an older one fails with a stack trace, or "bad option", before it loads any TypeScript. npm runs it
- * before the scripts, main.ts loads it first, and the image build runs it.
+ * What Countersign needs of Node, in plain JavaScript that every version can run. Loaded, it exits with one clear message
+ * on a Node that is too old: that would fail with a stack trace, or "bad option", before it loads any TypeScript. npm runs
+ * it before the scripts, main.ts loads it first, and the image build runs it. With `--is-good`, it exits with 1 unless the
+ * Node keeps responses apart.
  */
-const { readFileSync } = require('fs');
-const { join } = require('path');
 
-const [major, minor] = parseVersion(
-  JSON.parse(readFileSync(join(__dirname, '../package.json'), 'utf8')).engines.node,
-);
-const [ownMajor, ownMinor] = parseVersion(process.version);
+/** The first version that can run Countersign: it strips types by itself. */
+const first = { major: 22, minor: 18 };
+/**
+ * The first version of each release line that keeps responses apart: earlier ones can take bytes that came on an idle
+ * connection for the response to the next request (CVE-2026-48931, CVE-2026-105481; SECURITY.md).
+ *
+ * @type {Readonly<Record<number, readonly [number, number]>>}
+ */
+const firstGood = { 22: [23, 4], 24: [22, 1], 26: [12, 1] };
 
-if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
+/**
+ * Whether this Node may use connections again.
+ *
+ * @param {string} version such as `v26.12.1`
+ */
+function keepsResponsesApart(version) {
+  const [major = 0, minor = 0, patch = 0] = partsOf(version);
+  const good = firstGood[major];
+  if (good === undefined) return major > 26;
+  return minor > good[0] || (minor === good[0] && patch >= good[1]);
+}
+
+/** @param {string} version */
+function partsOf(version) {
+  return version.replace(/^v/, '').split('.').map(Number);
+}
+
+const [major = 0, minor = 0] = partsOf(process.version);
+if (major < first.major || (major === first.major && minor < first.minor)) {
   process.stderr.write(
-    `Countersign requires Node ${major}.${minor} or later, but this is Node ${process.version.slice(1)}` +
+    `Countersign requires Node ${first.major}.${first.minor} or later, but this is Node ${process.version.slice(1)}` +
       ` (${process.execPath}). Upgrade Node, or on Linux x64 run "npm ci" without --omit=optional,` +
       ' which installs one.\n',
   );
   process.exit(1);
 }
+if (require.main === module && process.argv[2] === '--is-good' && !keepsResponsesApart(process.version))
+  process.exit(1);
 
-/**
- * @param {string} version such as `v22.18.0` or `>=22.18`
- * @returns {[major: number, minor: number]}
- */
-function parseVersion(version) {
-  const [major = 0, minor = 0] = version.replace(/^\D+/, '').split('.').map(Number);
-  return [major, minor];
-}
+module.exports = { keepsResponsesApart };

@@ -105,7 +105,7 @@ const issued =
 /**
  * Whether an ID that programs make, of at most 64 characters, contains digits that could be a card number: also within a
  * longer run of digits, such as a number that zeros fill up. Their digits are random or a time, so that Luhn's check digit
- * alone would find one in 6 of 1,000 trace IDs, and in each tenth time; with the first digits of an issuer it is 1 in 1,000.
+ * alone would find one in each tenth time; with the first digits of an issuer it is 1 in 1,000 random IDs.
  */
 export function idHoldsCardNumber(id: string): boolean {
   const text = id.replace(time, 'time');

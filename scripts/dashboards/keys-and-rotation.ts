@@ -13,6 +13,8 @@ import {
 } from './model.ts';
 
 const ofKey = 'environment, login, kind';
+/** Of a metric with a version of a key. */
+const onInstances = (metric: string): string => max(metric, inEnvironment, `${ofKey}, instance`);
 
 const rejections: Section = {
   title: 'Gateway rejections',
@@ -77,14 +79,18 @@ const rotation: Section = {
   title: 'Rotation',
   panels: [
     {
-      title: 'Latest vs. active version',
+      title: 'Rotation by instance',
       description:
-        'The latest version that any instance has read, and the oldest one that an instance signs with. They differ while the latest one waits for the gateway, and while an instance has not read it, since the login had no request there for 10 minutes.',
+        'Is the rotation over everywhere? It is where every row is 0 behind: the instance signs with the newest version that any instance has read. An instance is behind while the newest version waits for the gateway there, or while the login had no request there for 10 minutes. Accepted: the version that the gateway accepted last from the instance; empty since its start until then.',
+      kind: 'table',
       unit: 'short',
+      redFrom: 1,
       runbook: 'CountersignRotationStuck',
       queries: {
-        '{{environment}} {{login}} {{kind}}: latest': max('key_version', inEnvironment, ofKey),
-        '{{environment}} {{login}} {{kind}}: active': min('key_signing_version', inEnvironment, ofKey),
+        behind: `max by (namespace, release, ${ofKey}) (countersign_key_version{${inEnvironment}}) - on (namespace, release, ${ofKey}) group_right () ${onInstances('key_signing_version')}`,
+        read: onInstances('key_version'),
+        signs: onInstances('key_signing_version'),
+        accepted: onInstances('key_accepted_version'),
       },
     },
     {

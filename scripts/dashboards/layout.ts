@@ -6,7 +6,7 @@ export interface Placed {
 }
 
 const columns = 24;
-const sizes = { stat: { w: 6, h: 5 }, timeseries: { w: 12, h: 8 } } as const;
+const sizes = { stat: { w: 6, h: 5 }, timeseries: { w: 12, h: 8 }, table: { w: 24, h: 8 } } as const;
 
 /** Each section is a row with its panels below, from left to right, wrapped at 24 columns. */
 export function place(sections: readonly Section[]): readonly Placed[] {

@@ -15,11 +15,11 @@ export interface PanelModel {
   readonly title: string;
   /** What it shows and how to read it. */
   readonly description: string;
-  /** Time series by default. */
-  readonly kind?: 'stat';
+  /** Time series by default. A table has a row for each combination of labels, and the last value of each query. */
+  readonly kind?: 'stat' | 'table';
   /** Grafana's unit id, such as `s`, `reqps`, `percentunit`. */
   readonly unit: string;
-  /** Expressions by Grafana's legend template. */
+  /** Expressions by Grafana's legend template; of a table, by the title of the column. The first one sorts its rows. */
   readonly queries: Queries;
   /** Drawn red at or above this value. */
   readonly redFrom?: number;

@@ -3,6 +3,8 @@ import {
   GraphThresholdsStyleConfigBuilder,
   GraphThresholdsStyleMode,
   ReduceDataOptionsBuilder,
+  TableCellDisplayMode,
+  TableSortByFieldStateBuilder,
   TooltipDisplayMode,
   VizTooltipOptionsBuilder,
 } from '@grafana/grafana-foundation-sdk/common';
@@ -21,8 +23,9 @@ import {
   type VariableModel,
   VariableRefresh,
 } from '@grafana/grafana-foundation-sdk/dashboard';
-import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
+import { DataqueryBuilder, PromQueryFormat } from '@grafana/grafana-foundation-sdk/prometheus';
 import { PanelBuilder as StatBuilder } from '@grafana/grafana-foundation-sdk/stat';
+import { PanelBuilder as TableBuilder } from '@grafana/grafana-foundation-sdk/table';
 import { PanelBuilder as TimeseriesBuilder } from '@grafana/grafana-foundation-sdk/timeseries';
 import { place } from './layout.ts';
 import { type DashboardModel, inEnvironment, inRelease, type PanelModel } from './model.ts';
@@ -88,15 +91,15 @@ function labelValues(label: string, title: string, series: string): QueryVariabl
     .current(everything);
 }
 
-function panelBuilder(model: PanelModel): StatBuilder | TimeseriesBuilder {
-  const builder = model.kind === 'stat' ? stat() : timeseries(model);
+function panelBuilder(model: PanelModel): StatBuilder | TimeseriesBuilder | TableBuilder {
+  const builder = { stat, table, timeseries }[model.kind ?? 'timeseries'](model);
   builder
     .title(model.title)
     .description(model.description)
     .datasource(datasource)
     .unit(model.unit)
     .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps(model)))
-    .targets(Object.entries(model.queries).map(target));
+    .targets(Object.entries(model.queries).map(model.kind === 'table' ? column : target));
   if ((model.redBelow ?? 0) >= 0) builder.min(0);
   if (model.runbook !== undefined) builder.links([runbookLink(model.runbook)]);
   return builder;
@@ -115,9 +118,36 @@ function timeseries({ redFrom, redBelow }: PanelModel): TimeseriesBuilder {
     .thresholdsStyle(new GraphThresholdsStyleConfigBuilder().mode(GraphThresholdsStyleMode[limits]));
 }
 
+/** Only the first column has the colors of the limits. */
+function table({ queries }: PanelModel): TableBuilder {
+  const titles = Object.keys(queries);
+  const names = titles.map((title, at) => [`Value #${letter(at)}`, title] as const);
+  return new TableBuilder()
+    .withTransformation({ id: 'merge', options: {} })
+    .withTransformation({
+      id: 'organize',
+      options: { excludeByName: { Time: true }, renameByName: Object.fromEntries(names) },
+    })
+    .sortBy([new TableSortByFieldStateBuilder().displayName(titles[0] ?? '').desc(true)])
+    .overrideByName(titles[0] ?? '', [
+      { id: 'custom.cellOptions', value: { type: TableCellDisplayMode.ColorBackground } },
+    ]);
+}
+
+function column([, expr]: [string, string], at: number): DataqueryBuilder {
+  return new DataqueryBuilder()
+    .refId(letter(at))
+    .datasource(datasource)
+    .expr(expr)
+    .format(PromQueryFormat.Table)
+    .instant();
+}
+
+const letter = (at: number): string => String.fromCharCode('A'.charCodeAt(0) + at);
+
 function target([legend, expr]: [string, string], at: number): DataqueryBuilder {
   return new DataqueryBuilder()
-    .refId(String.fromCharCode('A'.charCodeAt(0) + at))
+    .refId(letter(at))
     .datasource(datasource)
     .expr(expr)
     .legendFormat(`${legend} {{namespace}} {{release}}`)

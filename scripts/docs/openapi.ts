@@ -2,7 +2,7 @@ import { stringify } from 'yaml';
 import type { OperationConfig } from '../../src/config/schema.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { identifierPattern } from '../../src/identifiers.ts';
-import { packageVersion } from '../../src/util/package-info.ts';
+import { packageVersion } from '../../src/service/package-info.ts';
 import { errorStatuses, headers, type Json, responses, schemas } from './openapi-responses.ts';
 
 /** The interface of the proxy port as an OpenAPI 3.1 document in YAML, from the operations and the error table. */

@@ -1,7 +1,7 @@
 import type { EChartsOption, LineSeriesOption } from 'echarts';
 import type { PanelModel } from '../dashboards/model.ts';
 import type { RecordedQuery, Recording } from './recorded.ts';
-import { type Box, colors, whole } from './theme.ts';
+import { type Box, characterWidth, colors, whole } from './theme.ts';
 import { format, multipleFor } from './units.ts';
 
 /** A chart and its place in the picture. */
@@ -10,7 +10,7 @@ export type Placed = readonly [option: EChartsOption, box: Box];
 type Line = ReturnType<typeof linesOf>[number];
 
 /** Pixels. */
-const legend = { row: 20, mark: 14, gap: 8, text: 5, character: 6.6 };
+const legend = { row: 20, mark: 14, gap: 8, text: 5, character: 12 * characterWidth };
 
 /** The series of a panel that have a value, named by its legend templates. */
 export function linesOf({ queries }: PanelModel, recorded: readonly RecordedQuery[]) {
@@ -82,6 +82,42 @@ export function stat(panel: PanelModel, lines: readonly Line[], span: Recording,
     };
     return [option, { ...box, x: box.x + at * width, width: width - legend.gap }];
   });
+}
+
+/** A row for each combination of labels with the last value of each query, the largest first value first. */
+export function table(
+  { queries, ...panel }: PanelModel,
+  recorded: readonly RecordedQuery[],
+  box: Box,
+): Placed[] {
+  const rows = new Map<string, { labels: Record<string, string>; values: string[] }>();
+  for (const [at, { series }] of recorded.entries()) {
+    for (const { labels, values } of series) {
+      const row = rows.get(JSON.stringify(labels)) ?? { labels, values: [] };
+      row.values[at] = String(values.findLast((value) => value !== null) ?? '');
+      rows.set(JSON.stringify(labels), row);
+    }
+  }
+  const all = [...rows.values()].sort((a, b) => Number(b.values[0]) - Number(a.values[0]));
+  const names = Object.keys(all[0]?.labels ?? {});
+  const titles = Object.keys(queries);
+  const cells = [
+    [...names, ...titles],
+    ...all.map(({ labels, values }) => [
+      ...names.map((name) => labels[name] ?? ''),
+      ...titles.map((_title, at) => values[at] ?? ''),
+    ]),
+  ];
+  const width = box.width / (names.length + titles.length);
+  const title = cells.flatMap((row, y) =>
+    row.map((text, x) => {
+      const isFirst = y > 0 && x === names.length;
+      const color =
+        y === 0 ? colors.faint : isFirst ? colorOf(Number(text), { queries, ...panel }) : colors.text;
+      return { text, left: x * width, top: y * legend.row, textStyle: { color, fontSize: 12 } };
+    }),
+  );
+  return [[{ title }, box]];
 }
 
 /** Red beyond the limits. */

@@ -1,9 +1,17 @@
-import { type EChartsOption, init } from 'echarts';
+import { type EChartsOption, init, setPlatformAPI } from 'echarts';
 import { place } from '../dashboards/layout.ts';
 import type { DashboardModel, PanelModel } from '../dashboards/model.ts';
-import { linesOf, type Placed, stat, timeseries } from './panels.ts';
+import { linesOf, type Placed, stat, table, timeseries } from './panels.ts';
 import type { Recording } from './recorded.ts';
-import { type Box, colors, fontFamily, sizes, theme, whole } from './theme.ts';
+import { type Box, characterWidth, colors, fontFamily, sizes, theme, whole } from './theme.ts';
+
+// Which font a reader has is unknown: as wide as the widest of the list, so that nothing of a legend overlaps.
+setPlatformAPI({
+  measureText: (text, font = '') => {
+    const [, size = 12] = /([\d.]+)px/.exec(font) ?? [];
+    return { width: text.length * Number(size) * characterWidth };
+  },
+});
 
 const source = 'Drawn from recorded data by scripts/draw-dashboards.ts, not a Grafana screenshot.';
 const variables = 'Data source: Prometheus.   Namespace, release, environment, operation: all.';
@@ -73,8 +81,10 @@ function panel(model: PanelModel, recording: Recording, box: Box): Placed[] {
     title: { text: model.title, left: padding, top: padding },
   };
   const noData: Placed = [{ title: { text: 'No data', left: 'center' } }, inside];
+  if (lines.length === 0) return [[frame, box], noData];
+  if (model.kind === 'table') return [[frame, box], ...table(model, recorded, inside)];
   const draw = model.kind === 'stat' ? stat : timeseries;
-  return [[frame, box], ...(lines.length === 0 ? [noData] : draw(model, lines, recording, inside))];
+  return [[frame, box], ...draw(model, lines, recording, inside)];
 }
 
 function boxOf({ x, y, w, h }: Record<'x' | 'y' | 'w' | 'h', number>, top: number): Box {

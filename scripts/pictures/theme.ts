@@ -13,6 +13,9 @@ export const colors = {
 
 export const fontFamily = 'Inter, Roboto, Helvetica, Arial, sans-serif';
 
+/** Of the widest font, as a part of its size. */
+export const characterWidth = 0.62;
+
 const axis = {
   axisLine: { show: false },
   axisTick: { show: false },

@@ -1,11 +1,13 @@
+import type { KeyObject } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { Secret } from '../../src/secret.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
-import { parameter, type VerifiedRequest } from '../../src/simulator/verify.ts';
+import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
 import { auditIn } from '../../test/support/audit.ts';
 import { tokenCredential } from '../../test/support/config.ts';
+import { Folder } from '../../test/support/folder.ts';
 import { type OidcServer, startOidcServer } from '../../test/support/oidc-server.ts';
 import { startProcess } from '../../test/support/process.ts';
 import { secureScrape, startPrometheus } from '../../test/support/prometheus-server.ts';
@@ -36,7 +38,7 @@ interface GatewayConditions {
 export type RecordingCluster = Awaited<ReturnType<typeof openCluster>>;
 
 /**
- * A gateway, a Vault, a Countersign in a separate process, and a Prometheus that scrapes it.
+ * A gateway, a Vault, two instances of Countersign in processes of their own, and a Prometheus that scrapes them.
  *
  * @param stops receives a function to stop each of them, even if a later one fails to start
  */
@@ -50,10 +52,7 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const vault = await new VaultTestEnvironment({ clock: () => Date.now() }).open();
   stops.push(() => vault.close());
   const putKey = (login: string, key: KeyName) =>
-    vault.admin.put(`gateway/production/${login}`, {
-      control_key: controlKey,
-      private_key: vectorText(`keys/${key}-pkcs8.pem`),
-    });
+    vault.admin.put(`gateway/production/${login}`, secretWith(key));
   await putKey('acme', 'rsa-2048');
   await vault.admin.enable('mounts', 'transit', { type: 'transit' });
   const publicKeys = { beta: await vault.admin.newTransitKey('beta') };
@@ -62,7 +61,6 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   const caFile = new Ca(vault.folder.path, 'gateway-ca').file;
   const adminCa = new Ca(vault.folder.path, 'admin-ca');
   const { certFile, keyFile } = adminCa.issue('admin');
-  const audit = auditIn(vault.folder);
   const issuer = await startOidcServer();
   stops.push(() => issuer.close());
   const receiver = await startRecordingGateway();
@@ -70,33 +68,56 @@ export async function openCluster(stops: (() => Promise<unknown>)[]) {
   receiver.respond = (response) => response.end();
   const config = {
     ...configOf({ baseUrl: gateway.url, caFile }, vault.vault.address, token),
-    audit,
     admin: { port: 0, tls: { certFile, keyFile } },
     tracing: { otlp: receiver.url, sampleRatio: 0.2 },
     jwtIssuers: { cluster: { issuer: issuer.url, audience: 'countersign' } },
   };
-  const countersign = await startProcess({ config });
-  stops.push(() => countersign.close());
+  const instances = [await startInstance(config, stops), await startInstance(config, stops)];
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => resolve(file));
-  const prometheus = await startPrometheus([secureScrape(countersign.adminUrl, adminCa.file)], rules);
+  const prometheus = await startPrometheus(
+    [
+      secureScrape(
+        instances.map((one) => one.adminUrl),
+        adminCa.file,
+      ),
+    ],
+    rules,
+  );
   stops.push(() => prometheus.close());
   const gatewayAccepts = (login: string, ...keys: readonly AcceptedKey[]) =>
     gateway.simulator.keys.set(login, {
       controlKeys: [new Secret(controlKey)],
-      publicKeys: keys.map((key) => (key === 'transit' ? publicKeys.beta : publicKeyOf(`${key}-public.pem`))),
+      publicKeys: keys.map((key) => publicKeyFor(key, publicKeys.beta)),
     });
   gatewayAccepts('beta', 'transit');
   return {
-    url: `${countersign.url}/production/gw/api`,
+    urls: instances.map(({ url }) => `${url}/production/gw/api`),
     conditions,
     prometheus,
-    /** A TLS handshake with the admin port. */
-    handshake: (options: ConnectionOptions) => handshake(countersign.adminUrl, options),
+    /** A TLS handshake with each admin port. */
+    handshake: (options: ConnectionOptions) =>
+      Promise.all(instances.map(({ adminUrl }) => handshake(adminUrl, options))),
     tokenOf: (client: Client) => tokenOf(client, issuer),
     vault: vault.vault,
     putKey,
     gatewayAccepts,
   };
+}
+
+function publicKeyFor(key: AcceptedKey, inVault: KeyObject) {
+  return key === 'transit' ? inVault : publicKeyOf(`${key}-public.pem`);
+}
+
+function secretWith(key: KeyName) {
+  return { control_key: controlKey, private_key: vectorText(`keys/${key}-pkcs8.pem`) };
+}
+
+async function startInstance(config: object, stops: (() => Promise<unknown>)[]) {
+  const folder = new Folder();
+  stops.push(async () => folder.remove());
+  const instance = await startProcess({ config: { ...config, audit: auditIn(folder) } });
+  stops.push(() => instance.close());
+  return instance;
 }
 
 /** Resolves also if it fails. */

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { post } from '../../test/support/forwarding.ts';
 import type { Client, RecordingCluster } from './cluster.ts';
 
-type Target = Pick<RecordingCluster, 'url' | 'tokenOf'>;
+type Target = Pick<RecordingCluster, 'urls' | 'tokenOf'>;
 
 /** A kind of request: its relative frequency, and its form. */
 interface RequestKind {
@@ -76,8 +76,9 @@ function pick(): RequestKind | undefined {
   return requestKinds.find(({ weight }) => (at -= weight) < 0);
 }
 
-async function send({ url, tokenOf }: Target, kind: RequestKind | undefined): Promise<void> {
+async function send({ urls, tokenOf }: Target, kind: RequestKind | undefined): Promise<void> {
   if (kind === undefined) return;
   const token = await tokenOf(kind.caller);
+  const url = urls[Math.floor(Math.random() * urls.length)];
   await post(`${url}${kind.path}`, kind.form(), { Authorization: `Bearer ${token}` });
 }

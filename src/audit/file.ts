@@ -15,8 +15,8 @@ import {
 import { connect, createServer, type Server } from 'node:net';
 import { basename, join } from 'node:path';
 import { errorCode } from '../errors.ts';
+import { ignoreNotFound } from '../read-files.ts';
 import type { MonotonicClock } from '../util/clock.ts';
-import { ignoreNotFound } from '../util/read-files.ts';
 import type { AuditOutput, WriteResult } from './chain-writer.ts';
 import { readTail, type Tail } from './tail.ts';
 

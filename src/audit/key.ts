@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
-import { readConsistent } from '../util/read-files.ts';
+import { readConsistent } from '../read-files.ts';
 
 /** The key of an audit trail. `KeyObject` hides its bytes from everything that prints. */
 export interface AuditKey {

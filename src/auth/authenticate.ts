@@ -1,16 +1,9 @@
-import type { X509Certificate } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
-import type { CallerConfig, RevokedCertificateConfig } from '../config/schema.ts';
+import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { bearerToken, shortHash, tokenDigest } from './bearer-token.ts';
-import {
-  type CertificateNames,
-  certificateDigests,
-  parseSubjectAltName,
-  RevokedCertificate,
-  revocationList,
-} from './client-certificate.ts';
+import { type CertificateNames, parseSubjectAltName } from './client-certificate.ts';
 import { JwtError } from './jwt/jwt-error.ts';
 import { looksLikeJwt } from './jwt/parse-token.ts';
 
@@ -20,15 +13,13 @@ export interface PresentedCredentials {
   readonly authorization: string | undefined;
   /** A client certificate that TLS has verified. */
   readonly certificate: PresentedCertificate | undefined;
-  /** The client presented a certificate that the revocation lists of the CAs reject, or cannot vouch for. */
+  /** The client presented a certificate that the revocation lists of the CAs reject, or cannot vouch for: nothing else counts. */
   readonly revoked: boolean;
 }
 
 interface PresentedCertificate extends CertificateNames {
   /** SHA-256 in the form of OpenSSL: `AB:CD:...`. */
   readonly fingerprint: string;
-  /** All that a list may name it by: SHA-256 in lowercase hex. */
-  readonly digests: () => readonly string[];
 }
 
 /** How a caller proved who it is. Identifies the credential and does not hold it: every field may be logged. */
@@ -72,8 +63,6 @@ type Authenticator = (
 
 export interface AuthenticatorOptions {
   readonly callers: readonly CallerConfig[];
-  /** Client certificates that are not accepted, whatever else the client presents. */
-  readonly revokedCertificates?: readonly RevokedCertificateConfig[] | undefined;
   /** Verifies a JWT. Absent if no issuer is configured. @throws JwtError */
   readonly verifyJwt?: ((token: string) => Promise<AuthenticatedCaller>) | undefined;
   /** For the demo: an unknown bearer token is ignored. */
@@ -94,20 +83,9 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
       certificate === undefined &&
       socket instanceof TLSSocket &&
       /^CERT_REVOKED$|CRL/.test(String(socket.authorizationError)),
-    certificate: valid ? presentedCertificate(certificate) : undefined,
-  };
-}
-
-function presentedCertificate(certificate: X509Certificate): PresentedCertificate {
-  // Once for the list of all callers and that of one.
-  let digests: readonly string[] | undefined;
-  return {
-    ...parseSubjectAltName(certificate.subjectAltName),
-    fingerprint: certificate.fingerprint256,
-    digests() {
-      digests ??= certificateDigests(certificate);
-      return digests;
-    },
+    certificate: valid
+      ? { ...parseSubjectAltName(certificate.subjectAltName), fingerprint: certificate.fingerprint256 }
+      : undefined,
   };
 }
 
@@ -116,16 +94,14 @@ function presentedCertificate(certificate: X509Certificate): PresentedCertificat
  * certificate or to `anonymous`.
  */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
-  const { callers, revokedCertificates = [] } = options;
-  const isRevoked = revocationList(revokedCertificates);
+  const { callers } = options;
   const [byToken, byName, anonymously] = [
     byBearerToken(options),
     byCertificate(callers),
     byAnonymous(callers),
   ];
   return async (presented) => {
-    const { certificate, revoked } = presented;
-    if (revoked || (certificate && isRevoked(certificate.digests))) throw revokedCertificate();
+    if (presented.revoked) throw invalidCredentials();
     const authenticated = byToken(presented) ?? byName(presented) ?? anonymously(presented);
     if (authenticated === undefined) throw invalidCredentials();
     return authenticated;
@@ -160,17 +136,15 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
   const byDnsName = new Map(
     credentialsOf(callers, 'certificateDns').map((one) => [one.certificateDns.toLowerCase(), one.caller]),
   );
-  const revoked = new Map(callers.map((caller) => [caller, revocationList(caller.revokedCertificates)]));
   return ({ certificate }) => {
     if (certificate === undefined) return undefined;
-    const { uris, dnsNames, fingerprint, digests } = certificate;
+    const { uris, dnsNames, fingerprint } = certificate;
     const matches = [
       ...uris.map((name) => ({ name, caller: byUri.get(name) })),
       ...dnsNames.map((name) => ({ name, caller: byDnsName.get(name.toLowerCase()) })),
     ];
     for (const { name, caller } of matches) {
       if (caller === undefined) continue;
-      if (revoked.get(caller)?.(digests)) throw revokedCertificate();
       const names = { certificateName: name, certificateFingerprint: fingerprint };
       return { caller, credential: { kind: 'certificate', ...names } };
     }
@@ -204,12 +178,8 @@ function rejectedJwt(cause: JwtError): ProxyError {
   );
 }
 
-function revokedCertificate(): ProxyError {
-  return invalidCredentials(new RevokedCertificate());
-}
-
 /** @param cause for the log; the response is the same for each */
-function invalidCredentials(cause?: JwtError | RevokedCertificate): ProxyError {
+function invalidCredentials(cause?: JwtError): ProxyError {
   return new ProxyError(
     'caller-unknown',
     'Unknown or invalid credentials. Send "Authorization: Bearer <token>" with the token of a configured caller, or use its client certificate.',

@@ -1,13 +1,13 @@
+import { packageVersion } from '../service/package-info.ts';
 import type { Signals } from '../service/signals.ts';
 import { unsafeSettings } from '../service/start-checks.ts';
-import { packageVersion } from '../util/package-info.ts';
 import { didYouMean } from '../util/text.ts';
 import { exitCode } from './shared/cli-error.ts';
 import type { Io, Run } from './shared/command.ts';
 
 /** With a summary. The modules of a command are loaded when it runs: the proxy needs none of the others. */
 const commands: readonly (readonly [name: string, summary: string, load: () => Promise<Run>])[] = [
-  ['serve', 'Run the proxy', async () => (await import('./serve.ts')).serve],
+  ['serve', 'Run the proxy', async () => (await import('./serve-or-demo.ts')).serveOrDemo],
   [
     'demo',
     'Run the proxy with a gateway simulator, for tests',

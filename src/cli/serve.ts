@@ -3,22 +3,21 @@ import type { Config } from '../config/schema.ts';
 import { errorCode } from '../errors.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Logger } from '../observability/logger.ts';
-import { type Service, startService } from '../service/lifecycle.ts';
+import { type Countersign, startCountersign } from '../service/lifecycle.ts';
 import { type OpenLog, openLog } from '../service/open-log.ts';
 import { installCrashHandlers } from '../service/shutdown.ts';
 import type { Signals } from '../service/signals.ts';
 import {
+  nodeVersionFault,
   unusedProxyVariables,
   warnOfCoreDumps,
   warnOfDescriptorLimit,
-  warnOfNodeVersion,
 } from '../service/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
-import { command, optionsHelp, type Run } from './shared/command.ts';
+import { command, optionsHelp } from './shared/command.ts';
 import {
   configFileOf,
   formatProblems,
-  isConfigVariableSet,
   settingOptions,
   validConfig,
   withSettings,
@@ -38,7 +37,8 @@ ${optionsHelp(options)}
 
 Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid configuration or usage.`;
 
-const serveFile = command(
+/** Runs the proxy until a signal. */
+export const serve = command(
   { name: 'serve', options, usage, describe: withheldMessage, withoutHint: true },
   async ({ values }, _io, signals: Signals) => {
     const file = configFileOf(values.config) ?? '';
@@ -51,14 +51,6 @@ const serveFile = command(
   },
 );
 
-/** Runs until a signal. Without a file, all options are those of the demo. */
-export const serve: Run = async (argv, io, signals) => {
-  const isFileGiven = argv.some((argument) => /^--config(=|$)/.test(argument)) || isConfigVariableSet();
-  if (isFileGiven || argv.includes('--help')) return serveFile(argv, io, signals);
-  const { demoAs } = await import('./demo/demo.ts');
-  return demoAs('serve')(argv, io, signals);
-};
-
 interface ServiceSource {
   /** Name of the configuration in messages. */
   readonly file: string;
@@ -68,7 +60,7 @@ interface ServiceSource {
   readonly acceptUnknownTokens?: boolean;
   readonly isDemo?: boolean;
   /** Called after the start. Returns a text for the terminal. */
-  readonly onStarted?: (service: Service) => string;
+  readonly onStarted?: (service: Countersign) => string;
 }
 
 /** Runs the proxy until a signal. @returns the exit code */
@@ -96,11 +88,12 @@ async function start(
   loaded: ValidConfig,
   { acceptUnknownTokens = false, isDemo = false }: ServiceSource,
   { log, destination, flush }: OpenLog,
-): Promise<Service> {
+): Promise<Countersign> {
   const guard = installCrashHandlers(log, flush);
-  warnOfNodeVersion(log, isDemo);
+  const fault = nodeVersionFault(loaded.config, isDemo, log);
+  if (fault !== undefined) throw new CliError(`Countersign does not start: ${fault}.`, exitCode.failed, true);
   try {
-    const service = await startService(loaded, { log, logDestination: destination, acceptUnknownTokens });
+    const service = await startCountersign(loaded, { log, logDestination: destination, acceptUnknownTokens });
     service.configLoaded(true);
     guard.beforeExit(() => service.abort());
     return service;
@@ -124,7 +117,7 @@ export function describeStartError(
 }
 
 /** @throws what `onStarted` throws, after an orderly stop */
-async function greetingOf({ onStarted }: ServiceSource, service: Service): Promise<string> {
+async function greetingOf({ onStarted }: ServiceSource, service: Countersign): Promise<string> {
   try {
     return onStarted?.(service) ?? '';
   } catch (error) {
@@ -135,7 +128,7 @@ async function greetingOf({ onStarted }: ServiceSource, service: Service): Promi
 
 /** @returns the exit code */
 export async function shutDown(
-  service: Pick<Service, 'stop'>,
+  service: Pick<Countersign, 'stop'>,
   { skipDelay }: Pick<Signals, 'skipDelay'>,
   log: Logger,
 ): Promise<number> {
@@ -151,7 +144,7 @@ export async function shutDown(
 /** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
 export async function reloadConfig(
   { file, load }: Pick<ServiceSource, 'file' | 'load'>,
-  service: Pick<Service, 'reload' | 'configLoaded' | 'reopenAudit'>,
+  service: Pick<Countersign, 'reload' | 'configLoaded' | 'reopenAudit'>,
   log: Logger,
 ): Promise<void> {
   await reopenAudit(service, log);
@@ -178,7 +171,7 @@ export async function reloadConfig(
 }
 
 /** First, and whatever the configuration file holds, since SIGHUP is also how a rotated file is opened again. */
-async function reopenAudit(service: Pick<Service, 'reopenAudit'>, log: Logger): Promise<void> {
+async function reopenAudit(service: Pick<Countersign, 'reopenAudit'>, log: Logger): Promise<void> {
   try {
     await service.reopenAudit();
   } catch (error) {
@@ -186,7 +179,7 @@ async function reopenAudit(service: Pick<Service, 'reopenAudit'>, log: Logger): 
   }
 }
 
-function logStart(config: Config, service: Service, log: Logger): void {
+function logStart(config: Config, service: Countersign, log: Logger): void {
   log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
   warnOfDescriptorLimit(config, log);
   warnOfCallers(config, log);

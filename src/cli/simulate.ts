@@ -2,16 +2,12 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createDirectorySource, listSubdirectories } from '../keys/directory/source.ts';
 import { publicKeyOf } from '../keys/key.ts';
-import type { KeySource } from '../keys/key-source.ts';
+import { type KeySource, ringIn } from '../keys/key-source.ts';
 import { type LoginRef, loginRefString } from '../keys/login-ref.ts';
-import { ringIn, type UsableKey } from '../keys/ring.ts';
+import type { UsableKey } from '../keys/ring.ts';
 import type { HandledRequest } from '../simulator/journal.ts';
+import { type ListeningSimulator, listenSimulator, listenSimulatorWithAdmin } from '../simulator/listen.ts';
 import type { GatewayKeys } from '../simulator/signature.ts';
-import {
-  type ListeningSimulator,
-  listenSimulator,
-  listenSimulatorWithAdmin,
-} from '../simulator/simulator.ts';
 import { readDemoScenario } from './demo/config.ts';
 import { CliError, describeListenError, exitCode, messageOf } from './shared/cli-error.ts';
 import { command, type Io, list, type OptionValues, optionsHelp, parsed, port } from './shared/command.ts';

@@ -11,6 +11,7 @@ export function reportNotices(config: Config, builtIn: BuiltIn, report: Report):
   noticeTimeouts(config, report);
   noticeOperations(config, builtIn, report);
   noticePlainPasswords(config, report);
+  noticeMount(config, report);
 }
 
 function noticeCallers({ callers }: Config, report: Report): void {
@@ -117,4 +118,15 @@ function noticePlainPasswords({ environments, keys, jwtIssuers }: Config, report
           [group, name, 'egressProxy', 'url'],
           'sends the password for the proxy unencrypted: everybody on the way can read it. Use an https: URL if the proxy has one',
         );
+}
+
+/** `check --online` knows; without it, the name of a path is likely. */
+function noticeMount({ keys }: Config, report: Report): void {
+  if (keys.source !== 'vault') return;
+  const [, mount] = /^(.+)\/(?:data|metadata)$/.exec(keys.vault.mount) ?? [];
+  if (mount === undefined) return;
+  report(
+    ['keys', 'vault', 'mount'],
+    `ends in a part that Countersign adds itself: is the mount called ${mount}? "countersign check --online" tells`,
+  );
 }

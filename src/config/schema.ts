@@ -1,13 +1,6 @@
 import { z } from 'zod';
 import { Secret } from '../secret.ts';
-import {
-  caller,
-  issuerName,
-  jwtIssuer,
-  type revokedCertificate,
-  revokedCertificates,
-  tokenSha256,
-} from './schema/caller.ts';
+import { caller, issuerName, jwtIssuer, tokenSha256 } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { keys, type vault } from './schema/keys.ts';
 import { type operation, type operationOverride, operationOverrides } from './schema/operation.ts';
@@ -23,7 +16,6 @@ import {
   logLevels,
   matching,
   minVersion,
-  optionalCount,
   optionalFile,
   port,
   text,
@@ -75,9 +67,6 @@ const proxy = z.strictObject({
     .describe(
       'Maximum concurrent client connections; excess connections are closed. Each may take 150 kB of memory, or 200 kB with TLS.',
     ),
-  maxConnectionsPerAddress: optionalCount.describe(
-    'Maximum concurrent connections from one client address; excess connections are closed. Off unless set: behind a load balancer or an ingress, all clients have its address.',
-  ),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Maximum form size in bytes.'),
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)
@@ -103,7 +92,9 @@ const admin = z.strictObject({
   tls: listenerTls('with it, /, /status.json and /metrics require one, /healthz and /readyz do not'),
   maxConnections: count
     .prefault(100)
-    .describe('Maximum concurrent connections; beyond it, the oldest idle connection is closed.'),
+    .describe(
+      'Maximum concurrent connections; beyond it, all of them are closed, so that the next probe finds room.',
+    ),
   allowedHosts: hostNames.describe(
     'Host names, besides IP addresses and localhost, that /, /status.json and /metrics accept in the Host header.',
   ),
@@ -222,7 +213,6 @@ export const configSchema = z.strictObject(
     jwtIssuers: dictionary(issuerName, jwtIssuer)
       .prefault({})
       .describe('Issuers of JSON Web Tokens by name, for credentials of callers.'),
-    revokedCertificates,
     callers: z.array(caller).prefault([]).describe('Callers and what each may do.'),
     audit: audit
       .optional()
@@ -230,6 +220,9 @@ export const configSchema = z.strictObject(
     tracing: tracing
       .optional()
       .describe('Traces of requests, sent to an OpenTelemetry collector. Absent: none.'),
+    allowUnsafeNode: flag.describe(
+      'For development: start on a Node version that can mix up responses. Connections are not used again there.',
+    ),
     log: z
       .strictObject({
         level: z.enum(logLevels).default('info').describe('Minimum level to log.'),
@@ -249,7 +242,6 @@ export type EnvironmentConfig = Config['environments'][string];
 export type OperationOverride = z.output<typeof operationOverride>;
 export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
-export type RevokedCertificateConfig = z.output<typeof revokedCertificate>;
 export type JwtIssuerConfig = Config['jwtIssuers'][string];
 export type TracingConfig = NonNullable<Config['tracing']>;
 export type AuditConfig = NonNullable<Config['audit']>;

@@ -25,7 +25,7 @@ export function validateParameters(
     const [first, ...others] = byName.get(sentAs) ?? [];
     if (others.length > 0) throw invalid(`"${sentAs}" appears ${others.length + 1} times. Send it once.`);
     const value = first?.[1];
-    if (rule.required && (value === undefined || value === '')) throw invalid(`"${name}" is required.`);
+    if (rule.required && (value === undefined || value === '')) throw missing(name, form);
     if (value !== undefined && rule.maxLength !== undefined && Array.from(value).length > rule.maxLength) {
       throw invalid(`"${sentAs}" has more than ${rule.maxLength} characters.`);
     }
@@ -35,6 +35,22 @@ export function validateParameters(
       'A parameter name appears more than once, and the gateway may take either value. Send each parameter once.',
     );
   }
+}
+
+/** Names the position of one that is spelled differently, never its name. */
+function missing(name: string, form: readonly (readonly [name: string, value: string])[]): ProxyError {
+  const known = orderIdNames.includes(name) ? orderIdNames : [name];
+  const at = form.findIndex(([other]) => !known.includes(other) && lettersOf(other) === lettersOf(name));
+  const hint =
+    at === -1 ? '' : ` Parameter ${at + 1} is spelled differently: send it with exactly this name.`;
+  return invalid(`"${name}" is required.${hint}`);
+}
+
+function lettersOf(name: string): string {
+  return name
+    .slice(0, 64)
+    .replace(/[^a-z]/gi, '')
+    .toLowerCase();
 }
 
 /**

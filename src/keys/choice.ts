@@ -1,5 +1,4 @@
-import { includesKey, sameKey } from './key.ts';
-import type { UsableKey, UsableKeys } from './ring.ts';
+import { includesKey, sameKey, type UsableKey, type UsableKeys } from './ring.ts';
 
 /**
  * What a response says about the key that signed its request:
@@ -60,7 +59,7 @@ const maxEndpoints = 8;
 export class KeyChoice {
   #keys: UsableKeys;
   #current: UsableKey;
-  #isAccepted = false;
+  #isAccepted: boolean;
   #revision = 0;
   /** When the last accepted request was sent: what was sent before it is too old to change the current key. */
   #acceptedSentAt = Number.NEGATIVE_INFINITY;
@@ -73,11 +72,15 @@ export class KeyChoice {
   readonly #trials = new Map<string, number>();
   readonly #random: () => number;
 
-  /** @param random from 0 up to 1 */
-  constructor(keys: UsableKeys, random: () => number) {
+  /**
+   * @param random from 0 up to 1
+   * @param before has the same keys, and a current one
+   */
+  constructor(keys: UsableKeys, random: () => number, before?: KeyChoice) {
     this.#random = random;
     this.#keys = keys;
-    this.#current = keys[0];
+    this.#current = before?.current ?? keys[0];
+    this.#isAccepted = before?.accepted !== undefined;
   }
 
   /** Newest first. */

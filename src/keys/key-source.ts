@@ -15,6 +15,11 @@ export interface KeyReading {
  */
 export type NoKeys = 'deleted' | 'not-found';
 
+/** The ring of a reading; `undefined` if there are no keys. */
+export function ringIn(reading: KeyReading | NoKeys): KeyRing | undefined {
+  return typeof reading === 'string' ? undefined : reading.ring;
+}
+
 /**
  * Makes a signature of RSA-SHA256, in base64, that the public key verifies.
  *
@@ -47,6 +52,8 @@ export interface KeySource {
   sign?: SignRemotely;
   /** Starts background work, such as authenticating to Vault. Never throws. */
   start(): void;
+  /** @throws Error why nothing can be read; its message contains no secrets */
+  check(): Promise<void>;
   /** Whether the source has been reached at least once since {@link start}. */
   ready(): boolean;
   /** Replaces the certificates for new connections, if the source is reached over TLS. */

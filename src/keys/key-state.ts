@@ -1,7 +1,6 @@
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import type { KeyChoice } from './choice.ts';
-import { sameKey } from './key.ts';
-import { distinctKeys, type KeyRing, mayBeUsed, type UsableKey } from './ring.ts';
+import { distinctKeys, type KeyRing, mayBeUsed, sameKey, type UsableKey } from './ring.ts';
 
 /**
  * The state of a version: it signs (`in-use`), it is newer than the one that does (`waiting`), the gateway rejected it

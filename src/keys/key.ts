@@ -1,10 +1,10 @@
 import { createHash, createHmac, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
-import { Secret, sameSecret } from '../secret.ts';
+import { Secret } from '../secret.ts';
 import { type SecretText, secretText } from '../util/secret-text.ts';
 import { misnamedKeys } from './field-names.ts';
 import { isDer, pemFault } from './pem.ts';
-import type { KeyRing, TransitKey, UnusableKey, UsableKey } from './ring.ts';
+import type { TransitKey, UnusableKey, UsableKey } from './ring.ts';
 
 /** The public facts of a key. The names are those of `--json`. */
 export interface KeyDescription {
@@ -91,25 +91,6 @@ export function isNamed(field: unknown): boolean {
 }
 
 const noTransit = { problem: 'the field transit_key names a key in Vault, which is not the source of keys' };
-
-/** Whether two keys are equal, ignoring their versions. Compares control keys in constant time. */
-export function sameKey(a: UsableKey, b: UsableKey): boolean {
-  if (a.key === b.key) return true;
-  if (a.key.kind === 'control_key' && b.key.kind === 'control_key') {
-    return sameSecret(a.key.secret, b.key.secret);
-  }
-  return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
-}
-
-export function includesKey(keys: readonly UsableKey[], key: UsableKey): boolean {
-  return keys.some((one) => sameKey(one, key));
-}
-
-/** As {@link sameKey}, but also compares unusable keys, by their problem. */
-export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableKey): boolean {
-  if ('key' in a && 'key' in b) return sameKey(a, b);
-  return 'problem' in a && 'problem' in b && a.kind === b.kind && a.problem === b.problem;
-}
 
 function parseControlKey(field: unknown, place: string): Parsed {
   if (!isContent(field)) return { problem: 'the control key is not a string' };
@@ -214,12 +195,6 @@ export function describeKey(entry: UsableKey | UnusableKey): KeyDescription {
     bits: publicKey.asymmetricKeyDetails?.modulusLength ?? 0,
     publicKey: publicKey.export({ type: 'spki', format: 'pem' }).trimEnd(),
   };
-}
-
-/** The key as the newest of these versions has it. @param ring newest first */
-export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): UsableKey | undefined {
-  if ('problem' in entry) return undefined;
-  return ring.find((other): other is UsableKey => 'key' in other && sameKey(entry, other));
 }
 
 /** Formats an age in the largest whole unit, such as `5m` or `40d`; a time to come counts as now. */

@@ -1,8 +1,8 @@
 import { ProxyError } from '../errors.ts';
+import { inSpan } from '../trace.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { NoRoom, Slots } from '../util/slots.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
-import { inSpan } from '../util/trace.ts';
 import { failedRead, SourceUnavailable } from './errors.ts';
 import type { KeySource, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';

@@ -1,8 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { ProxyError } from '../errors.ts';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
-import { findEqualKey, sameKey } from './key.ts';
-import type { KeyReading, NoKeys } from './key-source.ts';
+import { sameSecret } from '../secret.ts';
 import type { LoginRef } from './login-ref.ts';
 
 interface RingEntry {
@@ -116,11 +115,6 @@ export function mayBeUsed(
   return supersededAt === undefined || isAccepted === true || now - supersededAt.getTime() <= gracePeriod;
 }
 
-/** The ring of a reading; `undefined` if there are no keys. */
-export function ringIn(reading: KeyReading | NoKeys): KeyRing | undefined {
-  return typeof reading === 'string' ? undefined : reading.ring;
-}
-
 /** The ring with the keys marked that the gateway accepted last, each with its newest version. */
 export function withAccepted(ring: KeyRing, accepted: readonly UsableKey[]): KeyRing {
   const marked: KeyRing = accepted.flatMap((key) => findEqualKey(key, ring) ?? []);
@@ -128,4 +122,29 @@ export function withAccepted(ring: KeyRing, accepted: readonly UsableKey[]): Key
     const { isAccepted: _isAccepted, ...unmarked } = entry;
     return marked.includes(entry) ? { ...unmarked, isAccepted: true } : unmarked;
   });
+}
+
+/** Whether two keys are equal, ignoring their versions. Compares control keys in constant time. */
+export function sameKey(a: UsableKey, b: UsableKey): boolean {
+  if (a.key === b.key) return true;
+  if (a.key.kind === 'control_key' && b.key.kind === 'control_key') {
+    return sameSecret(a.key.secret, b.key.secret);
+  }
+  return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
+}
+
+export function includesKey(keys: readonly UsableKey[], key: UsableKey): boolean {
+  return keys.some((one) => sameKey(one, key));
+}
+
+/** As {@link sameKey}, but also compares unusable keys, by their problem. */
+export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableKey): boolean {
+  if ('key' in a && 'key' in b) return sameKey(a, b);
+  return 'problem' in a && 'problem' in b && a.kind === b.kind && a.problem === b.problem;
+}
+
+/** The key as the newest of these versions has it. @param ring newest first */
+export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): UsableKey | undefined {
+  if ('problem' in entry) return undefined;
+  return ring.find((other): other is UsableKey => 'key' in other && sameKey(entry, other));
 }

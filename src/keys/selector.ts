@@ -1,15 +1,14 @@
 import type { KeyKind } from '../oauth1/methods.ts';
+import { currentSpan, inSpan } from '../trace.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { Room } from '../util/slots.ts';
-import { currentSpan, inSpan } from '../util/trace.ts';
 import type { KeyChoice, Place, SelectionReason, Testimony } from './choice.ts';
 import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
-import { includesKey, sameKey } from './key.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
 import type { KeyReader } from './reader.ts';
-import type { UsableKey } from './ring.ts';
+import { includesKey, sameKey, type UsableKey } from './ring.ts';
 import type { KeyTable, Login } from './table.ts';
 
 /** Milliseconds that a request waits at most for one look at the source, or for a read of keys that were not used lately. */
@@ -22,6 +21,8 @@ const shares = { uncached: 0.5, rejected: 0.25 };
 const leastUncached = 20;
 
 export interface CurrentKeyObserver {
+  /** The gateway accepts this version, and the last one that it accepted was none or another one. */
+  keyAccepted(login: LoginRef, kind: KeyKind, version: number): void;
   /** The gateway accepts a key with another version than the current one's: it signs from now on. */
   currentKeyChanged(login: LoginRef, kind: KeyKind, from: number, to: number): void;
 }
@@ -191,6 +192,7 @@ export class KeySelector {
     const { table, events, monotonic } = this.#options;
     if (!choice.recordAccepted(key, sentAt, request, monotonic())) return;
     table.keep(login);
+    events.keyAccepted(login.ref, request.kind, choice.current.version);
     if (choice.current !== before)
       events.currentKeyChanged(login.ref, request.kind, before.version, choice.current.version);
   }

@@ -5,11 +5,17 @@ import type { KeyKind } from '../oauth1/methods.ts';
 import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
 import { KeyChoice } from './choice.ts';
 import { keyMissing, type SourceUnavailable } from './errors.ts';
-import { sameContent } from './key.ts';
 import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
-import { type KeyRing, type UsableKey, type UsableKeys, usableKeys, withAccepted } from './ring.ts';
+import {
+  type KeyRing,
+  sameContent,
+  type UsableKey,
+  type UsableKeys,
+  usableKeys,
+  withAccepted,
+} from './ring.ts';
 
 /** Milliseconds after its last use in which a login is in use: it is read again without a request. */
 const inUse = 600_000;
@@ -85,9 +91,6 @@ export class KeyTable {
   #denial = '';
   /** Names of logins whose cached keys are used although the source does not know them. */
   readonly #notFound = new Set<string>();
-  #isRetired = false;
-  /** After a reload. */
-  #next: KeyTable | undefined;
 
   constructor(settings: TableSettings, options: TableOptions) {
     this.#settings = settings;
@@ -105,20 +108,18 @@ export class KeyTable {
     });
   }
 
-  /** Takes over all logins of the table before a reload, which ends with it. */
-  takeOver(previous: KeyTable): void {
-    previous.#isRetired = true;
-    previous.#next = this;
-    for (const [name, login] of [...previous.#logins.entries()].toReversed()) {
-      login.dueAt = Math.min(login.dueAt, login.readAt + this.#settings.ttl);
-      // The grace period may be another one.
-      for (const chosen of login.choices.values()) chosen.until = 0;
-      this.#logins.set(name, login);
+  /** A login of another table, whose keys were read from another source. Its current key stays, if it is one of them. */
+  seed({ ref, usedAt, choices }: Login, ring: KeyRing, readAt: number): void {
+    this.store(ref, { ring, gone: [] }, readAt);
+    const login = this.peek(ref);
+    if (login === undefined) return;
+    login.usedAt = usedAt;
+    for (const [kind, { choice, ring: before }] of choices) {
+      const copy = new KeyChoice(choice.keys, this.#options.random, choice);
+      login.choices.set(kind, { choice: copy, ring: before, until: 0 });
+      this.update(login, kind);
     }
-    for (const [name, at] of previous.#denied) this.#denied.set(name, at);
-    for (const name of previous.#notFound) this.#notFound.add(name);
-    this.#denial = previous.#denial;
-    this.recover();
+    this.keep(login);
   }
 
   /** Counts as use. */
@@ -220,8 +221,6 @@ export class KeyTable {
    * @param readAt when the read began
    */
   store(ref: LoginRef, reading: KeyReading | NoKeys, readAt: number): void {
-    // A read that began before the reload: what it finds of a login that both have is told by the next one.
-    if (this.#next?.peek(ref) !== undefined) return this.#next.store(ref, reading, readAt);
     const name = loginRefString(ref);
     const login = this.#logins.peek(name);
     // A later read has ended.
@@ -331,12 +330,10 @@ export class KeyTable {
     };
   }
 
-  /** Reports all keys as replaced, and nothing more: a reload changed where keys are read from. */
+  /** Reports all keys as replaced: they are read from another source from now on. */
   retire(): void {
     for (const { ref } of this.#logins.values()) this.#notify(ref, undefined, 'replaced');
-    this.#notFound.clear();
     this.#options.events.loginsNotFound(0);
-    this.#isRetired = true;
   }
 
   #storeRing(ref: LoginRef, before: Login | undefined, reading: KeyReading, readAt: number): void {
@@ -387,7 +384,7 @@ export class KeyTable {
   }
 
   #notifyDenied(): void {
-    if (!this.#isRetired) this.#options.events.loginsDenied(this.#denied.size, this.#denial);
+    this.#options.events.loginsDenied(this.#denied.size, this.#denial);
   }
 
   #recordNotFound(name: string, ref: LoginRef): void {
@@ -395,12 +392,11 @@ export class KeyTable {
     // What was believed missing until now is doubtful too.
     if (this.#notFound.size === 0) this.#negatives.clear();
     this.#notFound.add(name);
-    if (!this.#isRetired) this.#options.events.loginsNotFound(this.#notFound.size, ref);
+    this.#options.events.loginsNotFound(this.#notFound.size, ref);
   }
 
   #recordFound(name: string): void {
-    if (this.#notFound.delete(name) && !this.#isRetired)
-      this.#options.events.loginsNotFound(this.#notFound.size);
+    if (this.#notFound.delete(name)) this.#options.events.loginsNotFound(this.#notFound.size);
   }
 
   #remove(name: string, removal: RingRemoval): void {
@@ -415,10 +411,10 @@ export class KeyTable {
   #notify(
     ref: LoginRef,
     ring: KeyRing | undefined,
-    removal: RingRemoval | undefined,
+    removal?: RingRemoval,
     lost: readonly LostKey[] = [],
   ): void {
-    if (!this.#isRetired) this.#options.events.keyRingUpdated(ref, ring, removal, lost);
+    this.#options.events.keyRingUpdated(ref, ring, removal, lost);
   }
 
   /** Whether it could not be read again when that was due. A login that is not in use need not be. */

@@ -6,8 +6,8 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { callbackify } from 'node:util';
 import { errorCode, isParserError } from '../errors.ts';
+import { readConsistent } from '../read-files.ts';
 import { reveal, type Secret } from '../secret.ts';
-import { readConsistent } from '../util/read-files.ts';
 import { secretText } from '../util/secret-text.ts';
 import {
   ConnectionError,
@@ -24,6 +24,10 @@ export interface EgressProxySettings {
   readonly password?: Secret | undefined;
   readonly passwordFile?: string | undefined;
 }
+
+const endOfHead = '\r\n\r\n';
+/** Of an interim response; as Node allows for others. */
+const maxHeadBytes = 16_384;
 
 /** Milliseconds for which a password is used before its file is read again. */
 const passwordMaxAge = 1_000;
@@ -97,17 +101,50 @@ function requestTunnel(
 /** The tunnel, on which no byte was received yet. */
 function tunnelOf(request: ClientRequest, signal: AbortSignal): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-  request.once('connect', (response: IncomingMessage, socket: Socket, surplus: Buffer) => {
-    const problem = problemIn(response, surplus);
-    // TLS above it reports its errors.
+  request.once('connect', ({ statusCode: status = 0 }: IncomingMessage, socket: Socket, rest: Buffer) => {
+    // Until TLS above it reports its errors.
     socket.on('error', () => {});
-    if (problem === undefined) return resolve(socket);
-    socket.destroy();
-    reject(problem);
+    const settle = (problem: ConnectionError | undefined): void => {
+      socket.off('close', stop);
+      signal.removeEventListener('abort', stop);
+      if (problem === undefined) return resolve(socket);
+      socket.destroy();
+      reject(problem);
+    };
+    const stop = (): void =>
+      settle(signal.aborted ? timedOut() : new ConnectionError('proxy-unreachable', 'ECONNRESET'));
+    socket.once('close', stop);
+    signal.addEventListener('abort', stop);
+    readFinal({ status, rest }, socket, (response) => settle(problemIn(response)));
   });
   request.on('error', (error) => reject(signal.aborted ? timedOut() : failureOf(error)));
   request.end();
   return promise;
+}
+
+interface ProxyResponse {
+  readonly status: number;
+  /** Bytes behind its head. */
+  readonly rest: Buffer;
+}
+
+/** Skips interim responses (RFC 9110 section 15.2): Node takes the first head that follows CONNECT for the last one. */
+function readFinal(
+  { status, rest }: ProxyResponse,
+  socket: Socket,
+  done: (response: ProxyResponse) => void,
+): void {
+  if (status < 100 || status > 199 || status === 101) return done({ status, rest });
+  const end = rest.indexOf(endOfHead);
+  if (end === -1 && rest.length < maxHeadBytes) {
+    socket.once('data', (chunk: Buffer) => {
+      socket.pause();
+      readFinal({ status, rest: Buffer.concat([rest, chunk]) }, socket, done);
+    });
+    return void socket.resume();
+  }
+  const [, next = '0'] = /^HTTP\/1\.[01] (\d{3})[ \r]/.exec(rest.toString('latin1', 0, end + 2)) ?? [];
+  readFinal({ status: Number(next), rest: rest.subarray(end + endOfHead.length) }, socket, done);
 }
 
 /** The value of `Proxy-Authorization` (RFC 7617). */
@@ -139,13 +176,10 @@ async function readText(file: string): Promise<string> {
 }
 
 /** Why there is no tunnel. Bytes behind the response would be read as the server's. */
-function problemIn(
-  { statusCode: status = 0 }: IncomingMessage,
-  surplus: Buffer,
-): ConnectionError | undefined {
+function problemIn({ status, rest }: ProxyResponse): ConnectionError | undefined {
   const isSuccess = status >= 200 && status < 300;
   if (!isSuccess) return new ConnectionError(failureWith(status), `status ${status}`);
-  return surplus.length === 0 ? undefined : new ConnectionError('proxy-invalid', 'bytes behind the response');
+  return rest.length === 0 ? undefined : new ConnectionError('proxy-invalid', 'bytes behind the response');
 }
 
 function failureWith(status: number): EgressProxyFailure {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { errorCode } from '../errors.ts';
-import { readConsistent } from '../util/read-files.ts';
+import { readConsistent } from '../read-files.ts';
 import { entriesOf } from '../util/text.ts';
 import { type TlsFault, type TlsMaterial, type TlsPart, tlsFaults } from './tls-material.ts';
 

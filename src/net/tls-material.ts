@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { errorCode } from '../errors.ts';
-import { type DerElement, derElements } from '../util/der.ts';
+import { revocationListsIn } from './revocation-lists.ts';
 
 /** PEM texts for one end of TLS connections: its certificate chain and key, and the CAs that it trusts. */
 export interface TlsMaterial {
@@ -124,32 +124,6 @@ function periodsOfCertificates(pem: string): Validity[] | undefined {
   }));
 }
 
-const listBlock = /-----BEGIN X509 CRL-----([^-]+)-----END X509 CRL-----/g;
-
-interface RevocationList extends Validity {
-  /** The name of the CA (RFC 5280 section 5.1.2.3), its encoding as text. */
-  readonly issuer: string;
-}
-
-/** From `thisUpdate` to `nextUpdate`, which no list may lack (RFC 5280 section 5.1.2.5). OpenSSL verifies the rest. */
-function revocationListsIn(pem: string): RevocationList[] | undefined {
-  try {
-    const lists = Array.from(pem.matchAll(listBlock), ([, base64 = '']) => Buffer.from(base64, 'base64'));
-    const read = lists.map((list): RevocationList => {
-      const [tbs] = derElements(derElements(list)[0]?.content ?? list);
-      const fields = derElements(tbs?.content ?? list);
-      const [from, until] = fields.flatMap(timeIn);
-      if (from === undefined || until === undefined) throw new Error('a time is missing');
-      // The field before `thisUpdate`; the version, which comes first, is optional.
-      const issuer = fields[fields.findIndex((field) => timeIn(field).length > 0) - 1];
-      return { issuer: issuer?.bytes.toString('base64') ?? '', from, until };
-    });
-    return read.length === 0 ? undefined : read;
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * Why revocation lists cannot take the place of those in use: with the older list of a CA, certificates that were revoked
  * since would be accepted again. A CA without a list needs no rule: none of its certificates is accepted.
@@ -167,17 +141,6 @@ function latestLists({ crl = '' }: TlsMaterial): Map<string, number> {
   for (const { issuer, from } of revocationListsIn(crl) ?? [])
     latest.set(issuer, Math.max(from, latest.get(issuer) ?? from));
   return latest;
-}
-
-/** UTCTime or GeneralizedTime in the form of RFC 5280 section 4.1.2.5; empty for any other element. */
-function timeIn({ tag, content }: DerElement): number[] {
-  if (tag !== 0x17 && tag !== 0x18) return [];
-  const text = content.toString('latin1');
-  const century = tag === 0x18 ? '' : text < '50' ? '20' : '19';
-  const iso = `${century}${text}`.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z');
-  const time = Date.parse(iso);
-  if (Number.isNaN(time)) throw new Error('not a time');
-  return [time];
 }
 
 function privateKeyIn(pem: string): KeyObject | undefined {

@@ -39,10 +39,7 @@ const problems: readonly (readonly [RegExp, TlsProblem])[] = [
     /_(NO_SHARED_(CIPHER|GROUP|SIGNATURE_ALGORITHMS)|NO_SUITABLE_(KEY_SHARE|GROUPS|SIGNATURE_ALGORITHM)|ALERT_(HANDSHAKE_FAILURE|INSUFFICIENT_SECURITY))$/,
     'cipher',
   ],
-  [
-    /CERT|_UNKNOWN_CA$|_CLIENT_KEY_TOO_LARGE$|^(CRL_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_|PATH_LENGTH_)/,
-    'certificate',
-  ],
+  [/CERT|_UNKNOWN_CA$|^(CRL_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_|PATH_LENGTH_)/, 'certificate'],
 ];
 
 /** @returns `undefined` for an error that is not of TLS */

@@ -7,7 +7,6 @@ import type { TlsUser } from '../net/tls-files.ts';
 import type { TlsProblem, TlsSession } from '../net/tls-observer.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
-import type { SpanResult } from './tracing/tracing.ts';
 
 /** One gateway response; each retry counts. Durations in seconds. */
 export interface GatewayResponseEvent {
@@ -26,16 +25,19 @@ interface GatewayUnreachableEvent {
   readonly cause: NetworkFailure;
 }
 
+/** How the delivery of spans ended. `dropped`: not delivered, or there was no room for them. `rejected`: by the receiver. */
+export type SpanResult = (typeof spanResults)[number];
+export const spanResults = ['exported', 'dropped', 'rejected'] as const;
+
 /** Everything that is observed: for metrics, status and log. */
 export interface EventObserver extends KeySourceObserver, SigningObserver, CurrentKeyObserver {
   /**
    * A reload replaced the key source; what is known of it concerns the previous one.
    *
    * @param source `vault` or `directory`
-   * @param keepsKeys whether keys come from the same place as before
    */
-  keySourceReplaced(source: string, keepsKeys: boolean): void;
-  /** A client connection was closed because `proxy.maxConnections` or `maxConnectionsPerAddress` was reached. */
+  keySourceReplaced(source: string): void;
+  /** A client connection was closed because `proxy.maxConnections` was reached. */
   connectionRejected(): void;
   /** A request that was rejected before its caller was known has no log line, because of the rate limit. */
   logLineSuppressed(): void;

@@ -33,8 +33,7 @@ export function createKeyLog({ log, monotonic, source }: KeyLogOptions) {
   });
   let current = logsOf(source);
   return {
-    keySourceReplaced(next, keepsKeys) {
-      if (keepsKeys) return;
+    keySourceReplaced(next) {
       current.loginsNotFound(0);
       current = logsOf(next);
     },

@@ -88,7 +88,7 @@ function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     dropped: counter(
       'connections_dropped_total',
-      'Client connections rejected because proxy.maxConnections or proxy.maxConnectionsPerAddress was reached.',
+      'Client connections closed because proxy.maxConnections was reached.',
     ),
     inFlight: gauge('requests_in_flight', 'Number of requests currently in flight.', ['environment']),
     inFlightLimit: gauge('requests_in_flight_limit', 'Maximum number of in-flight requests.', [
@@ -175,6 +175,11 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     keySigningVersion: gauge(
       'key_signing_version',
       `Key version used for signing. Lower than key_version while the latest waits for the gateway. ${bounded}`,
+      boundedKey,
+    ),
+    keyAcceptedVersion: gauge(
+      'key_accepted_version',
+      `Key version that the gateway accepted last. Absent until then. ${bounded}`,
       boundedKey,
     ),
     keyCreated: gauge(

@@ -137,7 +137,8 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
 function createKeyMetrics(metrics: Metrics) {
   /** By {@link seriesId}. */
   const shown = new Map<string, Series>();
-  const { keyVersion, keySigningVersion, keyCreated, keyUnusable, fallbacks } = metrics;
+  const { keyVersion, keySigningVersion, keyAcceptedVersion, keyCreated, keyUnusable, fallbacks } = metrics;
+  const gauges = [keyVersion, keySigningVersion, keyAcceptedVersion, keyCreated, keyUnusable];
 
   function setSeries(labels: KeyLabels, entries: KeyRing): void {
     const id = seriesId(labels);
@@ -160,7 +161,7 @@ function createKeyMetrics(metrics: Metrics) {
 
   function removeSeries(labels: KeyLabels): void {
     if (!shown.delete(seriesId(labels))) return;
-    for (const gauge of [keyVersion, keySigningVersion, keyCreated, keyUnusable]) gauge.remove(labels);
+    for (const gauge of gauges) gauge.remove(labels);
     for (const to of directions) fallbacks.remove({ ...labels, to });
   }
 
@@ -183,6 +184,10 @@ function createKeyMetrics(metrics: Metrics) {
       fallbacks.inc({ ...labels, to: to > from ? 'newer' : 'older' });
       series.signing = to;
       keySigningVersion.set(labels, to);
+    },
+    keyAccepted({ environment, login }: LoginRef, kind: KeyKind, version: number): void {
+      const labels = { environment, login, kind };
+      if (shown.has(seriesId(labels))) keyAcceptedVersion.set(labels, version);
     },
   };
 }

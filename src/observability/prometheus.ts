@@ -14,11 +14,10 @@ import {
   type RequestContext,
   rejections,
 } from '../request-context.ts';
-import type { EventObserver, TlsEnd } from './events.ts';
+import { type EventObserver, spanResults, type TlsEnd } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
-import { spanResults } from './tracing/tracing.ts';
 
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
 
@@ -49,6 +48,8 @@ interface PrometheusOptions {
 
 /** A certificate of ours, the CAs we trust for a peer, or the listener's revocation lists. */
 export interface CertificateInUse extends Validity {
+  /** Why its files, which were replaced, cannot be used. */
+  readonly problem?: string | undefined;
   /** The label `certificate`. */
   readonly name: string;
   /** Absent for those that are not specific to an environment. */

@@ -12,17 +12,17 @@ import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
-import type { RequestSpan, Tracing } from '../observability/tracing/tracing.ts';
+import type { RequestSpan } from '../observability/tracing/request-tracer.ts';
+import type { Tracing } from '../observability/tracing/tracing.ts';
 import {
   type AuthorizationDecision,
   type RequestContext,
   type RequestRecord,
   type ResponseResult,
 } from '../request-context.ts';
+import { withSpan } from '../trace.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
-import { withSpan } from '../util/trace.ts';
 import { rejectWebPage } from '../util/web-page.ts';
-import { Turns } from './inbound/connection.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { clientDetails, rejectedTarget, type TargetLookup } from './inbound/rejected-client.ts';
 import { awaitReader, sendProblem, sendResponse } from './inbound/send-response.ts';
@@ -63,7 +63,6 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
 export function createHandler(
   options: HandlerOptions,
 ): (request: Request, response: Response) => Promise<void> {
-  const turns = new Turns();
   return async (request, response) => {
     const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
@@ -77,8 +76,9 @@ export function createHandler(
       // Read now, since the connection may end with the response.
       const client = clientDetails(request, options.clock(), problem, work.record.credential);
       // If the response was complete before an abort, that response counts.
-      const how = { turns, securityHeaders: options.securityHeaders };
-      result = (await sendProblem(request, response, work.record, problem, how)) ?? (await delivery);
+      const { securityHeaders } = options;
+      result =
+        (await sendProblem(request, response, work.record, problem, securityHeaders)) ?? (await delivery);
       if (client !== undefined) {
         const target = rejectedTarget(work.record, work.deniedLogin, request.url, options);
         work.record.rejected = options.redactor.names({ ...client, ...target });
@@ -132,7 +132,7 @@ async function processRequest(
   options: HandlerOptions,
 ): Promise<ResponseResult> {
   const { record } = work;
-  validateRequestHead(request);
+  validateRequestHead(request, options.allowedHosts);
   const { caller, credential } = await options.authenticate(presentedCredentials(request, options.clock()));
   record.caller = caller.name;
   // The hash of a token is too short to hold a card number.

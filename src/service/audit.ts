@@ -12,7 +12,7 @@ import type { LogDestination } from '../observability/log-destination.ts';
 import type { Logger } from '../observability/logger.ts';
 import { createOutageLog } from '../observability/outages.ts';
 import { type MonotonicClock, setTimer, type WallClock } from '../util/clock.ts';
-import { packageVersion } from '../util/package-info.ts';
+import { packageVersion } from './package-info.ts';
 
 /** Milliseconds between log lines with the head, and between counts of omitted records. */
 const reportInterval = 60_000;

@@ -11,7 +11,7 @@ import {
 } from '../net/tls-material.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
-import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
+import type { ListenerTls } from '../proxy/inbound/listener-tls.ts';
 import { SingleFlight } from '../util/promises.ts';
 
 interface Entry {
@@ -21,33 +21,19 @@ interface Entry {
   readonly certificates: readonly CertificateInUse[];
   /** How many checks in a row found the files unusable. */
   readonly failedChecks: number;
+  /** Why they are, since the second of these checks. */
+  readonly problem?: string | undefined;
 }
 
 export type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
-
-/** The certificates of one configuration, all usable. */
-export type Certificates = ReadonlyMap<string, Entry>;
 
 const none: TlsMaterial = {};
 /** While files stay unusable: the second check is reported, then about one per hour. */
 const checksBetweenReports = 60;
 
-export function materialOf(certificates: Certificates, user: TlsUser): TlsMaterial {
-  return certificates.get(nameOf(user))?.material ?? none;
-}
-
 type PortRole = 'listener' | 'admin';
 
-/** What a port needs for TLS; `undefined` without it. */
-export function tlsOfPort(
-  role: PortRole,
-  certificates: Certificates,
-  config: Config,
-): ListenerTls | undefined {
-  return tlsOf(materialOf(certificates, { role }), role, config);
-}
-
-export function tlsOf(
+function tlsOf(
   { cert, key, ca, crl }: TlsMaterial,
   role: PortRole,
   { proxy, admin }: Config,
@@ -64,50 +50,69 @@ export function tlsOf(
 }
 
 /**
- * All certificate, key and CA files in use. Replaced files take effect at the next check. If they are unusable, as
- * between writing a certificate and its key, the previous ones stay in use, and it is an error if the next check finds
+ * All certificate, key and CA files of a configuration. Replaced files take effect at the next check. If they are unusable,
+ * as between writing a certificate and its key, the previous ones stay in use, and it is an error if the next check finds
  * them unusable too.
  */
 export class CertificateFiles {
   readonly #log: Pick<Logger, 'message'>;
-  #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, Entry>();
+  #stop = (): void => {};
 
-  constructor(log: Pick<Logger, 'message'>) {
+  private constructor(log: Pick<Logger, 'message'>) {
     this.#log = log;
+  }
+
+  /**
+   * Reads the files that a configuration names.
+   *
+   * @param previous those in use
+   * @throws Error for unusable files, also for an older revocation list than the one in use, unless they are in use
+   *   already and were replaced
+   */
+  static async read(
+    config: Config,
+    log: Pick<Logger, 'message'>,
+    previous?: CertificateFiles,
+  ): Promise<CertificateFiles> {
+    const read = new CertificateFiles(log);
+    const inUse = previous === undefined ? new Map<string, Entry>() : previous.#entries;
+    for (const { user, files } of tlsFilesOf(config)) {
+      const known = inUse.get(nameOf(user));
+      const isKnown = known !== undefined && isDeepStrictEqual(known.files, files);
+      const entry = isKnown ? await read.#checkEntry(known) : await readNew(user, files, known?.material);
+      read.#entries.set(nameOf(user), entry);
+    }
+    return read;
+  }
+
+  materialOf(user: TlsUser): TlsMaterial {
+    return this.#entries.get(nameOf(user))?.material ?? none;
+  }
+
+  /** What a port needs for TLS; `undefined` without it. */
+  tlsOf(role: PortRole, config: Config): ListenerTls | undefined {
+    return tlsOf(this.materialOf({ role }), role, config);
   }
 
   /** Those that have a validity, for metrics and status. */
   inUse(): readonly CertificateInUse[] {
-    return [...this.#entries.values()].flatMap(({ certificates }) => certificates);
+    return [...this.#entries.values()].flatMap(({ certificates, problem }) =>
+      certificates.map((one) => ({ ...one, problem })),
+    );
   }
 
-  /**
-   * Reads the files that a configuration references. Changes nothing yet.
-   *
-   * @throws Error for unusable files, also for an older revocation list than the one in use, unless they are in use
-   *   already and were replaced
-   */
-  async prepare(config: Config): Promise<Certificates> {
-    const prepared = new Map<string, Entry>();
-    for (const { user, files } of tlsFilesOf(config)) {
-      const known = this.#entries.get(nameOf(user));
-      const isKnown = known !== undefined && isDeepStrictEqual(known.files, files);
-      const entry = isKnown ? await this.#checkEntry(known) : await readNew(user, files, known?.material);
-      prepared.set(nameOf(user), entry);
-    }
-    return prepared;
-  }
-
-  /** Replaces the certificates in use. */
-  use(certificates: Certificates): void {
-    this.#entries = new Map(certificates);
-  }
-
-  /** Checks all files at an interval of the given number of milliseconds. @returns a function that stops it */
-  checkEvery(interval: number, renew: OnRenewed): () => void {
+  /** Checks all files at an interval of the given number of milliseconds. */
+  checkEvery(interval: number, renew: OnRenewed): void {
     const checks = new SingleFlight<void>();
     const timer = setInterval(() => void checks.run(() => this.check(renew)), interval).unref();
-    return () => clearInterval(timer);
+    this.#stop = () => clearInterval(timer);
+  }
+
+  /** Ends the checks, also one in flight: nothing is renewed any more. */
+  stop(): void {
+    this.#stop();
+    this.#entries.clear();
   }
 
   /** Checks the files of one user at once, since TLS failed with them. Unusable ones are left to the next check. */
@@ -129,7 +134,7 @@ export class CertificateFiles {
 
   #replace(before: Entry, after: Entry, renew: OnRenewed): void {
     const { user, material } = after;
-    // A reload may have replaced the configuration in the meantime.
+    // Another check may have been faster.
     if (this.#entries.get(nameOf(user)) !== before) return;
     this.#entries.set(nameOf(user), after);
     if (material === before.material) return;
@@ -142,15 +147,15 @@ export class CertificateFiles {
     const read = await readInPlaceOf(material, files);
     if ('material' in read) {
       if (!isDeepStrictEqual(read.material, material)) return entryOf(entry, read.material);
-      return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0 };
+      return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0, problem: undefined };
     }
     const badLooks = entry.failedChecks + 1;
+    const fault = faultsText(files, read.faults);
     if (badLooks % checksBetweenReports === 2) {
-      const fault = faultsText(files, read.faults);
       const message = 'certificate files are unusable; keeping the previous ones';
       this.#log.message('error', message, { ...user, fault });
     }
-    return { ...entry, failedChecks: badLooks };
+    return { ...entry, failedChecks: badLooks, problem: badLooks < 2 ? undefined : fault };
   }
 }
 

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { KeySet } from '../auth/jwt/key-set.ts';
+import { KeySet, type KeySetOptions } from '../auth/jwt/key-set.ts';
 import { loadKeys } from '../auth/jwt/load-keys.ts';
 import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
 import type { Config, JwtIssuerConfig } from '../config/schema.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
-import { createOutageLog } from '../observability/outages.ts';
+import { createOutageLog, type ReportUp } from '../observability/outages.ts';
 import type { TlsPeers } from '../observability/tls-peers.ts';
 import type { BackoffOptions } from '../util/backoff.ts';
 import { setTimer, type WallClock } from '../util/clock.ts';
@@ -26,14 +26,10 @@ interface JwtIssuersOptions extends BackoffOptions, WallClock {
 
 interface RunningIssuer extends JwtIssuer {
   readonly keys: KeySet;
-  /** What the keys are fetched with. A reload replaces it. */
-  readonly source: KeySetSource;
-}
-
-interface KeySetSource {
-  config: JwtIssuerConfig;
-  /** Last; milliseconds since 1970. The age of other keys says nothing about those of another server or file. */
-  fetchedAt?: number;
+  /** Also of fetches before a reload. */
+  readonly outage: ReportUp;
+  /** Last; milliseconds since 1970. */
+  fetchedAt: number | undefined;
 }
 
 /** The issuers of one configuration, with their keys. */
@@ -43,38 +39,53 @@ export interface JwtIssuers {
   readonly verify: ReturnType<typeof createVerifier> | undefined;
   /** Whether the keys of every issuer can be used. */
   available(): boolean;
-  /** @param next keeps the keys that it uses too */
-  stop(next?: JwtIssuers): void;
+  stop(): void;
 }
 
 /**
  * Starts to fetch the keys of all issuers, and does not wait for them.
  *
- * @param previous its keys are kept, so that a reload during an outage loses nothing
+ * @param previous its keys are used until then, so that a reload during an outage loses nothing
  */
 export function startJwtIssuers(
-  { jwtIssuers, callers }: Config,
+  config: Config,
   options: JwtIssuersOptions,
-  previous?: JwtIssuers,
+  previous?: Pick<JwtIssuers, 'list'>,
 ): JwtIssuers {
-  const list = Object.entries(jwtIssuers).map(([name, config]): RunningIssuer => {
-    const before = previous?.list.find((one) => one.name === name && sameKeys(one.config, config));
-    const source: KeySetSource = before?.source ?? { config };
-    source.config = config;
-    const keys = before?.keys ?? createKeySet(name, source, options);
-    keys.refresh();
-    return { name, config, keys, source };
-  });
+  const list = startAll(config, options, previous?.list ?? []);
   return {
     list,
-    verify: list.length === 0 ? undefined : createVerifier(list, callers, options),
+    verify: list.length === 0 ? undefined : createVerifier(list, config.callers, options),
     available: () => list.every(({ keys }) => keys.available),
-    stop(next) {
-      for (const { keys } of list) {
-        if (!next?.list.some((one) => one.keys === keys)) keys.stop();
-      }
+    stop() {
+      for (const { keys } of list) keys.stop();
     },
   };
+}
+
+/** A function of its own, so that nothing that stays holds the previous ones. */
+function startAll(
+  { jwtIssuers }: Config,
+  options: JwtIssuersOptions,
+  previous: readonly RunningIssuer[],
+): RunningIssuer[] {
+  return Object.entries(jwtIssuers).map(([name, config]) => {
+    const before = previous.find((one) => one.name === name && sameKeys(one.config, config));
+    const outage =
+      before?.outage ??
+      createOutageLog({ log: options.log, monotonic: options.monotonic, messages, source: name });
+    const observer = {
+      keysFetched() {
+        outage(true);
+        issuer.fetchedAt = options.clock();
+      },
+      keyFetchFailed: (cause: string) => outage(false, cause),
+    };
+    const keys = createKeySet(config, observer, options, before?.keys);
+    const issuer: RunningIssuer = { name, config, keys, outage, fetchedAt: before?.fetchedAt };
+    keys.refresh();
+    return issuer;
+  });
 }
 
 function createVerifier(
@@ -100,25 +111,23 @@ function sameKeys(a: JwtIssuerConfig, b: JwtIssuerConfig): boolean {
   return a.issuer === b.issuer && isDeepStrictEqual(a.jwks, b.jwks);
 }
 
-function createKeySet(name: string, source: KeySetSource, options: JwtIssuersOptions): KeySet {
-  const { log, clock, monotonic, random } = options;
-  const { jwks = {} } = source.config;
-  const outage = createOutageLog({ log, monotonic, messages, source: name });
-  return new KeySet({
-    load: (stopped) => loadKeys(source.config, stopped, options.tlsPeers?.servers({ role: 'jwt-issuer' })),
-    refreshInterval: 'file' in jwks ? refreshInterval.file : refreshInterval.server,
-    get maxStale() {
-      return source.config.maxStale;
+function createKeySet(
+  config: JwtIssuerConfig,
+  observer: KeySetOptions['observer'],
+  { monotonic, random, tlsPeers }: JwtIssuersOptions,
+  previous: KeySet | undefined,
+): KeySet {
+  const { jwks = {}, maxStale } = config;
+  return new KeySet(
+    {
+      load: (stopped) => loadKeys(config, stopped, tlsPeers?.servers({ role: 'jwt-issuer' })),
+      refreshInterval: 'file' in jwks ? refreshInterval.file : refreshInterval.server,
+      maxStale,
+      monotonic,
+      random,
+      setTimer,
+      observer,
     },
-    monotonic,
-    random,
-    setTimer,
-    observer: {
-      keysFetched() {
-        outage(true);
-        source.fetchedAt = clock();
-      },
-      keyFetchFailed: (cause) => outage(false, cause),
-    },
-  });
+    previous,
+  );
 }

@@ -1,144 +1,185 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/schema.ts';
 import { createDirectorySource } from '../keys/directory/source.ts';
-import {
-  type KeySource,
-  type KeySourceObserver,
-  type SignRemotely,
-  silentObserver,
-} from '../keys/key-source.ts';
+import { SourceUnavailable } from '../keys/errors.ts';
+import type { KeySource, KeySourceObserver, SignRemotely } from '../keys/key-source.ts';
 import { KeyReader } from '../keys/reader.ts';
+import type { KeyRing } from '../keys/ring.ts';
 import { KeySelector } from '../keys/selector.ts';
-import { KeyTable } from '../keys/table.ts';
+import { KeyTable, type Login } from '../keys/table.ts';
 import { connectVault, createVaultSource, type VaultOptions } from '../keys/vault/source.ts';
 import type { TlsMaterial } from '../net/tls-material.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createSteadyState } from '../observability/outages.ts';
 import { type Secret, sameSecret } from '../secret.ts';
-import { setTimer } from '../util/clock.ts';
+import { type MonotonicClock, setTimer } from '../util/clock.ts';
 
-interface KeyServicesOptions extends Omit<VaultOptions, 'events' | 'tls'> {
+interface KeyServicesOptions extends Omit<VaultOptions, 'events'> {
+  readonly tls: TlsMaterial;
   readonly metrics: EventObserver;
   /** At log level `debug` only. */
-  readonly decisions?: DebugLog | undefined;
+  readonly decisions: DebugLog | undefined;
 }
 
-/** The key source of one configuration, and what is known of its keys. */
+/** A key source, and what is known of its keys. Services whose `keys` have the same configuration share it. */
 export interface KeyServices {
   readonly config: KeysConfig;
   readonly source: KeySource;
   readonly table: KeyTable;
   readonly reader: KeyReader;
   readonly keySelector: KeySelector;
-  readonly reports: SourceReports;
   /** Absent if the source has no keys that do not leave it. */
   readonly signRemotely: SignRemotely | undefined;
-  /** @param next what replaces these services; it keeps running what it uses too */
-  stop(next?: KeyServices): Promise<void>;
+  /**
+   * Reads the logins that are in use with another source, before requests need them. The current key of each stays the
+   * current one if this source has it too.
+   *
+   * @param environments those that are configured
+   * @throws Error if the source does not respond, or one of them cannot be read
+   */
+  readInUse(from: KeyTable, environments: readonly string[]): Promise<void>;
+  /** Reports what has happened since the source was opened, and what will. @param previous reports no more */
+  begin(previous?: KeyServices): void;
+  /** Ends the reports. */
+  retire(): void;
+  stop(): Promise<void>;
 }
 
-interface SourceReports {
-  readonly events: EventObserver;
-  /** A reload replaced the source: what it still does says nothing about the next one. */
-  end(): void;
-}
+/** Logins that are read at the same time. */
+const batch = 16;
 
 /**
- * Opens the key source. What is known of the logins is taken over from the previous services if the keys are in the same
- * place, and the source with its login to Vault if only other settings differ.
+ * Opens the key source, which begins to log in. Nothing is reported before {@link KeyServices.begin}.
  *
- * @throws Error for a source that cannot be opened; the previous services are unchanged then
+ * @throws Error for a source that cannot be opened
  */
-export function createKeyServices(
-  config: KeysConfig,
-  tls: TlsMaterial,
-  options: KeyServicesOptions,
-  previous?: KeyServices,
-): KeyServices {
-  const { metrics, monotonic } = options;
-  const before = previous !== undefined && sameStore(previous.config, config) ? previous : undefined;
-  const keepsSource = before !== undefined && sameSource(before.config, config);
-  if (keepsSource) before.source.useTls?.(tls);
-  const reports = keepsSource ? before.reports : reportsTo(options);
+export function createKeyServices(config: KeysConfig, options: KeyServicesOptions): KeyServices {
+  const { clock, monotonic, random, metrics, decisions, tls, tlsFailed, tlsObserver } = options;
+  const reports = reportsTo(metrics, monotonic);
   const { events } = reports;
-  const source = keepsSource ? before.source : createKeySource(config, { ...options, events, tls });
-  if (previous !== undefined && !keepsSource) metrics.keySourceReplaced(config.source, before !== undefined);
   const { cache, rotationGracePeriod } = config;
-  const table = new KeyTable({ ...cache, rotationGracePeriod }, { ...options, events });
-  if (before !== undefined) table.takeOver(before.table);
-  const reader = new KeyReader(source, table, {
-    monotonic,
-    setTimer,
-    events,
-    sourceName: config.source,
-    looked: options.decisions?.keysRefreshed,
-  });
-  if (!keepsSource) source.start();
+  const source =
+    config.source === 'directory'
+      ? createDirectorySource({ directory: config.directory, rotationGracePeriod, now: clock })
+      : openVault(config, { clock, monotonic, random, events, tls, tlsFailed, tlsObserver });
+  const table = new KeyTable({ ...cache, rotationGracePeriod }, { clock, monotonic, random, events });
+  const sourceName = config.source;
+  const looked = decisions?.keysRefreshed;
+  const reader = new KeyReader(source, table, { monotonic, setTimer, events, sourceName, looked });
+  source.start();
   reader.start();
   return {
     config,
     source,
     table,
     reader,
-    keySelector: new KeySelector({ table, reader, monotonic, setTimer, events }),
-    reports,
+    keySelector: new KeySelector({ table, reader, monotonic, setTimer, events: metrics }),
     signRemotely: source.sign,
-    async stop(next) {
+    async readInUse(from, environments) {
+      await source.check().catch((error: unknown) => {
+        throw new Error(
+          `the new key source cannot be used: ${error instanceof Error ? error.message : 'unknown'}`,
+        );
+      });
+      events.keySourceUp(true);
+      const isNeeded = (login: Login): boolean =>
+        from.isInUse(login) && environments.includes(login.ref.environment);
+      const inUse = [...from.logins()].filter(isNeeded);
+      for (let first = 0; first < inUse.length; first += batch)
+        await Promise.all(
+          inUse
+            .slice(first, first + batch)
+            .map(async (login) => table.seed(login, ...(await ringOf(login, source, monotonic)))),
+        );
+    },
+    begin(previous) {
+      if (previous !== undefined) {
+        previous.retire();
+        metrics.keySourceReplaced(config.source);
+      }
+      reports.begin();
+    },
+    retire() {
+      table.retire();
+      reports.end();
+    },
+    async stop() {
       reader.stop();
-      if (next !== undefined && !sameStore(config, next.config)) table.retire();
-      if (next?.source === source) return;
       reports.end();
       await source.stop();
     },
   };
 }
 
-/** Creates the configured key source without starting it. */
-function createKeySource(keys: KeysConfig, options: VaultOptions): KeySource {
-  if (keys.source === 'directory') return createDirectorySource({ ...keys, now: options.clock });
-  return createVaultSource(connectVault(keys.vault, options), keys.rotationGracePeriod, options);
+function openVault(config: Extract<KeysConfig, { source: 'vault' }>, options: VaultOptions): KeySource {
+  return createVaultSource(connectVault(config.vault, options), config.rotationGracePeriod, options);
 }
 
-function reportsTo({ metrics, monotonic }: KeyServicesOptions): SourceReports {
-  let observer: KeySourceObserver = metrics;
-  const report: KeySourceObserver['keySourceUp'] = (...facts) => observer.keySourceUp(...facts);
-  const state = createSteadyState({ monotonic, setTimer, report });
-  return {
-    events: {
-      ...metrics,
-      keySourceUp: (up, cause = 'unknown') => (up ? state.responded() : state.failed(cause)),
-      loginsDenied: (...facts) => observer.loginsDenied(...facts),
-      loginFailed: (problem) => {
-        observer.loginFailed(problem);
-        state.failed(problem);
-      },
-      tokenExpiryChanged: (...facts) => observer.tokenExpiryChanged(...facts),
+/** @throws Error that names the login */
+async function ringOf(
+  { ref, ring }: Login,
+  source: KeySource,
+  monotonic: () => number,
+): Promise<[ring: KeyRing, readAt: number]> {
+  const readAt = monotonic();
+  let problem = 'there are none';
+  try {
+    const reading = await source.read(ref, ring);
+    if (typeof reading !== 'string') return [reading.ring, readAt];
+  } catch (error) {
+    problem = error instanceof SourceUnavailable ? error.problem : 'unknown';
+  }
+  const name = `login "${ref.login}" in environment "${ref.environment}"`;
+  throw new Error(`the keys of ${name}, which are in use, cannot be read from the new source: ${problem}`);
+}
+
+/** Reports the state of a source, and of its keys, while it is in use: from the beginning, but not before and not after. */
+function reportsTo(metrics: EventObserver, monotonic: MonotonicClock['monotonic']) {
+  let waiting: (() => void)[] = [];
+  let state: 'opened' | 'in-use' | 'ended' = 'opened';
+  const whileInUse = (report: () => void): void => {
+    if (state === 'in-use') report();
+    if (state === 'opened') waiting.push(report);
+  };
+  const steady = createSteadyState({
+    monotonic,
+    setTimer,
+    report: (...facts) => whileInUse(() => metrics.keySourceUp(...facts)),
+  });
+  const events: EventObserver = {
+    ...metrics,
+    keyRingUpdated: (...facts) => whileInUse(() => metrics.keyRingUpdated(...facts)),
+    loginsNotFound: (...facts) => whileInUse(() => metrics.loginsNotFound(...facts)),
+    loginsDenied: (...facts) => whileInUse(() => metrics.loginsDenied(...facts)),
+    cachedKeysExpire: (...facts) => whileInUse(() => metrics.cachedKeysExpire(...facts)),
+    tokenExpiryChanged: (...facts) => whileInUse(() => metrics.tokenExpiryChanged(...facts)),
+    keyProblem: (...facts) => whileInUse(() => metrics.keyProblem(...facts)),
+    keySourceUp: (up, cause = 'unknown') => (up ? steady.responded() : steady.failed(cause)),
+    loginFailed(problem) {
+      whileInUse(() => metrics.loginFailed(problem));
+      steady.failed(problem);
     },
-    end() {
-      observer = silentObserver;
+  } satisfies KeySourceObserver;
+  return {
+    events,
+    begin(): void {
+      state = 'in-use';
+      for (const report of waiting) report();
+      waiting = [];
+    },
+    end(): void {
+      state = 'ended';
+      waiting = [];
     },
   };
 }
 
-/** Whether a login has the same secret in both. */
-function sameStore(a: KeysConfig, b: KeysConfig): boolean {
-  if (a.source === 'directory') return b.source === 'directory' && a.directory === b.directory;
-  const placeOf = ({ address, namespace, mount, path, transit }: typeof a.vault) => [
-    address,
-    namespace,
-    mount,
-    path,
-    transit?.mounts,
-  ];
-  return b.source === 'vault' && isDeepStrictEqual(placeOf(a.vault), placeOf(b.vault));
-}
-
 /** A comparison by fields finds a secret in the same places of both, but cannot see into it. */
-function sameSource(a: KeysConfig, b: KeysConfig): boolean {
+export function sameKeysConfig(a: KeysConfig, b: KeysConfig): boolean {
   const others = secretsIn(b);
   return (
-    isDeepStrictEqual({ ...a, cache: b.cache }, b) &&
+    isDeepStrictEqual(a, b) &&
     secretsIn(a).every((secret, index) => sameSecret(secret, others[index] ?? secret))
   );
 }

@@ -1,104 +1,55 @@
 import type { ValidConfig } from '../config/load.ts';
-import type { Config } from '../config/schema.ts';
-import { createRoutes } from '../gateway/router.ts';
-import { closeServer, listen } from '../net/http.ts';
-import { createListener, type Listener } from '../proxy/inbound/listener.ts';
-import type { ListenerTls } from '../proxy/inbound/tls-handshakes.ts';
-import { createAdmin } from './admin.ts';
-import { openAudit } from './audit.ts';
-import { CertificateFiles, type OnRenewed, tlsOf, tlsOfPort } from './certificates.ts';
-import { fieldsForRestart, fitForListener, type Ports, replaceRuntime, updatePorts } from './reload.ts';
-import { type Runtime, startRuntime } from './runtime.ts';
-import { createObservers, createShared, type ServiceOptions, type Shared } from './shared.ts';
+import { fieldsForRestart, ServiceInUse } from './reload.ts';
+import { createShared, type ServiceOptions } from './shared.ts';
 import { abort, shutDown } from './shutdown.ts';
-import { system } from './system.ts';
 
 /** The running proxy with its two ports. */
-export type Service = Awaited<ReturnType<typeof startService>>;
+export type Countersign = Awaited<ReturnType<typeof startCountersign>>;
 
-const minute = 60_000;
 /** Milliseconds to send the last spans. */
 const tracingTimeout = 2_000;
 /** Milliseconds to write the last audit records. */
 const auditTimeout = { stop: 2_000, abort: 500 };
 
 /** @throws Error of `listen`, or for unreadable files */
-export async function startService(loaded: ValidConfig, overrides: ServiceOptions) {
-  const opened = await open(loaded, overrides);
+export async function startCountersign(loaded: ValidConfig, options: ServiceOptions) {
+  let draining = false;
+  const shared = await createShared(loaded, options, {
+    isDraining: () => draining,
+    tlsFailed: () => service.current?.checkVaultCertificates(),
+  });
+  const { audit, metrics, tracing, clock } = shared;
+  const service = new ServiceInUse(shared);
+  const { listener, admin } = service.ports;
   try {
-    return await run(loaded.config, overrides, opened);
+    await service.replace(loaded);
   } catch (error) {
     // Its lock is released.
-    await opened.audit?.close(auditTimeout.stop);
+    await audit?.close(auditTimeout.stop);
     throw error;
   }
-}
-
-/** What a start reads and opens before anything runs. */
-async function open(loaded: ValidConfig, overrides: ServiceOptions) {
-  const { config, digest } = loaded;
-  const routes = createRoutes(config);
-  const observers = createObservers(loaded, routes, overrides);
-  const certificates = new CertificateFiles(observers.log);
-  const inUse = await certificates.prepare(config);
-  certificates.use(inUse);
-  const audit =
-    config.audit && (await openAudit(config.audit, { ...system, ...overrides, ...observers, digest }));
-  return { routes, observers, certificates, inUse, audit };
-}
-
-async function run(
-  config: Config,
-  overrides: ServiceOptions,
-  { routes, observers, certificates, inUse, audit }: Awaited<ReturnType<typeof open>>,
-) {
-  const useTls: OnRenewed = (user, material) => {
-    const { role } = user;
-    if (role === 'listener' || role === 'admin') ports[role].reloadTls(tlsOf(material, role, runtime.config));
-    else runtime.useTls(user, material);
-  };
-  const tlsFailed = (): void => void certificates.checkNow({ role: 'vault' }, useTls);
-  const shared = createShared(config, overrides, observers, audit, tlsFailed);
-  const { inflight, metrics, tracing } = shared;
-  let runtime = startRuntime(routes, inUse, shared);
-  (await tracing.prepare(config.tracing))();
-  let draining = false;
-  const state = { readiness: () => runtime.readiness(draining), runtime: () => runtime, certificates };
-  const ports = {
-    listener: createProxyListener(config, tlsOfPort('listener', inUse, config), shared, state.runtime),
-    admin: createAdmin(config.admin, tlsOfPort('admin', inUse, config), { ...shared, ...state }),
-  };
-  const { listener, admin } = ports;
-  const [proxyUrl, adminUrl] = await openPorts(config, ports).catch(async (error: unknown) => {
-    await runtime.stop();
-    throw error;
-  });
-  const stopChecking = certificates.checkEvery(overrides.certificateCheckInterval ?? minute, useTls);
   return {
-    proxyUrl,
-    adminUrl,
+    get proxyUrl(): string {
+      return listener.url;
+    },
+    get adminUrl(): string {
+      return admin.url;
+    },
     /**
-     * Applies another configuration to new requests, except for the fields that require a restart.
+     * Replaces the service by one with another configuration. Requests in flight keep theirs.
      *
      * @returns the fields that differ from those the process started with, and require a restart
-     * @throws Error for unreadable files; the current configuration stays active
+     * @throws Error for unreadable files, for another key source that does not respond; nothing has changed then
      */
-    async reload(loaded: ValidConfig): Promise<readonly string[]> {
-      const { config: next } = loaded;
-      const prepared = await certificates.prepare(fitForListener(config, next));
-      const applyTracing = await tracing.prepare(next.tracing);
-      if (draining) throw new Error('the process is shutting down');
-      runtime = replaceRuntime(runtime, loaded, prepared, shared);
-      applyTracing();
-      audit?.configApplied(loaded.digest);
-      certificates.use(prepared);
-      updatePorts(ports, shared, next, prepared);
-      return fieldsForRestart(config, next);
+    async reload(next: ValidConfig): Promise<readonly string[]> {
+      await service.replace(next);
+      audit?.configApplied(next.digest);
+      return fieldsForRestart(loaded.config, next.config);
     },
     /** Follows an audit file that was renamed. @throws Error if its key cannot be read; the previous one stays in use */
     reopenAudit: async () => audit?.reopen(),
     /** Sets the metric for whether the last loaded configuration is fully in effect. */
-    configLoaded: (successful: boolean) => metrics.configLoaded(successful, shared.clock() / 1000),
+    configLoaded: (successful: boolean) => metrics.configLoaded(successful, clock() / 1000),
     /**
      * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
      *
@@ -106,52 +57,19 @@ async function run(
      */
     async stop(skipDelay: Promise<unknown>): Promise<boolean> {
       draining = true;
-      const finished = await shutDown(listener, inflight, runtime.config.proxy.timeouts, skipDelay);
-      stopChecking();
+      const { timeouts } = (service.current?.config ?? loaded.config).proxy;
+      const finished = await shutDown(listener, service, timeouts, skipDelay);
       await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
-      await runtime.stop();
+      await service.stop();
       // Open until now, so that /readyz reports the shutdown.
-      await admin.close();
+      admin.end();
       return finished;
     },
     /** After a crash: accepts no more requests, and aborts those in flight. Resolves when each has its log line. */
     async abort(): Promise<void> {
       draining = true;
-      await abort(listener, inflight);
+      await abort(listener, service);
       await audit?.close(auditTimeout.abort);
     },
   };
-}
-
-function createProxyListener(
-  { proxy }: Config,
-  tls: ListenerTls | undefined,
-  shared: Shared,
-  runtime: () => Runtime,
-): Listener {
-  const { metrics } = shared;
-  return createListener(proxy, {
-    ...shared,
-    handle: (request, response) => runtime().handle(request, response),
-    tls,
-    tlsObserver: shared.tlsPeers.clients('listener'),
-    connectionRejected: () => metrics.connectionRejected(),
-    // Before it reached the handler.
-    requestRejected: (context) => {
-      for (const observer of [shared.log, metrics, shared.audit]) observer?.requestFinished(context);
-    },
-  });
-}
-
-/** Opens both ports or none: a process that only has one of them must not look healthy. */
-async function openPorts({ proxy, admin }: Config, ports: Ports): Promise<[proxy: string, admin: string]> {
-  const schemeOf = ({ tls }: Config['proxy'] | Config['admin']) => (tls === undefined ? 'http' : 'https');
-  const { server } = ports.listener;
-  const proxyUrl = await listen(server, proxy, schemeOf(proxy));
-  try {
-    return [proxyUrl, await listen(ports.admin.server, admin, schemeOf(admin))];
-  } catch (error) {
-    await closeServer(server);
-    throw error;
-  }
 }

@@ -1,33 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ValidConfig } from '../config/load.ts';
-import { pathText } from '../config/problem.ts';
-import { checkListener } from '../config/rules.ts';
 import type { Config } from '../config/schema.ts';
-import { createRoutes } from '../gateway/router.ts';
-import { type Listener, setLimits } from '../proxy/inbound/listener.ts';
-import type { Admin } from './admin.ts';
-import { type Certificates, tlsOfPort } from './certificates.ts';
-import { type Runtime, startRuntime } from './runtime.ts';
-import { loginsIn, type Shared } from './shared.ts';
+import { cancelPorts, createPorts, openPorts, type Ports, usePorts } from './ports.ts';
+import { buildService, type Service } from './service.ts';
+import type { Shared } from './shared.ts';
 
-/** The fields that are read only at the start: listening sockets and the log. */
+/** What is opened once for a process. The audit key itself is read again with each reload. */
 export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
-  'proxy.host': ({ proxy }) => proxy.host,
-  'proxy.port': ({ proxy }) => proxy.port,
-  // Only whether TLS is on; changed files take effect on reload.
-  'proxy.tls': ({ proxy }) => proxy.tls === undefined,
-  // Also the timeout of TLS handshakes, which Node reads when a server is created.
-  'proxy.timeouts.headers': ({ proxy }) => proxy.timeouts.headers,
-  'admin.host': ({ admin }) => admin.host,
-  'admin.port': ({ admin }) => admin.port,
-  'admin.tls': ({ admin }) => admin.tls === undefined,
-  'admin.maxConnections': ({ admin }) => admin.maxConnections,
-  'admin.allowedHosts': ({ admin }) => admin.allowedHosts,
-  'audit.file': ({ audit }) => audit?.file,
-  // The key itself is read again with each reload.
-  'audit.keyFile': ({ audit }) => audit?.keyFile,
-  'audit.required': ({ audit }) => audit?.required,
-  'audit.sync': ({ audit }) => audit?.sync,
+  audit: ({ audit }) => audit,
   'log.level': ({ log }) => log.level,
 };
 
@@ -38,53 +18,66 @@ export function fieldsForRestart(started: Config, next: Config): readonly string
     .map(([field]) => field);
 }
 
-/**
- * The listener keeps its address, and whether it has TLS, until a restart. So it must be fit for the credentials of the
- * next configuration too.
- *
- * @returns that configuration
- * @throws Error if the listener is not
- */
-export function fitForListener(started: Config, next: Config): Config {
-  const { host, tls } = started.proxy;
-  const proxy = { ...next.proxy, host, tls: tls === undefined ? undefined : (next.proxy.tls ?? tls) };
-  checkListener(next.callers, proxy, (path, message) => {
-    throw new Error(`${pathText(path)} ${message}. Changes of proxy.host and proxy.tls need a restart.`);
-  });
-  return next;
-}
+/** The ports of a process, and the service that handles their requests. A start and a reload replace it in the same way. */
+export class ServiceInUse {
+  readonly ports: Ports;
+  readonly #shared: Shared;
+  #current: Service | undefined;
+  /** The current one, and those before it that still have requests in flight. */
+  readonly #services = new Set<Service>();
 
-/** New requests are handled with the next configuration; requests in flight keep theirs. */
-export function replaceRuntime(
-  previous: Runtime,
-  loaded: ValidConfig,
-  certificates: Certificates,
-  shared: Shared,
-): Runtime {
-  const { config } = loaded;
-  shared.redactor.allow(loginsIn(config));
-  const routes = createRoutes(config);
-  const started = startRuntime(routes, certificates, shared, previous);
-  void previous.stop(started);
-  shared.reconfigure(loaded, routes);
-  return started;
-}
+  constructor(shared: Shared) {
+    this.#shared = shared;
+    this.ports = createPorts(shared, () => this.#current);
+  }
 
-/** The two listeners, which a reload does not replace. */
-export interface Ports {
-  readonly listener: Listener;
-  readonly admin: Admin;
-}
+  get current(): Service | undefined {
+    return this.#current;
+  }
 
-/** Applies the settings of the two ports that can change without a restart. */
-export function updatePorts(
-  ports: Ports,
-  { memory }: Shared,
-  config: Config,
-  certificates: Certificates,
-): void {
-  memory.limit = config.proxy.maxBufferedBytes;
-  setLimits(ports.listener, config.proxy);
-  for (const role of ['listener', 'admin'] as const)
-    ports[role].reloadTls(tlsOfPort(role, certificates, config));
+  /**
+   * Builds a service beside the current one, checks it, and lets it take over the ports. Requests in flight stay with the
+   * one before.
+   *
+   * @throws Error if it cannot take over; nothing has changed then
+   */
+  async replace(loaded: ValidConfig): Promise<void> {
+    const previous = this.#current;
+    const next = await buildService(loaded, this.#shared, previous);
+    try {
+      if (previous !== undefined) await next.check(previous);
+      await openPorts(this.ports, loaded.config);
+      if (this.#shared.isDraining()) throw new Error('the process is shutting down');
+    } catch (error) {
+      cancelPorts(this.ports);
+      await next.stop(previous);
+      throw error;
+    }
+    this.#current = next;
+    this.#services.add(next);
+    next.begin(() => usePorts(this.ports, next), previous);
+    usePorts(this.ports, next);
+    if (previous !== undefined) void this.#drain(previous, next);
+  }
+
+  /** Resolves when no request is in flight. */
+  async idle(): Promise<void> {
+    await Promise.all(Array.from(this.#services, ({ inflight }) => inflight.idle()));
+  }
+
+  /** Aborts all requests. */
+  async abortAll(): Promise<void> {
+    await Promise.all(Array.from(this.#services, ({ inflight }) => inflight.abortAll()));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(Array.from(this.#services, (service) => service.stop()));
+  }
+
+  async #drain(previous: Service, next: Service): Promise<void> {
+    previous.certificates.stop();
+    await previous.inflight.idle();
+    this.#services.delete(previous);
+    await previous.stop(next);
+  }
 }

@@ -3,22 +3,22 @@ import { hostname } from 'node:os';
 import type { ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { fromEnvironment } from '../config/variables.ts';
-import type { Routes } from '../gateway/router.ts';
-import { createDebugLog } from '../observability/debug-log.ts';
+import { createRoutes } from '../gateway/router.ts';
+import { createDebugLog, type DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createKeyLog } from '../observability/key-log.ts';
-import type { LogDestination } from '../observability/log-destination.ts';
+import type { LogDestination, LogState } from '../observability/log-destination.ts';
 import { sampleRejections } from '../observability/log-sampling.ts';
 import type { Logger } from '../observability/logger.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
-import { createPrometheus } from '../observability/prometheus.ts';
-import { createStatusRecorder } from '../observability/status/recorder.ts';
-import { createTlsPeers } from '../observability/tls-peers.ts';
-import { createTracing } from '../observability/tracing/tracing.ts';
-import { InflightRequests } from '../proxy/inflight-requests.ts';
+import { createPrometheus, type Prometheus } from '../observability/prometheus.ts';
+import { createStatusRecorder, type StatusRecorder } from '../observability/status/recorder.ts';
+import { createTlsPeers, type TlsPeers } from '../observability/tls-peers.ts';
+import { createTracing, type Tracing } from '../observability/tracing/tracing.ts';
 import { ConcurrencyLimiter, MemoryBudget } from '../proxy/limits.ts';
-import { packageVersion } from '../util/package-info.ts';
-import type { Audit } from './audit.ts';
+import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
+import { type Audit, openAudit } from './audit.ts';
+import { packageVersion } from './package-info.ts';
 import { createNonceGenerator, system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
 
@@ -36,58 +36,90 @@ export interface ServiceOptions extends Partial<typeof system> {
   readonly certificateCheckInterval?: number;
 }
 
-/** Who observes what happens: log, metrics, status and, at log level `debug`, the log of decisions. */
-export function createObservers(loaded: ValidConfig, routes: Routes, overrides: ServiceOptions) {
-  const { config } = loaded;
-  const redactor = new LoginRedactor(loginsIn(config));
-  const log = redactor.redacting(overrides.log);
-  const decisions = createDebugLog(log);
-  const recorder = createStatusRecorder(loaded, { ...system, ...overrides });
-  const limiter = new ConcurrencyLimiter();
-  const prometheus = createPrometheus({ version: packageVersion(), routes });
-  const { monotonic } = { ...system, ...overrides };
-  const keyLog = createKeyLog({ log, monotonic, source: config.keys.source });
-  const metrics = redactor.redacting<EventObserver>(prometheus, recorder, keyLog, decisions?.observer ?? {});
-  const reconfigure = (next: ValidConfig, nextRoutes: Routes): void => {
-    recorder.reconfigure(next);
-    prometheus.reconfigure(nextRoutes);
-  };
-  return { redactor, log, decisions, recorder, limiter, prometheus, metrics, reconfigure };
+/** What a process has once, and each service hands over to the next. */
+export interface Shared extends WallClock, MonotonicClock, Randomness {
+  /** When the process started. */
+  readonly startedAt: { readonly wall: number; readonly monotonic: number };
+  readonly log: Logger;
+  readonly logLinesDropped: () => number;
+  readonly logState: () => LogState;
+  /** At log level `debug` only. */
+  readonly decisions: DebugLog | undefined;
+  readonly redactor: LoginRedactor;
+  /** Everybody who observes what happens: metrics, status and log. */
+  readonly metrics: EventObserver;
+  readonly prometheus: Prometheus;
+  readonly recorder: StatusRecorder;
+  readonly tlsPeers: TlsPeers;
+  readonly tracing: Tracing;
+  readonly limiter: ConcurrencyLimiter;
+  readonly memory: MemoryBudget;
+  readonly audit: Audit | undefined;
+  readonly newRequestId: () => string;
+  readonly nonce: () => string;
+  readonly userAgent: string;
+  /** Maximum concurrent RSA signatures where the configuration has no limit. */
+  readonly signingConcurrency: number;
+  readonly acceptUnknownTokens: boolean;
+  readonly renderInterval: number | undefined;
+  /** Milliseconds. */
+  readonly certificateCheckInterval: number;
+  /** The process is shutting down. */
+  readonly isDraining: () => boolean;
+  /** TLS with Vault failed: its certificate may have a new CA. */
+  readonly tlsFailed: () => void;
 }
 
-/** What a reload of the configuration does not replace. */
-export type Shared = ReturnType<typeof createShared>;
+const minute = 60_000;
 
-/** @param tlsFailed TLS with Vault failed: its certificate may have a new CA */
-export function createShared(
-  config: Config,
-  { logDestination, ...overrides }: ServiceOptions,
-  observers: ReturnType<typeof createObservers>,
-  audit: Audit | undefined,
-  tlsFailed: () => void,
-) {
-  const { log, metrics } = observers;
-  const parts = { ...system, nonce: createNonceGenerator(), ...overrides };
-  const { monotonic } = parts;
-  const sampled = sampleRejections(log, { monotonic, suppressed: () => metrics.logLineSuppressed() });
+/** @throws Error if the audit trail cannot be opened */
+export async function createShared(
+  loaded: ValidConfig,
+  options: ServiceOptions,
+  { isDraining, tlsFailed }: Pick<Shared, 'isDraining' | 'tlsFailed'>,
+): Promise<Shared> {
+  const { config, digest } = loaded;
+  const { logDestination } = options;
+  const { clock, monotonic, random } = { ...system, ...options };
   const version = packageVersion();
+  const redactor = new LoginRedactor(loginsIn(config));
+  const log = redactor.redacting(options.log);
+  const decisions = createDebugLog(log);
+  const recorder = createStatusRecorder(loaded, { clock, monotonic });
+  const prometheus = createPrometheus({ version, routes: createRoutes(config) });
+  const keyLog = createKeyLog({ log, monotonic, source: config.keys.source });
+  const metrics = redactor.redacting<EventObserver>(prometheus, recorder, keyLog, decisions?.observer ?? {});
+  const sampled = sampleRejections(log, { monotonic, suppressed: () => metrics.logLineSuppressed() });
+  const instance = hostname();
   return {
-    ...parts,
-    ...observers,
+    clock,
+    monotonic,
+    random,
+    startedAt: { wall: clock(), monotonic: monotonic() },
     log: sampled,
-    signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
-    tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
-    tlsFailed,
-    tracing: createTracing({ ...parts, log, metrics, version, instance: hostname() }),
-    memory: new MemoryBudget(config.proxy.maxBufferedBytes),
-    inflight: new InflightRequests(),
     logLinesDropped: () => logDestination?.dropped ?? 0,
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
-    /** Audit records are required and cannot be written. */
-    isAuditUnavailable: () => audit?.isUnavailable() ?? false,
-    audit: audit?.log,
+    decisions,
+    redactor,
+    metrics,
+    prometheus,
+    recorder,
+    tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
+    tracing: createTracing({ clock, monotonic, random, log, metrics, version, instance }),
+    limiter: new ConcurrencyLimiter(),
+    memory: new MemoryBudget(config.proxy.maxBufferedBytes),
+    audit:
+      config.audit &&
+      (await openAudit(config.audit, { clock, monotonic, log, metrics, digest, logDestination })),
     newRequestId: randomUUID,
+    nonce: options.nonce ?? createNonceGenerator(),
     userAgent: `countersign/${version}`,
+    signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
+    acceptUnknownTokens: options.acceptUnknownTokens ?? false,
+    renderInterval: options.renderInterval,
+    certificateCheckInterval: options.certificateCheckInterval ?? minute,
+    isDraining,
+    tlsFailed,
   };
 }
 

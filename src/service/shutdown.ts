@@ -1,10 +1,13 @@
-import type { Server } from 'node:http';
-import { Server as NetServer } from 'node:net';
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
-import type { Listener } from '../proxy/inbound/listener.ts';
-import type { InflightRequests } from '../proxy/inflight-requests.ts';
 import { endsWithin } from '../util/promises.ts';
+import type { ServedPort } from './served-port.ts';
+
+/** The requests of all services. */
+interface Inflight {
+  idle(): Promise<void>;
+  abortAll(): Promise<void>;
+}
 
 /** Milliseconds between closing the port and closing idle connections. */
 const idleGrace = 500;
@@ -17,46 +20,37 @@ const idleGrace = 500;
  * @returns whether all in-flight requests finished within `timeouts.shutdown`
  */
 export async function shutDown(
-  { server, connections }: Listener,
-  inflight: InflightRequests,
+  port: ServedPort,
+  inflight: Inflight,
   timeouts: Config['proxy']['timeouts'],
   skipDelay: Promise<unknown>,
 ): Promise<boolean> {
-  connections.drain();
+  port.drain();
   await endsWithin(timeouts.shutdownDelay, skipDelay);
-  stopListening(server);
-  await endsWithin(idleGrace, connections.closed());
-  connections.close();
-  const finished = await endsWithin(timeouts.shutdown, Promise.all([connections.closed(), inflight.idle()]));
+  port.stopListening();
+  await endsWithin(idleGrace, port.closed());
+  port.close();
+  const finished = await endsWithin(timeouts.shutdown, Promise.all([port.closed(), inflight.idle()]));
   if (!finished) await abortRequests(inflight);
-  connections.destroyAll();
-  // Also stops the check of header timeouts, which was needed until here.
-  server.close();
+  port.end();
   return finished;
 }
 
-/** Stops a service after a crash: aborts all in-flight requests, with their true outcome in response and log. */
-export async function abort({ server, connections }: Listener, inflight: InflightRequests): Promise<void> {
-  stopListening(server);
-  connections.drain();
+/** Stops after a crash: aborts all in-flight requests, with their true outcome in response and log. */
+export async function abort(port: ServedPort, inflight: Inflight): Promise<void> {
+  port.stopListening();
+  port.drain();
   await abortRequests(inflight);
-  connections.destroyAll();
+  port.end();
   await inflight.idle();
 }
 
 /** Milliseconds to write the responses of aborted requests, and to drain their bodies. */
 const abortGrace = 300;
 
-async function abortRequests(inflight: InflightRequests): Promise<void> {
+async function abortRequests(inflight: Inflight): Promise<void> {
   await inflight.abortAll();
   await endsWithin(abortGrace, inflight.idle());
-}
-
-/**
- * `close` of Node's HTTP server also closes idle connections at once, and a client about to use one would see a reset.
- */
-function stopListening(server: Server): void {
-  NetServer.prototype.close.call(server);
 }
 
 /** Maximum milliseconds from an uncaught exception to the exit of the process. */

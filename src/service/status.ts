@@ -12,8 +12,8 @@ import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { KeyStatus, Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/limits.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../util/clock.ts';
-import { packageVersion } from '../util/package-info.ts';
 import type { KeyServices } from './key-services.ts';
+import { packageVersion } from './package-info.ts';
 
 /** Rows of the list; a page with all logins would be neither fast nor readable. */
 const maxKeys = 200;
@@ -29,26 +29,23 @@ export interface StatusSources extends WallClock, MonotonicClock {
   readonly redactor: Pick<LoginRedactor, 'text'>;
   readonly readiness: () => Readiness;
   readonly certificates: { inUse(): readonly CertificateInUse[] };
-  /** What is in effect now. */
-  readonly runtime: () => {
-    readonly config: Config;
-    readonly keys: KeysInUse;
-    readonly jwtIssuers: {
-      readonly list: readonly {
-        readonly name: string;
-        readonly keys: Pick<KeySet, 'available' | 'problem'>;
-        readonly source: { readonly fetchedAt?: number };
-      }[];
-    };
+  /** When the process started. */
+  readonly startedAt: { readonly wall: number; readonly monotonic: number };
+  readonly config: Config;
+  readonly keys: KeysInUse;
+  readonly jwtIssuers: {
+    readonly list: readonly {
+      readonly name: string;
+      readonly keys: Pick<KeySet, 'available' | 'problem'>;
+    }[];
   };
 }
 
 /** Puts the status together on demand. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
-  const { clock, monotonic, recorder, limiter, redactor, readiness } = sources;
-  const started = { wall: clock(), monotonic: monotonic() };
+  const { clock, monotonic, startedAt, recorder, limiter, redactor, readiness, config, keys, jwtIssuers } =
+    sources;
   return async () => {
-    const { config, keys, jwtIssuers } = sources.runtime();
     const modes = new Map(config.callers.map(({ name, mode }) => [name, mode]));
     return withFindings({
       at: isoTime(clock()),
@@ -67,12 +64,15 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         .map(({ name, ...seen }) => ({ name, mode: modes.get(name) ?? 'enforce', ...seen })),
       failures: recorder.failures(),
       uncertainPayments: recorder.uncertainPayments(),
-      certificates: sources.certificates.inUse().map(({ name, environment = null, from, until }) => ({
-        name,
-        environment,
-        from: isoTime(from),
-        until: isoTime(until),
-      })),
+      certificates: sources.certificates
+        .inUse()
+        .map(({ name, environment = null, from, until, problem = null }) => ({
+          name,
+          environment,
+          from: isoTime(from),
+          until: isoTime(until),
+          problem,
+        })),
       jwtIssuers: jwtIssuers.list.map(({ name, keys: { available, problem } }) => ({
         name,
         available,
@@ -83,8 +83,8 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       process: {
         version: packageVersion(),
         node: process.version,
-        startedAt: isoTime(started.wall),
-        uptime: Math.round(monotonic() - started.monotonic) / 1000,
+        startedAt: isoTime(startedAt.wall),
+        uptime: Math.round(monotonic() - startedAt.monotonic) / 1000,
       },
       config: recorder.config(),
     });

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { flag, matching } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
 import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
-import { orderIdOf, type VerifiedRequest } from './verify.ts';
+import { orderIdOf, type VerifiedRequest } from './verified-request.ts';
 
 const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'status-503'] as const;
 
@@ -175,7 +175,7 @@ function cut(response: ServerResponse, content: SimulatorResponse, bytes: number
   writeHead(response, content);
   response.flushHeaders();
   response.write(body.subarray(0, bytes));
-  response.socket?.destroySoon();
+  response.socket?.end();
 }
 
 /** Does not keep the process alive. */

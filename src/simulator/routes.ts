@@ -5,7 +5,8 @@ import { VerificationError } from './rejections.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Balance, Scenario } from './scenario.ts';
 import type { SimulatorState } from './state.ts';
-import { type Expectation, orderIdOf, parameter, type VerifiedRequest } from './verify.ts';
+import { orderIdOf, parameter, type VerifiedRequest } from './verified-request.ts';
+import type { Expectation } from './verify.ts';
 
 /** An operation of the proxy, as the simulator serves it. */
 export interface Route extends Expectation {

@@ -1,25 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type RequestListener } from 'node:http';
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import express from 'express';
-import { closeServer, listen } from '../net/http.ts';
-import { createAdminApp } from './admin/app.ts';
 import { deliver, type Fault, statusFaults } from './faults.ts';
 import { entryOf, type Handled, type HandledRequest, VerificationTrace } from './journal.ts';
 import { VerificationError, type VerificationFailure } from './rejections.ts';
 import { htmlResponse, writeResponse } from './response.ts';
 import { type Route, routesOf } from './routes.ts';
 import { createState, type SimulatorState, type StateOptions } from './state.ts';
-import { receivedFrom, type VerifiedRequest, verifyRequest } from './verify.ts';
+import type { VerifiedRequest } from './verified-request.ts';
+import { receivedFrom, verifyRequest } from './verify.ts';
 
-interface Address {
-  /** Default: 127.0.0.1. */
-  readonly host?: string;
-  /** 0 picks a free port. */
-  readonly port: number;
-}
-
-export interface SimulatorOptions extends StateOptions, Address {
+export interface SimulatorOptions extends StateOptions {
   /** Generates the UUID of each request. */
   readonly serialNumber?: () => string;
   /** Called for every request, with what the journal has of it. */
@@ -28,61 +19,14 @@ export interface SimulatorOptions extends StateOptions, Address {
   readonly fault?: (operation: string, request: VerifiedRequest) => Fault | undefined;
 }
 
-/** Every client that reaches the address can change the keys that the simulator accepts. */
-interface AdminOptions extends Address {
-  /** Host names besides IP addresses and `localhost` that are accepted in the `Host` header. */
-  readonly allowedHosts?: readonly string[];
-}
-
 /** The simulated gateway of one environment. */
 export type Simulator = ReturnType<typeof createSimulator>;
-
-export type ListeningSimulator = Awaited<ReturnType<typeof listenSimulator>>;
-export type ListeningSimulatorWithAdmin = Awaited<ReturnType<typeof listenSimulatorWithAdmin>>;
-
-/** @throws Error of `listen`, such as `EADDRINUSE`. */
-export async function listenSimulator(options: SimulatorOptions) {
-  const simulator = createSimulator(options);
-  return { simulator, ...(await listenOn(simulator.app, options)) };
-}
-
-/**
- * Starts the simulator and its admin API, or neither.
- *
- * @throws Error of `listen`, such as `EADDRINUSE`; `port` of the error is the one that is in use
- */
-export async function listenSimulatorWithAdmin({
-  admin: { allowedHosts = [], ...address },
-  ...options
-}: SimulatorOptions & { readonly admin: AdminOptions }) {
-  const gateway = await listenSimulator(options);
-  try {
-    const admin = await listenOn(createAdminApp(gateway.simulator, allowedHosts), address);
-    const close = async (): Promise<void> => {
-      await Promise.all([gateway.close(), admin.close()]);
-    };
-    return { ...gateway, adminUrl: admin.url, close };
-  } catch (error) {
-    await gateway.close();
-    throw error;
-  }
-}
-
-async function listenOn(app: RequestListener, { host = '127.0.0.1', port }: Address) {
-  const server = createServer(app);
-  return {
-    /** `http://host:port`; of the gateway, a base URL for the proxy's configuration. */
-    url: await listen(server, { host, port }),
-    /** Stops listening and closes every connection, even during a response. */
-    close: () => closeServer(server),
-  };
-}
 
 /**
  * Simulates the gateway (docs/gateway-interface.md) for the built-in operations and those of the scenario. Responses that
  * the interface does not describe carry `Simulator-Undocumented: true`.
  */
-function createSimulator(options: SimulatorOptions) {
+export function createSimulator(options: SimulatorOptions) {
   const state = createState(options);
   const routes = routesOf(options.scenario);
   /** Names of the operations that are served. */

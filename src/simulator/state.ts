@@ -1,6 +1,6 @@
 import { FaultRules } from './faults.ts';
 import { Journal } from './journal.ts';
-import { Ledger } from './orders.ts';
+import { Ledger } from './ledger.ts';
 import type { Scenario } from './scenario.ts';
 import type { GatewayKeys } from './signature.ts';
 

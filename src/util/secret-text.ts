@@ -37,6 +37,7 @@ const faults = {
   notUnicode: 'is not valid Unicode; store it again in UTF-8',
   lines: 'has more than one line; store the value alone, in one line',
   pem: 'looks like PEM; store the value alone, in one line',
+  named: 'begins with a name, as a line of a .env file does; store the value alone',
   quotes: 'is enclosed in quotation marks; remove them',
   escaped: 'ends with \\n, written as two characters; remove both',
   notAscii: 'has characters that are not printable ASCII; store the value alone',
@@ -88,6 +89,7 @@ function outerFault(text: string): string | undefined {
 
 function innerFault(text: string, form: SecretForm): string | undefined {
   if (form === 'passphrase') return undefined;
+  if (/^\w{0,40}(?:key|token|secret|secret_id|password) ?[=:]/i.test(text)) return faults.named;
   if (/^(["'`]).*\1$/.test(text)) return faults.quotes;
   if (text.endsWith('\\n')) return faults.escaped;
   const [odd] = (form === 'token' ? /\s/ : within).exec(text) ?? within.exec(text) ?? [];

@@ -1,5 +1,5 @@
+import { inSpan, type SpanName } from '../trace.ts';
 import { setTimer } from './clock.ts';
-import { inSpan, type SpanName } from './trace.ts';
 
 /** The parts of a room that one holder may have, and what several holders share. No holder alone can take all of the latter. */
 const shares = { holder: 0.5, shared: 0.75 };

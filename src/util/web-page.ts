@@ -43,9 +43,14 @@ export function rejectWebPage(
     );
   }
   if (credential === 'anonymous' && !isKnownHost(headers.host, allowedHosts)) {
-    throw new ProxyError(
-      'unknown-host',
-      'Without credentials the Host has to be an IP address, localhost, or a name in proxy.allowedHosts. Use one of them, or have the name added.',
-    );
+    throw unknownHost('Without credentials the Host');
   }
+}
+
+/** @param where what names the host, to begin a sentence */
+export function unknownHost(where: string): ProxyError {
+  return new ProxyError(
+    'unknown-host',
+    `${where} has to be an IP address, localhost, or a name in proxy.allowedHosts. Use one of them, or have the name added.`,
+  );
 }

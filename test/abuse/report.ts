@@ -16,7 +16,7 @@ const rows: readonly (readonly [name: string, value: (phase: Phase) => number, l
 ];
 
 /** The result of one way in Markdown. */
-export function report({ way, phases, attacker, broken }: Result): string {
+export function report({ way, phases, attacker, broken, leftToNetwork }: Result): string {
   const rounded = (value: number): string =>
     value < 10 ? value.toFixed(1).replace('.0', '') : value.toFixed(0);
   const table = rows.map(
@@ -32,6 +32,7 @@ export function report({ way, phases, attacker, broken }: Result): string {
       : ['| what | before | during | after | limit |', '|---|---:|---:|---:|---:|', ...table, '']),
     `attacker saw: ${counts(attacker)}`,
     ...failures.map((line) => `victim saw: ${line}`),
+    ...(leftToNetwork.length === 0 ? [] : [`left to the network: ${leftToNetwork.join('; ')}`]),
     broken.length === 0 ? 'held' : `**BROKEN**: ${broken.join('; ')}`,
     '',
   ].join('\n');

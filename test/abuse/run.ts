@@ -30,6 +30,8 @@ export interface Result {
   readonly attacker: Readonly<Record<string, number>>;
   /** What was broken. */
   readonly broken: readonly string[];
+  /** What is above a limit that the network has to hold in this way. */
+  readonly leftToNetwork: readonly string[];
 }
 
 const values = z.object({
@@ -54,7 +56,8 @@ export async function runWay(way: WayName, options: Options, cores: Cores): Prom
     setting = await startSetting(ways[way].setting?.(random) ?? {}, options.program);
   } catch (error) {
     const problem = String(error).trimEnd().split('\n').at(-1) ?? '';
-    return { way, phases: [], attacker: {}, broken: [`the process did not start: ${problem.slice(0, 300)}`] };
+    const broken = [`the process did not start: ${problem.slice(0, 300)}`];
+    return { way, phases: [], attacker: {}, broken, leftToNetwork: [] };
   }
   const { target, loginsUsed } = setting;
   if (loginsUsed) await useLogins(target);
@@ -86,7 +89,7 @@ export async function runWay(way: WayName, options: Options, cores: Cores): Prom
     await victim.stop();
     const growth = hasEnded(setting) ? [] : await measureGrowth(way, setting, watch, options.seed);
     const result = { way, phases, attacker };
-    return { ...result, broken: brokenBy(result, setting, options, growth) };
+    return { ...result, ...brokenBy(result, setting, options, growth) };
   } finally {
     watch.stop();
     await victim.stop();
@@ -119,14 +122,16 @@ async function startAttack(order: Order, cores: Cores): Promise<Attacking> {
 
 /** Compares a result with the limits. */
 function brokenBy(
-  { phases, attacker }: Omit<Result, 'broken'>,
+  { way, phases, attacker }: Omit<Result, 'broken' | 'leftToNetwork'>,
   setting: Setting,
   { seconds, slack }: Options,
   growth: readonly string[],
-): string[] {
+): Pick<Result, 'broken' | 'leftToNetwork'> {
   const broken: string[] = [];
-  const limit = (name: string, value: number, most: number): void => {
-    if (!(value <= most)) broken.push(`${name} is ${Math.round(value)}, limit ${most}`);
+  const leftToNetwork: string[] = [];
+  const timely = ways[way].leftToNetwork === true ? leftToNetwork : broken;
+  const limit = (name: string, value: number, most: number, to = broken): void => {
+    if (!(value <= most)) to.push(`${name} is ${Math.round(value)}, limit ${most}`);
   };
   const [, ...attacked] = phases;
   const largest = (of: (phase: Phase) => number): number => Math.max(...attacked.map(of));
@@ -134,17 +139,20 @@ function brokenBy(
     'p99 of the victim in ms',
     largest(({ ownP99 }) => ownP99),
     limits.p99 + slack,
+    timely,
   );
   limit(
     'delay of the event loop in ms',
     largest(({ ownLoop }) => ownLoop),
     limits.loop + slack,
+    timely,
   );
   limit('memory in MiB', largest(({ memory }) => memory) / 1_048_576, memoryLimit / 1_048_576);
   limit(
     'number of failures',
     largest(({ failures }) => sum(failures)),
     0,
+    timely,
   );
   const { child, stderr } = setting.process;
   if (hasEnded(setting)) {
@@ -157,7 +165,7 @@ function brokenBy(
     const rejected = recordsIn(setting.auditFile).filter(({ audit }) => audit === 'rejected').length;
     limit('records of rejected requests', rejected, rejections.burst + rejections.perSecond * seconds);
   }
-  return [...broken, ...growth];
+  return { broken: [...broken, ...growth], leftToNetwork };
 }
 
 const hasEnded = ({ process: { child } }: Setting): boolean =>

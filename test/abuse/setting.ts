@@ -19,6 +19,8 @@ import { oversizedLogin, type Target } from './target.ts';
 /** What is special about the attacked process. */
 export interface SettingOptions {
   readonly tls?: boolean;
+  /** With TLS: clients may present certificates. */
+  readonly clientCertificates?: boolean;
   /** One unless given. */
   readonly logins?: number;
   /** The keys are in Vault, and one login's secret is this long. */
@@ -78,7 +80,7 @@ export async function startSetting(options: SettingOptions, program: string | un
     );
     const served = spawnServe({
       // No more than this: an older version may not know it.
-      file: { ...file, proxy: { ...proxy, ...(ca === undefined ? {} : { tls: tlsOf(ca) }) } },
+      file: { ...file, proxy: { ...proxy, ...(ca === undefined ? {} : { tls: tlsOf(ca, options) }) } },
       keys: Object.fromEntries(names.map((login) => [login, testKeys])),
       env: { ABUSE_LOOP_FILE: loopFile },
       nodeOptions: ['--import', monitor],
@@ -117,9 +119,9 @@ function configuration(issuer: string, anonymous: boolean): Partial<ConfigInput>
   };
 }
 
-function tlsOf(ca: Ca): { certFile: string; keyFile: string } {
+function tlsOf(ca: Ca, { clientCertificates = false }: SettingOptions) {
   const { certFile, keyFile } = ca.issue('proxy');
-  return { certFile, keyFile };
+  return { certFile, keyFile, ...(clientCertificates ? { clientCaFile: ca.file } : {}) };
 }
 
 /** Accepts whatever it receives, and keeps nothing of it. */

@@ -25,14 +25,20 @@ export interface Way {
    * connections that it opened before.
    */
   readonly takesConnections?: true;
+  /**
+   * Node has no limit for it, so the network has to keep strangers off (docs/security-model.md). Times and failures are
+   * reported, not limited; memory is, and the process must not end.
+   */
+  readonly leftToNetwork?: true;
 }
 
 /** Those without credentials first. */
 const table = {
   handshakes: {
     title: 'client certificates with long chains of huge exponents',
-    setting: () => ({ tls: true }),
+    setting: () => ({ tls: true, clientCertificates: true }),
     attack: handshakes,
+    leftToNetwork: true,
   },
   'incomplete-heads': {
     title: 'thousands of heads that never end',

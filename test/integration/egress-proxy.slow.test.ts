@@ -83,6 +83,16 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     await until(() => egress.open() === 1);
   });
 
+  it('is waited for through its interim responses, however they are cut', async () => {
+    const egress = await startEgress();
+    egress.behavior = {
+      interim: ['HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early', ' Hints\r\nLink: </a>\r\n', '\r\n'],
+    };
+    const proxy = await startThrough({ url: egress.url });
+    for (const _ of [1, 2]) expect((await proxy.balance()).status).toBe(200);
+    expect((await proxy.transfer()).status).toBe(200);
+  });
+
   it('closes a tunnel that is older than connectionMaxAge', async () => {
     const egress = await startEgress();
     const proxy = await startThrough({ url: egress.url }, { connectionMaxAge: '1s' });

@@ -120,13 +120,16 @@ describe('without a request for the login', () => {
     ]);
   });
 
-  it('keys of a source that a reload replaced end their series', async () => {
+  it('keys of a source that a reload replaced end their series, those of the other one begin theirs', async () => {
     await startWith({});
     await setup.admin.put(path, { control_key: 'first' });
     await proxy.balance();
-    expect(await hasSeries()).toBe(true);
+    expect(await proxy.counted('key_version', acme)).toBe(1);
     await proxy.reload({ keys: { source: 'directory', directory: proxy.keysFolder } });
-    expect(await hasSeries()).toBe(false);
+    expect(await proxy.counted('key_version', { ...acme, kind: 'private_key' })).toBeGreaterThan(1);
+    expect(proxy.logLines('keys removed from the cache')).toEqual([
+      expect.objectContaining({ login: 'acme', cause: 'replaced' }),
+    ]);
   });
 });
 

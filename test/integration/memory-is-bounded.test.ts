@@ -102,13 +102,10 @@ describe('the memory for requests and responses', () => {
     edge.gateway.respond = (response) => response.end(Buffer.alloc(900_000));
     const slow = (await edge.connect()).pause();
     // The kernel buffers the first ones.
-    slow.send(formRequest(transfer, 'client_orderid=1').repeat(8));
-    let seen = -1;
-    while (seen < edge.gateway.requests.length) {
-      seen = edge.gateway.requests.length;
+    for (let sent = 0; sent === edge.gateway.requests.length; sent += 1) {
+      slow.send(formRequest(transfer, 'client_orderid=1'));
       await wait(500);
     }
-    expect(seen).toBeLessThan(8);
     edge.gateway.respond = (response) => response.end('OK');
     expect((await edge.post(transfer, largeForm)).status).toBe(503);
     slow.close();

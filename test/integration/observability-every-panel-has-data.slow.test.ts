@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { dashboards } from '../../scripts/dashboards/dashboards.ts';
-import { parameter } from '../../src/simulator/verify.ts';
+import { parameter } from '../../src/simulator/verified-request.ts';
 import { auditIn } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { packageVersion } from '../../src/util/package-info.ts';
+import { packageVersion } from '../../src/service/package-info.ts';
 import { always, httpResponse, type RawRequest } from '../support/faulty-gateway.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';

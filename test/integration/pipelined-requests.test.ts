@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
-import { formRequest } from '../support/raw-http.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest, type RawConnection } from '../support/raw-http.ts';
 
 const { balance, transfer } = paths;
 
@@ -28,31 +28,63 @@ function hold(): Promise<() => void> {
 const wrong = formRequest(balance, 'a=%zz');
 const right = formRequest(balance, 'a=b');
 
-describe('pipelined requests', () => {
-  it('get their responses in order', async () => {
-    const connection = await edge.connect();
-    connection.send(right + right + right);
-    for (let nth = 1; nth <= 3; nth += 1) {
-      expect((await connection.response()).status).toBe(200);
-      expect(edge.gateway.requests.length).toBeGreaterThanOrEqual(nth);
-    }
-    expect(await nextIsServed(connection)).toBe(true);
-  });
+/** The second of two requests got its response: it was not processed, and the connection ends. */
+async function expectRejectedBehind(connection: RawConnection): Promise<void> {
+  const response = await connection.response();
+  expectProblem(response, 'pipelined');
+  expect(response.headers.connection).toBe('close');
+  expect(await connection.ended()).toBe('FIN');
+}
 
-  it('are processed after the previous response is written', async () => {
+describe('a request that comes before the response to the one before it', () => {
+  const [first, second] = [
+    formRequest(transfer, 'client_orderid=1'),
+    formRequest(transfer, 'client_orderid=22'),
+  ];
+
+  it.each([
+    ['at once', first + second, ''],
+    ['later', first, second],
+    ['in two pieces', first + second.slice(0, 100), second.slice(100)],
+    ['and never ends', first + second.slice(0, -1), ''],
+    ['with others behind it', first + second.repeat(2), second.repeat(50)],
+    ['with hundreds behind it', first + second.repeat(300), second.repeat(300)],
+  ])(
+    'gets a 503 behind that response, which is complete, and the connection ends: %s',
+    async (_, now, then) => {
+      const before = (await edge.requestLines(0)).length;
+      const connection = await edge.connect();
+      const held = hold();
+      connection.send(now);
+      const release = await held;
+      connection.send(then);
+      await wait(50);
+      release();
+      const response = await connection.response();
+      expect([response.body.toString(), response.headers.connection]).toEqual(['paid', 'keep-alive']);
+      await expectRejectedBehind(connection);
+      expect(edge.gateway.requests).toHaveLength(1);
+      const lines = (await edge.requestLines(before + 2)).slice(before);
+      expect(lines.map(({ status, reason, outcome }) => ({ status, reason, outcome }))).toEqual([
+        { status: 200, reason: undefined, outcome: 'answered' },
+        { status: 503, reason: 'pipelined', outcome: 'not-sent' },
+      ]);
+    },
+  );
+
+  it('is not processed either if its client ends its side', async () => {
     const connection = await edge.connect();
     const held = hold();
-    connection.send(formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2'));
+    connection.send(first + second).finish();
     const release = await held;
-    await wait(50);
-    expect(edge.gateway.requests).toHaveLength(1);
-    edge.gateway.respond = (response) => response.end('second');
+    await wait(20);
     release();
     expect((await connection.response()).body.toString()).toBe('paid');
-    expect((await connection.response()).body.toString()).toBe('second');
-    connection.close();
+    await expectRejectedBehind(connection);
   });
+});
 
+describe('pipelined requests', () => {
   it.each([
     ['400', wrong],
     ['401', right.replace('\r\n\r\n', '\r\nAuthorization: Bearer wrong\r\n\r\n')],
@@ -69,50 +101,6 @@ describe('pipelined requests', () => {
     },
   );
 
-  it('may end, or be incomplete, while the response before is pending', async () => {
-    const [first, second] = [
-      formRequest(transfer, 'client_orderid=1'),
-      formRequest(transfer, 'client_orderid=22'),
-    ];
-    for (const missing of [1, 3, 5]) {
-      const connection = await edge.connect();
-      const held = hold();
-      connection.send(first + second.slice(0, -missing));
-      const release = await held;
-      connection.send(second.slice(-missing) + right);
-      await wait(20);
-      edge.gateway.respond = (response) => response.end('next');
-      release();
-      expect((await connection.response()).body.toString()).toBe('paid');
-      expect((await connection.response()).body.toString()).toBe('next');
-      expect((await connection.response()).body.toString()).toBe('next');
-      connection.close();
-    }
-  });
-
-  it('that are cut off while the response before is pending end with it', async () => {
-    const connection = await edge.connect();
-    const held = hold();
-    connection.send(
-      formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2').slice(0, -1),
-    );
-    const release = await held;
-    connection.finish();
-    await wait(20);
-    release();
-    expect((await connection.response()).body.toString()).toBe('paid');
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(1);
-  });
-
-  it('are all processed if there are hundreds, with only a few in memory', async () => {
-    const connection = await edge.connect();
-    const empty = `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
-    connection.send(empty.repeat(300));
-    for (let count = 0; count < 300; count += 1) expect((await connection.response()).status).toBe(200);
-    connection.close();
-  });
-
   it('are not processed after a response with "Connection: close"', async () => {
     const connection = await edge.connect();
     connection.send(formRequest(balance, '', ['Content-Type: text/plain', 'Content-Length: 3']));
@@ -124,15 +112,15 @@ describe('pipelined requests', () => {
   });
 });
 
-it('half a head whose time ends while the response before is pending ends the connection with that response', async () => {
+it('half a head whose time ends while the response before is pending gets a response behind that one', async () => {
   const slow = await starts.edge({ config: { proxy: { port: 0, timeouts: { headers: '1s' } } } });
   slow.gateway.respond = (response) => void setTimeout(() => response.end('paid'), 2_500);
   const connection = await slow.connect();
   connection.send(
     formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2').slice(0, 100),
   );
-  const response = await connection.response();
-  expect([response.body.toString(), response.headers.connection]).toEqual(['paid', 'close']);
+  expect((await connection.response()).body.toString()).toBe('paid');
+  expectProblem(await connection.response(), 'request-timeout');
   connection.send(formRequest(transfer, 'client_orderid=2').slice(100));
   expect(await connection.ended()).toBe('FIN');
   expect(slow.gateway.requests).toHaveLength(1);

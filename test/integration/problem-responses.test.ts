@@ -62,6 +62,7 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   'login-missing': () => send(formRequest('/sandbox/gw/api/v4/transfer/1')),
   'login-conflict': () => send(formRequest(balance, 'login=beta')),
   'bad-request': () => send('not HTTP\r\n\r\n'),
+  'head-too-large': () => send(formRequest(balance, '', [`X-Long: ${'x'.repeat(20_000)}`])),
   'request-timeout': () =>
     send(formRequest(balance, 'a', ['Content-Length: 2']), {
       config: { proxy: { port: 0, timeouts: { body: '200ms' } } },
@@ -90,6 +91,12 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
   'web-page': () => send(formRequest(balance, '', ['Origin: null'])),
   'unknown-host': () => send(formRequest(balance).replace('countersign.test', 'rebound.example')),
   'unknown-route': () => send(formRequest('/nowhere')),
+  pipelined: async () => {
+    const connection = await (await start()).connect();
+    connection.send(formRequest(balance) + formRequest(balance));
+    expect((await connection.response()).status).toBe(200);
+    return connection.response();
+  },
   overloaded: () => sendBesideAnother({ sandbox: { maxInFlight: 1 } }),
   'shutting-down': async () => {
     const { connect, readiness, stop } = await start({
@@ -174,7 +181,7 @@ describe('every reason of the error table has its problem response', () => {
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: problem.requestId, reason, status: promised[reason][0] }),
     );
-    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit)$/.test(reason)) {
+    if (promised[reason][1] === 'not-sent' && !/^(overloaded|caller-limit|pipelined)$/.test(reason)) {
       expect(edge?.gateway.requests).toHaveLength(0);
     }
   });

@@ -1,9 +1,16 @@
 import { rmSync } from 'node:fs';
+import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { configFor, environmentFor } from '../support/config.ts';
-import { always, type FaultyGateway, httpResponse, type Script } from '../support/faulty-gateway.ts';
-import { verdict } from '../support/forwarding.ts';
+import {
+  always,
+  type FaultyGateway,
+  freePort,
+  httpResponse,
+  type Script,
+} from '../support/faulty-gateway.ts';
+import { paths, post, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { type CountersignProcess } from '../support/process.ts';
 import { until } from '../support/until.ts';
@@ -121,13 +128,37 @@ describe('a reload', () => {
     expect(await proxy.counted('connections_dropped_total')).toBe(1);
   });
 
-  it('for which the listener is not fit until a restart changes nothing', async () => {
+  it('with another key source that does not respond changes nothing', async () => {
     const first = await startGateway('first');
     const next = await startGateway('next');
-    const open = { proxy: { host: '0.0.0.0', port: 0, allowAnonymous: true } };
-    const proxy = await starts.proxy({ gateway: first.url, config: open });
-    const loopback = { proxy: { host: '127.0.0.1', port: 0 }, environments: environments(next.url) };
-    await expect(proxy.reload(loopback)).rejects.toThrow('need a restart');
+    const proxy = await starts.proxy({ gateway: first.url });
+    const keys = { source: 'directory' as const, directory: join(proxy.keysFolder, 'gone') };
+    await expect(proxy.reload({ environments: environments(next.url), keys })).rejects.toThrow(
+      'the new key source cannot be used: cannot read the directory',
+    );
+    expect(await proxy.transfer()).toMatchObject({ body: 'first' });
+    expect(await proxy.counted('key_source_up')).toBe(1);
+  });
+
+  it('opens another port beside the one in use, which ends when its requests are complete', async () => {
+    const { proxy } = await starts.pair([always(httpResponse('200 OK', '[]'))]);
+    const kept = new Agent({ keepAlive: true });
+    starts.atEnd(() => kept.destroy());
+    const send = async (url: string): Promise<number> =>
+      (await post(`${url}${paths.balance}`, '', {}, { agent: kept })).status;
+    expect(await send(proxy.url)).toBe(200);
+    const port = await freePort();
+    expect(await proxy.reload({ proxy: { port } })).toEqual([]);
+    expect(await send(`http://127.0.0.1:${port}`)).toBe(200);
+    await expect(send(proxy.url)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  });
+
+  it('with a port that is in use changes nothing', async () => {
+    const first = await startGateway('first');
+    const next = await startGateway('next');
+    const proxy = await starts.proxy({ gateway: first.url });
+    const config = { environments: environments(next.url), admin: { port: Number(new URL(next.url).port) } };
+    await expect(proxy.reload(config)).rejects.toMatchObject({ code: 'EADDRINUSE' });
     expect(await proxy.transfer()).toMatchObject({ body: 'first' });
   });
 

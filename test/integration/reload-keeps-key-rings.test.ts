@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { environmentFor } from '../support/config.ts';
 import { closedUrl } from '../support/faulty-gateway.ts';
 import { paths } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
@@ -29,46 +30,65 @@ describe('a reload during a Vault outage', () => {
     setup.vault.sealed = true;
   });
 
+  it('with other changes applies them, and keeps the keys', async () => {
+    const next = await starts.recordingGateway();
+    await proxy.reload({ ...keysOf(), environments: { sandbox: environmentFor(next.url) } });
+    expect((await proxy.balance()).status).toBe(200);
+    expect(await proxy.counted('key_version', { login: 'acme' })).toBe(1);
+  });
+
   it.each([
     ['the cache', () => keysOf({}, { cache: { ttl: '5s', staleIfError: '2h' } })],
-    ['the grace period', () => keysOf({}, { rotationGracePeriod: '2h' })],
-    ['the timeout', () => keysOf({ timeout: '1s' })],
     ['the login', () => keysOf({ auth: { method: 'token', token: 'another' } })],
-  ])('with %s changed keeps the key rings', async (_what, config) => {
-    await proxy.reload(config());
+    ['the path', () => keysOf({ path: 'elsewhere/{environment}/{login}' })],
+  ])('with %s changed changes nothing, and says why', async (_what, config) => {
+    await expect(proxy.reload(config())).rejects.toThrow(
+      'the new key source cannot be used: Vault login failed: Vault is sealed (HTTP 503)',
+    );
+    expect((await proxy.balance()).status).toBe(signed);
+    expect(proxy.logText()).not.toContain('another');
+    // Vault is probed every second, by one reader.
+    const reads = (): number => setup.vault.count(/secret\/data/);
+    expect((await proxy.post(paths.balance.replace('acme', 'other'), '')).status).toBe(unavailable);
+    const before = reads();
+    await wait(2_500);
+    expect(reads() - before).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('a reload with another key source', () => {
+  let setup: VaultTestEnvironment;
+  let proxy: TestProxy;
+
+  const keysOf = (vault: object = {}, more: object = {}) => ({
+    keys: vaultKeys(setup.vault.address, vault, more),
+  });
+
+  beforeEach(async () => {
+    setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
+    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+    proxy = await starts.proxy({ gateway: closedUrl, config: keysOf(), random: () => 0 });
+    expect((await proxy.balance()).status).toBe(signed);
+  });
+
+  it('that lacks a login in use changes nothing, and names it', async () => {
+    await expect(proxy.reload(keysOf({ path: 'elsewhere/{environment}/{login}' }))).rejects.toThrow(
+      'the keys of login "acme" in environment "sandbox", which are in use, cannot be read from the new source: there are none',
+    );
     expect((await proxy.balance()).status).toBe(signed);
     expect(await proxy.counted('key_version', { login: 'acme' })).toBe(1);
   });
 
-  it('with a shorter staleIfError does not use a ring for longer', async () => {
-    await proxy.reload(keysOf({}, { cache: { ttl: '0ms', staleIfError: '1ms' } }));
-    expect((await proxy.balance()).status).toBe(unavailable);
-  });
-
-  it.each([
-    ['another mount', { mount: 'elsewhere' }],
-    ['another path', { path: 'elsewhere/{environment}/{login}' }],
-    ['another namespace', { namespace: 'team' }],
-  ])('with %s keeps none: the keys are different ones', async (_what, vault) => {
-    await proxy.reload(keysOf(vault));
-    expect((await proxy.balance()).status).toBe(unavailable);
-  });
-
-  it('with the cache changed stops the background work of the previous cache', async () => {
-    const reads = (): number => setup.vault.count(/secret\/data/);
-    expect((await proxy.post(paths.balance.replace('acme', 'other'), '')).status).toBe(unavailable);
-    const before = reads();
-    // A background probe of Vault would be another read.
-    await until(() => reads() > before);
-    await proxy.reload(keysOf({}, { cache: { ttl: '5s' } }));
-    const after = reads();
-    // Vault is probed every second.
-    await wait(2_500);
-    expect(reads()).toBe(after);
+  it('needs no read for the next request of a login in use', async () => {
+    await setup.admin.put('elsewhere/sandbox/acme', { control_key: 'second' });
+    await setup.admin.put('elsewhere/sandbox/acme', { control_key: 'third' });
+    await proxy.reload(keysOf({ path: 'elsewhere/{environment}/{login}' }));
+    setup.vault.sealed = true;
+    expect((await proxy.balance()).status).toBe(signed);
+    expect(await proxy.counted('key_version', { login: 'acme' })).toBe(2);
   });
 
   it('with another token uses that one', async () => {
-    setup.vault.heal();
     const token = await setup.admin.token({ policies: [roleName], ttl: 3600 });
     await proxy.reload(keysOf({ auth: { method: 'token', token } }));
     setup.vault.seen.length = 0;
@@ -77,13 +97,11 @@ describe('a reload during a Vault outage', () => {
     expect(reads.map(({ headers }) => headers['x-vault-token'])).toEqual([token]);
   });
 
-  it('with the cache changed keeps the Vault token, with the login changed revokes the previous one', async () => {
-    setup.vault.heal();
+  it('revokes the Vault token of the one before; one with the same keys goes on with it', async () => {
     const auth = await setup.appRole();
     await proxy.reload(keysOf({ auth }));
     const logins = () => setup.vault.count(/approle\/login/);
-    await until(() => logins() === 1);
-    await proxy.reload(keysOf({ auth }, { cache: { ttl: '5s' } }));
+    await proxy.reload(keysOf({ auth }));
     expect(logins()).toBe(1);
     await proxy.reload(keysOf());
     await until(() => setup.vault.world().tokens.count === 0);

@@ -1,11 +1,11 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { nextIsServed } from '../support/countersign.ts';
 import { paths, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
 
-const { status, transfer } = paths;
+const { status } = paths;
 
 const starts = harness();
 
@@ -20,33 +20,36 @@ async function connectPaused(edge: Edge): Promise<RawConnection> {
   return starts.closing(connection);
 }
 
+/** Sends requests, one after the other, until the buffers of both systems have no room for another response. */
+async function untilUnread(edge: Edge, caller: RawConnection): Promise<void> {
+  edge.gateway.respond = (response) => response.end(Buffer.alloc(1_000_000));
+  for (let sent = 1; ; sent += 1) {
+    caller.send(formRequest(status, statusForm));
+    const arrived = until(() => edge.gateway.requests.length === sent).then(() => true);
+    if ((await Promise.race([arrived, wait(2_000)])) !== true) {
+      arrived.catch(() => {});
+      return;
+    }
+  }
+}
+
 /** Sends empty lines, which mean nothing in HTTP and cannot be written to a closed connection. */
 const untilDisconnected = (caller: RawConnection): Promise<void> =>
   until(() => caller.send('\r\n').socket.destroyed);
 
 describe('a client that does not read', () => {
-  // More than the buffers of both systems hold.
-  it.each([
-    ['responses of the gateway', 12, formRequest(status, statusForm)],
-    ['Countersign’s own responses', 12_000, 'GET / HTTP/1.1\r\nHost: countersign.test\r\n\r\n'],
-  ])('is disconnected after the timeout for reading a response: %s', async (_, count, request) => {
+  it('is disconnected after the timeout for reading a response', async () => {
     const edge = await startHasty({ headers: '30s' });
-    edge.gateway.respond = (response) => response.end(Buffer.alloc(1_000_000));
     const caller = await connectPaused(edge);
-    caller.send(request.repeat(count));
+    await untilUnread(edge, caller);
     await untilDisconnected(caller);
-    // Requests whose responses no buffer had room for were not handled.
-    const { length: handled } = await edge.requestLines(1);
-    expect(handled).toBeLessThan(count);
     expect(await edge.stop()).toBe(true);
   });
 
   it('is disconnected at the end of a shutdown, even before the timeout for its response', async () => {
     const edge = await startHasty({ body: '30s', shutdown: '100ms' });
-    edge.gateway.respond = (response) => response.end(Buffer.alloc(1_000_000));
     const caller = await connectPaused(edge);
-    caller.send(formRequest(status, statusForm).repeat(12));
-    await until(() => edge.gateway.requests.length > 1);
+    await untilUnread(edge, caller);
     expect(await edge.stop()).toBe(false);
     await untilDisconnected(caller);
     expect(caller.socket.destroyed).toBe(true);
@@ -67,20 +70,3 @@ it.each([
     expect(await edge.stop()).toBe(true);
   },
 );
-
-it('a response that waits for the previous one does not time out', async () => {
-  const edge = await startHasty({ headers: '1s', body: '1s' });
-  const going = Promise.withResolvers<void>();
-  edge.gateway.respond = (response) => {
-    if (response.req.url?.includes('transfer')) void going.promise.then(() => response.end('first'));
-    else response.end('second');
-  };
-  const connection = await edge.connect();
-  connection.send(formRequest(transfer, 'client_orderid=1') + formRequest(status, statusForm));
-  await until(() => edge.gateway.requests.length === 1);
-  // Longer than the timeout for reading the second response, which has not begun yet.
-  setTimeout(() => going.resolve(), 1_500);
-  expect((await connection.response()).body.toString()).toBe('first');
-  expect((await connection.response()).body.toString()).toBe('second');
-  expect(await nextIsServed(connection)).toBe(true);
-});

@@ -2,7 +2,7 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from '@jest/globals';
 import { faultRule } from '../../src/simulator/faults.ts';
-import { listenSimulatorWithAdmin } from '../../src/simulator/simulator.ts';
+import { listenSimulatorWithAdmin } from '../../src/simulator/listen.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { SimulatorOptions } from '../../src/simulator/simulator.ts';
+import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
 import {
@@ -16,7 +16,7 @@ import {
 const starts = harness();
 
 /** Serial numbers count up: sn-1 for the first accepted request. */
-async function start(options: Partial<SimulatorOptions> = {}) {
+async function start(options: Partial<ListenOptions> = {}) {
   let last = 0;
   const serialNumber = () => {
     last += 1;

@@ -374,16 +374,16 @@ describe('a reload', () => {
     expect(status.callers.map(({ name }) => name)).toEqual(['other']);
   });
 
-  it('to another key source has nothing of the one before', async () => {
+  it('to another key source has the keys of that one', async () => {
     const { gateway, proxy } = await starts.pair([always(ok)]);
     await proxy.balance();
-    const { keysFolder } = await starts.proxy({ gateway: gateway.url });
-    expect((await proxy.instanceStatus()).keySource.state).toBe('up');
+    const keys = { acme: { controlKey: testKeys.controlKey } };
+    const { keysFolder } = await starts.proxy({ gateway: gateway.url, keys });
+    expect((await proxy.instanceStatus()).keys.total).toBe(2);
     await proxy.reload({ keys: { source: 'directory', directory: keysFolder } });
-    expect(await proxy.instanceStatus()).toMatchObject({
-      keySource: { state: null, since: null },
-      keys: { total: 0 },
-    });
+    const { keySource, keys: known } = await proxy.instanceStatus();
+    expect(keySource.state).toBe('up');
+    expect(known.list.map(({ login, kind }) => `${login} ${kind}`)).toEqual(['acme control_key']);
   });
 
   it('to another key source has nothing of what the one before does at its end', async () => {
@@ -395,7 +395,7 @@ describe('a reload', () => {
     await pending;
     expect((await proxy.instanceStatus()).keySource).toMatchObject({
       type: 'directory',
-      state: null,
+      state: 'up',
       problem: null,
     });
   });

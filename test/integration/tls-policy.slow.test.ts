@@ -250,12 +250,12 @@ describeWith('openssl')('the TLS policy', () => {
     'of Vault resumes no session from before its CA was replaced: %s',
     async (version) => {
       const server = await serverOf(version);
-      const keysWith = (caFile: string) =>
-        vaultKeys(server.url, { caFile }, { cache: { negativeTtl: '0s' } });
-      const proxy = await starts.proxy({ config: { keys: keysWith(ca.file) } });
+      const caFile = starts.folder().file('ca.pem', String(ca.cert));
+      const keys = vaultKeys(server.url, { caFile }, { cache: { negativeTtl: '0s' } });
+      const proxy = await starts.proxy({ config: { keys }, certificateCheckInterval: 50 });
       const connected = (): number => server.output().split('CONNECTION ESTABLISHED').length - 1;
       await until(async () => (await proxy.balance()).status === 503 && connected() > 0);
-      await proxy.reload({ keys: keysWith(new Ca(starts.folder().path, 'next').file) });
+      writeFileSync(caFile, new Ca(starts.folder().path, 'next').cert);
       await until(async () => {
         await proxy.balance();
         return proxy.logText().includes('TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE');

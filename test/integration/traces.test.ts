@@ -295,7 +295,7 @@ describe('a reload', () => {
 });
 
 it('docs/traces.md has each step and each attribute, and no others', () => {
-  const source = readFileSync('src/util/trace.ts', 'utf8');
+  const source = readFileSync('src/trace.ts', 'utf8');
   const page = readFileSync('docs/traces.md', 'utf8');
   const [, union = ''] = /export type SpanName =([^;]*);/.exec(source) ?? [];
   const steps = [...union.matchAll(/'([^']+)'/g)].map(([, name]) => name);

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { ringIn } from '../../src/keys/ring.ts';
+import { ringIn } from '../../src/keys/key-source.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { paths, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';

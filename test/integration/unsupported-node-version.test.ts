@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
@@ -51,7 +51,8 @@ describe('a Node older than the package requires', () => {
       const node = String(oldNode);
       const home = join(folder, script);
       cpSync(join(root, 'package.json'), join(home, 'package.json'));
-      symlinkSync(join(root, 'src'), join(home, 'src'));
+      for (const name of ['src', 'bin', 'scripts'])
+        cpSync(join(root, name), join(home, name), { recursive: true });
       const { status, stderr } = spawnSync('npm', ['run', '-s', script], {
         cwd: home,
         encoding: 'utf8',

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
-import { ringIn } from '../../src/keys/ring.ts';
+import { ringIn } from '../../src/keys/key-source.ts';
 import { revealFields } from '../../src/keys/vault/client.ts';
 import { connectVault, type VaultOptions } from '../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../src/secret.ts';

@@ -1,9 +1,9 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
-import type { KeySource } from '../../src/keys/key-source.ts';
+import { type KeySource, ringIn } from '../../src/keys/key-source.ts';
 import type { LoginRef } from '../../src/keys/login-ref.ts';
-import { ringIn, type TransitKey } from '../../src/keys/ring.ts';
+import type { TransitKey } from '../../src/keys/ring.ts';
 import { acme, approleMount, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 import { privateKeyOf, publicKeyOf } from '../support/vectors.ts';

@@ -9,7 +9,7 @@ import { loadSimulatorKeys } from '../../src/cli/simulate.ts';
 import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { startService } from '../../src/service/lifecycle.ts';
+import { startCountersign } from '../../src/service/lifecycle.ts';
 import { compileCache } from '../support/compile-cache.ts';
 import { startSimulator } from '../support/simulator.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
@@ -58,7 +58,7 @@ it('after two runs of prepare, Countersign signs requests that the simulator acc
     .replaceAll(/host: 0\.0\.0\.0, port: \d+/g, 'host: 127.0.0.1, port: 0');
   const checked = validateConfig(composed, { lookUp: () => undefined, builtIn: builtInOperations });
   if ('problems' in checked) throw new Error(JSON.stringify(checked.problems));
-  const service = await startService(
+  const service = await startCountersign(
     { ...checked, digest: '' },
     { log: createLogger('silent', { write: () => {} }) },
   );

@@ -10,7 +10,7 @@ const link = z.object({ title: z.string().min(1), url: z.string() });
 const gridPos = z.object({ x: z.int(), y: z.int(), w: z.int().positive(), h: z.int().positive() });
 const panelShape = z.object({
   id: z.int().positive(),
-  type: z.enum(['stat', 'timeseries']),
+  type: z.enum(['stat', 'table', 'timeseries']),
   title: z.string().min(1),
   description: z.string().min(20),
   datasource,
@@ -23,7 +23,14 @@ const panelShape = z.object({
     }),
   }),
   targets: z
-    .array(z.object({ refId: z.string(), expr: z.string(), legendFormat: z.string().min(1), datasource }))
+    .array(
+      z.object({
+        refId: z.string(),
+        expr: z.string(),
+        legendFormat: z.string().min(1).optional(),
+        datasource,
+      }),
+    )
     .min(1),
 });
 const rowShape = z.object({
@@ -128,12 +135,6 @@ it('every metric is shown in a panel', () => {
   expect(declared.filter((name) => !names.has(name))).toEqual([]);
 });
 
-it('an instance that lags behind in a rotation is visible: the active version is the minimum of all', () => {
-  const versions = panels.find(({ panel }) => panel.title === 'Latest vs. active version')?.panel;
-  const operators = versions?.targets.map(({ expr }) => expr.replace(/ by .*\((\w+)\{.*/, ' $1'));
-  expect(operators).toEqual(['max countersign_key_version', 'min countersign_key_signing_version']);
-});
-
 it('the runbook names only existing dashboards and panels', () => {
   const titles = committed.flatMap(({ model, dashboard }) => [
     model.title,
@@ -153,7 +154,8 @@ describe.each(panels)('$name', ({ panel }) => {
           expect([...targetLabels, ...known]).toContain(label);
       }
       const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(', '));
-      for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(grouped).toContain(label);
+      for (const [, label] of (legendFormat ?? '').matchAll(/\{\{(\w+)\}\}/g))
+        expect(grouped).toContain(label);
     }
   });
 
@@ -172,9 +174,10 @@ describe.each(panels)('$name', ({ panel }) => {
       for (const [, matchers] of all) {
         expect(matchers).toContain('namespace=~"$namespace", release=~"$release"');
       }
-      for (const [, grouped] of expr.matchAll(/\b(?:sum|min|max|count)\b(?: by \(([^)]*)\))?/g))
+      for (const [, grouped] of expr.matchAll(/\b(?:sum|min|max|count)\b(?: (?:by|on) \(([^)]*)\))?/g))
         expect(grouped).toMatch(/^namespace, release, /);
-      expect(legendFormat).toMatch(/ \{\{namespace\}\} \{\{release\}\}$/);
+      // Without a legend, the labels are columns of a table.
+      if (legendFormat !== undefined) expect(legendFormat).toMatch(/ \{\{namespace\}\} \{\{release\}\}$/);
     }
   });
 

@@ -13,34 +13,30 @@ const issuer = (field: string): string[] => [
 ];
 const portsOf = (rule: unknown) => list(rule, 'ports').map((port) => at(port, 'port'));
 
-whenHelm(
-  'only labeled callers may connect to the proxy port, and only monitoring and other instances to the admin port',
-  () => {
-    const [callers, metrics, own, test, ...others] = rules(values('default'), 'ingress');
-    expect(others).toEqual([]);
-    expect(callers).toEqual({
-      from: [{ namespaceSelector: {}, podSelector: { matchLabels: { 'countersign/caller': 'true' } } }],
-      ports: [{ port: 'proxy', protocol: 'TCP' }],
-    });
-    expect(at(metrics, 'from')).toEqual([
-      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } },
-    ]);
-    expect(portsOf(metrics)).toEqual(['admin']);
-    expect(portsOf(own)).toEqual(['admin']);
-    const labels = at(renderOne(values('default'), 'Pod'), 'metadata', 'labels');
-    expect(labels).toMatchObject(record(test, 'from', 0, 'podSelector', 'matchLabels'));
-  },
-);
+whenHelm('only labeled callers may connect to the proxy port, and only monitoring to the admin port', () => {
+  const [callers, metrics, test, ...others] = rules(values('default'), 'ingress');
+  expect(others).toEqual([]);
+  expect(callers).toEqual({
+    from: [{ namespaceSelector: {}, podSelector: { matchLabels: { 'countersign/caller': 'true' } } }],
+    ports: [{ port: 'proxy', protocol: 'TCP' }],
+  });
+  expect(at(metrics, 'from')).toEqual([
+    { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } },
+  ]);
+  expect(portsOf(metrics)).toEqual(['admin']);
+  const labels = at(renderOne(values('default'), 'Pod'), 'metadata', 'labels');
+  expect(labels).toMatchObject(record(test, 'from', 0, 'podSelector', 'matchLabels'));
+});
 
 whenHelm('an empty list of callers closes the proxy port', () => {
   const ingress = rules([...values('default'), '--set-json', 'networkPolicy.callers=[]'], 'ingress');
-  expect(ingress).toHaveLength(3);
+  expect(ingress).toHaveLength(2);
   expect(ingress.every((rule) => list(rule, 'from').length > 0)).toBe(true);
 });
 
 whenHelm('egress is limited to DNS, Vault, JWT issuers and the gateway', () => {
   const egress = rules(values('vault-kubernetes'), 'egress');
-  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [6443], [443], [9090]]);
+  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [6443], [443]]);
   expect(at(egress[2], 'to')).toEqual([{ ipBlock: { cidr: '10.96.0.1/32' } }]);
   expect(at(egress[3], 'to')).toEqual([{ ipBlock: { cidr: '203.0.113.0/24' } }]);
   expect(egress.every((rule) => list(rule, 'to').length > 0)).toBe(true);
@@ -50,40 +46,40 @@ whenHelm('egress is limited to DNS, Vault, JWT issuers and the gateway', () => {
 });
 
 whenHelm('without Vault there is no egress to Vault', () => {
-  expect(rules(values('directory-keys'), 'egress').map(portsOf)).toEqual([[53, 53], [443], [9090]]);
+  expect(rules(values('directory-keys'), 'egress').map(portsOf)).toEqual([[53, 53], [443]]);
 });
 
 whenHelm('without a JWT issuer, or with its keys in a file, there is no egress to one', () => {
-  expect(rules(values('default'), 'egress').map(portsOf)).toEqual([[53, 53], [8200], [443], [9090]]);
+  expect(rules(values('default'), 'egress').map(portsOf)).toEqual([[53, 53], [8200], [443]]);
   const withFile = [
     ...values('minimal'),
     '--set-json',
     'networkPolicy.enabled=true',
     ...issuer('"jwks":{"file":"/keys.json"}'),
   ];
-  expect(rules(withFile, 'egress').map(portsOf)).toEqual([[53, 53], [8200], [443], [9090]]);
+  expect(rules(withFile, 'egress').map(portsOf)).toEqual([[53, 53], [8200], [443]]);
 });
 
 whenHelm('servers behind an egress proxy are reached through it only', () => {
   const proxied = values('egress-proxy');
   const egress = rules(proxied, 'egress');
-  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [3128], [9090]]);
+  expect(egress.map(portsOf)).toEqual([[53, 53], [8200], [3128]]);
   expect(at(egress[2], 'to')).toEqual([{ ipBlock: { cidr: '10.0.8.4/32' } }]);
   const direct = '{"baseUrl":"https://sandbox.gateway.test","product":"gw"}';
   const withDirect = rules([...proxied, '--set-json', `config.environments.sandbox=${direct}`], 'egress');
-  expect(withDirect.map(portsOf)).toEqual([[53, 53], [8200], [443], [3128], [9090]]);
+  expect(withDirect.map(portsOf)).toEqual([[53, 53], [8200], [443], [3128]]);
   const vault = 'config.keys.vault.egressProxy={"url":"http://egress.internal:3128"}';
-  expect(rules([...proxied, '--set-json', vault], 'egress').map(portsOf)).toEqual([[53, 53], [3128], [9090]]);
+  expect(rules([...proxied, '--set-json', vault], 'egress').map(portsOf)).toEqual([[53, 53], [3128]]);
 });
 
 whenHelm('only with tracing there is egress to the collector, or to the egress proxy in front of it', () => {
   const collector = 'config.tracing={"otlp":"https://collector.monitoring.svc:4318"}';
   const egress = rules([...values('directory-keys'), '--set-json', collector], 'egress');
-  expect(egress.map(portsOf)).toEqual([[53, 53], [443], [4318], [9090]]);
+  expect(egress.map(portsOf)).toEqual([[53, 53], [443], [4318]]);
   const far =
     'config.tracing={"otlp":"https://otlp.example","egressProxy":{"url":"http://egress.internal:3128"}}';
   const proxied = rules([...values('egress-proxy'), '--set-json', far], 'egress');
-  expect(proxied.map(portsOf)).toEqual([[53, 53], [8200], [3128], [9090]]);
+  expect(proxied.map(portsOf)).toEqual([[53, 53], [8200], [3128]]);
 });
 
 whenHelm('egress to a JWT issuer does not reach the cloud metadata address by default', () => {
@@ -103,12 +99,12 @@ whenHelm('extra egress is added unchanged', () => {
 });
 
 whenHelm('egress to the cloud metadata address is blocked by default', () => {
-  const gateway = rules(values('default'), 'egress').at(-2);
+  const gateway = rules(values('default'), 'egress').at(-1);
   expect(at(gateway, 'to', 0, 'ipBlock', 'except')).toContain('169.254.0.0/16');
 });
 
 whenHelm('egress to public IPv6 addresses is allowed by default, to private ones it is not', () => {
-  const gateway = list(rules(values('default'), 'egress').at(-2), 'to');
+  const gateway = list(rules(values('default'), 'egress').at(-1), 'to');
   expect(gateway.map((peer) => at(peer, 'ipBlock', 'cidr'))).toEqual(['0.0.0.0/0', '::/0']);
   const excepted = new BlockList();
   for (const range of list(gateway[1], 'ipBlock', 'except').map(String)) {
@@ -141,30 +137,13 @@ whenHelm('the admin port is never published outside of the cluster', () => {
   ).toEqual(['proxy']);
 });
 
-whenHelm('instances may read the status of each other, at every address of a headless Service', () => {
-  const service = renderOne(values('default'), 'Service', 'pay-countersign-instances');
-  expect(service).toMatchObject({
-    metadata: { labels: { 'app.kubernetes.io/component': 'instances' } },
-    // Also of an instance that is not ready: it is the one to look at.
-    spec: { clusterIP: 'None', publishNotReadyAddresses: true },
-  });
-  const own = { podSelector: { matchLabels: at(service, 'spec', 'selector') } };
-  const [, , ingress] = rules(values('default'), 'ingress');
-  expect(ingress).toEqual({ from: [own], ports: [{ port: 'admin', protocol: 'TCP' }] });
-  const port = at(service, 'spec', 'ports', 0, 'port');
-  expect(rules(values('default'), 'egress').at(-1)).toEqual({
-    to: [own],
-    ports: [{ port, protocol: 'TCP' }],
-  });
-});
-
 const servicesOf = (args: string[]) =>
   render(args)
     .filter((document) => at(document, 'kind') === 'Service')
     .map((document) => [at(document, 'spec', 'ipFamilyPolicy'), at(document, 'spec', 'ipFamilies')]);
 
 whenHelm('pods listen for IPv6 and IPv4, and Services have the families of the cluster', () => {
-  expect(servicesOf(values('default'))).toEqual(Array.from({ length: 3 }, () => [undefined, undefined]));
+  expect(servicesOf(values('default'))).toEqual(Array.from({ length: 2 }, () => [undefined, undefined]));
   const config: unknown = parse(configText(values('default')));
   for (const port of ['proxy', 'admin']) expect(at(config, port, 'host')).toBe('::');
 });
@@ -179,7 +158,7 @@ whenHelm.each([
     ...values('default'),
     ...Object.entries(own).flatMap(([name, value]) => ['--set-json', `${name}=${JSON.stringify(value)}`]),
   ];
-  expect(servicesOf(args)).toEqual(Array.from({ length: 3 }, () => [policy, families]));
+  expect(servicesOf(args)).toEqual(Array.from({ length: 2 }, () => [policy, families]));
   const config: unknown = parse(configText(args));
   for (const port of ['proxy', 'admin']) expect(at(config, port, 'host')).toBe(listenHost);
   // Probes name no host: the kubelet connects to the address of the pod. Policies name pods and ports, of both families.

@@ -254,7 +254,7 @@ whenHelm('every selector of the chart matches the pods of the Deployment', () =>
       at(one, 'labelSelector', 'matchLabels'),
     ),
   ];
-  expect(selectors).toHaveLength(7);
+  expect(selectors).toHaveLength(6);
   for (const selector of selectors) expect(labels).toMatchObject(record(selector));
   const test = at(renderOne(everything, 'Pod'), 'metadata', 'labels');
   expect(test).not.toMatchObject(record(selectors[0]));

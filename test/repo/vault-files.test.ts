@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { ringIn } from '../../src/keys/ring.ts';
+import { ringIn } from '../../src/keys/key-source.ts';
 import { connectVault } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';

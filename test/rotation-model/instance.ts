@@ -1,9 +1,9 @@
 import { ProxyError } from '../../src/errors.ts';
 import { formIn, testimonyOf } from '../../src/gateway/response.ts';
 import type { KeyChoice } from '../../src/keys/choice.ts';
-import { sameKey } from '../../src/keys/key.ts';
 import { type KeySource, silentObserver } from '../../src/keys/key-source.ts';
 import { KeyReader } from '../../src/keys/reader.ts';
+import { sameKey } from '../../src/keys/ring.ts';
 import { KeySelector, type Send } from '../../src/keys/selector.ts';
 import { KeyTable } from '../../src/keys/table.ts';
 import type { Random } from '../support/random.ts';
@@ -42,6 +42,7 @@ export class Instance {
   #reader: KeyReader;
   #selector: KeySelector;
   #isUp = true;
+  #isStopped = false;
   #readers = 0;
 
   constructor(options: InstanceOptions) {
@@ -49,16 +50,25 @@ export class Instance {
     [this.#table, this.#reader, this.#selector] = this.#start();
   }
 
-  /** Another configuration with the same source. Requests that began before go on. */
-  reload(): void {
-    const previous = this.#table;
+  /** Another configuration of the keys, unless they cannot be read with it. Requests that began before go on. */
+  async reload(): Promise<void> {
+    const [table, reader, selector] = this.#start();
+    const inUse = [...this.#table.logins()].filter((login) => this.#table.isInUse(login));
+    const { time, vault } = this.#options;
+    const readAt = time.now;
+    const readings = await Promise.allSettled(inUse.map(({ ref, ring }) => vault.read(ref, ring)));
+    for (const [index, reading] of readings.entries()) {
+      const [login, value] = [inUse[index], reading.status === 'fulfilled' ? reading.value : undefined];
+      if (this.#isStopped || login === undefined || typeof value !== 'object') return reader.stop();
+      table.seed(login, value.ring, readAt);
+    }
     this.#reader.stop();
-    [this.#table, this.#reader, this.#selector] = this.#start();
-    this.#table.takeOver(previous);
+    [this.#table, this.#reader, this.#selector] = [table, reader, selector];
     this.#options.stepsReset();
   }
 
   stop(): void {
+    this.#isStopped = true;
     this.#reader.stop();
   }
 
@@ -122,13 +132,14 @@ export class Instance {
     const events = {
       ...silentObserver,
       currentKeyChanged: () => {},
+      keyAccepted: () => {},
       keyRingUpdated: stepsReset,
       keySourceUp: (isUp: boolean) => {
         if (isUp && !this.#isUp) stepsReset();
         this.#isUp = isUp;
       },
     };
-    const always = { start: () => {}, ready: () => true, stop: () => {} };
+    const always = { start: () => {}, check: async () => {}, ready: () => true, stop: () => {} };
     const source: KeySource = { ...always, read: (ref, known) => vault.read(ref, known) };
     const cache = { ttl, negativeTtl: 10_000, staleIfError: 43_200_000, maxEntries: 1_000 };
     const table = new KeyTable(

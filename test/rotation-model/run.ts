@@ -92,7 +92,7 @@ class Model implements Run, World {
   }
 
   reload(number: number): void {
-    this.#instances[number]?.instance.reload();
+    void this.#instances[number]?.instance.reload();
   }
 
   violate(text: string): void {

@@ -1,13 +1,15 @@
 import { connect, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { TlsOptions } from 'node:tls';
 import { startTcpServer } from './faulty-gateway.ts';
 
 /**
- * What the proxy does with a CONNECT request: makes the tunnel, or one that it cuts after so many bytes; responds with
+ * What the proxy does with a CONNECT request: makes the tunnel, at once, after these bytes, or one that it cuts after so many; responds with
  * these bytes and keeps the connection; never responds; or ends the connection.
  */
 export type Behavior =
   | 'tunnel'
+  | { readonly interim: readonly string[] }
   | { readonly cutsAfter: number }
   | { readonly responds: string }
   | 'silent'
@@ -73,6 +75,13 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
     });
     server.once('close', () => client.end());
   };
+  const afterInterim = async (client: Socket, head: string, parts: readonly string[]): Promise<void> => {
+    for (const part of parts) {
+      client.write(part);
+      await wait(10);
+    }
+    tunnel(client, head, Number.POSITIVE_INFINITY);
+  };
   const onConnection = (client: Socket): void => {
     let head = '';
     const read = (chunk: Buffer): void => {
@@ -86,6 +95,7 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
       else if (behavior === 'end') client.end();
       else if (behavior === 'silent') client.pause();
       else if ('responds' in behavior) client.write(behavior.responds);
+      else if ('interim' in behavior) void afterInterim(client, head, behavior.interim);
       else tunnel(client, head, behavior.cutsAfter);
     };
     client.on('data', read);

@@ -21,10 +21,11 @@ export function fixedKeys(
   const source: KeySource = {
     read: async () => ({ ring: await ring(), gone: [] }),
     start() {},
+    check: async () => {},
     ready: () => true,
     stop() {},
   };
-  const events = { ...silentObserver, currentKeyChanged() {} };
+  const events = { ...silentObserver, currentKeyChanged() {}, keyAccepted() {} };
   const table = new KeyTable(settings, { clock, monotonic, random: () => 0, events });
   const reader = new KeyReader(source, table, { monotonic, setTimer, events, sourceName: 'directory' });
   const keySelector = new KeySelector({ table, reader, monotonic, setTimer, events });

@@ -1,6 +1,6 @@
 import type { TlsOptions } from 'node:tls';
 import { afterEach } from '@jest/globals';
-import type { SimulatorOptions } from '../../src/simulator/simulator.ts';
+import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { type FaultyGateway, type Script, startFaultyGateway } from './faulty-gateway.ts';
 import { Folder } from './folder.ts';
 import {
@@ -38,7 +38,7 @@ export interface Harness {
   readonly pair: (scripts: readonly Script[], options?: ProxyOptions) => Promise<Pair>;
   readonly gateway: (scripts: readonly Script[], tls?: TlsOptions, onPort?: number) => Promise<FaultyGateway>;
   readonly recordingGateway: () => Promise<RecordingGateway>;
-  readonly simulator: (options?: Partial<SimulatorOptions>) => Promise<TestSimulator>;
+  readonly simulator: (options?: Partial<ListenOptions>) => Promise<TestSimulator>;
   readonly folder: () => Folder;
   /** Closes this too. */
   readonly closing: <T extends { close(): unknown }>(part: T) => T;

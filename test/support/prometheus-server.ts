@@ -36,13 +36,13 @@ export interface ScrapeConfig {
   readonly tls_config?: { readonly ca_file: string };
 }
 
-/** A scrape of one admin port with TLS as job `countersign`. @param caFile of its certificate */
-export function secureScrape(adminUrl: string, caFile: string): ScrapeConfig {
+/** A scrape of admin ports with TLS as job `countersign`. @param caFile of their certificate */
+export function secureScrape(adminUrls: readonly string[], caFile: string): ScrapeConfig {
   return {
     job_name: 'countersign',
     scheme: 'https',
     tls_config: { ca_file: caFile },
-    static_configs: [{ targets: [new URL(adminUrl).host] }],
+    static_configs: [{ targets: adminUrls.map((url) => new URL(url).host) }],
   };
 }
 

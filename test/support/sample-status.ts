@@ -134,6 +134,7 @@ export const sampleStatus: Status = withFindings({
       environment: null,
       from: '2026-01-01T00:00:00.000Z',
       until: '2026-11-29T08:00:00.000Z',
+      problem: null,
     },
   ],
   jwtIssuers: [{ name: 'corp', available: true, problem: 'connection refused: ECONNREFUSED' }],

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { LogLevel } from '../../src/config/schema/values.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { startService } from '../../src/service/lifecycle.ts';
+import { startCountersign } from '../../src/service/lifecycle.ts';
 import type { ServiceOptions } from '../../src/service/shared.ts';
 import { type ConfigInput, configFor, type EnvironmentInput } from './config.ts';
 import { type Countersign, observe } from './countersign.ts';
@@ -65,7 +65,7 @@ export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy>
     const input = own === undefined ? plain : { ...plain, proxy: { ...plain.proxy, tls: own.tls } };
     return { config: configSchema.parse(input), digest: hash('sha256', JSON.stringify(input)) };
   };
-  const service = await startService(configOf(config), { renderInterval: 0, ...options, log });
+  const service = await startCountersign(configOf(config), { renderInterval: 0, ...options, log });
   // Like `countersign serve`.
   service.configLoaded(true);
   let stopped: Promise<boolean> | undefined;

@@ -1,5 +1,5 @@
 import type { JournalEntry } from '../../src/simulator/journal.ts';
-import { listenSimulatorWithAdmin } from '../../src/simulator/simulator.ts';
+import { listenSimulatorWithAdmin } from '../../src/simulator/listen.ts';
 import { loadScenario } from './scenario.ts';
 import { type Draft, gatewayKeys, noon, post, shippedScenario } from './simulator.ts';
 

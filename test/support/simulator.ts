@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../src/secret.ts';
 import type { HandledRequest } from '../../src/simulator/journal.ts';
-import { listenSimulator, type SimulatorOptions } from '../../src/simulator/simulator.ts';
+import { type ListenOptions, listenSimulator } from '../../src/simulator/listen.ts';
 import { type HttpResponse, post as sendForm } from './forwarding.ts';
 import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
 import { loadScenario } from './scenario.ts';
@@ -55,7 +55,7 @@ export class RequestCounter {
 export type TestSimulator = Awaited<ReturnType<typeof startSimulator>>;
 
 /** The shipped scenario on a free port, with one key of each kind for both logins, at noon. */
-export async function startSimulator(options: Partial<SimulatorOptions> = {}) {
+export async function startSimulator(options: Partial<ListenOptions> = {}) {
   const seen = new RequestCounter();
   const listening = await listenSimulator({
     scenario: loadScenario(shippedScenario()),

@@ -17,7 +17,7 @@ export interface Import {
   readonly typeOnly: boolean;
 }
 
-/** The files that match, with their static imports. */
+/** The files that match, with their imports. */
 export function sourcesIn(pattern: string): Source[] {
   return globSync(pattern, { cwd: root })
     .map((path) => path.replaceAll('\\', '/'))
@@ -30,11 +30,20 @@ export function sourcesIn(pattern: string): Source[] {
 
 const statement = /^(?:import|export)\s+(type\s+)?([^'";=()]*?)\s+from\s+'([^']+)'/gm;
 
+/** When it runs; in types too. */
+const dynamic = /(\btypeof )?\bimport\('([^']+)'\)/g;
+
 function importsOf(path: string, text: string): Import[] {
-  return [...text.matchAll(statement)].map(([, type, names = '', from = '']) => ({
+  const imported = (from: string, typeOnly: boolean): Import => ({
     of: from.startsWith('.') ? relative(root, join(root, dirname(path), from)) : packageOf(from),
-    typeOnly: type !== undefined || onlyTypes(names),
-  }));
+    typeOnly,
+  });
+  return [
+    ...Array.from(text.matchAll(statement), ([, type, names = '', from = '']) =>
+      imported(from, type !== undefined || onlyTypes(names)),
+    ),
+    ...Array.from(text.matchAll(dynamic), ([, type, from = '']) => imported(from, type !== undefined)),
+  ];
 }
 
 /** `{ type A, type B }` imports nothing at run time. */

@@ -102,7 +102,8 @@ const rsaKey = keyStatus({
 type Certificate = Status['certificates'][number];
 
 export function certificateStatus(fields: Partial<Certificate> = {}): Certificate {
-  return { name: 'listener', environment: null, from: ago(31 * day), until: ago(-59 * day), ...fields };
+  const [from, until] = [ago(31 * day), ago(-59 * day)];
+  return { name: 'listener', environment: null, from, until, problem: null, ...fields };
 }
 
 /** Nothing happened since the start. */

@@ -26,6 +26,7 @@ let mode: 'responds' | 'late' | 'fails' | 'hangs' = 'responds';
 let reads = 0;
 
 const source: KeySource = {
+  check: async () => {},
   async read(login) {
     reads += 1;
     const fails = mode === 'fails' || (mode === 'late' && random.chance(0.05));
@@ -53,7 +54,7 @@ const options = {
   clock: Date.now,
   random: () => random.next(),
   setTimer,
-  events: { ...silentObserver, currentKeyChanged() {} },
+  events: { ...silentObserver, currentKeyChanged() {}, keyAccepted() {} },
 };
 const table = new KeyTable(
   { ttl: 300, staleIfError: 10_000, negativeTtl: 200, maxEntries: 500, rotationGracePeriod: 60_000 },

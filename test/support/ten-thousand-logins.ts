@@ -34,6 +34,7 @@ const results: Partial<Record<CacheResult, number>> = {};
 const events = {
   ...silentObserver,
   currentKeyChanged() {},
+  keyAccepted() {},
   keyLookup: (_environment: string, result: CacheResult) =>
     void (results[result] = (results[result] ?? 0) + 1),
 };

@@ -81,10 +81,10 @@ const steps: Readonly<Record<string, (text: string) => unknown>> = {
   'Content-Type': (text) => [
     isForm(text),
     describeMediaType(text),
-    validateRequestHead(headWith('content-type', text)),
+    validateRequestHead(headWith('content-type', text), []),
   ],
   'Content-Encoding': (text) => describeContentCoding(text),
-  'the name of a header': (text) => validateRequestHead(headWith(text, '1')),
+  'the name of a header': (text) => validateRequestHead(headWith(text, '1'), []),
   traceparent: parseTraceparent,
   'X-Request-Id': parseCallerRequestId,
   'Countersign-Login': (text) => resolveLogin(destination, [], text),

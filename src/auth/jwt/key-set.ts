@@ -18,7 +18,7 @@ const maxWaiting = 100;
 /** Milliseconds until the next attempt after a failed one. */
 const retryRange = { initial: 1000, max: 60_000 };
 
-interface KeySetOptions extends BackoffOptions {
+export interface KeySetOptions extends BackoffOptions {
   /** Fetches the public keys. Rejects with an error whose message an operator may read. */
   readonly load: (stopped: AbortSignal) => Promise<readonly JWK[]>;
   /** Milliseconds between refreshes in the background. */
@@ -49,9 +49,15 @@ export class KeySet {
   #cancelTimer: (() => void) | undefined;
   readonly #stopped = new AbortController();
 
-  constructor(options: KeySetOptions) {
+  /** @param previous has keys of the same issuer, which are used until others are fetched */
+  constructor(options: KeySetOptions, previous?: KeySet) {
     this.#options = options;
     this.#backoff = new Backoff(retryRange, options.random);
+    if (previous === undefined) return;
+    this.#findKey = previous.#findKey;
+    this.#fetchedAt = previous.#fetchedAt;
+    this.#problem = previous.#problem;
+    this.#forcedAt = previous.#forcedAt;
   }
 
   /** Whether there are keys that may be used now. */

@@ -2,10 +2,9 @@ import { createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor } from '../../net/agent.ts';
-import { ResponseTooLarge, sendHttpRequest } from '../../net/http.ts';
-import { describeNetworkFailure } from '../../net/network-failure.ts';
+import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
-import { readBytes, readText } from '../../util/read-files.ts';
+import { readBytes, readText } from '../../read-files.ts';
 import { secretText } from '../../util/secret-text.ts';
 import { entriesOf } from '../../util/text.ts';
 import { isCostlyKey } from '../client-certificate.ts';
@@ -13,7 +12,7 @@ import { parseStrictJson } from './strict-json.ts';
 
 /** Milliseconds for one request. */
 const timeout = 5000;
-const maxBytes = 262_144;
+const maxResponseBytes = 262_144;
 const maxDepth = 16;
 const maxKeys = 100;
 /** As jose demands it (RFC 7518 section 3.3). */
@@ -71,20 +70,15 @@ async function fetchFrom(
   observer: TlsObserver | undefined,
 ): Promise<unknown> {
   const token = tokenFile === undefined ? undefined : await readToken(tokenFile);
-  const agent = await agentFor(url, { ...access, observer });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
-  const deadline = AbortSignal.timeout(timeout);
-  const options = { agent, signal: AbortSignal.any([deadline, stopped]), maxResponseBytes: maxBytes };
-  const { status, text } = await sendHttpRequest({ method: 'GET', url, headers }, options).catch(
-    (error: unknown) => {
-      if (error instanceof ResponseTooLarge) throw new Error(`${url.href}: the response is too large`);
-      const cause = deadline.aborted
-        ? `no response within ${timeout / 1000} s`
-        : describeNetworkFailure(error);
-      throw new Error(`${url.href}: ${cause}`);
-    },
-  );
+  const agent = agentFor(url, { ...access, observer });
+  const { status, text } = await sendSmallRequest(
+    { method: 'GET', url, headers },
+    { agent, timeout, stopped, maxResponseBytes },
+  ).catch((error: unknown) => {
+    throw error instanceof NoResponse ? new Error(`${url.href}: ${error.message}`) : error;
+  });
   if (status !== 200) throw new Error(`${url.href}: status ${status} instead of 200`);
   return jsonOf(text, url.href);
 }

@@ -14,9 +14,9 @@ import type {
 import { errorCode } from '../../errors.ts';
 import type { Operation, OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
-import type { KeySource } from '../../keys/key-source.ts';
+import { type KeySource, ringIn } from '../../keys/key-source.ts';
 import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
-import { type KeyRing, ringIn } from '../../keys/ring.ts';
+import type { KeyRing } from '../../keys/ring.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
 import { createAgent } from '../../net/agent.ts';
 import { ConnectionError, describeNetworkFailure } from '../../net/network-failure.ts';

@@ -5,8 +5,8 @@ import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { withoutPrototype } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
+import { packageRoot } from '../../service/package-info.ts';
 import { parseScenario, type Scenario } from '../../simulator/scenario.ts';
-import { packageRoot } from '../../util/package-info.ts';
 import { formatProblems, type Settings, withSettings } from '../shared/config-file.ts';
 
 /** The configuration used without `--config`. */

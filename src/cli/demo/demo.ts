@@ -1,10 +1,10 @@
 import { timeout } from '../../config/schema/values.ts';
 import { isLoopback } from '../../config/url.ts';
 import { percentEncode } from '../../oauth1/encode.ts';
-import type { Service } from '../../service/lifecycle.ts';
+import type { Countersign } from '../../service/lifecycle.ts';
 import type { Signals } from '../../service/signals.ts';
+import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/listen.ts';
 import type { Scenario } from '../../simulator/scenario.ts';
-import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/simulator.ts';
 import { runService } from '../serve.ts';
 import { CliError, describeListenError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, list, type OptionValues, optionsHelp, parsed, port, type Run } from '../shared/command.ts';
@@ -102,7 +102,7 @@ async function serveDemo(settings: Settings, keys: DemoKeys, signals: Signals): 
     pid: process.pid,
   };
   let withdraw = (): void => {};
-  const onStarted = ({ proxyUrl, adminUrl }: Service): string => {
+  const onStarted = ({ proxyUrl, adminUrl }: Countersign): string => {
     const running = { ...demo, proxyUrl, adminUrl };
     withdraw = announce(running, settings);
     return welcome(running, settings.scenario);

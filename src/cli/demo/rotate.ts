@@ -3,8 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import { createAgent } from '../../net/agent.ts';
-import { sendHttpRequest } from '../../net/http.ts';
-import { describeNetworkFailure } from '../../net/network-failure.ts';
+import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { keyStates } from '../../observability/status/key-texts.ts';
 import type { Status } from '../../observability/status/schema.ts';
@@ -218,21 +217,16 @@ async function sendToDemo(
   token?: string,
 ): Promise<number> {
   const url = new URL(address);
-  const options = {
-    agent: createAgent(address, {}, { keepAlive: false }),
-    signal: AbortSignal.timeout(responseTimeout),
-    maxResponseBytes,
-  };
+  const agent = createAgent(address, {}, { keepAlive: false });
   const headers = {
     'Content-Type': contentType,
     ...(token !== undefined && { Authorization: `Bearer ${token}` }),
   };
   try {
-    return (await sendHttpRequest({ method, url, headers, body }, options)).status;
+    const way = { agent, timeout: responseTimeout, maxResponseBytes };
+    return (await sendSmallRequest({ method, url, headers, body }, way)).status;
   } catch (error) {
-    const cause = options.signal.aborted
-      ? `no response in ${responseTimeout / 1000} s`
-      : describeNetworkFailure(error);
-    throw new CliError(`${url.origin}: ${cause}. Check whether the demo still runs.`);
+    if (!(error instanceof NoResponse)) throw error;
+    throw new CliError(`${url.origin}: ${error.message}. Check whether the demo still runs.`);
   }
 }

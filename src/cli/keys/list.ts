@@ -1,6 +1,7 @@
 import { identifierCharacters } from '../../identifiers.ts';
-import { age, describeKey, findEqualKey } from '../../keys/key.ts';
+import { age, describeKey } from '../../keys/key.ts';
 import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
+import { findEqualKey } from '../../keys/ring.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
 import { printable } from '../../util/text.ts';
 import { CliError, exitCode, operatorMessage } from '../shared/cli-error.ts';

@@ -3,9 +3,9 @@ import type { KeysConfig } from '../../config/schema.ts';
 import { identifierPattern } from '../../identifiers.ts';
 import { createDirectorySource, listSubdirectories } from '../../keys/directory/source.ts';
 import { shownFields } from '../../keys/field-names.ts';
-import { type KeySource, silentObserver } from '../../keys/key-source.ts';
+import { type KeySource, ringIn, silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
-import { type KeyRing, ringIn, type TransitKey } from '../../keys/ring.ts';
+import type { KeyRing, TransitKey } from '../../keys/ring.ts';
 import type { VersionInfo } from '../../keys/vault/kv2.ts';
 import {
   connectVault,

@@ -9,21 +9,14 @@ import { type Severity, severities } from '../../observability/status/finding-co
 import { secretText } from '../../util/secret-text.ts';
 import { findDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { list, type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
+import { type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
 import { adminPortVariable, configFileOf } from '../shared/config-file.ts';
-import type { AllSettings, StatusServer } from './read-status.ts';
+import type { StatusServer } from './read-status.ts';
 
 const defaultUrl = 'http://127.0.0.1:9090';
 
 export const options = {
   'url URL': `Admin port of the instance (default: that of the configuration, or ${defaultUrl})`,
-  'all URL': list(
-    'All instances in one table, in place of --url: a name with an address for each, such as a headless Service; or one URL for each, separated by commas',
-    String,
-  ),
-  'server-name NAME': 'With --all: the name in the certificates of the instances (default: that of the URL)',
-  'allow-plaintext':
-    'With --all: send the token without TLS beyond loopback too, to whatever addresses DNS gives',
   'timeout SECONDS': parsed('Seconds for the status of an instance, 1 to 60', wholeNumber(1, 60), '5'),
   'token-file FILE':
     'File with the token of the page (admin.tokenSha256 is its hash); - reads standard input',
@@ -55,8 +48,7 @@ export const options = {
 };
 
 export interface StatusSettings {
-  /** One instance, or all. */
-  readonly of: StatusServer | AllSettings;
+  readonly of: StatusServer;
   /** Milliseconds for the status of an instance. */
   readonly timeout: number;
   /** Milliseconds between two readings. Absent: one reading. */
@@ -73,17 +65,13 @@ type Values = OptionValues<typeof options>;
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
 export async function settingsFrom(values: Values): Promise<StatusSettings> {
   const { url, 'ready-file': readyFile, config, 'fail-on': failOn } = values;
-  const all = values.all.length === 0 ? undefined : values.all.join();
   const demo = values.demo ? '' : undefined;
-  assertOneOf({ all, url, demo, 'ready-file': readyFile, config });
+  assertOneOf({ url, demo, 'ready-file': readyFile, config });
   assertOneOf({ 'ca-file': values['ca-file'], config });
   if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
-  const isOnlyForAll = values['server-name'] !== undefined || values['allow-plaintext'];
-  if (all === undefined && isOnlyForAll)
-    throw new CliError('--server-name and --allow-plaintext are only valid with --all', exitCode.usage);
   return {
-    of: all === undefined ? await serverFrom(values) : await allFrom(all, values),
+    of: await serverFrom(values),
     timeout: values.timeout * 1000,
     interval: values.watch ? values.interval * 1000 : undefined,
     failures: values.failures,
@@ -99,7 +87,7 @@ async function serverFrom(values: Values): Promise<StatusServer> {
   const access = await accessFrom(values);
   return {
     ...access,
-    url: statusUrl(named ?? configured?.url ?? defaultUrl, '--url'),
+    url: statusUrl(named ?? configured?.url ?? defaultUrl),
     tls: { ...access.tls, pinned: caFile === undefined ? configured?.certificate : undefined },
   };
 }
@@ -109,16 +97,6 @@ function demoUrl(readyFile: string | undefined): string {
   const demo = findDemo(readyFile);
   if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
   return demo.adminUrl;
-}
-
-async function allFrom(all: string, values: Values): Promise<AllSettings> {
-  const urls = all.split(',').map((one) => statusUrl(one, '--all'));
-  const access = await accessFrom(values);
-  return {
-    urls,
-    access: { ...access, option: '--all', tls: { ...access.tls, serverName: values['server-name'] } },
-    allowPlaintext: values['allow-plaintext'],
-  };
 }
 
 async function accessFrom(values: Values): Promise<Omit<StatusServer, 'url'>> {
@@ -186,14 +164,14 @@ async function adminPortOf(file: string, portVariable: number | undefined): Prom
 }
 
 /** A password in the URL would be in the history of the shell and in the list of processes. */
-function statusUrl(text: string, option: '--url' | '--all'): URL {
+function statusUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url !== undefined && url.username + url.password !== '') {
-    throw new CliError(`${option} must not hold credentials: use --token-file FILE`, exitCode.usage);
+    throw new CliError('--url must not hold credentials: use --token-file FILE', exitCode.usage);
   }
   const isPlain = url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash === '';
   if (!isPlain || !['/', '/status.json'].includes(url.pathname)) {
-    throw new CliError(`${option} must be http://HOST:PORT or https://HOST:PORT`, exitCode.usage);
+    throw new CliError('--url must be http://HOST:PORT or https://HOST:PORT', exitCode.usage);
   }
   return new URL('/status.json', url);
 }

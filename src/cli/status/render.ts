@@ -14,16 +14,11 @@ import { keyStates, nextRead } from '../../observability/status/key-texts.ts';
 import type { FailedRequest, Finding, KeyStatus, Status } from '../../observability/status/schema.ts';
 import { printable } from '../../util/text.ts';
 import { table } from '../shared/table.ts';
-import type { AllInstances, Instance, KeyOnInstances } from './compare-instances.ts';
 
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;
 /** Of a finding. */
 const maxRequestIds = 10;
-/** Of a list of addresses. */
-const maxAddresses = 5;
-/** Keys of all instances that are shown; those that differ come first. */
-const maxKeys = 50;
 
 type Rows = readonly (readonly string[])[];
 
@@ -62,23 +57,6 @@ export function statusLines(status: Status, { origin, failures, width }: RenderO
     ...processLines(status, now),
   ];
   return lines.map(printable);
-}
-
-/** All instances and their keys as lines of plain ASCII. */
-export function allLines({ instances, findings, keys, at, well }: AllInstances, width: number): string[] {
-  const ready = instances.filter((one) => one.ready === true).length;
-  const rows = findings.map(({ severity, summary, advice, instances }) => [
-    severityText(severity),
-    `${summary}. ${advice} (${listed(instances)})`,
-  ]);
-  return [
-    `${well ? 'Well' : 'NOT WELL'}: ${ready} of ${counted(instances.length, 'instance')} ready at ${at}`,
-    ...findingLines(rows, width),
-    ...[instancesSection(instances), sharedKeys(keys, instances, at)].flatMap((section) => [
-      '',
-      ...sectionLines(section, width),
-    ]),
-  ].map(printable);
 }
 
 function sectionLines({ title, head, rows, empty }: Section, width: number): string[] {
@@ -189,11 +167,11 @@ function certificates({ certificates: list }: Status, now: string): Section {
   return {
     title: 'Certificates',
     head: ['NAME', 'ENVIRONMENT', 'EXPIRES', 'VALID'],
-    rows: list.map(({ name, environment, from, until }) => [
+    rows: list.map(({ name, environment, from, until, problem }) => [
       name,
       environment ?? '-',
       relative(now, until),
-      `${from} to ${until}`,
+      `${from} to ${until}${problem === null ? '' : '; NEW FILES UNUSABLE'}`,
     ]),
     empty: 'none',
   };
@@ -261,77 +239,6 @@ function keyNotes(key: KeyStatus, now: string): string[] {
     ...(readProblem === null ? [] : [readProblem]),
     `read ${relative(now, readAt)}, ${nextRead(now, nextRefreshAt)}`,
   ];
-}
-
-function instancesSection(instances: readonly Instance[]): Section {
-  return {
-    title: 'Instances (last minute)',
-    head: ['ADDRESS', 'VERSION', 'STATE', 'REQUESTS/S', 'FAILED', 'WORST FINDING'],
-    rows: instances.map(instanceRow),
-    empty: 'none',
-  };
-}
-
-function instanceRow(instance: Instance): string[] {
-  const { address, problem, version, ready, well, requestsPerSecond, failedShare, findings } = instance;
-  if (problem !== null) return [address, '-', 'NO STATUS', '-', '-', problem];
-  // What is only for information, such as a rotation, is in the table of keys.
-  const worst = findings.find(({ severity }) => severity !== 'info');
-  return [
-    address,
-    version ?? '-',
-    ready ? (well ? 'ready' : 'ready, NOT WELL') : 'NOT READY',
-    rate(requestsPerSecond ?? 0),
-    known(failedShare, percent),
-    worst === undefined ? 'none' : `${worst.severity}: ${worst.summary}`,
-  ];
-}
-
-function sharedKeys(keys: readonly KeyOnInstances[], instances: readonly Instance[], now: string): Section {
-  return {
-    title: keys.length > maxKeys ? `Keys (${maxKeys} of ${keys.length}; --json has all)` : 'Keys',
-    head: ['LOGIN', 'KIND', 'VERSION', 'AGE', 'READ BY', 'SIGNS ON', 'ACCEPTED ON', 'REJECTED ON', 'NOTES'],
-    rows: keys.slice(0, maxKeys).flatMap((key) => sharedKeyRows(key, instances, now)),
-    empty: 'none in use',
-  };
-}
-
-function sharedKeyRows(
-  { environment, login, kind, usedOn, versions }: KeyOnInstances,
-  instances: readonly Instance[],
-  now: string,
-): string[][] {
-  const unused = instances.filter(
-    ({ problem, address, keysNotListed }) =>
-      problem === null && keysNotListed === 0 && !usedOn.includes(address),
-  );
-  if (versions.length === 0) {
-    const none = `0 of ${instances.length}`;
-    return [[`${environment}/${login}`, kind, '-', '-', none, '0', '0', '0', 'MISSING in the key source']];
-  }
-  return versions.map((version, index) => {
-    const without = usedOn.filter((address) => !version.readBy.includes(address));
-    const isNewest = index === 0;
-    return [
-      isNewest ? `${environment}/${login}` : '',
-      isNewest ? kind : '',
-      String(version.version),
-      known(version.createdAt, (at) => since(now, at)),
-      `${version.readBy.length} of ${instances.length}`,
-      String(version.signsOn.length),
-      String(version.acceptedOn.length),
-      String(version.rejectedOn.length),
-      [
-        ...(isNewest && without.length > 0 ? [`not read by ${listed(without)}`] : []),
-        ...(isNewest && unused.length > 0 ? [`not in use on ${unused.length}`] : []),
-      ].join('; '),
-    ];
-  });
-}
-
-function listed(addresses: readonly string[]): string {
-  const more = addresses.length - maxAddresses;
-  return [...addresses.slice(0, maxAddresses), ...(more > 0 ? [`${more} more`] : [])].join(', ');
 }
 
 /** JSON in plain ASCII: everything else is escaped, as JSON can. */

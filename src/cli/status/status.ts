@@ -1,26 +1,21 @@
-import { lookup } from 'node:dns/promises';
 import { fromEnvironment } from '../../config/variables.ts';
-import type { Severity } from '../../observability/status/finding-codes.ts';
-import type { Status } from '../../observability/status/schema.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, optionsHelp } from '../shared/command.ts';
 import { lineLength } from '../shared/table.ts';
-import type { AllInstances } from './compare-instances.ts';
 import { options, type StatusSettings, settingsFrom } from './options.ts';
-import { readAll, readStatus } from './read-status.ts';
-import { allLines, asciiJson, statusLines } from './render.ts';
+import { readStatus } from './read-status.ts';
+import { asciiJson, statusLines } from './render.ts';
 import { openScreen, type Reading, sizeOf, untilStopped, watch } from './watch.ts';
 
-const usage = `Usage: countersign status [--url URL | --all URL | --demo] [--token-file FILE] [--watch] [--json] [options]
+const usage = `Usage: countersign status [--url URL | --demo] [--token-file FILE] [--watch] [--json] [options]
 
 Shows the status page of a running instance: findings, environments, keys and their rotation, callers, failed
-requests, certificates, configuration (docs/status.md). With --all, a table of all instances and one of their keys.
-Changes nothing.
+requests, certificates, configuration (docs/status.md). Changes nothing.
 
 ${optionsHelp(options)}
 
-Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on (with --watch: at the last reading; with
---all: for one of them); 2 invalid usage.`;
+Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on (with --watch: at the last reading); 2
+invalid usage.`;
 
 export const status = command({ name: 'status', options, usage }, async ({ values }, io) => {
   const settings = await settingsFrom(values);
@@ -68,29 +63,13 @@ function hasScreen(): boolean {
 
 /** @throws CliError if there is no status */
 async function read(settings: StatusSettings, signal?: AbortSignal): Promise<Reading> {
-  const { of, timeout, failures } = settings;
-  const width = lineWidth();
-  if ('urls' in of) {
-    const resolve = (host: string) => lookup(host, { all: true });
-    const all = await readAll(of, { resolve, timeout, clock: Date.now, signal });
-    const findings = [...all.findings, ...all.instances.flatMap((one) => one.findings)];
-    const ready = all.instances.every((one) => one.ready);
-    return readingOf(all, allLines(all, width), { ready, findings }, settings);
-  }
+  const { of, timeout, interval, failures, json, failOn } = settings;
   const status = await readStatus(of, { timeout, signal });
-  const lines = statusLines(status, { origin: of.url.origin, failures, width });
-  return readingOf(status, lines, { ...status.health, ...status }, settings);
-}
-
-function readingOf(
-  value: Status | AllInstances,
-  lines: readonly string[],
-  { ready, findings }: { ready: boolean; findings: readonly { readonly severity: Severity }[] },
-  { json, interval, failOn }: StatusSettings,
-): Reading {
-  const fails = !ready || findings.some(({ severity }) => failOn.includes(severity));
+  const fails = !status.health.ready || status.findings.some(({ severity }) => failOn.includes(severity));
   return {
-    lines: json ? [asciiJson(value, interval === undefined ? 2 : undefined)] : lines,
+    lines: json
+      ? [asciiJson(status, interval === undefined ? 2 : undefined)]
+      : statusLines(status, { origin: of.url.origin, failures, width: lineWidth() }),
     failed: false,
     exit: fails ? exitCode.failed : exitCode.done,
   };

@@ -168,34 +168,6 @@ export const credential = z.union(
   { error: 'must be exactly one of tokenSha256, certificateUri, certificateDns, jwt and anonymous: true' },
 );
 
-/** A fingerprint may have the form that OpenSSL prints. */
-export const revokedCertificate = z.union(
-  [
-    matching(
-      /^(?:[0-9A-Fa-f]{64}|[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31})$/,
-      'must be a SHA-256 fingerprint of 64 hex digits: openssl x509 -in FILE -noout -fingerprint -sha256',
-    ),
-    z.strictObject({
-      publicKeySha256: matching(
-        /^[0-9a-f]{64}$/,
-        'must be 64 lowercase hex digits: openssl x509 -in FILE -noout -pubkey | openssl pkey -pubin -outform DER | sha256sum | cut -c1-64',
-      )
-        .refine((digest) => !emptyDigests.has(digest), 'is the digest of nothing: openssl printed no key')
-        .describe(
-          'SHA-256 of a public key (SubjectPublicKeyInfo), 64 lowercase hex digits: revokes every certificate with this key.',
-        ),
-    }),
-  ],
-  { error: 'must be a SHA-256 fingerprint, or publicKeySha256 with the SHA-256 of a public key' },
-);
-
-export const revokedCertificates = z
-  .array(revokedCertificate)
-  .default([])
-  .describe(
-    'Client certificates that are no longer accepted, also on open connections: the SHA-256 of a public key, or the SHA-256 fingerprint of a certificate (hex, colons allowed).',
-  );
-
 const loginPattern = matching(
   /^[A-Za-z0-9._~@-]{0,128}\*?$/,
   'must be a login, or a login prefix followed by *',
@@ -220,7 +192,6 @@ export const caller = z.strictObject({
   maxInFlight: optionalCount.describe(
     'Maximum concurrent requests of this caller, per instance, from before the form is read until the gateway has responded; excess requests get 429 `caller-limit`. Default: no limit.',
   ),
-  revokedCertificates,
   credentials: z.array(credential).min(1).describe('How the caller authenticates; any one is sufficient.'),
   allow: z.array(grant).default([]).describe('Grants: what the caller may do. Everything else is denied.'),
 });

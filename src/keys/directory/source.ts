@@ -2,15 +2,15 @@ import { accessSync, constants } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode } from '../../errors.ts';
+import { type FileSet, ignoreNotFound, readConsistent } from '../../read-files.ts';
 import type { SetTimer } from '../../util/clock.ts';
 import { endsWithin } from '../../util/promises.ts';
-import { type FileSet, ignoreNotFound, readConsistent } from '../../util/read-files.ts';
 import { NoRoom, Slots } from '../../util/slots.ts';
 import { SourceUnavailable } from '../errors.ts';
-import { type KeyPlaces, parseKeys, sameContent } from '../key.ts';
+import { type KeyPlaces, parseKeys } from '../key.ts';
 import type { KeyReading, KeySource, NoKeys } from '../key-source.ts';
 import { assertLoginRef, type LoginRef } from '../login-ref.ts';
-import { type KeyRing, maxKeys, type UsableKey } from '../ring.ts';
+import { type KeyRing, maxKeys, sameContent, type UsableKey } from '../ring.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
 const places: KeyPlaces = {
@@ -65,6 +65,10 @@ export function createDirectorySource(settings: DirectorySettings): KeySource {
       const files = await filesOf(login);
       return typeof files === 'string' ? files : mergeRing(known, files, now(), rotationGracePeriod);
     },
+    async check() {
+      const fault = describeFailure(directory);
+      if (fault !== undefined) throw new Error(unreadable(directory, fault));
+    },
     // The directory was readable at least once. It is checked now, since there may have been no read yet.
     ready() {
       wasReadable ||= describeFailure(directory) === undefined;
@@ -86,7 +90,11 @@ function failureOf(directory: string, login: LoginRef, error: unknown): SourceUn
   const fault = describeFailure(directory);
   if (fault === undefined)
     return new SourceUnavailable(login, error, errorCode(error) === 'EACCES' ? 'denied' : 'up');
-  return new SourceUnavailable(login, new Error(`cannot read the directory ${directory} (${fault})`), 'down');
+  return new SourceUnavailable(login, new Error(unreadable(directory, fault)), 'down');
+}
+
+function unreadable(directory: string, fault: string): string {
+  return `cannot read the directory ${directory} (${fault})`;
 }
 
 async function readFiles(directory: string, { environment, login }: LoginRef): Promise<FileSet | NoKeys> {

@@ -3,13 +3,13 @@ import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
 import { createAgent, drainAgent } from '../../net/agent.ts';
-import { ResponseTooLarge, StaleSocket, sendHttpRequest } from '../../net/http.ts';
-import { describeNetworkFailure, isTlsFailure } from '../../net/network-failure.ts';
+import { isTlsFailure } from '../../net/network-failure.ts';
+import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { TlsMaterial } from '../../net/tls-material.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
+import { inSpan, type Span, serverAttributes } from '../../trace.ts';
 import { setTimer } from '../../util/clock.ts';
 import { parseJson, wholeNumberIn } from '../../util/text.ts';
-import { inSpan, type Span, serverAttributes } from '../../util/trace.ts';
 import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */
@@ -84,32 +84,23 @@ export function transport(
   async function send(request: TransportRequest, copy: Copy, span: Span | undefined) {
     const { method, json } = request;
     span?.add({ ...server, 'http.request.method': method });
-    const signal = AbortSignal.any([AbortSignal.timeout(timeout), ...(copy.signal ? [copy.signal] : [])]);
     const url = new URL(request.uri);
     const type = json === undefined ? {} : { 'Content-Type': 'application/json' };
     // A listener of Vault Agent may require it (require_request_header), against requests of web pages.
     const headers = { 'X-Vault-Request': 'true', ...request.headers, ...type };
     const body = json === undefined ? undefined : JSON.stringify(json);
-    const over = (agent: Agent) =>
-      sendHttpRequest({ method, url, headers, body }, { agent, signal, maxResponseBytes });
     const mayRepeat = method === 'GET' || request.changesNothing === true;
+    const agents = mayRepeat && !copy.freshSocket ? { agent: pooled, again: fresh } : { agent: fresh };
+    const way = { ...agents, timeout, stopped: copy.signal, maxResponseBytes };
     try {
-      const response = await over(mayRepeat && !copy.freshSocket ? pooled : fresh).catch((error: unknown) => {
-        if (error instanceof StaleSocket) return over(fresh);
-        throw error;
-      });
+      const response = await sendSmallRequest({ method, url, headers, body }, way);
       span?.add({ 'http.response.status_code': response.status });
       const parsed = parseVaultResponse(response.status, response.headers, response.text);
       return { statusCode: response.status, body: parsed, request: { path: url.pathname } };
     } catch (error) {
-      if (error instanceof VaultError) throw error;
-      if (error instanceof ResponseTooLarge) throw tooLarge(error);
-      if (signal.aborted) throw new VaultError('timeout');
-      // Nothing was sent, so the network is not the cause.
-      if (errorCode(error) === 'ERR_INVALID_CHAR')
-        throw new VaultError('no-credentials', { note: unfitHeader });
-      if (isTlsFailure(error)) tlsFailed?.();
-      throw new VaultError('unreachable', { note: describeNetworkFailure(error) });
+      if (!(error instanceof NoResponse)) throw error;
+      if (isTlsFailure(error.cause)) tlsFailed?.();
+      throw vaultErrorOf(error);
     }
   }
 
@@ -123,8 +114,16 @@ export function transport(
   };
 }
 
+function vaultErrorOf({ reason, message, cause, head }: NoResponse): VaultError {
+  if (head !== undefined) return tooLarge(head);
+  if (reason !== 'failed') return new VaultError('timeout');
+  // Nothing was sent, so the network is not the cause.
+  if (errorCode(cause) === 'ERR_INVALID_CHAR') return new VaultError('no-credentials', { note: unfitHeader });
+  return new VaultError('unreachable', { note: message });
+}
+
 /** A secret of Vault concerns its login only; anything else at Vault's address is not Vault. */
-function tooLarge({ status, headers }: ResponseTooLarge): VaultError {
+function tooLarge({ status, headers }: NonNullable<NoResponse['head']>): VaultError {
   const isSecret = status === 200 && headers['content-type']?.startsWith('application/json') === true;
   return isSecret ? new VaultError('too-large') : new VaultError('invalid-response', { status });
 }

@@ -1,7 +1,6 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { sameKey } from '../key.ts';
 import type { KeyReading, NoKeys } from '../key-source.ts';
-import { type KeyRing, maxKeys, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
+import { type KeyRing, maxKeys, sameKey, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
 import type { StoredVersion } from './kv2.ts';
 
 /** A version of a login's secret with the keys in it; none if it is deleted or destroyed. */

@@ -77,6 +77,12 @@ export function createVaultSource(
     },
     sign: createTransitSigner(vault.transit, options),
     start: () => vault.tokens.start(),
+    check: () =>
+      vault.tokens
+        .withToken(async () => {})
+        .catch((error: unknown) => {
+          throw new Error(problemOf(error));
+        }),
     ready: () => vault.tokens.loggedInOnce,
     useTls: (material) => vault.useTls(material),
     stop: () => vault.close(),

@@ -119,6 +119,10 @@ export const findingCodes = {
     'A certificate has expired (bad), or has less than a fifth of its lifetime or 7 days left.',
     '#countersigncertificateexpiring',
   ),
+  'certificate-files-unusable': warn(
+    'Certificate files were replaced by files that cannot be used, such as a revocation list older than the one in use; the previous ones stay in use.',
+    '#countersigncertificateexpiring',
+  ),
   'caller-dry-run': warn(
     'A caller is in dry-run: its requests are let through, whatever its grants say.',
     '#countersignauthorizationdenials',

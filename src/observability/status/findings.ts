@@ -23,6 +23,7 @@ const rules: readonly Rule[] = [
   keys,
   staleKeys,
   certificates,
+  certificateFiles,
   dryRuns,
   configuration,
 ];
@@ -395,6 +396,20 @@ function certificates({ at, certificates: list }: StatusFacts): Finding[] {
     const advice = 'Renew it and replace the file; no restart is needed.';
     const summary = `Certificate ${name}${where} ${when}`;
     return [finding('certificate-expiring', severity, summary, advice, { environment })];
+  });
+}
+
+/** One for the files of a port or a server, however many certificates are in them. */
+function certificateFiles({ certificates: list }: StatusFacts): Finding[] {
+  const broken = Map.groupBy(list, ({ problem }) => problem);
+  return [...broken].flatMap(([problem, [first]]) => {
+    if (problem === null || first === undefined) return [];
+    const where = first.environment === null ? '' : ` of ${first.environment}`;
+    const summary = `New certificate files of ${first.name}${where} cannot be used: ${problem}`;
+    const advice = 'The previous ones are in use. Correct the files; no restart is needed.';
+    return [
+      finding('certificate-files-unusable', 'warn', summary, advice, { environment: first.environment }),
+    ];
   });
 }
 

@@ -169,7 +169,7 @@ function certificates({ at, certificates: list }: Status): Html {
       'No certificates are configured: the proxy port has no TLS, and no client certificate or CA is set for the gateway or Vault.',
     key: ({ name, environment }) => `${environment ?? ''} ${name}`,
     columns: [
-      ['Certificate', ({ name }) => name],
+      ['Certificate', newFiles],
       ['Environment', ({ environment }) => environment ?? none('all')],
       ['Valid from', ({ from }) => clockTime(at, from)],
       ['Valid until', ({ until }) => clockTime(at, until)],
@@ -177,6 +177,10 @@ function certificates({ at, certificates: list }: Status): Html {
     ],
     tone: (one) => lifetime(at, one).severity,
   });
+}
+
+function newFiles({ name, problem }: Status['certificates'][number]): Html | string {
+  return problem === null ? name : html`${name} ${pill('warn', 'New files unusable')} ${problem}`;
 }
 
 function timeLeft(now: string, one: Status['certificates'][number]): Html {

@@ -16,6 +16,8 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
   'login-missing': '#invalid-request',
   'login-conflict': '#invalid-request',
   'bad-request': '#invalid-request',
+  'head-too-large': '#invalid-request',
+  pipelined: '#invalid-request',
   'unknown-route': '#invalid-request',
   'request-timeout': '#incomplete-request',
   'caller-gone': '#incomplete-request',

@@ -130,6 +130,7 @@ const certificate = z.strictObject({
   environment: maybeText,
   from: time,
   until: time,
+  problem: maybeText.describe('Why files that replaced its own are not used; null: there are none.'),
 });
 
 const codes = Object.keys(findingCodes).filter((code): code is FindingCode => code in findingCodes);

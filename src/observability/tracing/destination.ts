@@ -1,9 +1,7 @@
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import { agentFor, type ServerAccess } from '../../net/agent.ts';
-import { type HttpResponse, ResponseTooLarge, sendHttpRequest } from '../../net/http.ts';
-import { describeNetworkFailure } from '../../net/network-failure.ts';
+import { NoResponse, type SmallResponse, sendSmallRequest } from '../../net/small-request.ts';
 import { reveal, type Secret } from '../../secret.ts';
-import { abortable } from '../../util/promises.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 
 /** Milliseconds for one export. */
@@ -46,31 +44,23 @@ export function createDestination({ otlp, headers, ...access }: DestinationSetti
   if (url.pathname === '/') url.pathname = '/v1/traces';
   const fields = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, reveal(value)]));
   return async (body, stopped) => {
-    const late = AbortSignal.timeout(timeout);
-    const signal = AbortSignal.any([late, stopped]);
-    const send = async (): Promise<HttpResponse> => {
-      const agent = await agentFor(url, access);
-      const contentHeaders = {
-        'Content-Type': 'application/x-protobuf',
-        'Content-Length': String(body.length),
-      };
-      const request = { method: 'POST', url, headers: { ...fields, ...contentHeaders }, body };
-      return sendHttpRequest(request, { agent, signal, maxResponseBytes });
+    const contentHeaders = {
+      'Content-Type': 'application/x-protobuf',
+      'Content-Length': String(body.length),
     };
+    const request = { method: 'POST', url, headers: { ...fields, ...contentHeaders }, body };
+    const agent = agentFor(url, access);
     try {
-      return deliveryOf(await abortable(send(), signal));
+      return deliveryOf(await sendSmallRequest(request, { agent, timeout, stopped, maxResponseBytes }));
     } catch (error) {
-      if (late.aborted) return { cause: `no response within ${timeout / 1000} s`, retryable: true };
-      if (stopped.aborted)
-        return { cause: 'the process ended before there was a response', retryable: false };
-      // The spans may have been accepted.
-      if (error instanceof ResponseTooLarge) return { cause: 'the response is too large', retryable: false };
-      return { cause: describeFailure(error), retryable: true };
+      const reason = error instanceof NoResponse ? error.reason : 'failed';
+      // A receiver that sends too much may have accepted the spans.
+      return { cause: messageOf(error), retryable: reason === 'failed' || reason === 'late' };
     }
   };
 }
 
-function deliveryOf({ status, headers, bytes }: HttpResponse): Delivery {
+function deliveryOf({ status, headers, bytes }: SmallResponse): Delivery {
   if (status !== 200) {
     const retryAfter = Math.min(wholeNumberIn(headers['retry-after'] ?? '') ?? 0, maxRetryAfter);
     return { cause: `status ${status} instead of 200`, retryable: retryable.has(status), retryAfter };
@@ -92,8 +82,7 @@ function rejectedSpansIn(bytes: Buffer): number | undefined {
   }
 }
 
-/** A CA file that cannot be read has a message of ours, everything else a code. */
-function describeFailure(error: unknown): string {
-  const isOurs = error instanceof Error && !('code' in error) && error.constructor === Error;
-  return isOurs ? error.message : describeNetworkFailure(error);
+/** Also of a CA file that cannot be read: all are for operators. */
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown error';
 }

@@ -11,10 +11,9 @@ import {
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { RandomIdGenerator, TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { RequestContext } from '../../request-context.ts';
+import type { Span, SpanAttributes, SpanName } from '../../trace.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
-import type { Span, SpanAttributes, SpanName } from '../../util/trace.ts';
 import type { SpanQueue } from './span-queue.ts';
-import type { ParentSpan, RequestSpan, RequestStart } from './tracing.ts';
 
 /** Steps of one request. More are not recorded. */
 const maxSpans = 128;
@@ -29,6 +28,30 @@ interface RequestTracerOptions extends WallClock, MonotonicClock {
   readonly version: string;
   /** Distinguishes the instances: the host name. */
   readonly instance: string;
+}
+
+export interface RequestStart {
+  /** From the `traceparent` of a known caller. */
+  readonly parent: ParentSpan | undefined;
+  /** When its headers had been received; monotonic, milliseconds. */
+  readonly startedAt: number;
+}
+
+/** The span of the client that sent a request (W3C Trace Context). */
+export interface ParentSpan {
+  /** 32 lowercase hex digits. */
+  readonly traceId: string;
+  /** 16 lowercase hex digits; absent if it may not be shown. */
+  readonly spanId?: string | undefined;
+}
+
+/** The span of a request that is recorded. */
+export interface RequestSpan extends Span {
+  readonly traceId: string;
+  /** @param route with the placeholders of its path, not the values */
+  routed(route: string): void;
+  /** Ends it. */
+  finish(context: RequestContext): void;
 }
 
 /** Starts the span of a request. `undefined`: its trace is not recorded. */

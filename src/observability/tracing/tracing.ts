@@ -1,45 +1,15 @@
-import type { RequestContext } from '../../request-context.ts';
 import type { BackoffOptions } from '../../util/backoff.ts';
 import type { WallClock } from '../../util/clock.ts';
-import type { Span } from '../../util/trace.ts';
 import type { EventObserver } from '../events.ts';
 import type { Logger } from '../logger.ts';
 import { createOutageLog } from '../outages.ts';
 import type { DestinationSettings } from './destination.ts';
-import type { RequestTracer } from './request-tracer.ts';
+import type { RequestSpan, RequestStart, RequestTracer } from './request-tracer.ts';
 import type { SpanQueue } from './span-queue.ts';
-
-/** How the delivery of spans ended. `dropped`: not delivered, or there was no room for them. `rejected`: by the receiver. */
-export type SpanResult = (typeof spanResults)[number];
-export const spanResults = ['exported', 'dropped', 'rejected'] as const;
 
 /** `tracing` of the configuration. */
 interface TracingSettings extends DestinationSettings {
   readonly sampleRatio: number;
-}
-
-export interface RequestStart {
-  /** From the `traceparent` of a known caller. */
-  readonly parent: ParentSpan | undefined;
-  /** When its headers had been received; monotonic, milliseconds. */
-  readonly startedAt: number;
-}
-
-/** The span of the client that sent a request (W3C Trace Context). */
-export interface ParentSpan {
-  /** 32 lowercase hex digits. */
-  readonly traceId: string;
-  /** 16 lowercase hex digits; absent if it may not be shown. */
-  readonly spanId?: string | undefined;
-}
-
-/** The span of a request that is recorded. */
-export interface RequestSpan extends Span {
-  readonly traceId: string;
-  /** @param route with the placeholders of its path, not the values */
-  routed(route: string): void;
-  /** Ends it. */
-  finish(context: RequestContext): void;
 }
 
 interface TracingOptions extends BackoffOptions, WallClock {

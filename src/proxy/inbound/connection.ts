@@ -1,39 +1,19 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import { SlotList } from '../../util/slot-list.ts';
 
-/** Bytes that are parsed at a time. Limits how many tiny requests can be parsed before the first one is processed. */
+/** Bytes that are parsed at a time. So many tiny requests may be parsed before the first one is processed. */
 const sliceBytes = 512;
 
-/** Bytes of one connection that are parsed before others have a turn. In chunks of single bytes they take 2 ms. */
+/** Bytes of one connection that are parsed in a turn of the event loop. In chunks of single bytes they take 2 ms. */
 const turnBytes = 4_096;
 
 /** Bytes of a body that are parsed before its reader begins. A chunk of a single byte uses 400 bytes of memory. */
 const unreadBytes = { plain: turnBytes, chunked: sliceBytes };
 
-/** How long, and how many bytes, unwanted input is still read so that the client receives the response. */
-const linger = { milliseconds: 1_000, bytes: 1_048_576 };
-
-/** Steps in one turn of the event loop. Each takes up to 0.3 ms. */
-const stepsPerTurn = 16;
-
-/**
- * Does work that a thousand strangers can cause at once in small parts, so that it does not hold the event loop: between
- * them, known clients and the gateway's responses have their turn.
- */
-export class Turns {
-  readonly #waiting: (() => void)[] = [];
-
-  /** Calls back in one of the next turns of the event loop, first come, first served. */
-  wait(step: () => void): void {
-    if (this.#waiting.push(step) === 1) setImmediate(() => this.#next());
-  }
-
-  #next(): void {
-    const steps = this.#waiting.splice(0, stepsPerTurn);
-    if (this.#waiting.length > 0) setImmediate(() => this.#next());
-    for (const step of steps) step();
-  }
-}
+/** How much longer, and how much more, is read after the last response, so that the client receives it. */
+const linger = { milliseconds: 1_000, bytes: 1_048_576, requests: 64 };
 
 interface Received {
   readonly request: IncomingMessage;
@@ -41,214 +21,176 @@ interface Received {
 }
 
 /**
- * One client connection, which processes one request at a time: bytes after a request are not even parsed before its
- * response is written. So nothing after a response with `Connection: close` is processed (RFC 9112 section 9.6), and a
- * client that pipelines thousands of requests gets only its share of time and memory.
+ * One client connection, which processes one request at a time. What comes before the response to that request, be it
+ * another request or no request at all, is rejected behind the response, and the connection ends. Nothing after a response
+ * with `Connection: close` is processed (RFC 9112 section 9.6).
+ *
+ * Node's parser gets what `read` returns, so no more than is wanted.
  */
 export class Connection {
   readonly #socket: Socket;
-  readonly #parse: (bytes: Buffer) => void;
-  readonly #handle: (request: IncomingMessage, response: ServerResponse) => void;
-  readonly #turns: Turns;
-  /** Its last request was not rejected, so the next one need not wait behind those of strangers. */
-  #known = false;
-  /** It has waited for its turn, and what comes next is parsed. */
-  #admitted = false;
-  /** The request that is processed, and those of the same slice behind it. */
-  readonly #requests: Received[] = [];
-  /** The connection ends with the response to the current or the next request. */
-  #last = false;
-  /** No further request is processed. */
+  readonly #handle: RequestListener;
+  #current: Received | undefined;
+  /** Returns the response to what came too early. */
+  #reject: (() => string) | undefined;
+  /** The connection ends with its next response. */
+  #draining = false;
+  /** The connection ends as soon as no response is pending. */
   #closing = false;
   /** The body of the current request will not be complete. */
   #failed = false;
-  /** Bytes parsed since others had a turn. */
-  #parsed = 0;
+  /** Requests that came too early, or after the last response. Node keeps them until the connection ends. */
+  #ignored = 0;
+  /** Bytes read since our side has ended. */
+  #discarded = 0;
   /** Others have a turn. */
   #yields = false;
-  /** Bytes read and discarded since our side was ended. */
-  #discarded: number | undefined;
 
-  /**
-   * @param socket of an HTTP server, with an error listener: Node removes its own after CONNECT
-   * @param handle processes a request; called for one request at a time
-   * @param turns shared by the connections of a server
-   */
-  constructor(
-    socket: Socket,
-    handle: (request: IncomingMessage, response: ServerResponse) => void,
-    turns: Turns,
-  ) {
+  /** @param handle processes a request */
+  constructor(socket: Socket, handle: RequestListener) {
     this.#socket = socket;
     this.#handle = handle;
-    this.#turns = turns;
-    this.#parse = takeOverInput(socket, (chunk) => this.#read(chunk));
-    // Node calls it after the last response. With unread input it would reset the connection, so that the client could
-    // lose the response (RFC 9112 section 9.6).
-    socket.destroySoon = () => this.#end();
+    // A client may close its side (FIN) and still read the response, but not before a TLS handshake is complete.
+    socket.allowHalfOpen = true;
+    // After CONNECT there is no other listener for errors. Node resumes the socket when a body is to be read.
+    socket.on('error', () => {}).on('readable', () => this.#read());
+    socket.on('resume', () => this.#read());
   }
 
-  /** A request was parsed, though its body may be incomplete. */
-  receive(request: IncomingMessage, response: ServerResponse): void {
-    if (this.#closing) return;
-    this.#requests.push({ request, response });
-    if (this.#requests.length === 1) this.#begin();
+  /**
+   * A request was parsed, though its body may be incomplete.
+   *
+   * @param reject returns the response to it if it came too early
+   */
+  receive(request: IncomingMessage, response: ServerResponse, reject: () => string): void {
+    if (this.#current === undefined && this.#socket.writable && !this.#closing) {
+      this.#process({ request, response });
+      return;
+    }
+    this.#ignored += 1;
+    request.resume();
+    this.#reject ??= reject;
+  }
+
+  /**
+   * What came is not HTTP, is a CONNECT request, or came too slowly.
+   *
+   * @param reject returns the response to it
+   */
+  fail(error: Error, reject: () => string): void {
+    const request = this.#current?.request;
+    if (!this.#socket.writable) return;
+    if (request === undefined) this.#end(reject());
+    else if (request.complete) this.#reject ??= reject;
+    else {
+      this.#failed = true;
+      failBody(request, error);
+    }
   }
 
   /** The connection ends with its next response, or with the current one. */
   endWithNextResponse(): void {
-    this.#last = true;
-    const response = this.#requests[0]?.response;
+    this.#draining = true;
+    const response = this.#current?.response;
     if (response?.headersSent === false) response.setHeader('Connection', 'close');
   }
 
   /** Ends the connection with the response to its current request, or now if it is idle. */
   close(): void {
     this.#closing = true;
-    if (this.#requests.length === 0) this.#end();
+    if (this.#current === undefined) this.#end();
     else this.endWithNextResponse();
   }
 
-  /**
-   * The next bytes are not valid HTTP, are a CONNECT request, or did not arrive in time.
-   *
-   * @param respond returns the response to write; called only if no other response is pending
-   */
-  fail(error: Error, respond: () => string): void {
-    if (this.#discarded !== undefined) return;
-    const [current] = this.#requests;
-    this.#closing = true;
-    if (current === undefined) {
-      this.#socket.write(respond());
-      this.#end();
-    } else if (current.request.complete) {
-      this.close();
-    } else {
-      this.#failed = true;
-      failBody(current.request, error);
-    }
-  }
-
-  #begin(): void {
-    const [current] = this.#requests;
-    if (current === undefined) return;
-    const { request, response } = current;
+  #process({ request, response }: Received): void {
+    this.#current = { request, response };
     // Node's parser cannot find the next request after one with an Upgrade header, and does not know that an HTTP/1.0
     // response without a length ends its connection.
-    this.#closing ||= request.headers.upgrade !== undefined || request.httpVersion === '1.0';
-    if (this.#closing || this.#last) response.setHeader('Connection', 'close');
-    response.once('close', () => this.#finished(response));
+    const isLast = request.headers.upgrade !== undefined || request.httpVersion === '1.0';
+    if (isLast || this.#draining) response.setHeader('Connection', 'close');
+    response.once('close', () => this.#finished());
     this.#handle(request, response);
   }
 
-  #finished(response: ServerResponse): void {
-    this.#requests.shift();
-    this.#known = response.statusCode < 400;
-    // What is held since then may be the rest of a head, whose time has begun and may be over.
-    this.#admitted = this.#socket.isPaused();
-    if (this.#socket.destroyed) return;
-    const { headersSent, shouldKeepAlive } = response;
-    // The client knows from the response that the connection ends with it.
-    const ends = headersSent && (!shouldKeepAlive || response.getHeader('connection') === 'close');
-    if (this.#closing || ends) {
-      this.#requests.length = 0;
-      this.#end();
-      return;
-    }
-    this.#begin();
-    this.#readOn();
+  #finished(): void {
+    this.#current = undefined;
+    // If the connection ended with the response, the client knows that nothing after it was processed.
+    if (!this.#socket.writable) return;
+    if (this.#reject !== undefined) this.#end(this.#reject());
+    else if (this.#closing || this.#failed) this.#end();
   }
 
-  #read(chunk: Buffer): void {
-    let parsed = 0;
-    if (this.#mustWait()) this.#yield();
-    this.#admitted = false;
-    for (; parsed < chunk.length && this.#wantsBytes(); parsed += sliceBytes) {
-      this.#parse(chunk.length > sliceBytes ? chunk.subarray(parsed, parsed + sliceBytes) : chunk);
-      this.#parsed += sliceBytes;
-      if (this.#parsed >= turnBytes) this.#yield();
-    }
-    if (parsed >= chunk.length) return;
-    const rest = chunk.subarray(parsed);
-    if (this.#discarded === undefined) {
-      // For later. Node may resume the socket before.
-      this.#socket.pause();
-      this.#socket.unshift(rest);
-    } else {
-      this.#discarded += rest.length;
-      if (this.#discarded > linger.bytes) this.#socket.destroy();
+  #end(response = ''): void {
+    if (!this.#socket.writable) return;
+    this.#socket.end(response);
+    readOn(this.#socket);
+  }
+
+  #read(): void {
+    for (let left = turnBytes; this.#wantsBytes(); left -= sliceBytes) {
+      if (left <= 0) {
+        this.#yield();
+        return;
+      }
+      const { readableLength } = this.#socket;
+      // Without a number it also finds out that there is no more to come.
+      const slice = readableLength > 0 ? Math.min(readableLength, sliceBytes) : undefined;
+      if (this.#socket.read(slice) === null) return;
+      if (!this.#socket.writable) this.#discarded += slice ?? 0;
     }
   }
 
-  /** Lets other connections have a turn. */
   #yield(): void {
-    this.#parsed = 0;
     this.#yields = true;
-    const proceed = (): void => {
+    setImmediate(() => {
       this.#yields = false;
-      this.#admitted = true;
-      this.#readOn();
-    };
-    if (this.#known) setImmediate(proceed);
-    else this.#turns.wait(proceed);
+      this.#read();
+    });
   }
 
-  /** A request of a stranger begins or continues: a thousand of them can do so at once. */
-  #mustWait(): boolean {
-    return !this.#known && !this.#admitted && !this.#yields && !this.#closing && this.#requests.length === 0;
-  }
-
-  #readOn(): void {
-    if (this.#socket.isPaused() && this.#wantsBytes()) this.#socket.resume();
-  }
-
-  /** Either the current request is incomplete, or no response is pending and the next request may come. */
   #wantsBytes(): boolean {
-    if (this.#socket.destroyed || this.#failed || this.#yields) return false;
-    const [current] = this.#requests;
-    return current === undefined ? !this.#closing : wantsBody(current.request);
+    if (this.#yields || this.#socket.destroyed) return false;
+    if (!this.#socket.writable) return this.#discarded < linger.bytes && this.#ignored < linger.requests;
+    // Behind what came too early, nothing is read before it is rejected.
+    if (this.#failed || this.#reject !== undefined) return false;
+    const request = this.#current?.request;
+    return request === undefined || request.complete || wantsBody(request);
   }
-
-  /** Ends our side, and reads what the client still sends. */
-  #end(): void {
-    if (this.#discarded !== undefined) return;
-    this.#discarded = 0;
-    this.#closing = true;
-    // If the client has closed its side too, Node destroys the socket.
-    const timer = setTimeout(() => this.#socket.destroy(), linger.milliseconds);
-    this.#socket.once('close', () => clearTimeout(timer));
-    this.#socket.end();
-    this.#socket.resume();
-  }
-}
-
-/**
- * Takes over a socket's input from Node's HTTP parser. By itself the parser handles everything that one read returned,
- * which can be thousands of pipelined requests.
- *
- * @param socket that an HTTP server has just started to read from
- * @returns gives bytes to the parser
- * @throws TypeError if no HTTP server reads from the socket
- */
-function takeOverInput(socket: Socket, read: (chunk: Buffer) => void): (bytes: Buffer) => void {
-  const parse: unknown = socket.listeners('data').at(-1);
-  if (!isListener(parse)) throw new TypeError('no HTTP server reads this socket');
-  // In this order, because a socket without a data listener stops flowing.
-  socket.on('data', read).off('data', parse);
-  return parse;
 }
 
 /** Node resumes the socket when the body begins to be read. */
-function wantsBody({ complete, readableFlowing, readableLength, headers }: IncomingMessage): boolean {
-  if (complete || readableFlowing === true) return !complete;
-  return (
-    readableLength < (headers['transfer-encoding'] === undefined ? unreadBytes.plain : unreadBytes.chunked)
-  );
+function wantsBody({ readableFlowing, readableLength, headers }: IncomingMessage): boolean {
+  const isChunked = headers['transfer-encoding'] !== undefined;
+  return readableFlowing === true || readableLength < (isChunked ? unreadBytes.chunked : unreadBytes.plain);
 }
 
-/** It needs no `this`. */
-function isListener(value: unknown): value is (...values: unknown[]) => void {
-  return typeof value === 'function';
+/**
+ * Our side has ended: reads what the client still sends. With unread input the connection would be reset, so that the client
+ * could lose the response (RFC 9112 section 9.6).
+ */
+function readOn(socket: Socket): void {
+  // If the client has closed its side too, Node destroys the socket.
+  const timer = setTimeout(() => socket.destroy(), linger.milliseconds);
+  socket.once('close', () => clearTimeout(timer)).resume();
+}
+
+/** Whether all of a response was written: it has ended, or its connection with it. */
+export function hasEnded({ writableEnded, socket }: ServerResponse): boolean {
+  return writableEnded || socket?.writableEnded === true;
+}
+
+/** Ends a response with the last part of its body, and the connection if the response says so. */
+export function endResponse(response: ServerResponse, body: Buffer | string, encoding?: 'latin1'): void {
+  const { req: request, socket } = response;
+  if (socket === null || response.getHeader('connection') !== 'close') {
+    response.end(body, encoding ?? 'utf8');
+    return;
+  }
+  // When a response has ended, Node closes the connection at once.
+  if (body.length === 0) response.flushHeaders();
+  else response.write(body, encoding ?? 'utf8');
+  request.resume();
+  socket.end(() => readOn(socket)).resume();
 }
 
 /** Reports an error of a body to its reader, which may begin only after the caller is authenticated. */
@@ -257,4 +199,51 @@ function failBody(request: IncomingMessage, error: Error): void {
     if (request.listenerCount('error') > 0) request.emit('error', error);
     else request.once('newListener', () => failBody(request, error));
   });
+}
+
+/** The connections of a server that have got as far as HTTP. */
+export class Connections {
+  readonly #open = new SlotList<Connection>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
+  #draining = false;
+
+  /**
+   * @param handle processes a request; called for one request per connection at a time
+   * @param reject returns the response to a request that came before the response to the one before it
+   */
+  serve(server: Server, handle: RequestListener, reject: () => string): void {
+    server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
+      if (socket.destroyed) return;
+      const connection = new Connection(socket, handle);
+      if (this.#draining) connection.endWithNextResponse();
+      this.#bySocket.set(socket, connection);
+      socket.once('close', this.#open.add(connection));
+    });
+    const receive: RequestListener = (request, response) =>
+      this.of(request.socket)?.receive(request, response, reject);
+    server.on('request', receive);
+    // Without these listeners Node would respond with "100 Continue" or 417 before the head is validated.
+    server.on('checkContinue', receive).on('checkExpectation', receive);
+  }
+
+  /** `undefined` for a socket that never got to HTTP, such as one whose TLS handshake failed. */
+  of(socket: Socket): Connection | undefined {
+    return this.#bySocket.get(socket);
+  }
+
+  /** Requests are still processed, but each connection ends with its next response (`Connection: close`). */
+  drain(): void {
+    this.#draining = true;
+    for (const connection of this.#open.values()) connection.endWithNextResponse();
+  }
+
+  /** Closes idle connections now, and the others after the response to their current request. */
+  close(): void {
+    for (const connection of this.#open.values()) connection.close();
+  }
+
+  /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */
+  closed(): Promise<void> {
+    return this.#open.empty();
+  }
 }

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import type { VerifiedCredential } from '../../auth/authenticate.ts';
 import { bearerToken, shortHash, tokenDigest } from '../../auth/bearer-token.ts';
-import { parseSubjectAltName, RevokedCertificate } from '../../auth/client-certificate.ts';
+import { parseSubjectAltName } from '../../auth/client-certificate.ts';
 import { JwtError } from '../../auth/jwt/jwt-error.ts';
 import { looksLikeJwt } from '../../auth/jwt/parse-token.ts';
 import { ProxyError, type Reason } from '../../errors.ts';
@@ -55,9 +55,6 @@ export function clientDetails(
     ...(cause instanceof JwtError ? { jwtProblem: cause.problem, jwtSubject: cause.subject } : {}),
     ...(credential?.kind === 'jwt' ? { jwtSubject: credential.subject } : {}),
     ...certificate,
-    ...(cause instanceof RevokedCertificate && certificate?.certificateProblem === undefined
-      ? { certificateProblem: 'CERT_REVOKED' }
-      : {}),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import type { Request, Response } from 'express';
 import { errorTable, type ProxyError } from '../../errors.ts';
@@ -10,10 +11,10 @@ import { AcceptedTypes } from '../../util/accept.ts';
 import { UpstreamError } from '../outbound/upstream-error.ts';
 import type { GatewayResponse } from '../outbound/upstream-request.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
-import type { Turns } from './connection.ts';
+import { endResponse, hasEnded } from './connection.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
-const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405]);
+const closingStatuses: ReadonlySet<number> = new Set([400, 401, 405, 431]);
 
 /** The IDs of the request that an error response names. */
 type ProblemIdentity = Pick<RequestRecord, 'id' | 'callerRequestId'>;
@@ -80,8 +81,8 @@ function sendBody(response: Response, status: number, head: OutgoingHttpHeaders,
   // RFC 9110 section 8.6: a response without content has no Content-Length.
   if (status !== 204 && status !== 304) head['Content-Length'] = body.length;
   response.writeHead(status, head);
-  if (body.length > onePieceBytes) response.end(body);
-  else response.end(body.toString('latin1'), 'latin1');
+  if (body.length > onePieceBytes) endResponse(response, body);
+  else endResponse(response, body.toString('latin1'), 'latin1');
 }
 
 /** RFC 9209. The body is the gateway's, so only this header can carry advice after a server error on a payment. */
@@ -161,16 +162,14 @@ export async function sendProblem(
   response: ServerResponse,
   identity: ProblemIdentity,
   error: ProxyError,
-  { turns, securityHeaders }: { readonly turns: Turns; readonly securityHeaders: OutgoingHttpHeaders },
+  securityHeaders: OutgoingHttpHeaders,
 ): Promise<ResponseResult | undefined> {
   const { status, reason, outcome } = error;
   const { headers, body } = problemDetails(error, identity);
-  if (!response.headersSent) {
-    // By then Node has read a body that arrived together with the head, so the connection need not be closed.
-    await new Promise<void>((resolve) => turns.wait(resolve));
-  }
+  // By then Node has read a body that arrived together with the head, so the connection need not be closed.
+  if (!response.headersSent) await nextTurn();
   // When a request is aborted, its handling continues and may have written a response meanwhile.
-  if (response.writableEnded) return undefined;
+  if (hasEnded(response)) return undefined;
   if (response.headersSent) {
     abortResponse(response);
     // The client has read the status of the response that was aborted, and no other.
@@ -179,7 +178,7 @@ export async function sendProblem(
   const unread = !request.readableEnded && !request.complete;
   if (unread || closingStatuses.has(status)) response.setHeader('Connection', 'close');
   response.writeHead(status, { ...securityHeaders, ...headers });
-  response.end(body);
+  endResponse(response, body);
   return { status, reason, outcome };
 }
 
@@ -200,9 +199,9 @@ function abortResponse(response: ServerResponse): void {
  * @param done called when nothing of the response is in memory any more
  */
 export function awaitReader(response: ServerResponse, timeout: number, done: () => void): void {
-  const { closed, writableEnded, writableLength, socket } = response;
+  const { closed, writableLength, socket } = response;
   // The operating system has all of it: most responses, as soon as they end.
-  const isHandedOver = writableEnded && writableLength === 0 && socket?.writableLength === 0;
+  const isHandedOver = hasEnded(response) && writableLength === 0 && socket?.writableLength === 0;
   if (closed || isHandedOver) {
     done();
     return;

@@ -18,12 +18,17 @@ const sampledFlag = 0x01;
 /**
  * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 has exactly 55 characters, a later version may add fields
  * after a dash, and ff is invalid. An invalid header is ignored, and so is one whose trace ID may hold a card number: log
- * and exemplars show it. So may 1 of 1,000 random ones.
+ * and exemplars show it.
  */
 export function parseTraceparent(header: string): TraceContext | undefined {
   const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header)?.groups ?? {};
   if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
-  if (idHoldsCardNumber(traceId)) return undefined;
+  if (isCardNumber(traceId)) return undefined;
   const sampled = (Number.parseInt(flags, 16) & sampledFlag) !== 0;
-  return idHoldsCardNumber(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
+  return isCardNumber(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
+}
+
+/** A random ID has letters. A number that somebody took for an ID has none, whatever zeros fill it up. */
+function isCardNumber(id: string): boolean {
+  return /^\d+$/.test(id) && idHoldsCardNumber(id);
 }

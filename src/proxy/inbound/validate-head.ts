@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ProxyError } from '../../errors.ts';
 import { idHoldsCardNumber } from '../../redact-card-data.ts';
+import { isKnownHost, unknownHost } from '../../util/web-page.ts';
 
 const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
 
@@ -41,9 +42,13 @@ const criticalHeaders: ReadonlySet<string> = new Set([
 /**
  * Validates the head of a request, before the caller is authenticated.
  *
- * @throws ProxyError `method-not-allowed`, `bad-request`, `query-not-allowed`, `unsupported-media-type`
+ * @param allowedHosts our names, as for {@link isKnownHost}
+ * @throws ProxyError `method-not-allowed`, `bad-request`, `head-too-large`, `unknown-host`, `query-not-allowed`, `unsupported-media-type`
  */
-export function validateRequestHead(request: IncomingMessage): void {
+export function validateRequestHead(
+  request: IncomingMessage & { readonly originalUrl?: string },
+  allowedHosts: readonly string[],
+): void {
   const { httpVersion } = request;
   // Node's parser also accepts the versions 0.9 and 2.0, and would respond as to HTTP/1.1.
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
@@ -52,6 +57,7 @@ export function validateRequestHead(request: IncomingMessage): void {
   checkHeaderNames(request);
   checkFraming(request);
   if (request.method !== 'POST') throw methodNotAllowed();
+  useOriginForm(request, allowedHosts);
   if (request.url?.includes('?')) {
     throw new ProxyError(
       'query-not-allowed',
@@ -65,13 +71,18 @@ export function methodNotAllowed(): ProxyError {
   return new ProxyError('method-not-allowed', 'Send the form with POST.', { headers: { Allow: 'POST' } });
 }
 
+/** @param limit the number of something that a head may have */
+export function headTooLarge(limit: string): ProxyError {
+  return new ProxyError('head-too-large', `The head of the request has more than ${limit}.`);
+}
+
 /** RFC 9110 section 10.1.1: in HTTP/1.0 the expectation is ignored. */
 export function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return httpVersion !== '1.0' && headers.expect !== undefined;
 }
 
 function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
-  if (rawHeaders.length > 2 * maxHeaders) throw badRequest(`More than ${maxHeaders} headers.`);
+  if (rawHeaders.length > 2 * maxHeaders) throw headTooLarge(`${maxHeaders} headers`);
   const names: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = String(rawHeaders[index]).toLowerCase();
@@ -91,10 +102,28 @@ function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
   if (httpVersion !== '1.0' && !names.includes('host')) throw badRequest('The Host header is missing.');
 }
 
+/**
+ * RFC 9112 section 3.2.2: also servers accept a target with a host, and ignore the `Host` header then.
+ *
+ * @param request its `url` is a path already, its `originalUrl` what was received
+ */
+function useOriginForm(
+  request: IncomingMessage & { readonly originalUrl?: string },
+  allowedHosts: readonly string[],
+): void {
+  const { originalUrl = '/' } = request;
+  if (originalUrl.startsWith('/')) return;
+  const [, host, path = '/'] = /^https?:\/\/([^/?#@]+)(\/.*|\?.*)?$/i.exec(originalUrl) ?? [];
+  if (host === undefined) throw badRequest('The request target has to be a path.');
+  if (!isKnownHost(host, allowedHosts)) throw unknownHost('The host of the request target');
+  request.url = path.startsWith('/') ? path : `/${path}`;
+  request.headers.host = host;
+}
+
 /** Node accepts these, but another server might interpret them differently and see a different request. */
 function checkFraming(request: IncomingMessage): void {
   const { 'transfer-encoding': encoding, expect } = request.headers;
-  if (encoding !== undefined && encoding !== 'chunked') {
+  if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
     throw badRequest('Transfer-Encoding must be "chunked".');
   }
   if (encoding !== undefined && request.httpVersion === '1.0') {

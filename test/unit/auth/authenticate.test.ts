@@ -14,7 +14,7 @@ import type { CallerConfig } from '../../../src/config/schema.ts';
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 function caller(name: string, ...credentials: CallerConfig['credentials']): CallerConfig {
-  return { name, mode: 'enforce', revokedCertificates: [], credentials, allow: [] };
+  return { name, mode: 'enforce', credentials, allow: [] };
 }
 
 const known = [
@@ -43,10 +43,9 @@ async function who(callers: CallerConfig[], presented: Presented): Promise<strin
 }
 
 const fingerprint = 'AB:CD';
-const digests = () => ['abcd'];
-const certificate = { uris: ['spiffe://a/b'], dnsNames: [], fingerprint, digests };
+const certificate = { uris: ['spiffe://a/b'], dnsNames: [], fingerprint };
 const named = (names: { uris?: string[]; dnsNames?: string[] }): Presented => ({
-  certificate: { uris: [], dnsNames: [], fingerprint, digests, ...names },
+  certificate: { uris: [], dnsNames: [], fingerprint, ...names },
 });
 
 describe('the caller', () => {

@@ -81,6 +81,22 @@ ${more}`;
   });
 
   it.each([
+    ['secret/data', true],
+    ['team/kv/metadata', true],
+    ['secret', false],
+    ['data', false],
+    ['secret/database', false],
+  ])('says that a mount has a part that Countersign adds: %s %s', (mount, isNoticed) => {
+    const text = `environments: { a: { baseUrl: "https://gateway.example", product: gw } }
+keys: { source: vault, vault: { address: "https://vault.example:8200", mount: ${mount}, auth: { method: token, token: x } } }
+`;
+    const message = expect.stringMatching(
+      /^2 keys\.vault\.mount: ends in a part that Countersign adds itself/,
+    );
+    expect(noticesOf(text)).toEqual(isNoticed ? [message] : []);
+  });
+
+  it.each([
     [
       '{ shutdown: 10s }',
       '',

@@ -30,6 +30,21 @@ keys:
       ).toEqual([`3 environments.sandbox.canaryEndpoint: was removed: ${nothingOfItsOwn}`]);
   });
 
+  it('revokedCertificates, for all callers and of one, also without entries', () => {
+    const revoked =
+      'was removed, and the certificates in it would be accepted again: put them on a revocation list of their CA (proxy.tls.clientCrlFile), or remove their callers, and then this';
+    const text = `${minimal}revokedCertificates: []
+callers:
+  - name: billing
+    credentials: [{ anonymous: true }]
+    revokedCertificates: [{ publicKeySha256: ${'ab'.repeat(32)} }, "${'AB'.repeat(32)}"]
+`;
+    expect(problemsOf(text)).toEqual([
+      `5 revokedCertificates: ${revoked}`,
+      `9 callers[0].revokedCertificates: ${revoked}`,
+    ]);
+  });
+
   it('keys.vault.auth.wrappedSecretIdFile', () => {
     const text = `environments:
   sandbox: { baseUrl: "https://gateway.example", product: gw }
@@ -61,9 +76,9 @@ it('each text says what happened, and then what to do', () => {
 /** Of the objects that may be at this path, the schema of each one's last step. */
 function schemasAt(schema: Schema, [name = '', ...rest]: readonly string[]): unknown[] {
   const options = [schema, ...(schema.oneOf ?? [])].filter((one) => typeof one === 'object');
-  return options.flatMap(({ properties, additionalProperties }) => {
-    if (properties === undefined && additionalProperties === undefined) return [];
-    const inner = name === '*' ? additionalProperties : properties?.[name];
+  return options.flatMap(({ properties, additionalProperties, items }) => {
+    if ((properties ?? additionalProperties ?? items) === undefined) return [];
+    const inner = name === '*' ? (additionalProperties ?? [items].flat()[0]) : properties?.[name];
     if (rest.length === 0) return [inner];
     return typeof inner === 'object' ? schemasAt(inner, rest) : [];
   });

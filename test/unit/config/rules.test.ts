@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { validateConfig } from '../../../src/config/load.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
@@ -414,29 +413,5 @@ describe('a caller with a bearer token', () => {
     expect(problemsOf(text)).toEqual([
       expect.stringMatching(/^8 callers\[0\]\.credentials\[0\]: is a bearer token/),
     ]);
-  });
-});
-
-describe('revoked certificates', () => {
-  const hex = 'AB'.repeat(32);
-  it.each([
-    [hex, true],
-    [hex.toLowerCase(), true],
-    [Array.from({ length: 32 }, () => 'AB').join(':'), true],
-    [hex.slice(2), false],
-    [`${hex}00`, false],
-    [`sha256:${hex}`, false],
-    ['AB:'.repeat(32), false],
-    [{ publicKeySha256: hex.toLowerCase() }, true],
-    [{ publicKeySha256: hex }, false],
-    [{ publicKeySha256: createHash('sha256').digest('hex') }, false],
-    [{}, false],
-  ])('may have the entry %j: %s', (entry, possible) => {
-    const text = `${minimal}revokedCertificates: [${JSON.stringify(entry)}]`;
-    expect(problemsOf(text)).toEqual(
-      possible
-        ? []
-        : [expect.stringMatching(/^5 revokedCertificates\[0\](?:\.publicKeySha256)?: (?:must be|is) /)],
-    );
   });
 });

@@ -110,10 +110,18 @@ describe('an order ID', () => {
     },
   );
 
-  it.each(['client-order-id=', 'client-orderid=1', 'Client-Order-Id=1', 'client_order_id=1'])(
-    'is missing: %s',
+  it('is missing if it is empty', () => {
+    expect(problemOf('transfer', ...sent('client-order-id='))).toBe(
+      'parameter-invalid: "client_orderid" is required.',
+    );
+  });
+
+  it.each(['client-orderid=1', 'Client-Order-Id=1', 'client_order_id=1', 'clientOrderId=1'])(
+    'is missing in another spelling, which the error says without repeating it: %s',
     (text) => {
-      expect(problemOf('transfer', ...sent(text))).toContain('"client_orderid" is required.');
+      expect(problemOf('transfer', ...sent(text))).toBe(
+        'parameter-invalid: "client_orderid" is required. Parameter 2 is spelled differently: send it with exactly this name.',
+      );
     },
   );
 

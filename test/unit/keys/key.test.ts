@@ -1,8 +1,8 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { age, describeKey, type KeyFields, parseKeys, sameContent, sameKey } from '../../../src/keys/key.ts';
-import type { UsableKey } from '../../../src/keys/ring.ts';
+import { age, describeKey, type KeyFields, parseKeys } from '../../../src/keys/key.ts';
+import { sameContent, sameKey, type UsableKey } from '../../../src/keys/ring.ts';
 import { reveal } from '../../../src/secret.ts';
 import { privateKeyOf, vectorText } from '../../support/vectors.ts';
 

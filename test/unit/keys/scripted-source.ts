@@ -94,6 +94,8 @@ export class ScriptedSource implements KeySource {
   running = 0;
   #pending: (() => void)[] = [];
 
+  async check(): Promise<void> {}
+
   /** All reads fail, as of a source that does not respond. @param notBefore seconds, from `Retry-After` */
   fail(notBefore?: number): void {
     this.failure = (ref) => new SourceUnavailable(ref, new Error('is down'), 'down', undefined, notBefore);

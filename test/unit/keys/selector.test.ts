@@ -26,6 +26,7 @@ beforeEach(() => {
     setTimer: time.setTimer,
     events: {
       keyLookup: (_environment, result) => void lookups.push(result),
+      keyAccepted: () => {},
       currentKeyChanged: ({ login }, kind, from, to) => void changes.push(`${login} ${kind} ${from} ${to}`),
     },
   });

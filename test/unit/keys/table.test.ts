@@ -337,76 +337,64 @@ describe('a login', () => {
   });
 });
 
-describe('a reload', () => {
-  it('keeps all that is known, and the table before it says nothing more', () => {
+describe('a login whose keys were read from another source', () => {
+  const seeded = (ring: KeyRing, overrides = {}): KeyTable => {
+    const next = newTable(overrides);
+    next.seed(loginOf(), ring, time.now);
+    return next;
+  };
+
+  it('has the same current key if it is one of them, whatever its version is', () => {
     store(ringOf('new', 'old'));
     accept('old');
-    fails('denied', refOf('beta'));
-    storeNone('not-found');
-    toldSince();
-    const next = newTable();
-    next.takeOver(table);
-    expect(next.choiceOf(loginOf(acme, next), 'control_key').accepted?.version).toBe(1);
-    expect(next.isDenied(refOf('beta'))).toBe(true);
-    store(ringOf('other'), refOf('gamma'));
-    table.retire();
-    expect(told).toEqual(['0 not found']);
-    next.store(acme, { ring: ringOf('new', 'old'), gone: [] }, time.now);
-    expect(toldSince()).toEqual(['0 not found', '0 not found']);
+    const next = seeded(ringOf('newest', 'old', 'oldest'));
+    const { accepted, current } = next.choiceOf(loginOf(acme, next), 'control_key');
+    expect([accepted, current].map((key) => key && textOf(key))).toEqual(['old', 'old']);
+    expect(accepted?.version).toBe(2);
+    expect(signing(loginOf(acme, seeded(ringOf('newest'))))).toBe('newest');
   });
 
-  it('applies its own settings', () => {
-    for (const login of ['acme', 'beta', 'gamma']) {
-      store(ringOf('new', 'old'), refOf(login));
-      accept('new', loginOf(refOf(login)));
-      expect(signing(loginOf(refOf(login)))).toBe('new');
-    }
-    const next = newTable({ maxEntries: 2, ttl: 5_000, rotationGracePeriod: 0 });
-    next.takeOver(table);
-    expect([...next.logins()].map(({ ref }) => ref.login)).toEqual(['gamma', 'beta']);
-    time.now = 5_000;
-    expect(next.due(9)).toHaveLength(2);
-    expect(next.choiceOf(loginOf(refOf('beta'), next), 'control_key').keys.map(textOf)).toEqual(['new']);
+  it('has the same current key, although the gateway has not accepted it yet', () => {
+    store(ringOf('old'));
+    expect(signing()).toBe('old');
+    const next = seeded(ringOf('new', 'old'));
+    expect(textOf(next.choiceOf(loginOf(acme, next), 'control_key').current)).toBe('old');
   });
 
-  it('lets other keys be tried at once', () => {
+  it('stays as it is in the table before', () => {
+    store(ringOf('old'));
+    accept('old');
+    const next = seeded(ringOf('new'));
+    next.store(acme, 'deleted', time.now + 1);
+    expect(signing()).toBe('old');
+  });
+
+  it('has the settings of its table', () => {
     store(ringOf('new', 'old'));
+    accept('new');
+    const next = seeded(ringOf('new', 'old'), { rotationGracePeriod: 0 });
+    expect(next.choiceOf(loginOf(acme, next), 'control_key').keys.map(textOf)).toEqual(['new']);
+  });
+
+  it('is in use as before, and other keys may be tried at once', () => {
+    store(ringOf('new', 'old'));
+    table.use(loginOf());
     table.choiceOf(loginOf(), 'control_key').takeStep(place, time.now);
-    const next = newTable();
-    next.takeOver(table);
+    time.now += 300_000;
+    const next = seeded(ringOf('new', 'old'));
+    time.now += 299_999;
+    expect(next.isInUse(loginOf(acme, next))).toBe(true);
+    time.now += 1;
+    expect(next.isInUse(loginOf(acme, next))).toBe(false);
     expect(next.choiceOf(loginOf(acme, next), 'control_key').takeStep(place, time.now)).toBe(true);
   });
+});
 
-  it('ends a login that a read from before it found deleted, until it has keys again', () => {
-    store(ringOf('key'));
-    const next = newTable();
-    next.takeOver(table);
-    time.now = 5;
-    storeNone('deleted');
-    expect(next.find(acme)).toBeUndefined();
-    time.now = 9;
-    next.store(acme, { ring: ringOf('key'), gone: [] }, time.now);
-    expect(textOf(next.choiceOf(loginOf(acme, next), 'control_key').current)).toBe('key');
-  });
-
-  it('reports the keys that a read from before it found', () => {
-    store(ringOf('old'));
-    const next = newTable();
-    next.takeOver(table);
-    time.now = 5;
-    toldSince();
-    store(ringOf('new', 'old'));
-    expect(candidates()).toEqual(['new', 'old']);
-    expect(next.choiceOf(loginOf(acme, next), 'control_key').keys.map(textOf)).toEqual(['new', 'old']);
-    expect(toldSince()).toEqual(['acme new old']);
-  });
-
-  it('to another place reports all keys as replaced', () => {
-    store(ringOf('key'));
-    toldSince();
-    table.retire();
-    expect(told).toEqual(['acme replaced', '0 not found']);
-  });
+it('a table that is not used any more reports all keys as replaced', () => {
+  store(ringOf('key'));
+  toldSince();
+  table.retire();
+  expect(told).toEqual(['acme replaced', '0 not found']);
 });
 
 describe('the state of the versions of a login', () => {

@@ -3,8 +3,9 @@ import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createAgent } from '../../../src/net/agent.ts';
 import type { EgressProxySettings } from '../../../src/net/egress-proxy.ts';
-import { closeServer, listen, sendHttpRequest } from '../../../src/net/http.ts';
-import { describeNetworkFailure, networkFailureOf } from '../../../src/net/network-failure.ts';
+import { closeServer, listen } from '../../../src/net/http.ts';
+import { networkFailureOf } from '../../../src/net/network-failure.ts';
+import { NoResponse, sendSmallRequest } from '../../../src/net/small-request.ts';
 import { Secret } from '../../../src/secret.ts';
 import { Folder } from '../../support/folder.ts';
 
@@ -35,12 +36,11 @@ afterEach(async () => {
 /** Why a request through the proxy failed: as in metrics, and as in the log. */
 async function failure(settings: Partial<EgressProxySettings> = {}, address = server): Promise<string[]> {
   const agent = createAgent(address, {}, {}, { url, ...settings });
-  const signal = AbortSignal.timeout(5_000);
   const request = { method: 'GET', url: new URL(address), headers: {} };
-  const error: unknown = await sendHttpRequest(request, { agent, signal, maxResponseBytes: 1 }).catch(
-    (reason: unknown) => reason,
-  );
-  return [networkFailureOf(error), describeNetworkFailure(error)];
+  const way = { agent, timeout: 5_000, maxResponseBytes: 1 };
+  const error: unknown = await sendSmallRequest(request, way).catch((reason: unknown) => reason);
+  if (!(error instanceof NoResponse)) throw new Error('there was a response', { cause: error });
+  return [networkFailureOf(error.cause), error.message];
 }
 
 it.each([
@@ -53,6 +53,20 @@ it.each([
   ['HTTP/1.1 599 Timeout', 'proxy-failed', 'status 599'],
   ['HTTP/1.1 600 Other', 'proxy-invalid', 'status 600'],
   ['HTTP/1.1 200 OK\r\n\r\nsurplus', 'proxy-invalid', 'bytes behind the response'],
+  ['HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 407 No', 'proxy-credentials', 'status 407'],
+  [
+    'HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 \r\n\r\nHTTP/1.0 503 No',
+    'proxy-failed',
+    'status 503',
+  ],
+  [
+    'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nsurplus',
+    'proxy-invalid',
+    'bytes behind the response',
+  ],
+  ['HTTP/1.1 100 Continue\r\n\r\nSMTP', 'proxy-invalid', 'status 0'],
+  [`HTTP/1.1 100 Continue\r\n\r\n${'x'.repeat(20_000)}`, 'proxy-invalid', 'status 0'],
+  ['HTTP/1.1 100 Continue', 'proxy-unreachable', 'ECONNRESET'],
   ['SMTP', 'proxy-invalid', 'HPE_'],
   [undefined, 'proxy-unreachable', 'ECONNRESET'],
 ])('an egress proxy that responds with %j is %s', async (head, reason, note) => {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { readTlsFiles, type TlsFiles } from '../../../src/net/tls-files.ts';
-import { encodeDer } from '../../../src/util/der.ts';
+import { encodeDer } from '../../support/der.ts';
 import { Folder } from '../../support/folder.ts';
 import { describeWith } from '../../support/requires.ts';
 import { Ca, type Issued } from '../../support/stub-vault/certificates.ts';

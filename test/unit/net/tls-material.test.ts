@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { outdatedLists, untimelyParts, validityOf } from '../../../src/net/tls-material.ts';
-import { encodeDer } from '../../../src/util/der.ts';
+import { encodeDer } from '../../support/der.ts';
 import { Folder } from '../../support/folder.ts';
 import { itWith } from '../../support/requires.ts';
 import { Ca } from '../../support/stub-vault/certificates.ts';
@@ -27,11 +27,13 @@ it('a key, and what is no certificate, have no validity', () => {
   expect(validityOf({ proxyCa: 'x' }, 'proxyCa')).toBeUndefined();
 });
 
+const inPem = (der: Buffer): string =>
+  `-----BEGIN X509 CRL-----\n${der.toString('base64')}\n-----END X509 CRL-----\n`;
+
 /** What is read of a revocation list: its times, as UTCTime or GeneralizedTime. */
 function listOf(...times: readonly string[]): string {
   const parts = times.map((time) => encodeDer(time.length === 13 ? 0x17 : 0x18, Buffer.from(time)));
-  const base64 = encodeDer(0x30, encodeDer(0x30, ...parts)).toString('base64');
-  return `-----BEGIN X509 CRL-----\n${base64}\n-----END X509 CRL-----\n`;
+  return inPem(encodeDer(0x30, encodeDer(0x30, ...parts)));
 }
 
 it('revocation lists expire with the first of them, and are valid from the last one on', () => {
@@ -62,6 +64,17 @@ it('a revocation list without a nextUpdate, or with a time that is none, has no 
     expect(validityOf({ crl: listOf(...times) }, 'crl')).toBeUndefined();
 });
 
+it('a revocation list that is not DER has no validity', () => {
+  for (const hex of ['30', '30800000', '308400000001', '3f8101', '30040201', '30020501'])
+    expect(validityOf({ crl: inPem(Buffer.from(hex, 'hex')) }, 'crl')).toBeUndefined();
+});
+
+it.each([127, 128, 255, 256, 65_536])('a revocation list may have a field of %i bytes', (length) => {
+  const times = ['260101000000Z', '280101000000Z'].map((time) => encodeDer(0x17, Buffer.from(time)));
+  const crl = inPem(encodeDer(0x30, encodeDer(0x30, ...times, encodeDer(4, Buffer.alloc(length)))));
+  expect(validityOf({ crl }, 'crl')?.from).toBe(Date.UTC(2026, 0));
+});
+
 describe('revocation lists in place of those in use', () => {
   const message = 'has a revocation list that is older than the one in use: write the latest list of the CA';
   /** With the fields that RFC 5280 section 5.1 has before the times. */
@@ -70,7 +83,7 @@ describe('revocation lists in place of those in use', () => {
     const version = withVersion ? [encodeDer(0x02, Buffer.from([1]))] : [];
     const names = [encodeDer(0x30), encodeDer(0x30, encodeDer(0x0c, Buffer.from(issuer)))];
     const tbs = encodeDer(0x30, ...version, ...names, time(thisUpdate), time('300101000000Z'));
-    return `-----BEGIN X509 CRL-----\n${encodeDer(0x30, tbs).toString('base64')}\n-----END X509 CRL-----\n`;
+    return inPem(encodeDer(0x30, tbs));
   }
   const [old, recent] = ['260101000000Z', '260102000000Z'];
 

@@ -83,9 +83,8 @@ it('logins that are missing in a source end with it', () => {
   const log = { message: (_level: string, text: string) => void lines.push(text) };
   const keyLog = createKeyLog({ log, monotonic: () => 0, source: 'vault' });
   keyLog.loginsNotFound(1, acme);
-  keyLog.keySourceReplaced('vault', true);
   expect(lines).toEqual(['login not found in the key source; its cached keys are used']);
-  keyLog.keySourceReplaced('directory', false);
+  keyLog.keySourceReplaced('directory');
   expect(lines.slice(1)).toEqual(['no login with cached keys is missing in the key source any more']);
   keyLog.loginsNotFound(0, undefined);
   expect(lines).toHaveLength(2);

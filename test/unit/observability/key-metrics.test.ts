@@ -96,6 +96,16 @@ describe('the signing version', () => {
   });
 });
 
+it('the version that the gateway accepted last is absent until then, and after the login was removed', async () => {
+  use([control(4), control(3)]);
+  expect(await value('accepted_version', controlLabels)).toBeUndefined();
+  metrics.keyAccepted(login, 'control_key', 3);
+  metrics.keyAccepted({ ...login, login: 'stranger' }, 'control_key', 3);
+  expect(await value('accepted_version', controlLabels)).toBe(3);
+  use(undefined);
+  expect(await keySeries()).toEqual([]);
+});
+
 it('a change of the current key is counted for a ring in use and for no other', async () => {
   use([control(4), control(3)]);
   metrics.currentKeyChanged(login, 'control_key', 4, 3);

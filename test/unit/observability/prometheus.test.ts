@@ -200,7 +200,7 @@ describe('the process', () => {
     expect(page.get('countersign_key_source_denied_logins')).toBe(3);
     expect(page.get('countersign_key_logins_not_found')).toBe(4);
     expect(page.get('countersign_cached_keys_remaining_seconds')).toBe(50);
-    metrics.keySourceReplaced('vault', true);
+    metrics.keySourceReplaced('vault');
     metrics.cachedKeysExpire(undefined);
     const after = await read(metrics);
     expect(after.get('countersign_key_source_denied_logins')).toBe(0);

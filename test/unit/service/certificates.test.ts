@@ -14,17 +14,24 @@ let events: string[];
 let faults: unknown[];
 let files: CertificateFiles;
 
+/** Those of a configuration that takes the place of the one before it in the same test. */
+async function use(config: Config, previous?: CertificateFiles): Promise<CertificateFiles> {
+  const log = {
+    message: (_level: string, message: string, { fault }: { fault?: unknown } = {}) => {
+      events.push(message);
+      if (fault !== undefined) faults.push(fault);
+    },
+  };
+  files = await CertificateFiles.read(config, log, previous);
+  previous?.stop();
+  return files;
+}
+
 beforeEach(() => {
   folder = new Folder();
   const ca = new Ca(folder.path, 'ca');
   [first, second] = [ca.issue('first'), ca.issue('second')];
   [events, faults] = [[], []];
-  files = new CertificateFiles({
-    message: (_level, message, { fault } = {}) => {
-      events.push(message);
-      if (fault !== undefined) faults.push(fault);
-    },
-  });
 });
 afterEach(() => folder.remove());
 
@@ -43,7 +50,7 @@ function place(certificate: Issued | undefined): void {
 
 it('a replaced certificate is used at the next check', async () => {
   place(first);
-  files.use(await files.prepare(withTls()));
+  await use(withTls());
   place(second);
   events = [];
   const renewed: string[] = [];
@@ -55,12 +62,11 @@ it('a replaced certificate is used at the next check', async () => {
 
 it('a check in flight does not put back a certificate that a reload removed', async () => {
   place(first);
-  files.use(await files.prepare(withTls()));
-  const without = await files.prepare(plain());
+  const before = await use(withTls());
   place(second);
   const renewed: string[] = [];
-  const checking = files.check(({ role }) => void renewed.push(role));
-  files.use(without);
+  const checking = before.check(({ role }) => void renewed.push(role));
+  await use(plain(), before);
   events = [];
   await checking;
   expect([renewed, events]).toEqual([[], []]);
@@ -86,7 +92,7 @@ it('those in use have the name of their metric, the environment and the validity
       vault: { address: 'https://127.0.0.1:9', auth: { method: 'token', token: 'x' }, ...withCa },
     },
   });
-  files.use(await files.prepare(configSchema.parse(config)));
+  await use(configSchema.parse(config));
   const own = (name: string, environment?: string) => ({ name, environment, ...validity });
   expect(files.inUse()).toEqual(
     expect.arrayContaining([
@@ -105,13 +111,13 @@ it('those in use have the name of their metric, the environment and the validity
   const before = files.inUse();
   await files.check(() => {});
   expect(files.inUse()).toEqual(before);
-  files.use(await files.prepare(plain()));
+  await use(plain(), files);
   expect(files.inUse()).toEqual([]);
 });
 
 it('unusable files are reported at their second check, and the previous ones stay in use', async () => {
   place(first);
-  files.use(await files.prepare(withTls()));
+  await use(withTls());
   events = [];
   folder.file('used.crt', 'no certificate');
   const renewed: string[] = [];
@@ -131,7 +137,7 @@ it('unusable files are reported at their second check, and the previous ones sta
 
 it('files that are unusable for one check each time are not reported', async () => {
   place(first);
-  files.use(await files.prepare(withTls()));
+  await use(withTls());
   events = [];
   for (let nth = 0; nth < 2; nth += 1) {
     folder.file('used.crt', 'no certificate');
@@ -155,7 +161,7 @@ it('an older revocation list than the one in use is refused: a revoked certifica
     return configSchema.parse(configFor('http://127.0.0.1:9', { proxy: { tls } }));
   };
   folder.file('used.crl', newer);
-  files.use(await files.prepare(configWith('used.crl')));
+  await use(configWith('used.crl'));
   events = [];
   const renewed: string[] = [];
   const check = () => files.check((_user, { crl }) => void renewed.push(crl ?? ''));
@@ -167,10 +173,16 @@ it('an older revocation list than the one in use is refused: a revoked certifica
   expect(faults).toEqual([
     expect.stringContaining('used.crl has a revocation list that is older than the one in use'),
   ]);
+  // The status has it until a check finds usable files.
+  expect(files.inUse().map(({ problem }) => problem)).toEqual([faults[0], faults[0], faults[0]]);
+  folder.file('used.crl', newer);
+  await check();
+  expect(files.inUse().map(({ problem }) => problem)).toEqual([undefined, undefined, undefined]);
+  folder.file('used.crl', older);
   // Neither does a reload take it, under the same name or another.
-  files.use(await files.prepare(configWith('used.crl')));
+  await use(configWith('used.crl'), files);
   folder.file('other.crl', older);
-  await expect(files.prepare(configWith('other.crl'))).rejects.toThrow('is older than the one in use');
+  await expect(use(configWith('other.crl'), files)).rejects.toThrow('is older than the one in use');
   folder.file('used.crl', newer);
   await check();
   const newest = ca.revocationList();

@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
-import { startService } from '../../../src/service/lifecycle.ts';
+import { startCountersign } from '../../../src/service/lifecycle.ts';
 import { auditIn, recordsIn } from '../../support/audit.ts';
 import { configFor } from '../../support/config.ts';
 import { paths, post, transferForm, verdict } from '../../support/forwarding.ts';
@@ -28,7 +28,7 @@ async function startHeld(shutdown: string) {
   });
   const lines: string[] = [];
   const log = createLogger('info', { write: (line) => void lines.push(line) });
-  const service = await startService({ config: configSchema.parse(input), digest: 'digest' }, { log });
+  const service = await startCountersign({ config: configSchema.parse(input), digest: 'digest' }, { log });
   const response = post(`${service.proxyUrl}${paths.transfer}`, transferForm);
   await until(() => gateway.requests.length === 1);
   let stopped: Promise<boolean> | undefined;

@@ -50,7 +50,10 @@ beforeEach(() => {
     redactor: { text: (text) => text.replaceAll('MARK', '***') },
     certificates: { inUse: () => certificates },
     readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),
-    runtime: () => ({ config, keys, jwtIssuers: { list: [] } }),
+    startedAt: { wall: noon, monotonic: 0 },
+    config,
+    keys,
+    jwtIssuers: { list: [] },
   };
 });
 
@@ -170,12 +173,12 @@ describe('the status', () => {
     const validity = { from: noon, until: noon + 1_000 };
     certificates = [
       { name: 'listener', ...validity },
-      { name: 'gateway-ca', environment: 'sandbox', ...validity },
+      { name: 'gateway-ca', environment: 'sandbox', ...validity, problem: 'ca.crt is missing' },
     ];
     const times = { from: '2026-01-01T12:00:00.000Z', until: '2026-01-01T12:00:01.000Z' };
     expect((await createStatus(sources)()).certificates).toEqual([
-      { name: 'listener', environment: null, ...times },
-      { name: 'gateway-ca', environment: 'sandbox', ...times },
+      { name: 'listener', environment: null, ...times, problem: null },
+      { name: 'gateway-ca', environment: 'sandbox', ...times, problem: 'ca.crt is missing' },
     ]);
   });
 
@@ -183,10 +186,7 @@ describe('the status', () => {
     ring = [{ kind: 'control_key', version: 1, problem: 'the key of MARK is empty' }];
     await read({ environment: 'sandbox', login: 'MARK-1' });
     const issuer = { name: 'corp', keys: { available: false, problem: 'no key set of MARK' } };
-    const { config: current, keys: inUse } = sources.runtime();
-    const jwtIssuers = { list: [{ ...issuer, source: {} }] };
-    const runtime = () => ({ config: current, keys: inUse, jwtIssuers });
-    const status = await createStatus({ ...sources, runtime })();
+    const status = await createStatus({ ...sources, jwtIssuers: { list: [issuer] } })();
     expect(status.keys.list).toMatchObject([
       { login: '***-1', versions: [{ problem: 'the key of *** is empty' }] },
     ]);

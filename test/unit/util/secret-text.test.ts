@@ -144,6 +144,8 @@ describe.each<SecretForm>(['token', 'key'])('what is in the place of a secret (%
   it.each([
     ['quotation marks', `"${uuid}"`, 'is enclosed in quotation marks; remove them'],
     ['single quotation marks', `'${uuid}'\n`, 'is enclosed in quotation marks; remove them'],
+    ['the name of a field', `control_key=${uuid}`, 'begins with a name, as a line of a .env file does'],
+    ['the name of a variable', `VAULT_TOKEN: ${uuid}\n`, 'begins with a name'],
     ['a line feed as two characters', `${uuid}\\n`, 'ends with \\n, written as two characters'],
     ['PEM', '-----BEGIN PRIVATE KEY-----\nMII=\n-----END PRIVATE KEY-----\n', 'looks like PEM'],
     ['a no-break space within', `${uuid}\u00a0${uuid}`, 'has a no-break space (U+00A0) within it'],

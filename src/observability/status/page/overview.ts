@@ -30,6 +30,7 @@ const sections: Readonly<Partial<Record<FindingCode, string>>> = {
   'key-waiting': 'keys',
   'keys-stale': 'keys',
   'certificate-expiring': 'certificates',
+  'certificate-files-unusable': 'certificates',
 };
 
 /** Whether this instance receives requests, whether it does its work, and what to look at. */

@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { parseKeys } from '../../../../src/keys/key.ts';
-import { type KeyRing, ringIn, usableIn } from '../../../../src/keys/ring.ts';
+import { ringIn } from '../../../../src/keys/key-source.ts';
+import { type KeyRing, usableIn } from '../../../../src/keys/ring.ts';
 import { type KeyVersion, readRing } from '../../../../src/keys/vault/read-ring.ts';
 
 function versionOf(version: number, createdAt: Date, controlKey?: string): KeyVersion {

@@ -152,6 +152,14 @@ describe('a certificate', () => {
     expect(certificate(1, 0.19)).toEqual([expect.stringMatching(/^warn .* expires in 4 h/)]);
   });
 
+  it('was replaced by a file that cannot be used: one finding for all that were in its files', () => {
+    const problem = 'crl.pem has a revocation list that is older than the one in use';
+    const names = ['listener', 'listener-client-ca', 'listener-client-crl'];
+    expect(found({ certificates: names.map((name) => certificateStatus({ name, problem })) })).toEqual([
+      `warn certificate-files-unusable: New certificate files of listener cannot be used: ${problem}. The previous ones are in use. Correct the files; no restart is needed.`,
+    ]);
+  });
+
   it('is that of an environment', () => {
     const until = ago(-6 * day);
     const one = certificateStatus({ name: 'gateway-ca', environment: 'sandbox', until });

@@ -81,6 +81,7 @@ describe('every field of the schema', () => {
   const base = withFindings({
     ...troubleStatus(),
     health: { ready: false, reasons: ['draining' as const], warnings: ['log-stalled' as const] },
+    certificates: troubleStatus().certificates.map((one) => ({ ...one, problem: 'tls.crt is empty' })),
     environments: [
       environmentStatus({
         failedShare: 0.5,

@@ -74,7 +74,7 @@ it('ends at once when the process does, also while an egress proxy opens no tunn
     await until(() => proxy.requests().length > 0);
     const startedAt = performance.now();
     stopped.abort();
-    expect(await delivery).toMatchObject({ cause: 'the process ended before there was a response' });
+    expect(await delivery).toMatchObject({ cause: 'ended before there was a response' });
     expect(performance.now() - startedAt).toBeLessThan(500);
   } finally {
     await proxy.close();

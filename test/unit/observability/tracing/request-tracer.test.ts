@@ -1,10 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
-import { createRequestTracer } from '../../../../src/observability/tracing/request-tracer.ts';
+import {
+  createRequestTracer,
+  type ParentSpan,
+} from '../../../../src/observability/tracing/request-tracer.ts';
 import { SpanQueue } from '../../../../src/observability/tracing/span-queue.ts';
-import type { ParentSpan } from '../../../../src/observability/tracing/tracing.ts';
 import type { RequestContext } from '../../../../src/request-context.ts';
-import { inSpan, withSpan } from '../../../../src/util/trace.ts';
+import { inSpan, withSpan } from '../../../../src/trace.ts';
 
 class Collected extends SpanQueue {
   readonly spans: ReadableSpan[] = [];

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { expect, it } from '@jest/globals';
-import { handshakeFailure } from '../../../../src/proxy/inbound/tls-handshakes.ts';
+import { handshakeFailure } from '../../../../src/proxy/inbound/listener-tls.ts';
 
 const failureOf = (code: string) => handshakeFailure(Object.assign(new Error('x'), { code }), new Socket());
 
@@ -15,8 +15,6 @@ it.each([
   ['ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE', 'bad-certificate', 'certificate'],
   ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_UNKNOWN', 'certificate-unknown', 'certificate'],
   ['ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_EXPIRED', 'certificate-expired', 'certificate'],
-  ['ERR_SSL_HANDSHAKE_TOO_LARGE', 'handshake-too-large', 'other'],
-  ['ERR_SSL_CLIENT_KEY_TOO_LARGE', 'client-key-too-large', 'certificate'],
 ])('the error %s of a TLS handshake is reported as %s, which is about: %s', (code, cause, problem) => {
   expect(failureOf(code)).toMatchObject({ cause, problem });
 });

@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../../src/errors.ts';
-import { Turns } from '../../../../src/proxy/inbound/connection.ts';
 import { sendProblem } from '../../../../src/proxy/inbound/send-response.ts';
 import type { ResponseResult } from '../../../../src/request-context.ts';
 import { RawConnection } from '../../../support/raw-http.ts';
@@ -40,10 +39,7 @@ const aborted = new ProxyError('shutting-down', 'Shutting down; nothing was sent
 describe('a problem after an abort', () => {
   it('keeps a response that the handler has completed meanwhile', async () => {
     const { connection, handled } = await send((request, response) => {
-      const result = sendProblem(request, response, { id: '1' }, aborted, {
-        turns: new Turns(),
-        securityHeaders: {},
-      });
+      const result = sendProblem(request, response, { id: '1' }, aborted, {});
       response.end('OK');
       return result;
     });
@@ -53,10 +49,7 @@ describe('a problem after an abort', () => {
 
   it('aborts a response that has begun meanwhile, and gives the status that the client has seen', async () => {
     const { connection, handled } = await send((request, response) => {
-      const result = sendProblem(request, response, { id: '1' }, aborted, {
-        turns: new Turns(),
-        securityHeaders: {},
-      });
+      const result = sendProblem(request, response, { id: '1' }, aborted, {});
       response.writeHead(200, { 'Content-Length': '100' });
       response.write('begin');
       return result;
@@ -67,7 +60,7 @@ describe('a problem after an abort', () => {
 
   it('is the response if there is none yet', async () => {
     const { connection, handled } = await send((request, response) =>
-      sendProblem(request, response, { id: '1' }, aborted, { turns: new Turns(), securityHeaders: {} }),
+      sendProblem(request, response, { id: '1' }, aborted, {}),
     );
     expect(await connection.response()).toMatchObject({ status: 503 });
     expect(await handled).toEqual({ status: 503, reason: 'shutting-down', outcome: 'not-sent' });

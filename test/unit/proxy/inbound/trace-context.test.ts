@@ -35,14 +35,6 @@ describe('a traceparent', () => {
     ['without a parent id', `00-${traceId}-${'0'.repeat(16)}-01`],
     ['of a card number that zeros fill up', `00-${'4111111111111111'.padStart(32, '0')}-${parent}-01`],
     ['of a card number with zeros after it', `00-${'4111111111111111'.padEnd(32, '0')}-${parent}-01`],
-    [
-      'of a card number among letters',
-      `00-${'4111111111111111'.padStart(20, 'a').padEnd(32, 'b')}-${parent}-01`,
-    ],
-    [
-      'of a card number after a digit',
-      `00-${'74111111111111111'.padStart(20, 'a').padEnd(32, 'b')}-${parent}-01`,
-    ],
     ['in capitals', `00-${traceId.toUpperCase()}-${parent}-01`],
     ['sent twice', `00-${traceId}-${parent}-01, 00-${traceId}-${parent}-01`],
   ])('that is %s is ignored', (_name, header) => {
@@ -59,18 +51,13 @@ describe('a traceparent', () => {
     ['19 digits (Maestro)', '6304000000000000000'],
     ['13 digits (Visa, old)', '4222222222222'],
     ['15 digits (airlines)', '135410014004955'],
-  ])('that holds a card number of %s is ignored, whatever is around it', (_name, number) => {
-    for (const id of [
-      number.padStart(32, '0'),
-      number.padEnd(32, '0'),
-      `f${number}`.padEnd(32, 'e'),
-      `1${number}`.padStart(20, 'a').padEnd(32, 'b'),
-    ]) {
+  ])('that holds a card number of %s is ignored, whatever digits fill it up', (_name, number) => {
+    for (const id of [number.padStart(32, '0'), number.padEnd(32, '0'), `1${number}`.padEnd(32, '0')]) {
       expect(parseTraceparent(`00-${id}-${parent}-01`)).toBeUndefined();
     }
   });
 
-  it('of random IDs is kept, but for one in a thousand whose digits are like those of a card', () => {
+  it('of random IDs is kept', () => {
     const count = 50_000;
     let ignored = 0;
     let parentless = 0;
@@ -81,7 +68,8 @@ describe('a traceparent', () => {
       if (parsed === undefined) ignored += 1;
       else if (parsed.spanId === undefined) parentless += 1;
     }
-    expect(ignored / count).toBeLessThan(0.002);
-    expect(parentless / count).toBeLessThan(0.001);
+    expect(ignored).toBe(0);
+    // Of 16 hex digits, none is a letter in one of 2,000.
+    expect(parentless / count).toBeLessThan(0.0005);
   });
 });

@@ -10,7 +10,7 @@ function reasonOf(httpVersion: string, headers: Readonly<Record<string, string>>
   const rawHeaders = Object.entries(headers).flat();
   Object.assign(request, { httpVersion, method: 'POST', url: '/', rawHeaders, headers });
   try {
-    validateRequestHead(request);
+    validateRequestHead(request, []);
   } catch (error) {
     if (error instanceof ProxyError) return error.reason;
     throw error;

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, truncate, utimes, writeF
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { readConsistent, readText } from '../../../src/util/read-files.ts';
+import { readConsistent, readText } from '../../src/read-files.ts';
 
 let folder = '';
 beforeEach(async () => {

@@ -9,7 +9,7 @@ import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
 import { ConcurrencyLimiter, MemoryBudget } from '../../../src/proxy/limits.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
-import { createApp } from '../../../src/service/runtime.ts';
+import { createApp } from '../../../src/service/app.ts';
 import { fixedKeys } from '../../support/fixed-keys.ts';
 import { type HttpResponse, post, transferForm, verdict } from '../../support/forwarding.ts';
 import { routesOf } from '../../support/routes.ts';
@@ -24,6 +24,8 @@ const config = configSchema.parse({
   callers: [{ name: 'local', credentials: [{ anonymous: true }], allow: [granted] }],
 });
 
+type Sent = Parameters<UpstreamClient['send']>;
+
 /** What the gateway does with a request. */
 let forward: UpstreamClient['send'];
 let logged: RequestContext[];
@@ -36,32 +38,36 @@ beforeEach(async () => {
   const metrics = createPrometheus({ version: '0', routes: routesOf() });
   const monotonic = () => performance.now();
   const ring = parseKeys({ control_key: 'secret' }, { version: 1 });
-  const { keySelector } = fixedKeys(() => ring, { clock: Date.now, monotonic });
-  const app = createApp(createRoutes(config), {
-    keySelector,
-    upstreams: new Map([['sandbox', { send: (...sent) => forward(...sent), drain: () => {} }]]),
-    limiter: new ConcurrencyLimiter(),
-    memory: new MemoryBudget(1_000_000),
-    inflight,
-    metrics,
-    isKnownLogin: () => false,
-    log: {
-      requestFinished: (context) => logged.push(context),
-      handshakeFailed() {},
-      internalError() {},
-      crash() {},
-      message() {},
+  const keys = { ...fixedKeys(() => ring, { clock: Date.now, monotonic }), signRemotely: undefined };
+  const upstreams = new Map([['sandbox', { send: (...sent: Sent) => forward(...sent), drain: () => {} }]]);
+  const app = createApp(
+    createRoutes(config),
+    { keys, verifyJwt: undefined, upstreams, inflight },
+    {
+      limiter: new ConcurrencyLimiter(),
+      memory: new MemoryBudget(1_000_000),
+      metrics,
+      decisions: undefined,
+      audit: undefined,
+      tracing: { begin: () => undefined },
+      acceptUnknownTokens: false,
+      log: {
+        requestFinished: (context) => logged.push(context),
+        handshakeFailed() {},
+        internalError() {},
+        crash() {},
+        message() {},
+      },
+      clock: Date.now,
+      monotonic,
+      nonce: () => 'nonce',
+      random: () => 0,
+      newRequestId: () => 'id',
+      redactor: new LoginRedactor([]),
+      userAgent: 'countersign/test',
+      signingConcurrency: 1,
     },
-    clock: Date.now,
-    monotonic,
-    nonce: () => 'nonce',
-    random: () => 0,
-    newRequestId: () => 'id',
-    redactor: new LoginRedactor([]),
-    verifyJwt: undefined,
-    userAgent: 'countersign/test',
-    signingConcurrency: 1,
-  });
+  );
   const server = createServer(app);
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);

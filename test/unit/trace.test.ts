@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { serverAttributes } from '../../../src/util/trace.ts';
+import { serverAttributes } from '../../src/trace.ts';
 
 it.each([
   ['http://127.0.0.1/x', '127.0.0.1', 80],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Ledger, type Order } from '../../../src/simulator/orders.ts';
+import { Ledger, type Order } from '../../../src/simulator/ledger.ts';
 
 const order = (clientOrderId: string) => ({
   login: 'acme',

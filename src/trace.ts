@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ProxyError } from '../errors.ts';
-import { entriesOf } from './text.ts';
+import { ProxyError } from './errors.ts';
+import { entriesOf } from './util/text.ts';
 
 /** The steps of a request that have a span. */
 export type SpanName =

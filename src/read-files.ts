@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { errorCode } from '../errors.ts';
+import { errorCode } from './errors.ts';
 
 /** Large enough for any key. */
 const maxKeyBytes = 65_536;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { SlotList } from '../../../src/proxy/inflight-requests.ts';
+import { SlotList } from '../../../src/util/slot-list.ts';
 
 describe('a slot list', () => {
   it('holds the items that were added and not removed, in any order', () => {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { entriesOf, parseJson } from './text.ts';
+import { entriesOf, parseJson } from '../util/text.ts';
 
 /** The directory of package.json, for both `src/` and the built `dist/`. */
 export const packageRoot = new URL('../../', import.meta.url);

@@ -1,0 +1,87 @@
+import type { RequestListener } from 'node:http';
+import type { Config } from '../config/schema.ts';
+import { Listener } from '../proxy/inbound/listener.ts';
+import { adminLimits } from './admin.ts';
+import { ServedPort } from './served-port.ts';
+import type { Service } from './service.ts';
+import type { Shared } from './shared.ts';
+
+export type Ports = Readonly<Record<'listener' | 'admin', ServedPort>>;
+
+/** Opens both ports or none: a process that only has one of them must not look healthy. */
+export async function openPorts(ports: Ports, { proxy, admin }: Config): Promise<void> {
+  try {
+    await ports.listener.open(proxy);
+    await ports.admin.open(admin);
+  } catch (error) {
+    cancelPorts(ports);
+    throw error;
+  }
+}
+
+/** Closes what was opened and is not used. */
+export function cancelPorts({ listener, admin }: Ports): void {
+  listener.cancel();
+  admin.cancel();
+}
+
+/** Every request is handled by the service that is current by then, whichever one its connection was opened with. */
+export function createPorts(shared: Shared, current: () => Service | undefined): Ports {
+  const { monotonic, newRequestId, tlsPeers, log, metrics, audit } = shared;
+  const handle =
+    (role: keyof Ports): RequestListener =>
+    (request, response) =>
+      current()?.handle[role](request, response);
+  return {
+    listener: new ServedPort({
+      createListener: (limits, tls) =>
+        new Listener(limits, {
+          handle: handle('listener'),
+          monotonic,
+          newRequestId,
+          tls,
+          tlsObserver: tlsPeers.clients('listener'),
+          // Before it reached the handler.
+          requestRejected: (context) => {
+            for (const observer of [log, metrics, audit?.log]) observer?.requestFinished(context);
+          },
+        }),
+      dropped: () => metrics.connectionRejected(),
+    }),
+    admin: new ServedPort({
+      createListener: (limits, tls) =>
+        new Listener(limits, {
+          handle: handle('admin'),
+          monotonic,
+          newRequestId,
+          tls,
+          tlsObserver: tlsPeers.clients('admin'),
+          requestRejected: () => {},
+        }),
+      // Whoever can connect can take all connections. Then they all end, so that the next probe finds room.
+      dropped: (port) => port.destroyAll(),
+    }),
+  };
+}
+
+/** Serves the connections of both ports as a service says. */
+export function usePorts(ports: Ports, { config, certificates }: Service): void {
+  const { proxy, admin } = config;
+  const { headers, body } = proxy.timeouts;
+  ports.listener.use({
+    maxConnections: proxy.maxConnections,
+    tls: certificates.tlsOf('listener', config),
+    limits: {
+      headersTimeout: headers,
+      // A safety net: the handler has its own timeout for the body, with a better response.
+      requestTimeout: headers + body + 5_000,
+      keepAliveTimeout: 60_000,
+      maxHeaderSize: 16_384,
+    },
+  });
+  ports.admin.use({
+    maxConnections: admin.maxConnections,
+    tls: certificates.tlsOf('admin', config),
+    limits: adminLimits,
+  });
+}

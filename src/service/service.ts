@@ -1,0 +1,166 @@
+import type { RequestListener } from 'node:http';
+import type { ValidConfig } from '../config/load.ts';
+import type { Config, EnvironmentConfig } from '../config/schema.ts';
+import { createRoutes } from '../gateway/router.ts';
+import type { TlsUser } from '../net/tls-files.ts';
+import { computeReadiness, type Readiness } from '../observability/readiness.ts';
+import type { TlsPeers } from '../observability/tls-peers.ts';
+import { InflightRequests } from '../proxy/inflight-requests.ts';
+import { createUpstreamClient, type UpstreamClient } from '../proxy/outbound/upstream-client.ts';
+import { createAdmin } from './admin.ts';
+import { createApp } from './app.ts';
+import { CertificateFiles } from './certificates.ts';
+import { type JwtIssuers, startJwtIssuers } from './jwt-issuers.ts';
+import { createKeyServices, type KeyServices, sameKeysConfig } from './key-services.ts';
+import { loginsIn, type Shared } from './shared.ts';
+
+/** Everything of one configuration that runs, except the ports. */
+export interface Service {
+  readonly config: Config;
+  readonly handle: Readonly<Record<'listener' | 'admin', RequestListener>>;
+  readonly certificates: CertificateFiles;
+  readonly keys: KeyServices;
+  readonly jwtIssuers: JwtIssuers;
+  /** Its own requests. */
+  readonly inflight: InflightRequests;
+  /** @throws Error if it cannot take the place of the previous one */
+  check(previous: Service): Promise<void>;
+  /**
+   * It handles all new requests from now on.
+   *
+   * @param renewPorts called when certificates of the ports were replaced
+   */
+  begin(renewPorts: () => void, previous?: Service): void;
+  /** TLS with Vault failed. */
+  checkVaultCertificates(): void;
+  /** Ends what the other service does not use. */
+  stop(other?: Service): Promise<void>;
+}
+
+/**
+ * Builds the service of a configuration. Nothing of it is visible, to clients or in metrics, before it begins.
+ *
+ * @param previous the service that it replaces: key source and cached keys are handed over if their configuration is the same
+ * @throws Error for unreadable files; the previous service is unchanged then
+ */
+export async function buildService(
+  loaded: ValidConfig,
+  shared: Shared,
+  previous?: Service,
+): Promise<Service> {
+  const { config } = loaded;
+  const routes = createRoutes(config);
+  const certificates = await CertificateFiles.read(config, shared.log, previous?.certificates);
+  const applyTracing = await shared.tracing.prepare(config.tracing);
+  const inflight = new InflightRequests();
+  const upstreams = createUpstreams(config, certificates, inflight, shared.tlsPeers);
+  const keys = keysOf(config, certificates, shared, previous?.keys);
+  const jwtIssuers = jwtIssuersOf(config, shared, previous?.jwtIssuers);
+  const readiness = (): Readiness => readinessOf(keys, jwtIssuers, shared);
+  const { verify: verifyJwt } = jwtIssuers;
+  const renew = ({ role, environment = '' }: TlsUser): void => {
+    if (role === 'vault') {
+      keys.source.useTls?.(certificates.materialOf({ role }));
+      keys.reader.probeNow();
+    }
+    if (role === 'gateway') upstreams.renew(environment);
+  };
+  return {
+    config,
+    handle: {
+      listener: createApp(routes, { keys, verifyJwt, upstreams: upstreams.clients, inflight }, shared),
+      admin: createAdmin({ config, keys, jwtIssuers, certificates, readiness }, shared),
+    },
+    certificates,
+    keys,
+    jwtIssuers,
+    inflight,
+    async check(replaced) {
+      if (keys === replaced.keys) return;
+      await keys.readInUse(replaced.keys.table, Object.keys(config.environments));
+      // That may have taken a while.
+      await certificates.check(renew);
+    },
+    begin(renewPorts, replaced) {
+      shared.redactor.allow(loginsIn(config));
+      shared.prometheus.reconfigure(routes);
+      shared.recorder.reconfigure(loaded);
+      shared.memory.limit = config.proxy.maxBufferedBytes;
+      applyTracing();
+      if (keys === replaced?.keys) keys.source.useTls?.(certificates.materialOf({ role: 'vault' }));
+      else keys.begin(replaced?.keys);
+      certificates.checkEvery(shared.certificateCheckInterval, (user) => {
+        renew(user);
+        renewPorts();
+      });
+    },
+    checkVaultCertificates: () => void certificates.checkNow({ role: 'vault' }, renew),
+    async stop(other) {
+      certificates.stop();
+      for (const upstream of upstreams.clients.values()) upstream.drain();
+      jwtIssuers.stop();
+      if (keys !== other?.keys) await keys.stop();
+    },
+  };
+}
+
+/** A client for the gateway of each environment. */
+function createUpstreams(
+  { environments }: Config,
+  certificates: CertificateFiles,
+  inflight: InflightRequests,
+  tlsPeers: TlsPeers,
+) {
+  const clients = new Map<string, UpstreamClient>();
+  const connect = (environment: string, settings: EnvironmentConfig): void => {
+    const material = certificates.materialOf({ role: 'gateway', environment });
+    const observer = tlsPeers.servers({ role: 'gateway', environment });
+    clients.set(environment, createUpstreamClient(settings, material, inflight, observer));
+  };
+  for (const [environment, settings] of Object.entries(environments)) connect(environment, settings);
+  return {
+    clients,
+    /** Uses other certificates for new requests. */
+    renew(environment: string): void {
+      clients.get(environment)?.drain();
+      const settings = environments[environment];
+      if (settings !== undefined) connect(environment, settings);
+    },
+  };
+}
+
+function readinessOf(keys: KeyServices, jwtIssuers: JwtIssuers, shared: Shared): Readiness {
+  return computeReadiness({
+    draining: shared.isDraining(),
+    keySourceReady: keys.source.ready(),
+    auditUnavailable: shared.audit?.isUnavailable() ?? false,
+    keysCached: keys.table.hasKeys(),
+    jwtKeysAvailable: jwtIssuers.available(),
+    ...shared.logState(),
+  });
+}
+
+function keysOf(
+  config: Config,
+  certificates: CertificateFiles,
+  shared: Shared,
+  previous: KeyServices | undefined,
+): KeyServices {
+  if (previous !== undefined && sameKeysConfig(previous.config, config.keys)) return previous;
+  const { clock, monotonic, random, metrics, decisions, tlsFailed } = shared;
+  return createKeyServices(config.keys, {
+    clock,
+    monotonic,
+    random,
+    metrics,
+    decisions,
+    tlsFailed,
+    tls: certificates.materialOf({ role: 'vault' }),
+    tlsObserver: shared.tlsPeers.servers({ role: 'vault' }),
+  });
+}
+
+function jwtIssuersOf(config: Config, shared: Shared, previous: JwtIssuers | undefined): JwtIssuers {
+  const { clock, monotonic, random, log, metrics, tlsPeers } = shared;
+  return startJwtIssuers(config, { clock, monotonic, random, log, metrics, tlsPeers }, previous);
+}
