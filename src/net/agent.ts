@@ -18,6 +18,9 @@ export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>
   readonly pinned?: string | undefined;
 }
 
+/** Without a limit to the connections in use: a request that waits for one could get it with an unread response. */
+export type Reuse = Pick<AgentOptions, 'keepAlive' | 'maxFreeSockets'>;
+
 /**
  * An agent for `http:` or `https:`, as in the URL. Connections are used again only on a Node that keeps responses apart:
  * one that does not may give a request the response to another one, which is another caller's.
@@ -27,7 +30,7 @@ export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>
 export function createAgent(
   url: string,
   { ca, cert, key, proxyCa, minVersion = 'TLSv1.2', observer, pinned }: AgentTls,
-  { keepAlive = false, ...more }: AgentOptions,
+  { keepAlive = false, ...more }: Reuse,
   egressProxy?: EgressProxySettings,
   tunnelTimeout = 2_500,
 ): HttpAgent {

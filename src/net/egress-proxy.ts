@@ -1,11 +1,11 @@
-import { once } from 'node:events';
-import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http';
-import { type Agent, type RequestOptions, request as tlsRequest } from 'node:https';
-import type { Socket } from 'node:net';
+import { on, once } from 'node:events';
+import type { Agent } from 'node:https';
+import { connect, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { SecureContextOptions } from 'node:tls';
+import { type SecureContextOptions, connect as tlsConnect } from 'node:tls';
+import { urlToHttpOptions } from 'node:url';
 import { callbackify } from 'node:util';
-import { errorCode, isParserError } from '../errors.ts';
+import { errorCode } from '../errors.ts';
 import { readConsistent } from '../read-files.ts';
 import { reveal, type Secret } from '../secret.ts';
 import { secretText } from '../util/secret-text.ts';
@@ -25,12 +25,11 @@ export interface EgressProxySettings {
   readonly passwordFile?: string | undefined;
 }
 
-const endOfHead = '\r\n\r\n';
-/** Of an interim response; as Node allows for others. */
-const maxHeadBytes = 16_384;
-
-/** Milliseconds for which a password is used before its file is read again. */
-const passwordMaxAge = 1_000;
+/** Bytes of a response of the proxy; as Node's own limit. */
+const maxHead = 16_384;
+/** Responses before the final one (RFC 9110 section 15.2); 101 is a final one. */
+const interimHeads = /^(?:HTTP\/1\.\d 1(?!01)\d\d[^]*?\r\n\r\n)+/;
+const finalHead = /^HTTP\/1\.\d (\d{3})[^]*?\r\n\r\n/;
 
 /**
  * Makes an agent open each of its connections through a forward proxy (CONNECT, RFC 9110 section 9.3.6). The proxy sees
@@ -47,18 +46,16 @@ export function tunnelThrough(
   timeout: number,
   agent: Agent,
 ): void {
-  const authorization = authorizationFor(proxy);
   const create = agent.createConnection.bind(agent);
   agent.createConnection = (options, callback) => {
-    const connect = async (): Promise<Duplex> => {
+    const connectThrough = async (): Promise<Duplex> => {
       const { host, port } = options;
       const signal = AbortSignal.timeout(timeout);
       const authority = `${host?.includes(':') === true ? `[${host}]` : host}:${port}`;
-      const request = requestTunnel(proxy.url, authority, { ...tls, signal }, await authorization());
-      const socket = await tunnelOf(request, signal);
+      const socket = await openTunnel(proxy, tls, authority, signal);
       return secured(create(Object.assign({}, options, { socket })), signal);
     };
-    callbackify(connect)(callback ?? (() => {}));
+    callbackify(connectThrough)(callback ?? (() => {}));
     return undefined;
   };
 }
@@ -78,89 +75,62 @@ async function secured(socket: Duplex | null | undefined, signal: AbortSignal): 
   }
 }
 
-/** @param authority host and port of the server */
-function requestTunnel(
-  url: string,
+/** @param authority host and port of the server. @returns a connection on which no byte of the server was received */
+async function openTunnel(
+  proxy: EgressProxySettings,
+  tls: SecureContextOptions,
   authority: string,
-  options: RequestOptions,
-  authorization: string | undefined,
-) {
-  return (url.startsWith('https:') ? tlsRequest : plainRequest)(url, {
-    ...options,
-    method: 'CONNECT',
-    path: authority,
-    agent: false,
-    headers: {
-      Host: authority,
-      Connection: 'keep-alive',
-      ...(authorization === undefined ? {} : { 'Proxy-Authorization': authorization }),
-    },
-  });
-}
-
-/** The tunnel, on which no byte was received yet. */
-function tunnelOf(request: ClientRequest, signal: AbortSignal): Promise<Socket> {
-  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-  request.once('connect', ({ statusCode: status = 0 }: IncomingMessage, socket: Socket, rest: Buffer) => {
-    // Until TLS above it reports its errors.
-    socket.on('error', () => {});
-    const settle = (problem: ConnectionError | undefined): void => {
-      socket.off('close', stop);
-      signal.removeEventListener('abort', stop);
-      if (problem === undefined) return resolve(socket);
-      socket.destroy();
-      reject(problem);
-    };
-    const stop = (): void =>
-      settle(signal.aborted ? timedOut() : new ConnectionError('proxy-unreachable', 'ECONNRESET'));
-    socket.once('close', stop);
-    signal.addEventListener('abort', stop);
-    readFinal({ status, rest }, socket, (response) => settle(problemIn(response)));
-  });
-  request.on('error', (error) => reject(signal.aborted ? timedOut() : failureOf(error)));
-  request.end();
-  return promise;
-}
-
-interface ProxyResponse {
-  readonly status: number;
-  /** Bytes behind its head. */
-  readonly rest: Buffer;
-}
-
-/** Skips interim responses (RFC 9110 section 15.2): Node takes the first head that follows CONNECT for the last one. */
-function readFinal(
-  { status, rest }: ProxyResponse,
-  socket: Socket,
-  done: (response: ProxyResponse) => void,
-): void {
-  if (status < 100 || status > 199 || status === 101) return done({ status, rest });
-  const end = rest.indexOf(endOfHead);
-  if (end === -1 && rest.length < maxHeadBytes) {
-    socket.once('data', (chunk: Buffer) => {
-      socket.pause();
-      readFinal({ status, rest: Buffer.concat([rest, chunk]) }, socket, done);
-    });
-    return void socket.resume();
+  signal: AbortSignal,
+): Promise<Socket> {
+  const head = `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${await credentials(proxy)}\r\n`;
+  const socket = connectTo(proxy.url, tls);
+  try {
+    socket.write(head);
+    await readSuccess(socket, signal);
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    if (error instanceof ConnectionError) throw error;
+    throw signal.aborted ? new ConnectionError('proxy-timeout', 'ETIMEDOUT') : failureOf(error);
   }
-  const [, next = '0'] = /^HTTP\/1\.[01] (\d{3})[ \r]/.exec(rest.toString('latin1', 0, end + 2)) ?? [];
-  readFinal({ status: Number(next), rest: rest.subarray(end + endOfHead.length) }, socket, done);
 }
 
-/** The value of `Proxy-Authorization` (RFC 7617). */
-function authorizationFor({ username, password, passwordFile = '' }: EgressProxySettings) {
-  let read: { readonly at: number; readonly text: Promise<string> } | undefined;
-  const passwordInFile = (): Promise<string> => {
-    const now = performance.now();
-    if (read === undefined || now - read.at > passwordMaxAge)
-      read = { at: now, text: readText(passwordFile) };
-    return read.text;
-  };
-  return async (): Promise<string | undefined> => {
-    if (username === undefined) return undefined;
-    const text = password === undefined ? await passwordInFile() : reveal(password);
-    return `Basic ${Buffer.from(`${username}:${text}`).toString('base64')}`;
-  };
+function connectTo(url: string, tls: SecureContextOptions): Socket {
+  const { protocol, hostname, port } = urlToHttpOptions(new URL(url));
+  const host = String(hostname);
+  const isSecure = protocol === 'https:';
+  const address = { host, port: Number(port ?? (isSecure ? 443 : 80)), noDelay: true };
+  const socket = isSecure
+    ? tlsConnect({ ...tls, ...address, servername: isIP(host) === 0 ? host : '' })
+    : connect(address);
+  // Who waits for the socket sees its errors, and so does TLS above it.
+  return socket.on('error', () => {});
+}
+
+/** @throws ConnectionError unless the proxy makes a tunnel. Bytes behind its response would be read as the server's. */
+async function readSuccess(socket: Socket, signal: AbortSignal): Promise<void> {
+  let received = '';
+  for await (const [chunk] of on(socket, 'data', { signal, close: ['end', 'close'] })) {
+    received = (received + String(chunk)).replace(interimHeads, '');
+    const [head, status] = finalHead.exec(received) ?? [];
+    if (head === undefined) {
+      if (received.length > maxHead || !'HTTP/1.'.startsWith(received.slice(0, 7)))
+        throw new ConnectionError('proxy-invalid', 'no HTTP response');
+      continue;
+    }
+    if (status?.startsWith('2') !== true)
+      throw new ConnectionError(failureWith(Number(status)), `status ${status}`);
+    if (head !== received) throw new ConnectionError('proxy-invalid', 'bytes behind the response');
+    return;
+  }
+  throw new ConnectionError('proxy-unreachable', 'ECONNRESET');
+}
+
+/** The header `Proxy-Authorization` (RFC 7617), or nothing. */
+async function credentials({ username, password, passwordFile = '' }: EgressProxySettings): Promise<string> {
+  if (username === undefined) return '';
+  const text = password === undefined ? await readText(passwordFile) : reveal(password);
+  return `Proxy-Authorization: Basic ${Buffer.from(`${username}:${text}`).toString('base64')}\r\n`;
 }
 
 /** @throws ConnectionError, which names no file: its text may reach a client */
@@ -175,13 +145,6 @@ async function readText(file: string): Promise<string> {
   return read.text;
 }
 
-/** Why there is no tunnel. Bytes behind the response would be read as the server's. */
-function problemIn({ status, rest }: ProxyResponse): ConnectionError | undefined {
-  const isSuccess = status >= 200 && status < 300;
-  if (!isSuccess) return new ConnectionError(failureWith(status), `status ${status}`);
-  return rest.length === 0 ? undefined : new ConnectionError('proxy-invalid', 'bytes behind the response');
-}
-
 function failureWith(status: number): EgressProxyFailure {
   // tinyproxy responds with 401 to a wrong password.
   if (status === 407 || status === 401) return 'proxy-credentials';
@@ -189,17 +152,12 @@ function failureWith(status: number): EgressProxyFailure {
   return status < 500 ? 'proxy-denied' : 'proxy-failed';
 }
 
-function timedOut(): ConnectionError {
-  return new ConnectionError('proxy-timeout', 'ETIMEDOUT');
-}
-
-function failureOf(error: Error): ConnectionError {
+function failureOf(error: unknown): ConnectionError {
   const failures: Partial<Record<NetworkFailure, EgressProxyFailure>> = {
     tls: 'proxy-tls',
     timeout: 'proxy-timeout',
   };
-  const failure = failures[networkFailureOf(error)] ?? 'proxy-unreachable';
-  return new ConnectionError(isParserError(error) ? 'proxy-invalid' : failure, codeIn(error));
+  return new ConnectionError(failures[networkFailureOf(error)] ?? 'proxy-unreachable', codeIn(error));
 }
 
 function codeIn(error: unknown): string {

@@ -1,6 +1,5 @@
 import { createPrivateKey } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { setTimeout as wait } from 'node:timers/promises';
 import { beforeEach, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
 import { auditIn } from '../support/audit.ts';
@@ -74,9 +73,7 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     // The queries share a tunnel, the payment has its own.
     expect(egress.heads).toHaveLength(2);
     expect(new Set(egress.heads)).toEqual(
-      new Set([
-        `CONNECT 127.0.0.1:${gateway.port} HTTP/1.1\r\nHost: 127.0.0.1:${gateway.port}\r\nConnection: keep-alive\r\n\r\n`,
-      ]),
+      new Set([`CONNECT 127.0.0.1:${gateway.port} HTTP/1.1\r\nHost: 127.0.0.1:${gateway.port}\r\n\r\n`]),
     );
     expect(gateway.received()).not.toContain('roxy');
     expect(egress.tunneled().toString('latin1')).not.toContain('invoice-7');
@@ -242,13 +239,11 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
       });
     expect((await proxy.transfer()).status).toBe(200);
     writeFileSync(passwordFile, 'sécond-MARK');
-    await wait(1_100);
     expect((await proxy.transfer()).status).toBe(200);
     expect(sent()).toEqual(['pay:first-MARK', 'pay:sécond-MARK']);
     for (const secret of ['-MARK', 'sécond-MARK', Buffer.from('pay:first-MARK').toString('base64')])
       expect(`${proxy.seen()}${await proxy.statusPages()}`).not.toContain(secret);
     writeFileSync(passwordFile, 'x'.repeat(100_000));
-    await wait(1_100);
     const response = await proxy.transfer();
     expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
     expect(JSON.parse(response.body).detail).toContain('(passwordFile cannot be read (no code))');

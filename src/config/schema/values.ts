@@ -114,9 +114,7 @@ export const egressProxy = z
       .optional()
       .describe('User name for the proxy (Basic).'),
     password: secret.optional().describe('The password, as ${NAME} from an environment variable.'),
-    passwordFile: optionalFile.describe(
-      'File that holds the password; a replaced one is used for new connections after a second.',
-    ),
+    passwordFile: optionalFile.describe('File that holds the password; read for each new connection.'),
   })
   .refine(
     ({ username, password, passwordFile }) =>

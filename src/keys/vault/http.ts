@@ -1,8 +1,8 @@
-import type { Agent, AgentOptions, IncomingHttpHeaders } from 'node:http';
+import type { Agent, IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
-import { createAgent, drainAgent } from '../../net/agent.ts';
+import { createAgent, drainAgent, type Reuse } from '../../net/agent.ts';
 import { isTlsFailure } from '../../net/network-failure.ts';
 import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { TlsMaterial } from '../../net/tls-material.ts';
@@ -17,7 +17,7 @@ const resendAfter = 1000;
 
 /** One copy of a request. */
 interface Copy {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Uses a new connection: a kept-alive one may be dead. */
   readonly freshSocket?: boolean;
 }
@@ -57,6 +57,8 @@ export interface TransportRequest {
   readonly json?: unknown;
   /** Changes nothing at Vault, although it is a POST: a signature. */
   readonly changesNothing?: boolean;
+  /** Ends a request that changes nothing. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -73,7 +75,7 @@ export function transport(
   { tlsFailed, tlsObserver: observer }: TransportOptions,
   material: TlsMaterial,
 ) {
-  const agentWith = (options: AgentOptions): Agent =>
+  const agentWith = (options: Reuse): Agent =>
     createAgent(address, { ...material, minVersion, observer }, options, egressProxy, timeout * tunnelShare);
   const pooled = agentWith({ keepAlive: true });
   const fresh = agentWith({ keepAlive: false });

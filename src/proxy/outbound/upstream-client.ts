@@ -1,8 +1,8 @@
-import type { Agent, AgentOptions, IncomingMessage } from 'node:http';
+import type { Agent, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { createProxyMiddleware, type Plugin } from 'http-proxy-middleware';
 import type { EnvironmentConfig } from '../../config/schema.ts';
-import { createAgent, drainAgent } from '../../net/agent.ts';
+import { createAgent, drainAgent, type Reuse } from '../../net/agent.ts';
 import type { TlsMaterial } from '../../net/tls-material.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
 import { InflightRequests } from '../inflight-requests.ts';
@@ -36,7 +36,7 @@ export function createUpstreamClient(
 ): UpstreamClient {
   const { origin } = new URL(settings.baseUrl);
   const tls = { ...material, minVersion: settings.minVersion, observer };
-  const agentWith = (options: AgentOptions): Agent =>
+  const agentWith = (options: Reuse): Agent =>
     createAgent(origin, tls, options, settings.egressProxy, settings.timeouts.connect);
   const kept = agentWith({ keepAlive: true, maxFreeSockets: settings.maxInFlight });
   const pool = limitConnectionAge(kept, settings.connectionMaxAge);

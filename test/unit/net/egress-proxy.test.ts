@@ -64,10 +64,10 @@ it.each([
     'proxy-invalid',
     'bytes behind the response',
   ],
-  ['HTTP/1.1 100 Continue\r\n\r\nSMTP', 'proxy-invalid', 'status 0'],
-  [`HTTP/1.1 100 Continue\r\n\r\n${'x'.repeat(20_000)}`, 'proxy-invalid', 'status 0'],
+  ['HTTP/1.1 100 Continue\r\n\r\nSMTP', 'proxy-invalid', 'no HTTP response'],
+  [`HTTP/1.1 100 Continue\r\n\r\n${'x'.repeat(20_000)}`, 'proxy-invalid', 'no HTTP response'],
   ['HTTP/1.1 100 Continue', 'proxy-unreachable', 'ECONNRESET'],
-  ['SMTP', 'proxy-invalid', 'HPE_'],
+  ['SMTP', 'proxy-invalid', 'no HTTP response'],
   [undefined, 'proxy-unreachable', 'ECONNRESET'],
 ])('an egress proxy that responds with %j is %s', async (head, reason, note) => {
   response = head === undefined ? undefined : `${head}\r\n\r\n`;
