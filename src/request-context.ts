@@ -44,8 +44,8 @@ export interface RequestRecord {
   tlsAlert?: string;
   /** HTTP status of the last gateway response. */
   gatewayStatus?: number;
-  /** What the last response said about the key. */
-  keyVerdict?: 'accepted' | 'rejected' | undefined;
+  /** Whether the last response rejected the key; absent if it said nothing about it. */
+  keyRejected?: boolean | undefined;
   /** Likely cause, if the gateway responded with 401 or 403 to at least one attempt. */
   rejection?: Rejection;
   /** For 401 and 403 only. Apart from the fields above, since metrics show only what an authorized caller may use. */

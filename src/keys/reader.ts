@@ -36,7 +36,10 @@ interface ReaderOptions extends MonotonicClock {
   readonly looked?: ((login: LoginRef) => void) | undefined;
 }
 
-/** A source that fails: one read at a time finds out whether it still does, of another login each time if there is one. */
+/**
+ * A source that fails: one read at a time finds out whether it still does, of another login each time if there is one. The
+ * first follows at once, since it may be that only one login cannot be read.
+ */
 interface Failing {
   /** The login that could not be read last. */
   readonly ref: LoginRef;
@@ -64,7 +67,6 @@ export class KeyReader {
   readonly #looks = new Map<string, TokenBucket>();
   #failing: Failing | undefined;
   #respondedAt = Number.NEGATIVE_INFINITY;
-  #failedAt = Number.NEGATIVE_INFINITY;
   #cancelRound: (() => void) | undefined;
 
   constructor(source: KeySource, table: KeyTable, options: ReaderOptions) {
@@ -174,7 +176,7 @@ export class KeyReader {
   /** Not the same login again and again: it may be that only this one cannot be read. */
   #probe({ ref, other, probeAt }: Failing): readonly LoginRef[] {
     if (this.#options.monotonic() < probeAt) return [];
-    return [this.#table.due(1)[0] ?? other ?? ref];
+    return [this.#table.due(1)[0] ?? this.#table.otherThan(ref) ?? other ?? ref];
   }
 
   /** @throws ProxyError `overloaded` at once */
@@ -200,7 +202,7 @@ export class KeyReader {
         return this.#source.read(ref, this.#table.known(ref));
       });
       this.#table.store(ref, reading, startedAt);
-      this.#recordResponse(startedAt);
+      this.#recordResponse();
     } catch (error) {
       const failure = failedRead(error, ref);
       this.#recordFailure(ref, failure, startedAt);
@@ -222,9 +224,7 @@ export class KeyReader {
     throw new SourceUnavailable(ref, new Error(failing.problem), 'unknown');
   }
 
-  /** Ignores a read that began before another one failed: the source may have failed since. */
-  #recordResponse(startedAt: number): void {
-    if (startedAt < this.#failedAt) return;
+  #recordResponse(): void {
     this.#respondedAt = this.#options.monotonic();
     this.#options.events.keySourceUp(true);
     if (this.#failing === undefined) return;
@@ -239,16 +239,18 @@ export class KeyReader {
     if (source === 'up' || source === 'denied') {
       const isNew = source === 'up' || !this.#table.isDenied(ref);
       this.#table.storeFailure(ref, failure);
-      this.#recordResponse(startedAt);
+      this.#recordResponse();
       if (isNew) events.keyProblem(`key read failed: ${problem}`, ref);
     }
     if (source !== 'down' || startedAt < this.#respondedAt) return;
-    this.#failedAt = monotonic();
+    const isFirst = this.#failing === undefined;
     const wait = Math.max(probeInterval, 1_000 * (failure.notBefore ?? 0));
-    const probeAt = Math.max(this.#failing?.probeAt ?? 0, this.#failedAt + wait);
-    this.#table.storeOutage(ref, this.#failing === undefined);
+    const probeAt = Math.max(this.#failing?.probeAt ?? 0, monotonic() + wait);
+    this.#table.storeOutage(ref, failure, isFirst);
     this.#failing = { ref, other: undefined, problem, probeAt };
     events.keySourceUp(false, problem);
+    const mayBeOfLogin = failure.notBefore === undefined && this.#table.otherThan(ref) !== undefined;
+    if (isFirst && mayBeOfLogin) this.probeNow();
   }
 }
 

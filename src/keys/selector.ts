@@ -20,16 +20,18 @@ const shares = { uncached: 0.5, rejected: 0.25 };
 /** As many may wait for uncached keys however small `maxInFlight` is. */
 const leastUncached = 20;
 
-export interface KeyFallbackObserver {
-  /** The gateway rejects the key that signed so far, and accepts one of this direction, which signs from now on. */
-  keyFallback(login: LoginRef, kind: KeyKind, to: 'newer' | 'older'): void;
+export interface CurrentKeyObserver {
+  /** The gateway accepts this version, and the last one that it accepted was none or another one. */
+  keyAccepted(login: LoginRef, kind: KeyKind, version: number): void;
+  /** The gateway accepts a key with another version than the current one's: it signs from now on. */
+  currentKeyChanged(login: LoginRef, kind: KeyKind, from: number, to: number): void;
 }
 
 interface SelectorOptions extends MonotonicClock {
   readonly table: KeyTable;
   readonly reader: KeyReader;
   readonly setTimer: SetTimer;
-  readonly events: KeyFallbackObserver & Pick<KeySourceObserver, 'keyLookup'>;
+  readonly events: CurrentKeyObserver & Pick<KeySourceObserver, 'keyLookup'>;
 }
 
 /** What a request needs a key for. */
@@ -190,8 +192,9 @@ export class KeySelector {
     const { table, events, monotonic } = this.#options;
     if (!choice.recordAccepted(key, sentAt, request, monotonic())) return;
     table.keep(login);
-    const to = choice.current.version > before.version ? 'newer' : 'older';
-    if (choice.current !== before) events.keyFallback(login.ref, request.kind, to);
+    events.keyAccepted(login.ref, request.kind, choice.current.version);
+    if (choice.current !== before)
+      events.currentKeyChanged(login.ref, request.kind, before.version, choice.current.version);
   }
 
   /** @throws ProxyError */
@@ -290,7 +293,7 @@ function tooLate(ref: LoginRef): SourceUnavailable {
   );
 }
 
-/** A caller and a login may each have half of a room. No login has the name of a caller: it has a slash. */
+/** No login has the name of a caller: it has a slash. */
 function holdersOf({ caller, login }: KeyRequest): [caller: string, login: string] {
   return [`caller ${caller}`, loginRefString(login)];
 }

@@ -242,9 +242,7 @@ export class KeyTable {
   /** A read failed although the source responds: it is about this login. Its keys stay. */
   storeFailure(ref: LoginRef, failure: SourceUnavailable): void {
     const name = loginRefString(ref);
-    const login = this.#logins.peek(name);
-    if (login === undefined) this.#negatives.set(name, { failure, until: this.#now() + retryAfter });
-    else this.#postpone(login);
+    this.#storeFailure(ref, this.peek(ref), failure);
     if (failure.source === 'denied') this.#recordDenied(name, failure.problem);
     else this.#recordPermitted(name);
   }
@@ -274,11 +272,10 @@ export class KeyTable {
    *
    * @param isFirst it is the one with which that began, so it may be about this login alone: it waits longer each time
    */
-  storeOutage(ref: LoginRef, isFirst: boolean): void {
+  storeOutage(ref: LoginRef, failure: SourceUnavailable, isFirst: boolean): void {
     const login = this.peek(ref);
-    if (login === undefined) return;
-    if (isFirst) this.#postpone(login);
-    else login.dueAt = Math.max(login.dueAt, this.#now());
+    if (isFirst) this.#storeFailure(ref, login, failure);
+    else if (login !== undefined) login.dueAt = Math.max(login.dueAt, this.#now());
   }
 
   /** The source is back: what it could not say may be another thing now. */
@@ -301,6 +298,13 @@ export class KeyTable {
   /** The logins with keys, the last used first. Does not count as use. */
   *logins(): Generator<Login> {
     for (const login of this.#logins.values()) if (!this.#isTooOld(login)) yield login;
+  }
+
+  /** The last used login with keys that is another one. */
+  otherThan(ref: LoginRef): LoginRef | undefined {
+    const name = loginRefString(ref);
+    for (const login of this.logins()) if (loginRefString(login.ref) !== name) return login.ref;
+    return undefined;
   }
 
   /** Whether at least one login could be served if the source failed now. */
@@ -345,8 +349,7 @@ export class KeyTable {
     const login = before ?? newLogin(ref, read, readAt);
     const { ttl } = this.#settings;
     const dueAt = readAt + ttl * (1 - ttlJitter * this.#options.random());
-    Object.assign(login, { readAt, dueAt, failures: 0, isDeleted: false });
-    if (hasChanged) login.ring = read;
+    Object.assign(login, { ring: read, readAt, dueAt, failures: 0, isDeleted: false });
     if (before === undefined) this.#logins.set(name, login);
     this.#negatives.delete(name);
     this.#recordFound(name);
@@ -354,6 +357,11 @@ export class KeyTable {
     // At once, so that a key that is gone is nowhere in memory.
     for (const kind of login.choices.keys()) this.update(login, kind);
     this.#notify(ref, read, undefined, lost);
+  }
+
+  #storeFailure(ref: LoginRef, login: Login | undefined, failure: SourceUnavailable): void {
+    if (login !== undefined) return this.#postpone(login);
+    this.#negatives.set(loginRefString(ref), { failure, until: this.#now() + retryAfter });
   }
 
   #postpone(login: Login): void {

@@ -86,8 +86,8 @@ function createObserver(write: (message: string, fields: DebugFields) => void): 
       }),
     gatewayUnreachable: ({ environment, operation, cause }) =>
       write('gateway unreachable', { environment, operation, cause }),
-    keyFallback: ({ environment, login }, kind, to) =>
-      write('key fallback', { environment, login, keyKind: kind, to }),
+    currentKeyChanged: ({ environment, login }, kind, from, to) =>
+      write('current key changed', { environment, login, keyKind: kind, from, to }),
     keyLookup: (environment, result) => write('key lookup', { environment, result }),
     keyFetched: (source, seconds) => write('key source read', { source, ms: milliseconds(seconds) }),
   };

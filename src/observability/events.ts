@@ -1,7 +1,7 @@
 import type { Head as AuditHead } from '../audit/chain.ts';
 import type { JwtResult } from '../auth/jwt/verify.ts';
 import type { KeySourceObserver, SigningObserver } from '../keys/key-source.ts';
-import type { KeyFallbackObserver } from '../keys/selector.ts';
+import type { CurrentKeyObserver } from '../keys/selector.ts';
 import type { NetworkFailure } from '../net/network-failure.ts';
 import type { TlsUser } from '../net/tls-files.ts';
 import type { TlsProblem, TlsSession } from '../net/tls-observer.ts';
@@ -30,7 +30,7 @@ export type SpanResult = (typeof spanResults)[number];
 export const spanResults = ['exported', 'dropped', 'rejected'] as const;
 
 /** Everything that is observed: for metrics, status and log. */
-export interface EventObserver extends KeySourceObserver, SigningObserver, KeyFallbackObserver {
+export interface EventObserver extends KeySourceObserver, SigningObserver, CurrentKeyObserver {
   /**
    * A reload replaced the key source; what is known of it concerns the previous one.
    *

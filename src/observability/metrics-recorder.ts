@@ -19,7 +19,6 @@ type KeyLabels = { environment: string; login: string; kind: KeyKind };
 /** What the series of one key ring show. */
 interface Series {
   signing?: number | undefined;
-  accepted?: number;
 }
 
 type KeyMetrics = ReturnType<typeof createKeyMetrics>;
@@ -38,10 +37,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
   return {
     connectionRejected: () => metrics.dropped.inc({}),
     logLineSuppressed: () => metrics.logSuppressed.inc({}),
-    requestFinished(context) {
-      countRequest(metrics, labels, context);
-      keys.recordAccepted(context);
-    },
+    requestFinished: (context) => countRequest(metrics, labels, context),
     gatewayResponded({ environment, operation, status, seconds, clockSkew }) {
       const route = labels.route(environment, operation);
       metrics.gatewayResponses.inc({ ...route, status: statusLabel(status) });
@@ -181,22 +177,17 @@ function createKeyMetrics(metrics: Metrics) {
         else if (hasRoom) setSeries(labels, entries);
       }
     },
-    keyFallback({ environment, login }: LoginRef, kind: KeyKind, to: (typeof directions)[number]): void {
-      const labels = { environment, login, kind };
-      if (shown.has(seriesId(labels))) fallbacks.inc({ ...labels, to });
-    },
-    /** The signing version is the one that the gateway last accepted, not the newest. */
-    recordAccepted(context: RequestContext): void {
-      const { environment, login, keyKind: kind, keyVersion: version, keyVerdict } = context;
-      if (keyVerdict !== 'accepted' || environment === undefined || login === undefined) return;
-      if (kind === undefined || version === undefined) return;
+    currentKeyChanged({ environment, login }: LoginRef, kind: KeyKind, from: number, to: number): void {
       const labels = { environment, login, kind };
       const series = shown.get(seriesId(labels));
-      if (series === undefined || (series.accepted === version && series.signing === version)) return;
-      series.accepted = version;
-      series.signing = version;
-      keyAcceptedVersion.set(labels, version);
-      keySigningVersion.set(labels, version);
+      if (series === undefined) return;
+      fallbacks.inc({ ...labels, to: to > from ? 'newer' : 'older' });
+      series.signing = to;
+      keySigningVersion.set(labels, to);
+    },
+    keyAccepted({ environment, login }: LoginRef, kind: KeyKind, version: number): void {
+      const labels = { environment, login, kind };
+      if (shown.has(seriesId(labels))) keyAcceptedVersion.set(labels, version);
     },
   };
 }

@@ -1,5 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import { cancelPorts, createPorts, openPorts, type Ports, usePorts } from './ports.ts';
+import { buildService, type Service } from './service.ts';
+import type { Shared } from './shared.ts';
 
 /** What is opened once for a process. The audit key itself is read again with each reload. */
 export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
@@ -12,4 +16,68 @@ export function fieldsForRestart(started: Config, next: Config): readonly string
   return Object.entries(startOnly)
     .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
     .map(([field]) => field);
+}
+
+/** The ports of a process, and the service that handles their requests. A start and a reload replace it in the same way. */
+export class ServiceInUse {
+  readonly ports: Ports;
+  readonly #shared: Shared;
+  #current: Service | undefined;
+  /** The current one, and those before it that still have requests in flight. */
+  readonly #services = new Set<Service>();
+
+  constructor(shared: Shared) {
+    this.#shared = shared;
+    this.ports = createPorts(shared, () => this.#current);
+  }
+
+  get current(): Service | undefined {
+    return this.#current;
+  }
+
+  /**
+   * Builds a service beside the current one, checks it, and lets it take over the ports. Requests in flight stay with the
+   * one before.
+   *
+   * @throws Error if it cannot take over; nothing has changed then
+   */
+  async replace(loaded: ValidConfig): Promise<void> {
+    const previous = this.#current;
+    const next = await buildService(loaded, this.#shared, previous);
+    try {
+      if (previous !== undefined) await next.check(previous);
+      await openPorts(this.ports, loaded.config);
+      if (this.#shared.isDraining()) throw new Error('the process is shutting down');
+    } catch (error) {
+      cancelPorts(this.ports);
+      await next.stop(previous);
+      throw error;
+    }
+    this.#current = next;
+    this.#services.add(next);
+    next.begin(() => usePorts(this.ports, next), previous);
+    usePorts(this.ports, next);
+    if (previous !== undefined) void this.#drain(previous, next);
+  }
+
+  /** Resolves when no request is in flight. */
+  async idle(): Promise<void> {
+    await Promise.all(Array.from(this.#services, ({ inflight }) => inflight.idle()));
+  }
+
+  /** Aborts all requests. */
+  async abortAll(): Promise<void> {
+    await Promise.all(Array.from(this.#services, ({ inflight }) => inflight.abortAll()));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(Array.from(this.#services, (service) => service.stop()));
+  }
+
+  async #drain(previous: Service, next: Service): Promise<void> {
+    previous.certificates.stop();
+    await previous.inflight.idle();
+    this.#services.delete(previous);
+    await previous.stop(next);
+  }
 }

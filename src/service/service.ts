@@ -1,9 +1,10 @@
 import type { RequestListener } from 'node:http';
 import type { ValidConfig } from '../config/load.ts';
-import type { Config } from '../config/schema.ts';
+import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
 import type { TlsUser } from '../net/tls-files.ts';
-import { computeReadiness } from '../observability/readiness.ts';
+import { computeReadiness, type Readiness } from '../observability/readiness.ts';
+import type { TlsPeers } from '../observability/tls-peers.ts';
 import { InflightRequests } from '../proxy/inflight-requests.ts';
 import { createUpstreamClient, type UpstreamClient } from '../proxy/outbound/upstream-client.ts';
 import { createAdmin } from './admin.ts';
@@ -32,8 +33,8 @@ export interface Service {
   begin(renewPorts: () => void, previous?: Service): void;
   /** TLS with Vault failed. */
   checkVaultCertificates(): void;
-  /** Waits for its requests, then stops what the other service does not use. */
-  drain(other?: Service): Promise<void>;
+  /** Ends what the other service does not use. */
+  stop(other?: Service): Promise<void>;
 }
 
 /**
@@ -52,40 +53,22 @@ export async function buildService(
   const certificates = await CertificateFiles.read(config, shared.log, previous?.certificates);
   const applyTracing = await shared.tracing.prepare(config.tracing);
   const inflight = new InflightRequests();
-  const upstreams = new Map<string, UpstreamClient>();
-  const connect = (environment: string): void => {
-    const settings = config.environments[environment];
-    if (settings === undefined) return;
-    const material = certificates.materialOf({ role: 'gateway', environment });
-    const observer = shared.tlsPeers.servers({ role: 'gateway', environment });
-    upstreams.set(environment, createUpstreamClient(settings, material, inflight, observer));
-  };
-  for (const environment of Object.keys(config.environments)) connect(environment);
+  const upstreams = createUpstreams(config, certificates, inflight, shared.tlsPeers);
   const keys = keysOf(config, certificates, shared, previous?.keys);
   const jwtIssuers = jwtIssuersOf(config, shared, previous?.jwtIssuers);
-  const readiness = () =>
-    computeReadiness({
-      draining: shared.isDraining(),
-      keySourceReady: keys.source.ready(),
-      auditUnavailable: shared.audit?.isUnavailable() ?? false,
-      keysCached: keys.table.hasKeys(),
-      jwtKeysAvailable: jwtIssuers.available(),
-      ...shared.logState(),
-    });
+  const readiness = (): Readiness => readinessOf(keys, jwtIssuers, shared);
   const { verify: verifyJwt } = jwtIssuers;
   const renew = ({ role, environment = '' }: TlsUser): void => {
     if (role === 'vault') {
       keys.source.useTls?.(certificates.materialOf({ role }));
       keys.reader.probeNow();
     }
-    if (role !== 'gateway') return;
-    upstreams.get(environment)?.drain();
-    connect(environment);
+    if (role === 'gateway') upstreams.renew(environment);
   };
   return {
     config,
     handle: {
-      listener: createApp(routes, { keys, verifyJwt, upstreams, inflight }, shared),
+      listener: createApp(routes, { keys, verifyJwt, upstreams: upstreams.clients, inflight }, shared),
       admin: createAdmin({ config, keys, jwtIssuers, certificates, readiness }, shared),
     },
     certificates,
@@ -112,14 +95,49 @@ export async function buildService(
       });
     },
     checkVaultCertificates: () => void certificates.checkNow({ role: 'vault' }, renew),
-    async drain(other) {
+    async stop(other) {
       certificates.stop();
-      await inflight.idle();
-      for (const upstream of upstreams.values()) upstream.drain();
+      for (const upstream of upstreams.clients.values()) upstream.drain();
       jwtIssuers.stop();
       if (keys !== other?.keys) await keys.stop();
     },
   };
+}
+
+/** A client for the gateway of each environment. */
+function createUpstreams(
+  { environments }: Config,
+  certificates: CertificateFiles,
+  inflight: InflightRequests,
+  tlsPeers: TlsPeers,
+) {
+  const clients = new Map<string, UpstreamClient>();
+  const connect = (environment: string, settings: EnvironmentConfig): void => {
+    const material = certificates.materialOf({ role: 'gateway', environment });
+    const observer = tlsPeers.servers({ role: 'gateway', environment });
+    clients.set(environment, createUpstreamClient(settings, material, inflight, observer));
+  };
+  for (const [environment, settings] of Object.entries(environments)) connect(environment, settings);
+  return {
+    clients,
+    /** Uses other certificates for new requests. */
+    renew(environment: string): void {
+      clients.get(environment)?.drain();
+      const settings = environments[environment];
+      if (settings !== undefined) connect(environment, settings);
+    },
+  };
+}
+
+function readinessOf(keys: KeyServices, jwtIssuers: JwtIssuers, shared: Shared): Readiness {
+  return computeReadiness({
+    draining: shared.isDraining(),
+    keySourceReady: keys.source.ready(),
+    auditUnavailable: shared.audit?.isUnavailable() ?? false,
+    keysCached: keys.table.hasKeys(),
+    jwtKeysAvailable: jwtIssuers.available(),
+    ...shared.logState(),
+  });
 }
 
 function keysOf(

@@ -1,12 +1,12 @@
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import { endsWithin } from '../util/promises.ts';
-import type { ServedPort } from './ports.ts';
+import type { ServedPort } from './served-port.ts';
 
 /** The requests of all services. */
 interface Inflight {
-  idle(): Promise<unknown>;
-  abortAll(): Promise<unknown>;
+  idle(): Promise<void>;
+  abortAll(): Promise<void>;
 }
 
 /** Milliseconds between closing the port and closing idle connections. */

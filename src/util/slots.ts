@@ -1,8 +1,8 @@
 import { inSpan, type SpanName } from '../trace.ts';
 import { setTimer } from './clock.ts';
 
-/** The part of a room that one holder may have. */
-const share = 0.5;
+/** The parts of a room that one holder may have, and what several holders share. No holder alone can take all of the latter. */
+const shares = { holder: 0.5, shared: 0.75 };
 
 /**
  * Room for a number of things at a time, of which one holder may have half. Whoever asks first whether there is room
@@ -11,31 +11,38 @@ const share = 0.5;
 export class Room {
   readonly size: number;
   #inside = 0;
-  /** By holder; absent without any. So however many names there are, it has at most as many as there is room. */
+  /** By name; absent without any. So however many names there are, it has at most twice as many as there is room. */
   readonly #held = new Map<string, number>();
 
   constructor(size: number) {
     this.size = Math.floor(size);
   }
 
-  /** @returns leaves the room, to be called once; `undefined` if there is no room, for all or for one of the holders */
-  enter(...holders: readonly string[]): (() => void) | undefined {
-    if (!this.hasRoomFor(...holders)) return undefined;
-    this.#change(holders, 1);
-    return () => this.#change(holders, -1);
+  /**
+   * @param holder such as a caller: it may have half of the room. Without one there is no such limit
+   * @param shared such as a login, under another name than any holder: it may have three quarters
+   * @returns leaves the room, to be called once; `undefined` if there is no room
+   */
+  enter(holder?: string, shared?: string): (() => void) | undefined {
+    const mayEnter =
+      this.#inside < this.size &&
+      this.#mayHave(holder, shares.holder) &&
+      this.#mayHave(shared, shares.shared);
+    if (!mayEnter) return undefined;
+    this.#change(1, holder, shared);
+    return () => this.#change(-1, holder, shared);
   }
 
-  hasRoomFor(...holders: readonly string[]): boolean {
-    const most = Math.ceil(this.size * share);
-    return this.#inside < this.size && holders.every((one) => (this.#held.get(one) ?? 0) < most);
+  #mayHave(name: string | undefined, share: number): boolean {
+    return name === undefined || (this.#held.get(name) ?? 0) < Math.ceil(this.size * share);
   }
 
-  #change(holders: readonly string[], change: 1 | -1): void {
+  #change(change: 1 | -1, ...names: readonly (string | undefined)[]): void {
     this.#inside += change;
-    for (const one of holders) {
-      const held = (this.#held.get(one) ?? 0) + change;
-      if (held === 0) this.#held.delete(one);
-      else this.#held.set(one, held);
+    for (const name of names.filter((one) => one !== undefined)) {
+      const held = (this.#held.get(name) ?? 0) + change;
+      if (held === 0) this.#held.delete(name);
+      else this.#held.set(name, held);
     }
   }
 }
@@ -64,7 +71,7 @@ interface SlotsOptions {
 }
 
 interface Waiting {
-  readonly holder: readonly string[];
+  readonly holder: string | undefined;
   readonly proceed: (leave: () => void) => void;
 }
 
@@ -87,9 +94,8 @@ export class Slots {
    * @throws NoRoom `full` at once, before anything is started; the promise rejects with `late`, or as the work does
    */
   run<T>(work: () => Promise<T>, holder?: string): Promise<T> {
-    const holders = holder === undefined ? [] : [holder];
-    const leave = this.#room.enter(...holders);
-    const turn = leave === undefined ? this.#wait(holders) : undefined;
+    const leave = this.#room.enter(holder);
+    const turn = leave === undefined ? this.#wait(holder) : undefined;
     return this.#run(work, turn, leave);
   }
 
@@ -108,8 +114,8 @@ export class Slots {
     }
   }
 
-  #wait(holder: readonly string[]): Promise<() => void> {
-    const leaveQueue = this.#queue.enter(...holder);
+  #wait(holder?: string): Promise<() => void> {
+    const leaveQueue = this.#queue.enter(holder);
     if (leaveQueue === undefined) throw new NoRoom('full');
     const { promise, resolve, reject } = Promise.withResolvers<() => void>();
     const { maxWait } = this.#options;
@@ -137,7 +143,7 @@ export class Slots {
   /** Passes the slot to the one that has waited longest and may have it. */
   #startNext(): void {
     for (const { holder, proceed } of this.#waiting) {
-      const leave = this.#room.enter(...holder);
+      const leave = this.#room.enter(holder);
       if (leave !== undefined) return proceed(leave);
     }
   }

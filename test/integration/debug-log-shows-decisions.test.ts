@@ -63,8 +63,8 @@ describe('at level debug', () => {
     await proxy.balance();
     simulator.keys.set('acme', accepting('next key'));
     writeKeys(proxy.keysFolder, 'sandbox', 'acme', { controlKey: 'next key' });
-    await until(async () => (await proxy.balance()) && proxy.logText().includes('key fallback'));
-    const response = proxy.logLines('key fallback')[0];
+    await until(async () => (await proxy.balance()) && proxy.logText().includes('current key changed'));
+    const response = proxy.logLines('current key changed')[0];
     const lines = await decisions(proxy, String(response?.requestId));
     const selected = lines.filter((line) => line.startsWith('key selected'));
     expect(selected).toEqual([
@@ -79,7 +79,7 @@ describe('at level debug', () => {
       'gateway responded: operation=manager-balance status=403',
       'keys refreshed after a rejection: login=acme',
       'gateway responded: operation=manager-balance status=200',
-      'key fallback: login=acme keyKind=control_key to=newer',
+      expect.stringMatching(/^current key changed: login=acme keyKind=control_key from=\d+ to=\d+$/),
     ]);
     const next = (await decisions(proxy, await proxy.balance())).join('\n');
     expect(next).toContain('reason=last-accepted');

@@ -87,7 +87,7 @@ it('payments at twelve endpoints in turn, and no queries, get through soon after
 }, 20_000);
 
 it('keys that are deleted, and come back after a reload, sign again', async () => {
-  const { setup, proxy, put, reload } = await startAll();
+  const { setup, proxy, put, reload } = await startAll({ ttl: '1s', negativeTtl: '100ms' });
   put('sandbox/acme');
   expect((await pay(proxy, '1')).status).toBe(200);
   setup.vault.fail({ kind: 'late', milliseconds: 400 }, /^secret\/data/);

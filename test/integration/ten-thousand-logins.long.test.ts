@@ -89,7 +89,7 @@ describe('ten thousand logins in Vault', () => {
     const settings = { ttl, staleIfError: 43_200_000, negativeTtl: 10_000, maxEntries: count };
     const table = new KeyTable({ ...settings, rotationGracePeriod: 86_400_000 }, options);
     reader = new KeyReader(counted, table, { ...options, sourceName: 'vault' });
-    const fallbacks = { keyLookup() {}, keyFallback() {} };
+    const fallbacks = { keyLookup() {}, currentKeyChanged() {}, keyAccepted() {} };
     keySelector = new KeySelector({ table, reader, monotonic, setTimer, events: fallbacks });
     reader.start();
   });

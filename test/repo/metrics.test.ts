@@ -77,7 +77,8 @@ it('ten thousand random callers, environments, operations and logins add only no
     metrics.keyLookup(random(), 'missing');
     metrics.keyFetched(random(), 0.1);
     metrics.keyProblem(random(), { environment: random(), login: random() });
-    metrics.keyFallback({ environment: random(), login: random() }, 'control_key', 'newer');
+    metrics.currentKeyChanged({ environment: random(), login: random() }, 'control_key', 1, 2);
+    metrics.keyAccepted({ environment: random(), login: random() }, 'control_key', 1);
   };
   recordUnknownNames();
   const afterOne = await own();

@@ -131,7 +131,8 @@ export class Instance {
     const setTimer: VirtualTime['timer'] = (run, milliseconds) => time.timer(run, milliseconds);
     const events = {
       ...silentObserver,
-      keyFallback: () => {},
+      currentKeyChanged: () => {},
+      keyAccepted: () => {},
       keyRingUpdated: stepsReset,
       keySourceUp: (isUp: boolean) => {
         if (isUp && !this.#isUp) stepsReset();

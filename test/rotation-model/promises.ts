@@ -10,8 +10,8 @@ const longestWait = 1_000 + 200 + mostAttempts * 5;
 const idle = { after: 600_000, wait: 1_000 };
 /** Milliseconds until the source is asked again after it failed, and after it did not know a login. */
 const forgotten = { failure: 3_000, unknown: 11_000 };
-/** Looks in any ten seconds: 30 a second, and a burst; they may begin a second later than they are counted. */
-const looks = { window: 10_000, most: 30 * 12 };
+/** Looks in any ten seconds: 30 a second, and a burst, also after each of two reloads; they may begin a second later than they are counted. */
+const looks = { window: 10_000, most: 30 * 14 };
 
 /** One caller at one endpoint. */
 interface Place {

@@ -25,7 +25,7 @@ export function fixedKeys(
     ready: () => true,
     stop() {},
   };
-  const events = { ...silentObserver, keyFallback() {} };
+  const events = { ...silentObserver, currentKeyChanged() {}, keyAccepted() {} };
   const table = new KeyTable(settings, { clock, monotonic, random: () => 0, events });
   const reader = new KeyReader(source, table, { monotonic, setTimer, events, sourceName: 'directory' });
   const keySelector = new KeySelector({ table, reader, monotonic, setTimer, events });

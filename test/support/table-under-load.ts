@@ -54,7 +54,7 @@ const options = {
   clock: Date.now,
   random: () => random.next(),
   setTimer,
-  events: { ...silentObserver, keyFallback() {} },
+  events: { ...silentObserver, currentKeyChanged() {}, keyAccepted() {} },
 };
 const table = new KeyTable(
   { ttl: 300, staleIfError: 10_000, negativeTtl: 200, maxEntries: 500, rotationGracePeriod: 60_000 },

@@ -33,7 +33,8 @@ const { table, reader } = fixedKeys(
 const results: Partial<Record<CacheResult, number>> = {};
 const events = {
   ...silentObserver,
-  keyFallback() {},
+  currentKeyChanged() {},
+  keyAccepted() {},
   keyLookup: (_environment: string, result: CacheResult) =>
     void (results[result] = (results[result] ?? 0) + 1),
 };

@@ -31,7 +31,9 @@ export function vaultClient(config: VaultAddress, options: TransportOptions = {}
   let http = open(tls);
   const resender = new Resender();
   const send = (request: TransportRequest) =>
-    request.method === 'GET' ? resender.send((copy) => http.send(request, copy)) : http.send(request);
+    request.method === 'GET'
+      ? resender.send((copy) => http.send(request, copy))
+      : http.send(request, { signal: request.signal });
   const vault = Object.assign(
     nodeVault({
       endpoint: config.address,
@@ -52,8 +54,14 @@ export function vaultClient(config: VaultAddress, options: TransportOptions = {}
     write: <T>(path: string, data: object, shape: Shape<T>, token?: Secret): Promise<T> =>
       shaped(vault.write(path, revealFields(data), tokenHeader(token)), shape, 'invalid-response'),
     /** A POST that changes nothing, such as a signature: over a connection that is kept, and once more if that was stale. */
-    post: <T>(path: string, data: object, shape: Shape<T>, token: Secret): Promise<T> => {
-      const options = { ...tokenHeader(token), changesNothing: true };
+    post: <T>(
+      path: string,
+      data: object,
+      shape: Shape<T>,
+      token: Secret,
+      signal?: AbortSignal,
+    ): Promise<T> => {
+      const options = { ...tokenHeader(token), changesNothing: true, signal };
       return shaped(vault.write(path, revealFields(data), options), shape, 'invalid-response');
     },
     /** Replaces the certificates for new connections; in-flight requests finish on theirs. */
@@ -87,8 +95,8 @@ export function authenticatedClient(client: VaultClient, tokens: Tokens) {
     list: <T>(path: string, shape: Shape<T>) => tokens.withToken((token) => client.list(path, shape, token)),
     write: <T>(path: string, data: object, shape: Shape<T>) =>
       tokens.withToken((token) => client.write(path, data, shape, token)),
-    post: <T>(path: string, data: object, shape: Shape<T>) =>
-      tokens.withToken((token) => client.post(path, data, shape, token)),
+    post: <T>(path: string, data: object, shape: Shape<T>, signal?: AbortSignal) =>
+      tokens.withToken((token) => client.post(path, data, shape, token, signal)),
   };
 }
 

@@ -17,7 +17,7 @@ const resendAfter = 1000;
 
 /** One copy of a request. */
 interface Copy {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Uses a new connection: a kept-alive one may be dead. */
   readonly freshSocket?: boolean;
 }
@@ -57,6 +57,8 @@ export interface TransportRequest {
   readonly json?: unknown;
   /** Changes nothing at Vault, although it is a POST: a signature. */
   readonly changesNothing?: boolean;
+  /** Ends a request that changes nothing. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

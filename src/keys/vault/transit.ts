@@ -119,9 +119,10 @@ export class TransitEngine {
   /**
    * A signature of RSA-SHA256 (docs/gateway-interface.md section 5.3), in base64, which the public key verifies.
    *
+   * @param signal ends it
    * @throws VaultError also `wrong-signature`
    */
-  async sign(key: TransitKey, baseString: string): Promise<string> {
+  async sign(key: TransitKey, baseString: string, signal?: AbortSignal): Promise<string> {
     const { mount, name, keyVersion, publicKey } = key;
     const request = {
       input: createHash('sha256').update(baseString).digest('base64'),
@@ -131,7 +132,7 @@ export class TransitEngine {
     };
     try {
       const path = `${mount}/sign/${name}/sha2-256`;
-      const { data } = await this.#client.post(path, request, signedShape);
+      const { data } = await this.#client.post(path, request, signedShape, signal);
       // `vault:v3:...`: that it is of this version shows the public key.
       const [, text = ''] = /^[a-z]+:v\d+:([\w+/]+={0,2})$/.exec(data.signature) ?? [];
       const signature = Buffer.from(text, 'base64');
@@ -216,11 +217,14 @@ export function createTransitSigner(engine: TransitEngine, options: TransitSigne
     const startedAt = monotonic();
     const report = (result: TransitResult, problem?: string): void =>
       events.transitSigned(login.environment, result, (monotonic() - startedAt) / 1000, problem);
-    const signing = engine.sign(key, baseString);
+    const late = new AbortController();
+    const signing = engine.sign(key, baseString, late.signal);
     try {
-      // The request ends by itself.
-      if (isFailing && !(await endsWithin(failingWait, signing, options.setTimer)))
+      if (isFailing && !(await endsWithin(failingWait, signing, options.setTimer))) {
+        // Its slot is free now, so Vault must have no request for it.
+        late.abort();
         throw new VaultError('timeout');
+      }
       const signature = await signing;
       isFailing = false;
       report('ok');

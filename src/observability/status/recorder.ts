@@ -157,14 +157,14 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
   let clockSkew: number | null = null;
   return {
     finished(context: RequestContext, failed: boolean): void {
-      const { startedAt, durations, login, keyVerdict } = context;
+      const { startedAt, durations, login, keyRejected } = context;
       const { total = 0 } = durations;
       const endedAt = startedAt + total * 1000;
       window.recordRequest(endedAt, total);
       if (failed && isOurFailure(context))
         window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
-      if (login === undefined || keyVerdict === undefined) return;
-      setBounded(logins, login, { at: endedAt, rejected: keyVerdict === 'rejected' }, maxLogins);
+      if (login === undefined || keyRejected === undefined) return;
+      setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
     },
     responded(response: GatewayResponseEvent): void {
       window.recordResponse(monotonic(), isRejection(response.status));

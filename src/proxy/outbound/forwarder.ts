@@ -59,7 +59,7 @@ export class Forwarder {
       const sent = await this.#attempt(request, keyed, keyNow);
       last?.rest?.destroy();
       last = sent.response;
-      this.#recordVerdict(request, sent);
+      this.#recordRejection(request, sent);
       return sent;
     };
     const { readOnly, retryOn403 } = destination.operation;
@@ -149,17 +149,14 @@ export class Forwarder {
     }
   }
 
-  /** What the gateway said of the key. Why it rejected one; if it accepts another one, that is why. */
-  #recordVerdict({ record }: ValidatedRequest, { response, testimony }: Sent<GatewayResponse>): void {
-    if (testimony === 'silent') {
-      record.keyVerdict = undefined;
-    } else if (testimony === 'rejected') {
+  /** Why the gateway rejected a key; if another one helps, that is why. */
+  #recordRejection({ record }: ValidatedRequest, { response, testimony }: Sent<GatewayResponse>): void {
+    record.keyRejected = testimony === 'silent' ? undefined : testimony === 'rejected';
+    if (record.keyRejected === true) {
       const skew = skewOf(response.headers.date, this.#options.clock()) ?? 0;
       record.rejection ??= Math.abs(skew) > suspiciousSkew ? 'clock-skew' : 'current-key';
-      record.keyVerdict = 'rejected';
-    } else {
-      if (record.rejection !== undefined) record.rejection = 'other-key';
-      record.keyVerdict = testimony === 'refused' && record.rejection === undefined ? undefined : 'accepted';
+    } else if (record.keyRejected === false && record.rejection !== undefined) {
+      record.rejection = 'other-key';
     }
   }
 

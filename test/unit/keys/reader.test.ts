@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
+import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import type { KeyReader } from '../../../src/keys/reader.ts';
 import type { KeyTable, Login } from '../../../src/keys/table.ts';
 import {
@@ -330,18 +331,20 @@ describe('a source that fails', () => {
     expect(reader.isFailing).toBe(false);
   });
 
-  it('is not back by the late response to a read from before it failed', async () => {
-    source.set(acme, 'key');
-    source.paused = true;
-    const late = read();
-    source.fail();
-    source.paused = false;
-    time.now += 100;
-    await failsToRead(refOf('beta'));
-    await source.release();
-    await late;
-    expect(reader.isFailing).toBe(true);
-    expect(versions()).toEqual([1]);
+  it('is not made of one login that cannot be read, however often a client asks for it', async () => {
+    const known = Array.from({ length: 100 }, (_, index) => refOf(`known-${index}`));
+    await holds(...known.map(({ login }) => login));
+    source.failure = (ref) =>
+      ref.login === 'bad' ? new SourceUnavailable(ref, new Error('is down'), 'down') : undefined;
+    reader.start();
+    for (let now = 0; now < 2 * ttl; now += 500) {
+      await failsToRead(refOf('bad'));
+      await settled();
+      await read(refOf(`uncached-${now}`));
+      for (const ref of known) table.use(loginOf(ref));
+      await time.advance(500);
+    }
+    for (const ref of known) expect(time.now - loginOf(ref).readAt).toBeLessThan(ttl + 1_000);
   });
 
   it.each(['denied', 'up'] as const)(

@@ -47,10 +47,12 @@ export function settled(): Promise<void> {
 /** A clock that only the test moves, in milliseconds, with its timers. */
 export class VirtualClock {
   now = 0;
+  /** Milliseconds that the wall clock is ahead. */
+  ahead = 0;
   readonly #timers = new Set<{ readonly at: number; readonly run: () => void }>();
 
   readonly monotonic = (): number => this.now;
-  readonly clock = (): number => noon + this.now;
+  readonly clock = (): number => noon + this.now + this.ahead;
   readonly setTimer = (run: () => void, milliseconds: number): (() => void) => {
     const timer = { at: this.now + Math.max(0, milliseconds), run };
     this.#timers.add(timer);

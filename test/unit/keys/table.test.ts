@@ -92,6 +92,15 @@ describe('the keys of a login', () => {
     expect(signing()).toBe('old');
   });
 
+  it('are used again with the next read after the clock was ahead for a while', () => {
+    store(ringOf('new', 'old'));
+    time.ahead = 48 * hour;
+    expect(candidates()).toEqual(['new']);
+    time.ahead = 0;
+    store(ringOf('new', 'old'));
+    expect(candidates()).toEqual(['new', 'old']);
+  });
+
   it('that the source lost without deleting them are used for as long as it may fail', () => {
     const [old = ringOf('')[0]] = ringOf('old');
     if (old === undefined) throw new TypeError('no key');

@@ -25,7 +25,7 @@ it('a line holds only what is named for its event, whatever else the event holds
   });
   log?.observer.gatewayResponded?.({ ...route, status: 200, seconds: 0.5 });
   log?.observer.gatewayUnreachable?.({ ...route, cause: 'dns' });
-  log?.observer.keyFallback?.(login, 'control_key', 'older');
+  log?.observer.currentKeyChanged?.(login, 'control_key', 7, 6);
   expect(lines.join('')).not.toContain('cvv2');
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
     { level: 'debug', requestId: 'id-1', credential: 'jwt', issuer: 'idp', subject: 'shop' },
@@ -36,6 +36,6 @@ it('a line holds only what is named for its event, whatever else the event holds
     { delayMs: 13 },
     { status: 200, ms: 500 },
     { cause: 'dns' },
-    { keyKind: 'control_key', to: 'older' },
+    { keyKind: 'control_key', from: 7, to: 6 },
   ]);
 });

@@ -2,7 +2,6 @@ import { createSecretKey } from 'node:crypto';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { KeyRing, UnusableKey, UsableKey } from '../../../src/keys/ring.ts';
 import { createPrometheus, type Prometheus } from '../../../src/observability/prometheus.ts';
-import type { RequestContext } from '../../../src/request-context.ts';
 import { Secret } from '../../../src/secret.ts';
 import { samples, series } from '../../support/exposition.ts';
 import { noReadings, routesOf } from '../../support/routes.ts';
@@ -45,20 +44,6 @@ function use(ring: KeyRing | undefined): void {
   metrics.keyRingUpdated(login, ring);
 }
 
-function responded(keyVersion: number, keyVerdict: RequestContext['keyVerdict']): void {
-  metrics.requestFinished({
-    ...login,
-    id: 'x',
-    startedAt: 0,
-    keyVersion,
-    keyKind: 'control_key',
-    keyVerdict,
-    outcome: 'answered',
-    attempts: 1,
-    durations: {},
-  });
-}
-
 describe('a ring in use', () => {
   it('is shown by kind: latest version, signing version, age', async () => {
     use([control(4), rsa(4), control(3), rsa(2)]);
@@ -95,33 +80,38 @@ describe('a ring in use', () => {
 });
 
 describe('the signing version', () => {
-  it('is the one that the gateway accepts while a newer one waits', async () => {
+  it('is that of the current key, which signs while a newer one waits', async () => {
     use([control(3)]);
     use([control(4), control(3)]);
     expect(await value('signing_version', controlLabels)).toBe(3);
-    responded(4, 'accepted');
-    expect(await value('signing_version', controlLabels)).toBe(4);
-  });
-
-  it.each(['rejected', undefined] as const)('does not change if the verdict is %p', async (verdict) => {
-    use([control(4), control(3)]);
-    responded(3, verdict);
+    metrics.currentKeyChanged(login, 'control_key', 3, 4);
     expect(await value('signing_version', controlLabels)).toBe(4);
   });
 
   it('is the latest if its key may no longer be used', async () => {
     use([control(4), control(3)]);
-    responded(3, 'accepted');
+    metrics.currentKeyChanged(login, 'control_key', 4, 3);
     use([control(5), control(4)]);
     expect(await value('signing_version', controlLabels)).toBe(5);
   });
 });
 
-it('a fallback is counted for a ring in use and for no other', async () => {
+it('the version that the gateway accepted last is absent until then, and after the login was removed', async () => {
   use([control(4), control(3)]);
-  metrics.keyFallback(login, 'control_key', 'older');
-  metrics.keyFallback({ ...login, login: 'stranger' }, 'control_key', 'older');
+  expect(await value('accepted_version', controlLabels)).toBeUndefined();
+  metrics.keyAccepted(login, 'control_key', 3);
+  metrics.keyAccepted({ ...login, login: 'stranger' }, 'control_key', 3);
+  expect(await value('accepted_version', controlLabels)).toBe(3);
+  use(undefined);
+  expect(await keySeries()).toEqual([]);
+});
+
+it('a change of the current key is counted for a ring in use and for no other', async () => {
+  use([control(4), control(3)]);
+  metrics.currentKeyChanged(login, 'control_key', 4, 3);
+  metrics.currentKeyChanged({ ...login, login: 'stranger' }, 'control_key', 4, 3);
   expect(await value('fallbacks_total', { ...controlLabels, to: 'older' })).toBe(1);
+  expect(await value('fallbacks_total', { ...controlLabels, to: 'newer' })).toBe(0);
   expect(await keySeries()).not.toContainEqual(expect.stringContaining('stranger'));
 });
 

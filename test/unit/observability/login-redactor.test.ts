@@ -205,7 +205,7 @@ describe('observers', () => {
     for (const name of ['4111111111111111', '5555555555554444', 'acme']) {
       const ref = { environment: 'sandbox', login: name };
       metrics.keyRingUpdated(ref, [{ kind: 'private_key', version: 1, problem: 'cannot be parsed' }]);
-      metrics.keyFallback(ref, 'private_key', 'older');
+      metrics.currentKeyChanged(ref, 'private_key', 2, 1);
     }
     const { body } = await prometheus.page(false, noReadings);
     const logins = new Set([...body.matchAll(/login="([^"]*)"/g)].map(([, name]) => name));

@@ -170,8 +170,8 @@ const brokenRules: readonly BrokenRule[] = [
     file: 'table',
     edits: [
       [
-        '    else this.#postpone(login);\n    if (failure',
-        "    else this.#remove(name, 'expired');\n    if (failure",
+        '    this.#storeFailure(ref, this.peek(ref), failure);\n    if (failure',
+        "    this.#remove(name, 'expired');\n    this.#storeFailure(ref, undefined, failure);\n    if (failure",
       ],
     ],
     family: 'odd',

@@ -280,21 +280,20 @@ describe('failures of an environment', () => {
 describe('what the gateway said to a login', () => {
   it('is what it said to its last request of the last minute', () => {
     const logins = () => recorder.environment('sandbox').logins;
-    finish({ login: 'acme', keyVerdict: 'rejected' });
-    finish({ login: 'beta', keyVerdict: 'rejected' });
+    finish({ login: 'acme', keyRejected: true });
+    finish({ login: 'beta', keyRejected: true });
     finish({ login: 'beta' });
-    finish({ keyVerdict: 'rejected' });
+    finish({ keyRejected: true });
     expect(logins()).toEqual({ accepted: 0, rejected: 2 });
     now = 30_000;
-    finish({ login: 'acme', keyVerdict: 'accepted' });
+    finish({ login: 'acme', keyRejected: false });
     expect(logins()).toEqual({ accepted: 1, rejected: 1 });
     now = 60_000;
     expect(logins()).toEqual({ accepted: 1, rejected: 0 });
   });
 
   it('is kept for the last thousand logins', () => {
-    for (let login = 0; login < 1_500; login += 1)
-      finish({ login: `login-${login}`, keyVerdict: 'rejected' });
+    for (let login = 0; login < 1_500; login += 1) finish({ login: `login-${login}`, keyRejected: true });
     expect(recorder.environment('sandbox').logins).toEqual({ accepted: 0, rejected: 1_000 });
   });
 });

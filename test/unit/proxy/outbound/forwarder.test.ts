@@ -219,20 +219,20 @@ describe('what keys are asked for', () => {
   });
 });
 
-describe('what the gateway said of the key', () => {
+describe('whether the gateway rejected the key', () => {
   it.each([
-    ['accepted', 'a success', [responseOf(200)]],
-    ['accepted', 'an error', [responseOf(200, undefined, 'type=error\n')]],
-    ['accepted', 'a 400 after a rejection', [responseOf(403), responseOf(400)]],
-    ['rejected', 'a 403', [responseOf(403)]],
-    ['rejected', 'a 401', [responseOf(401)]],
-    [undefined, 'a 400', [responseOf(400)]],
+    [false, 'a success', [responseOf(200)]],
+    [false, 'an error', [responseOf(200, undefined, 'type=error\n')]],
+    [false, 'a 400 after a rejection', [responseOf(403), responseOf(400)]],
+    [true, 'a 403', [responseOf(403)]],
+    [true, 'a 401', [responseOf(401)]],
+    [false, 'a 400', [responseOf(400)]],
     [undefined, 'the page of a load balancer', [pageOf(200)]],
     [undefined, 'a rate limit', [responseOf(429)]],
     [undefined, 'the page of a load balancer after a rejection', [responseOf(403), pageOf(503)]],
-  ])('is in the record as %s after %s', async (verdict, _what, all) => {
+  ])('is in the record as keyRejected: %s after %s', async (isRejected, _what, all) => {
     responses = all;
-    expect((await send(balance)).record.keyVerdict).toBe(verdict);
+    expect((await send(balance)).record.keyRejected).toBe(isRejected);
   });
 });
 

@@ -1,0 +1,184 @@
+import { createHook } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
+import { Agent } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
+import { type ConfigInput, environmentFor, everything } from '../support/config.ts';
+import { paths, post } from '../support/forwarding.ts';
+import { garbageCollector } from '../support/garbage.ts';
+import { harness } from '../support/harness.ts';
+import { accept, deny, type KeyedGateway, startKeyedGateway } from '../support/keyed-gateway.ts';
+import { printNumbers } from '../support/load.ts';
+import { type TestProxy, testKeys } from '../support/service.ts';
+import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { until } from '../support/until.ts';
+
+jest.setTimeout(180_000);
+
+const starts = harness();
+const collectGarbage = garbageCollector();
+const clients = 8;
+/** Milliseconds between two reloads. */
+const pause = 10;
+/** After so many reloads everything has been loaded and compiled. */
+const warmUp = 50;
+const path = 'gateway/sandbox/acme';
+const next = { ...testKeys, controlKey: 'the-next-one' };
+
+/** Timers that were started and have neither fired nor been cleared, also those that do not keep the process alive. */
+const timers = new Set<number>();
+const timerHook = createHook({
+  init: (id, type) => void (type === 'Timeout' && timers.add(id)),
+  destroy: (id) => void timers.delete(id),
+});
+
+let setup: VaultTestEnvironment;
+let gateway: KeyedGateway;
+let proxy: TestProxy;
+
+/** By order: how often the gateway has accepted it. */
+const accepted = new Map<string, number>();
+
+beforeEach(async () => {
+  accepted.clear();
+  timerHook.enable();
+  setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
+  await setup.admin.put(path, secretOf(testKeys));
+  gateway = await startKeyedGateway(starts, { first: testKeys, next });
+  // A key that the gateway does not know yet pays nothing.
+  gateway.respond = ({ key, operation, form }, response) => {
+    gateway.requests.length = 0;
+    if (key !== 'first') return deny(response);
+    const order = form.get('client_orderid') ?? '';
+    if (operation === 'transfer') accepted.set(order, (accepted.get(order) ?? 0) + 1);
+    return accept(response);
+  };
+  proxy = await starts.proxy({ gateway: gateway.url, config: configOf(0), logLevel: 'error' });
+});
+afterEach(() => void timerHook.disable());
+
+function secretOf({ controlKey, privateKey }: typeof testKeys) {
+  return { control_key: controlKey, private_key: privateKey };
+}
+
+/** Each differs from the one before it. @param keys fields of `keys` */
+function configOf(count: number, keys: object = {}): Partial<ConfigInput> {
+  const allow = [
+    everything,
+    { environments: ['sandbox'], operations: ['*'], logins: [`login-${count % 9}`] },
+  ];
+  const timeouts = { shutdownDelay: '0s', headers: `${10 + (count % 7)}s` };
+  return {
+    proxy: { port: 0, timeouts, maxConnections: 100 + (count % 5) },
+    environments: { sandbox: { ...environmentFor(gateway.url), maxInFlight: 50 + (count % 3) } },
+    callers: [{ name: 'local', credentials: [{ anonymous: true }], allow }],
+    keys: vaultKeys(setup.vault.address, {}, keys),
+  };
+}
+
+interface Load {
+  readonly failures: string[];
+  readonly payments: number;
+  readonly requests: number;
+  stop(): Promise<void>;
+}
+
+/** Payments and queries, one after the other on each connection; half of the clients open a new one for each. */
+function startLoad(): Load {
+  const load = { failures: [] as string[], payments: 0, requests: 0, stop };
+  const stopping = new AbortController();
+  const agents = Array.from({ length: clients }, () => new Agent({ keepAlive: true }));
+  const running = agents.map(async (agent, index) => {
+    const options = index % 2 === 0 ? { agent } : {};
+    while (!stopping.signal.aborted) {
+      const isPayment = load.requests % 2 === 0;
+      load.requests += 1;
+      if (isPayment) load.payments += 1;
+      const form = isPayment ? `client_orderid=${randomUUID()}&amount=1.00&currency=EUR` : '';
+      try {
+        const { status, body } = await post(
+          `${proxy.url}${isPayment ? paths.transfer : paths.balance}`,
+          form,
+          {},
+          options,
+        );
+        if (status !== 200) load.failures.push(`${status} ${body.slice(0, 300)}`);
+      } catch (error) {
+        load.failures.push(String(error));
+      }
+    }
+  });
+  async function stop(): Promise<void> {
+    stopping.abort();
+    await Promise.all(running);
+    for (const agent of agents) agent.destroy();
+  }
+  return load;
+}
+
+/** What is left when nothing happens. */
+async function left() {
+  await until(async () => (await proxy.counted('requests_in_flight')) === 0);
+  // Of requests to Vault that have long ended.
+  await until(() => timers.size < 100, 'timers have fired');
+  collectGarbage();
+  await new Promise(setImmediate);
+  collectGarbage();
+  const count = (kind: string) => process.getActiveResourcesInfo().filter((name) => name === kind).length;
+  return {
+    heap: process.memoryUsage().heapUsed / 1e6,
+    listeners: count('TCPServerWrap'),
+    sockets: count('TCPSocketWrap'),
+    timers: timers.size,
+  };
+}
+
+async function reloadUnderLoad(count: number, reload: (nth: number) => Promise<unknown>): Promise<void> {
+  /** @returns what is left after it */
+  const run = async (from: number, to: number) => {
+    const load = startLoad();
+    try {
+      for (let nth = from; nth < to; nth += 1) {
+        await reload(nth);
+        await wait(pause);
+      }
+    } finally {
+      await load.stop();
+    }
+    expect(load.failures).toEqual([]);
+    expect(accepted.size).toBe(load.payments);
+    expect([...accepted.values()].filter((times) => times !== 1)).toEqual([]);
+    accepted.clear();
+    return { ...(await left()), requests: load.requests };
+  };
+  const before = await run(0, warmUp);
+  const startedAt = performance.now();
+  const after = await run(warmUp, warmUp + count);
+  const milliseconds = (performance.now() - startedAt) / count;
+  printNumbers(expect.getState().currentTestName ?? '', { milliseconds, before, after });
+  expect(after.listeners).toBe(before.listeners);
+  expect(after.sockets).toBeLessThan(before.sockets + clients);
+  expect(after.timers).toBeLessThan(before.timers + 50);
+  expect(after.heap).toBeLessThan(before.heap + 10);
+}
+
+it('400 reloads under load fail no request, and leave nothing behind', async () => {
+  await reloadUnderLoad(400, async (nth) => expect(await proxy.reload(configOf(nth))).toEqual([]));
+});
+
+it('300 reloads in a rotation, each with another key source, keep the key that the gateway accepts', async () => {
+  await setup.admin.put(path, secretOf(next));
+  await reloadUnderLoad(300, (nth) =>
+    proxy.reload(configOf(nth, { rotationGracePeriod: `${3_600 + nth}s` })),
+  );
+});
+
+it('300 reloads in an outage of Vault sign on with the cached keys', async () => {
+  await proxy.balance();
+  setup.vault.sealed = true;
+  await reloadUnderLoad(300, async (nth) => {
+    const other = proxy.reload(configOf(nth, { rotationGracePeriod: '1h' }));
+    await expect(other).rejects.toThrow('the new key source cannot be used');
+    await proxy.reload(configOf(nth));
+  });
+});
