@@ -100,9 +100,7 @@ function limitConnectionAge<T extends Agent>(agent: T, maxAge: number): T {
   const opened = (socket: Duplex): void => {
     const timer = setTimeout(() => {
       tooOld.add(socket);
-      const isIdle = Object.values(agent.freeSockets)
-        .flat()
-        .some((free) => free === socket);
+      const isIdle = Object.values(agent.freeSockets).some((idle) => idle?.some((free) => free === socket));
       if (isIdle) socket.destroy();
     }, maxAge).unref();
     socket.once('close', () => clearTimeout(timer));
