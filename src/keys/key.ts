@@ -48,8 +48,7 @@ const minimumBits = 2048;
 const maximumBits = 16_384;
 /** PKCS#8 says so in its label, PKCS#1 in a header line (RFC 1421 section 4.6.1.1). */
 const encryptedHeader = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
-const damaged =
-  'the private key is damaged: its PEM text cannot be decoded; store the file of the key as it was made';
+const damaged = 'the private key is damaged: its PEM text cannot be decoded';
 const undecryptable =
   'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported';
 const binary =

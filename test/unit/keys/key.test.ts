@@ -166,9 +166,7 @@ describe('a private key', () => {
 
   it('is damaged if its PEM text cannot be decoded', () => {
     const cut = pkcs8.split('\n').toSpliced(5, 3).join('\n');
-    expect(problem({ private_key: cut })).toMatch(
-      /is damaged: its PEM text cannot be decoded; store the file/,
-    );
+    expect(problem({ private_key: cut })).toMatch(/is damaged: its PEM text cannot be decoded$/);
   });
 
   it.each([undefined, ''])('that is encrypted needs a passphrase, which %j is not', (text) => {
