@@ -27,9 +27,9 @@ export interface EgressProxySettings {
 
 /** Bytes of a response of the proxy; as Node's own limit. */
 const maxHead = 16_384;
+const endOfHead = '\r\n\r\n';
 /** Responses before the final one (RFC 9110 section 15.2); 101 is a final one. */
-const interimHeads = /^(?:HTTP\/1\.\d 1(?!01)\d\d[^]*?\r\n\r\n)+/;
-const finalHead = /^HTTP\/1\.\d (\d{3})[^]*?\r\n\r\n/;
+const interimHeads = /^(?:HTTP\/1\.\d 1(?!01)\d\d\b[^]*?\r\n\r\n)+/;
 
 /**
  * Makes an agent open each of its connections through a forward proxy (CONNECT, RFC 9110 section 9.3.6). The proxy sees
@@ -112,15 +112,13 @@ async function readSuccess(socket: Socket, signal: AbortSignal): Promise<void> {
   let received = '';
   for await (const [chunk] of on(socket, 'data', { signal, close: ['end', 'close'] })) {
     received = (received + String(chunk)).replace(interimHeads, '');
-    const [head, status] = finalHead.exec(received) ?? [];
-    if (head === undefined) {
-      if (received.length > maxHead || !'HTTP/1.'.startsWith(received.slice(0, 7)))
-        throw new ConnectionError('proxy-invalid', 'no HTTP response');
-      continue;
-    }
-    if (status?.startsWith('2') !== true)
-      throw new ConnectionError(failureWith(Number(status)), `status ${status}`);
-    if (head !== received) throw new ConnectionError('proxy-invalid', 'bytes behind the response');
+    const end = received.indexOf(endOfHead);
+    if (end === -1 && received.length <= maxHead && 'HTTP/1.'.startsWith(received.slice(0, 7))) continue;
+    const [, status] = /^HTTP\/1\.\d (\d{3})\b/.exec(received) ?? [];
+    if (end === -1 || status === undefined) throw new ConnectionError('proxy-invalid', 'no HTTP response');
+    if (!status.startsWith('2')) throw new ConnectionError(failureWith(Number(status)), `status ${status}`);
+    if (end + endOfHead.length < received.length)
+      throw new ConnectionError('proxy-invalid', 'bytes behind the response');
     return;
   }
   throw new ConnectionError('proxy-unreachable', 'ECONNRESET');

@@ -21,6 +21,11 @@ const behaviors: readonly (readonly [
   behavior: (random: Random) => Behavior,
 ])[] = [
   ['tunnel', 800, () => 'tunnel'],
+  [
+    'tunnel after interim responses',
+    40,
+    () => ({ interim: ['HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early', ' Hints\r\n\r\n'] }),
+  ],
   ['tunnel that is cut', 80, (random) => ({ cutsAfter: random.int(0, 8_000) })],
   ['403', 10, () => ({ responds: 'HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n' })],
   [

@@ -38,7 +38,7 @@ describeWith('openssl')('through an egress proxy with TLS (needs the program ope
     ],
     ['403', { responds: 'HTTP/1.1 403 x\r\n\r\n' }, 'egress proxy denied the tunnel: status 403'],
     ['502', { responds: 'HTTP/1.1 502 x\r\n\r\n' }, 'egress proxy could not reach the server: status 502'],
-    ['garbage', { responds: 'x\r\n\r\n' }, 'egress proxy sent an invalid response: HPE_INVALID_CONSTANT'],
+    ['garbage', { responds: 'x\r\n\r\n' }, 'egress proxy sent an invalid response: no HTTP response'],
     ['nothing', 'silent', 'egress proxy: timeout: ETIMEDOUT'],
     ['the end', 'end', 'egress proxy unreachable: ECONNRESET'],
   ] as const;

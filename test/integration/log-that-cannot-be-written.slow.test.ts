@@ -43,13 +43,18 @@ async function transferSucceeds({ transfer }: Running): Promise<void> {
 
 /** Sends requests with a log line each, until lines are dropped. */
 async function fillLog(running: Running): Promise<void> {
-  const connection = await running.connect();
-  const batch = 1_000;
-  for (let round = 0; round < 20 && !((await droppedLines(running)) > 0); round += 1) {
-    connection.send(formRequest('/nowhere').repeat(batch));
-    for (let count = 0; count < batch; count += 1) await connection.response();
-  }
-  connection.close();
+  const batch = 125;
+  const client = async (): Promise<void> => {
+    const connection = await running.connect();
+    for (let round = 0; round < 20 && !((await droppedLines(running)) > 0); round += 1) {
+      for (let count = 0; count < batch; count += 1) {
+        connection.send(formRequest('/nowhere'));
+        await connection.response();
+      }
+    }
+    connection.close();
+  };
+  await Promise.all(Array.from({ length: 8 }, client));
 }
 
 async function exitsInTime(process: ServeProcess): Promise<void> {

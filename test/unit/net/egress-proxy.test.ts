@@ -51,6 +51,8 @@ it.each([
   ['HTTP/1.1 499 Closed', 'proxy-denied', 'status 499'],
   ['HTTP/1.1 500 Internal Server Error', 'proxy-failed', 'status 500'],
   ['HTTP/1.1 599 Timeout', 'proxy-failed', 'status 599'],
+  ['HTTP/1.1 2000 OK', 'proxy-invalid', 'no HTTP response'],
+  ['HTTP/1.1 1000 OK\r\n\r\nHTTP/1.1 200 OK', 'proxy-invalid', 'no HTTP response'],
   ['HTTP/1.1 600 Other', 'proxy-invalid', 'status 600'],
   ['HTTP/1.1 200 OK\r\n\r\nsurplus', 'proxy-invalid', 'bytes behind the response'],
   ['HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 407 No', 'proxy-credentials', 'status 407'],
