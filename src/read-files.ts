@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { errorCode } from './errors.ts';
+import { utf8In } from './util/text.ts';
 
 /** Large enough for any key. */
 const maxKeyBytes = 65_536;
@@ -50,7 +51,9 @@ export async function readConsistent(
 
 /** The text of a file of the configuration; as {@link readBytes}. */
 export async function readText(file: string): Promise<string> {
-  return (await readBytes(file)).toString('utf8');
+  const text = utf8In(await readBytes(file));
+  if (text === undefined) throw new Error(`${file}: is not text in UTF-8; save it as UTF-8`);
+  return text;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { utf8In } from '../util/text.ts';
 import { exposedKeyFiles, fileFindings, fileProblem, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
 import { parseText } from './parse-value.ts';
@@ -44,7 +45,10 @@ export async function loadConfig(
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
   const bytes = await readFile(file);
-  const checked = validateConfig(bytes.toString('utf8'), { lookUp, builtIn, ports });
+  const text = utf8In(bytes);
+  if (text === undefined)
+    return { problems: [{ path: '', line: 0, message: 'is not text in UTF-8; save it as UTF-8' }] };
+  const checked = validateConfig(text, { lookUp, builtIn, ports });
   if ('problems' in checked) return checked;
   const { config } = checked;
   resolveFiles(config, dirname(file));

@@ -116,8 +116,8 @@ function isReadable({ headers, rest }: ReadableResponse): boolean {
 }
 
 /** Whether a body is compressed or coded in another way, although that was not asked for. */
-export function isCoded({ 'content-encoding': coding = 'identity' }: IncomingHttpHeaders): boolean {
-  return coding.toLowerCase() !== 'identity';
+export function isCoded({ 'content-encoding': codings = '' }: IncomingHttpHeaders): boolean {
+  return codings.split(',').some((coding) => !/^\s*(?:identity)?\s*$/i.test(coding));
 }
 
 /** Whether the gateway rejects the signature, the login or its permission (docs/gateway-interface.md section 11). */

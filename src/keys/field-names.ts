@@ -13,11 +13,13 @@ type KeyField = keyof typeof keyFields;
 
 /** At most so many names are shown. */
 const shownNames = 10;
+/** Levels below a field: `data.data` of a response of Vault that was stored as it was, and one more. */
+const maxDepth = 3;
 /** Typing errors in a name that is still meant. */
 const maxDistance = 2;
 
 /**
- * Keys that are in a secret under another name, or one level too deep: nothing reads them, and which name was meant is said
+ * Keys that are in a secret under another name, or too deep: nothing reads them, and which name was meant is said
  * rather than guessed. The problem has names of fields, never a value.
  */
 export function misnamedKeys(fields: object): { readonly kind: KeyKind; readonly problem: string }[] {
@@ -44,17 +46,19 @@ interface Meant {
   readonly field: KeyField;
   readonly name: string;
   /** The field that it is below. */
-  readonly below?: string;
+  readonly below: string | undefined;
 }
 
-function meantBy(name: string, value: unknown): Meant[] {
-  const own = fieldLike(name);
-  if (own !== undefined) return own !== name && isGiven(value) ? [{ field: own, name }] : [];
+/** @param path of the fields above it */
+function meantBy(name: string, value: unknown, path: readonly string[] = []): Meant[] {
+  const field = fieldLike(name);
+  const isRead = path.length === 0 && field === name;
+  if (field !== undefined) return isRead || !isGiven(value) ? [] : [{ field, name, below: path[0] }];
   const inner = typeof value === 'string' ? parseJson(value) : value;
-  return Object.entries(entriesOf(inner)).flatMap(([nested, content]) => {
-    const field = fieldLike(nested);
-    return field === undefined || !isGiven(content) ? [] : [{ field, name: nested, below: name }];
-  });
+  if (path.length === maxDepth) return [];
+  return Object.entries(entriesOf(inner)).flatMap(([below, content]) =>
+    meantBy(below, content, [...path, name]),
+  );
 }
 
 function fieldLike(name: string): KeyField | undefined {

@@ -30,7 +30,11 @@ const begin = /-----BEGIN (?:RSA |EC |DSA |ENCRYPTED )?PRIVATE KEY-----/;
 export function pemFault(text: string): string | undefined {
   if (begin.test(text)) return layoutFault(text);
   const other = others.find(([pattern]) => pattern.test(text));
-  return other?.[1] ?? base64Fault(text) ?? 'is not a PEM private key';
+  return (
+    other?.[1] ??
+    base64Fault(text) ??
+    'is not a PEM private key; store the file of the key whole, from its first line to its last'
+  );
 }
 
 /** The lines of PEM (RFC 7468 section 3). */
@@ -41,7 +45,7 @@ function layoutFault(text: string): string | undefined {
     return `has its line ends written as the two characters \\n; store it with real line ends: printf '%b' "$KEY" > FILE`;
   if (!/-----END [A-Z ]*PRIVATE KEY-----/.test(text))
     return 'has no line -----END ... PRIVATE KEY-----: it was cut off; store all of it';
-  if (/[^\r\n]-----(?:BEGIN|END) [A-Z ]*PRIVATE KEY-----|PRIVATE KEY-----[ \t]*[^\s]/.test(text))
+  if (/[^\n]-----(?:BEGIN|END) [A-Z ]*PRIVATE KEY-----|PRIVATE KEY-----[ \t]*[^\s]/.test(text))
     return 'has lost its line ends, or has others around them: -----BEGIN and -----END must be lines of their own; store it as the file was';
   return undefined;
 }

@@ -12,12 +12,15 @@ export type SecretText = { readonly text: string } | { readonly fault: string };
 
 const byteOrderMark = '\ufeff';
 /** White space, and what is invisible too: at an end of a secret it is a mistake of a tool or of a copy. */
-const invisible =
-  '\\s\\u0000-\\u0020\\u007f-\\u00a0\\u00ad\\u180e\\u200b-\\u200f\\u2028-\\u202f\\u2060-\\u2064\\ufeff';
-const atBegin = new RegExp(`^[${invisible}]`);
-const atEnd = new RegExp(`[${invisible}]$`);
+const invisible = '\\s\\p{Cc}\\p{Default_Ignorable_Code_Point}';
+const atBegin = new RegExp(`^[${invisible}]`, 'u');
+const atEnd = new RegExp(`[${invisible}]$`, 'u');
 /** All of these but a blank. */
-const within = new RegExp(`(?! )[${invisible}]`);
+const within = new RegExp(`(?! )[${invisible}]`, 'u');
+/** Base64 that ends in `=` is no name. */
+const nameBefore = /^(?:export )?[\w-]{0,40}(?:key|token|secret|[_-]id|password) ?[=:] ?[^=]/i;
+/** What templates of shells, Helm, Vault Agent and Consul Template leave where a value is missing. */
+const template = /^(?:\$\{.*\}|\{\{.*\}\}|<no value>|null|undefined)$/;
 const names: Readonly<Record<string, string>> = {
   '\t': 'a tab',
   '\n': 'a line end',
@@ -39,6 +42,7 @@ const faults = {
   pem: 'looks like PEM; store the value alone, in one line',
   named: 'begins with a name, as a line of a .env file does; store the value alone',
   quotes: 'is enclosed in quotation marks; remove them',
+  template: 'is the text of a template in which no value was filled in; store the value alone',
   escaped: 'ends with \\n, written as two characters; remove both',
   notAscii: 'has characters that are not printable ASCII; store the value alone',
   misread: 'begins with a byte order mark that was read in another encoding; store it again in UTF-8',
@@ -69,7 +73,7 @@ function isUtf16(bytes: Uint8Array): boolean {
 }
 
 function faultOf(text: string, form: SecretForm): string | undefined {
-  if (new RegExp(`^[${invisible}]*$`).test(text)) return faults.empty;
+  if (new RegExp(`^[${invisible}]*$`, 'u').test(text)) return faults.empty;
   if (text.startsWith('\u00ef\u00bb\u00bf')) return faults.misread;
   if (text.includes('\ufffd')) return faults.damaged;
   if (form === 'pem') return undefined;
@@ -89,8 +93,9 @@ function outerFault(text: string): string | undefined {
 
 function innerFault(text: string, form: SecretForm): string | undefined {
   if (form === 'passphrase') return undefined;
-  if (/^\w{0,40}(?:key|token|secret|secret_id|password) ?[=:]/i.test(text)) return faults.named;
-  if (/^(["'`]).*\1$/.test(text)) return faults.quotes;
+  if (nameBefore.test(text)) return faults.named;
+  if (/^(["'`]).*\1$|^[‘’“”„«].*[‘’“”»]$/.test(text)) return faults.quotes;
+  if (template.test(text)) return faults.template;
   if (text.endsWith('\\n')) return faults.escaped;
   const [odd] = (form === 'token' ? /\s/ : within).exec(text) ?? within.exec(text) ?? [];
   if (odd !== undefined) return `has ${nameOf(odd)} within it; store the value alone`;
@@ -98,7 +103,7 @@ function innerFault(text: string, form: SecretForm): string | undefined {
 }
 
 function nameOf(character: string): string {
-  const number = `U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
+  const number = `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
   const name = names[character];
   return name === undefined ? `the invisible character ${number}` : `${name} (${number})`;
 }

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+
 /** `undefined` for what is not JSON. */
 export function parseJson(text: string): unknown {
   try {
@@ -5,6 +7,11 @@ export function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Text in UTF-8, without its byte order mark; `undefined` for what is none, such as UTF-16. */
+export function utf8In(bytes: Uint8Array): string | undefined {
+  return isUtf8(bytes) ? new TextDecoder().decode(bytes) : undefined;
 }
 
 /** The members of an object; none of anything else. */

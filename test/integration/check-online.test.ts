@@ -176,7 +176,9 @@ describe('check --online', () => {
     await setup.put({ control_key: oldControlKey });
     const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
     expect(code).toBe(1);
-    expect(keyRows(rows)[0]?.[2]).toBe('version 2: the newest version lacks the field private_key');
+    expect(keyRows(rows)[0]?.[2]).toBe(
+      'version 2: the newest version lacks the field private_key (its fields: control_key)',
+    );
   });
 
   it('fails if the newest version was deleted', async () => {

@@ -109,6 +109,9 @@ it.each([
   ['coded twice', ['Content-Encoding: deflate, br'], 1],
   ['coded as nobody knows', ['content-encoding: X-Own'], 1],
   ['coded by name only', ['Content-Encoding: Identity'], 0],
+  ['coded by name only, twice', ['Content-Encoding: identity', 'content-encoding: IDENTITY'], 0],
+  ['coded with nothing', ['Content-Encoding:'], 0],
+  ['coded after a name only', ['Content-Encoding: identity, br'], 1],
   ['not coded', [], 0],
 ])('a response that is %s is forwarded, and counted if it cannot be read', async (_what, headers, coded) => {
   const response = httpResponse('200 OK', approved, ['Content-Type: text/html', ...headers]);

@@ -175,7 +175,7 @@ describe('versions of a secret in Vault', () => {
     const lacking = expect.objectContaining({
       kind: 'private_key',
       version: 2,
-      problem: 'the newest version lacks the field private_key',
+      problem: 'the newest version lacks the field private_key (its fields: control_key)',
     });
     beforeEach(async () => {
       await put({ control_key: 'a', private_key: privateKey(1) });

@@ -144,7 +144,7 @@ it('traces go from Countersign to the collector, from there to Tempo, and Grafan
   const nameAndPort = (url: unknown): string[] =>
     /^http:\/\/([^:]+):(\d+)$/.exec(String(url))?.slice(1) ?? [];
   const portOf = (receivers: unknown): string =>
-    String(at(receivers, 'otlp', 'protocols', 'http', 'endpoint')).replace('0.0.0.0:', '');
+    String(at(receivers, 'otlp', 'protocols', 'http', 'endpoint')).replace('[::]:', '');
   const ours = nameAndPort(at(read('compose/countersign.yaml'), 'tracing', 'otlp'));
   const collector = read('compose/traces/collector.yaml');
   expect(ours).toEqual(['collector', portOf(at(collector, 'receivers'))]);

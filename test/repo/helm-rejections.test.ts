@@ -32,6 +32,11 @@ whenHelm.each([
     'ports.proxy and ports.admin are both 8080: choose two different ports, since the pod listens on both',
   ],
   [
+    'Services of IPv6 before pods of IPv4',
+    ['listenHost="0.0.0.0"', 'ipFamilies=["IPv6"]'],
+    'listenHost 0.0.0.0 is IPv4 alone, and the Services have IPv6: set listenHost to "::"',
+  ],
+  [
     'upper case in fullnameOverride',
     ['fullnameOverride="Payments"'],
     'Kubernetes rejects "Payments" as a Service name: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter',

@@ -3,7 +3,7 @@ Rejects values that Kubernetes, Prometheus or Countersign would reject or misrea
 values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
-{{- $checks := list "checkNames" "checkPorts" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
+{{- $checks := list "checkNames" "checkPorts" "checkFamilies" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
 {{- $problems := list -}}
 {{- range $checks -}}
 {{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
@@ -27,6 +27,12 @@ values.schema.json cannot express, or only without a helpful message.
 {{- define "countersign.checkPorts" -}}
 {{- if eq (int .Values.ports.proxy) (int .Values.ports.admin) -}}
 {{- list (printf "ports.proxy and ports.admin are both %v: choose two different ports, since the pod listens on both" .Values.ports.proxy) | toYaml -}}
+{{- end -}}
+{{- end }}
+
+{{- define "countersign.checkFamilies" -}}
+{{- if and (eq .Values.listenHost "0.0.0.0") (or (has "IPv6" .Values.ipFamilies) (eq .Values.ipFamilyPolicy "RequireDualStack")) -}}
+{{- list "listenHost 0.0.0.0 is IPv4 alone, and the Services have IPv6: set listenHost to \"::\", which is both, or take IPv6 from ipFamilies and ipFamilyPolicy" | toYaml -}}
 {{- end -}}
 {{- end }}
 

@@ -38,7 +38,7 @@ const options = {
     String,
     '127.0.0.1',
   ),
-  'allow-anonymous': 'Required for a --host that others can reach, such as 0.0.0.0 in a container',
+  'allow-anonymous': 'Required for a --host that others can reach, such as :: in a container',
   'admin-allowed-host NAME': list(
     'Host name, besides IP addresses and localhost, that the proxy, metrics and the admin API accept, such as that of a container; may be repeated',
     String,

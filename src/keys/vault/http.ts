@@ -124,7 +124,7 @@ function vaultErrorOf({ reason, message, cause, head }: NoResponse): VaultError 
 
 /** A secret of Vault concerns its login only; anything else at Vault's address is not Vault. */
 function tooLarge({ status, headers }: NonNullable<NoResponse['head']>): VaultError {
-  const isSecret = status === 200 && headers['content-type']?.startsWith('application/json') === true;
+  const isSecret = status === 200 && /^application\/json\b/i.test(headers['content-type'] ?? '');
   return isSecret ? new VaultError('too-large') : new VaultError('invalid-response', { status });
 }
 

@@ -1,4 +1,5 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
+import { shownFields } from '../field-names.ts';
 import type { KeyReading, NoKeys } from '../key-source.ts';
 import { type KeyRing, maxKeys, sameKey, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
 import type { StoredVersion } from './kv2.ts';
@@ -118,7 +119,12 @@ function lackedBy({ fields, version, createdAt }: StoredVersion, ring: KeyRing):
     usableIn(ring).some((one) => one.kind === kind && one.supersededAt === undefined);
   return kinds
     .filter((kind) => !has(kind) && isNeeded(kind))
-    .map((kind) => ({ kind, version, createdAt, problem: `the newest version lacks the field ${kind}` }));
+    .map((kind) => ({
+      kind,
+      version,
+      createdAt,
+      problem: `the newest version lacks the field ${kind}${shownFields(fields)}`,
+    }));
 }
 
 function superseded<Entry extends KeyRing[number]>(entry: Entry, at: Date | undefined): Entry {

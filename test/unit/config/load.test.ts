@@ -204,6 +204,16 @@ describe('reading a configuration', () => {
     expect(await read('wrong.yaml', true)).toHaveProperty('config');
   });
 
+  it('reads UTF-8 behind a byte order mark, and says that another encoding is none', async () => {
+    const marked = folder.file('marked.yaml', `\ufeff${minimal}`);
+    expect(await loadConfig(marked, builtInOperations, { skipFiles: true })).toHaveProperty('config');
+    const utf16 = folder.at('utf16.yaml');
+    writeFileSync(utf16, Buffer.from(`\ufeff${minimal}`, 'utf16le'));
+    expect(await loadConfig(utf16, builtInOperations)).toEqual({
+      problems: [{ path: '', line: 0, message: 'is not text in UTF-8; save it as UTF-8' }],
+    });
+  });
+
   it('reports problems in the text', async () => {
     expect(await read('broken.yaml')).toMatchObject({ problems: [{ line: 1 }] });
   });

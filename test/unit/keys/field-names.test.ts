@@ -39,6 +39,12 @@ describe('a key in another field', () => {
       'control_key',
       'but one like it below value',
     ],
+    [
+      'a stored response of Vault',
+      { request_id: 'r', data: { data: { control_key: secret }, metadata: {} } },
+      'control_key',
+      'but one like it below data',
+    ],
     ['a nested other name', { keys: { PrivateKey: secret } }, 'private_key', 'but one like it below keys'],
   ])('%s is named, with the fields of the secret', (_name, fields, kind, problem) => {
     const [found, ...more] = misnamedKeys(fields);

@@ -49,7 +49,9 @@ describe('in the place of a private key', () => {
       JSON.stringify({ private_key: publicKey }).replaceAll('PUBLIC', 'X'),
       /looks like JSON/,
     ],
-    ['a name', '/run/keys/private_key.pem', /is not a PEM private key/],
+    ['a name', '/run/keys/private_key.pem', /is not a PEM private key; store the file/],
+    ['hexadecimal digits', Buffer.from(pkcs8).toString('hex'), /is not a PEM private key; store the file/],
+    ['a key whose first line was cut', pkcs8.replace(/^-/, ''), /is not a PEM private key; store the file/],
     ['UTF-16', Buffer.from(`\ufeff${pkcs8}`, 'utf16le'), /is in UTF-16 or UTF-32/],
     ['bytes', Buffer.from([0xff, 0x61, 0x62, 0x63]), /is not text in UTF-8/],
     ['nothing', '\r\n', /is empty/],
@@ -71,6 +73,7 @@ describe('in the place of a private key', () => {
   it.each([
     ['blanks', pkcs8.replaceAll('\n', ' ')],
     ['nothing', pkcs8.replaceAll('\n', '')],
+    ['carriage returns', pkcs8.replaceAll('\n', '\r')],
     ['nothing (PKCS#1)', pkcs1.replaceAll('\n', '')],
     ['the literal text of a template', pkcs8.replaceAll('\n', '<br>')],
   ])('PEM that has %s in place of line ends is named', (_name, field) => {

@@ -142,6 +142,15 @@ describe.each<SecretForm>(['token', 'key'])('what is in the place of a secret (%
   });
 
   it.each([
+    ['a name as the shell exports it', `export CONTROL_KEY=${uuid}`, 'begins with a name'],
+    ['a name of YAML', `secret-id: ${uuid}`, 'begins with a name'],
+    ['a name of HCL', `token = "${uuid}"`, 'begins with a name'],
+    ['a variable of a shell', '${CONTROL_KEY}', 'is the text of a template'],
+    ['a template of Vault Agent', '{{ .Data.data.control_key }}', 'is the text of a template'],
+    ['what Helm has for no value', '<no value>', 'is the text of a template'],
+    ['quotation marks of a word processor', `\u201c${uuid}\u201d`, 'is enclosed in quotation marks'],
+    ['a tag character within', `abc\u{e0041}def`, 'has the invisible character U+E0041 within it'],
+    ['a combining joiner at its end', `${uuid}\u034f`, 'ends with the invisible character U+034F'],
     ['quotation marks', `"${uuid}"`, 'is enclosed in quotation marks; remove them'],
     ['single quotation marks', `'${uuid}'\n`, 'is enclosed in quotation marks; remove them'],
     ['the name of a field', `control_key=${uuid}`, 'begins with a name, as a line of a .env file does'],
@@ -163,7 +172,8 @@ it('a token is what a header can have', () => {
 });
 
 it('a key may have blanks and other letters within, and a passphrase anything in one line', () => {
-  expect(read('&=%+ a  b ключ 🔑', 'key')).toBe('&=%+ a  b ключ 🔑');
+  for (const text of ['&=%+ a  b ключ 🔑', 'bW9ua2V5Key=', 'bW9ua2Vkey=='])
+    expect(read(text, 'key')).toBe(text);
   for (const text of ['"a"', '{"a":1}', 'a\tb', 'pass\u00a0phrase', 'ends in \\n'])
     expect(read(`${text}\n`, 'passphrase')).toBe(text);
 });
