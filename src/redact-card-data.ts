@@ -94,9 +94,23 @@ export function holdsCardNumber(text: string): boolean {
   return text.length >= minDigits && isCardNumberIn(text.matchAll(/\d(?:[._~@-]*\d){12,}/g), /\D+/);
 }
 
-/** Unix time in milliseconds, microseconds or nanoseconds, and date with time, with or without milliseconds; until 2039. */
+/** Unix time in seconds to nanoseconds, in milliseconds also with a counter after it, and date with time; until 2033 or later. */
 const time =
-  /(?<!\d)(?:(?:1[4-9]|2[01])\d{8}(?:\d{3}){1,3}|20[1-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])(?:[0-5]\d){2}(?:\d{3})?)(?!\d)/g;
+  /(?<!\d)(?:(?:1[4-9]|2[01])\d{8}(?:\d{3}){0,3}|1[7-9]\d{14,17}|20[1-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])(?:[0-5]\d){2}(?:\d{3})?)(?!\d)/g;
+
+/** Random bits as programs write them: a UUID, or 16, 24 or 32 hex digits. */
+const hexId =
+  /(?<![a-z\d])(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|[\da-f]{16}|[\da-f]{24}|[\da-f]{32})(?![a-z\d])/gi;
+
+/** Random hex digits have letters among them; a number that zeros or a letter fill up has not. */
+function isRandom(hex: string): boolean {
+  return /[a-f]/i.test(hex.replaceAll('-', '').replace(/^([a-f])\1*|([a-f])\2*$/gi, ''));
+}
+
+/** An ID that programs make, without what in it is random or a time: digits that mean nothing else. */
+export function meaningOfId(id: string): string {
+  return id.replace(hexId, (hex) => (isRandom(hex) ? 'random' : hex)).replace(time, 'time');
+}
 
 /** By first digits, the lengths of the numbers that card networks issue. Rather too many than too few. */
 const issued =
@@ -104,11 +118,10 @@ const issued =
 
 /**
  * Whether an ID that programs make, of at most 64 characters, contains digits that could be a card number: also within a
- * longer run of digits, such as a number that zeros fill up. Their digits are random or a time, so that Luhn's check digit
- * alone would find one in each tenth time; with the first digits of an issuer it is 1 in 1,000 random IDs.
+ * longer run of digits, such as a number that zeros fill up.
  */
 export function idHoldsCardNumber(id: string): boolean {
-  const text = id.replace(time, 'time');
+  const text = meaningOfId(id);
   const isIssued = (number: string): boolean => issued.test(number);
   const inGroups = isCardNumberIn(text.matchAll(/\d(?:[._-]*\d){12,}/g), /\D+/, isIssued);
   return inGroups || isCardNumberIn(text.matchAll(/\d{13,}/g), '', isIssued);

@@ -23,12 +23,7 @@ const sampledFlag = 0x01;
 export function parseTraceparent(header: string): TraceContext | undefined {
   const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header)?.groups ?? {};
   if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
-  if (isCardNumber(traceId)) return undefined;
+  if (idHoldsCardNumber(traceId)) return undefined;
   const sampled = (Number.parseInt(flags, 16) & sampledFlag) !== 0;
-  return isCardNumber(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
-}
-
-/** A random ID has letters. A number that somebody took for an ID has none, whatever zeros fill it up. */
-function isCardNumber(id: string): boolean {
-  return /^\d+$/.test(id) && idHoldsCardNumber(id);
+  return idHoldsCardNumber(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ProxyError } from '../../errors.ts';
-import { idHoldsCardNumber } from '../../redact-card-data.ts';
+import { idHoldsCardNumber, meaningOfId } from '../../redact-card-data.ts';
 import { isKnownHost, unknownHost } from '../../util/web-page.ts';
 
 const formMediaType = /^application\/x-www-form-urlencoded[ \t]*(;[ \t]*charset="?utf-8"?[ \t]*)?;?$/i;
@@ -172,11 +172,9 @@ function unsupported(detail: string): ProxyError {
  */
 export function parseCallerRequestId(header: string | undefined): string | undefined {
   if (header === undefined || !/^[A-Za-z0-9._-]{1,64}$/.test(header)) return undefined;
-  const isLikeAccount = /(?<!\d)0*(?!20)[2-6]\d{11}/.test(header.replace(uuid, ''));
+  const isLikeAccount = /(?<!\d)0*(?!20)[2-6]\d{11}/.test(meaningOfId(header));
   return isLikeAccount || idHoldsCardNumber(header) ? undefined : header;
 }
-
-const uuid = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
 
 export function isForm(contentType: string): boolean {
   return formMediaType.test(contentType);
