@@ -5,7 +5,7 @@ import { caller, credential } from './schema/caller.ts';
 import { environment } from './schema/environment.ts';
 import { operationOverride } from './schema/operation.ts';
 import { configSchema, type OperationConfig, type OperationOverride } from './schema.ts';
-import { canonicalUrl, isLoopback, isPlaintextRemote } from './url.ts';
+import { canonicalUrl, isLoopback, isPlaintextRemote, plainAddress } from './url.ts';
 
 type Credential = z.output<typeof credential>;
 
@@ -78,7 +78,7 @@ function checkPorts({ proxy, admin }: Parts, ports: Ports, report: Report): void
 
 /** Whether listeners at these hosts have an address in common. `::` includes the addresses of IPv4. */
 function shareAddress(one: string, other: string): boolean {
-  const [a, b] = [one.toLowerCase(), other.toLowerCase()];
+  const [a, b] = [plainAddress(one), plainAddress(other)];
   const isAny = (host: string) => host === '0.0.0.0' || host === '::';
   const isName = (host: string) => host === 'localhost';
   return a === b || isAny(a) || isAny(b) || (isLoopback(a) && isLoopback(b) && (isName(a) || isName(b)));

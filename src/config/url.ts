@@ -1,4 +1,4 @@
-import { isIPv4 } from 'node:net';
+import { isIPv4, isIPv6 } from 'node:net';
 import { z } from 'zod';
 
 /**
@@ -53,12 +53,18 @@ export function canonicalUrl(url: string): string {
   return `${protocol}//${canonicalHost(hostname)}:${port}${canonicalPath(pathname)}`;
 }
 
-/** One name for loopback, and for an IPv4 address that is mapped to IPv6 (RFC 4291 section 2.5.5.2). */
+/** One name for loopback. */
 function canonicalHost(hostname: string): string {
-  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
-  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(host) ?? [];
-  const address = high === undefined || low === undefined ? host : dotted(high, low);
+  const address = plainAddress(hostname.replace(/^\[|\]$/g, '').replace(/\.$/, ''));
   return isThisHost(address) ? 'localhost' : address;
+}
+
+/** One text for an address or name, also for an IPv4 address that is mapped to IPv6 (RFC 4291 section 2.5.5.2). */
+export function plainAddress(host: string): string {
+  const url = `http://${isIPv6(host) ? `[${host}]` : host}`;
+  const plain = URL.canParse(url) ? hostOf(new URL(url)) : host;
+  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(plain) ?? [];
+  return high === undefined || low === undefined ? plain : dotted(high, low);
 }
 
 /** Two groups of an IPv6 address as an IPv4 address. */

@@ -60,21 +60,19 @@ export function warnOfDescriptorLimit(config: Config, log: Logger): void {
 }
 
 /**
- * Whether a crash may write the memory of the process to a file: the soft limit in the text of `/proc/self/limits`.
+ * What to do if a crash may write the memory of this process to a file; `undefined`: it may not, or that is unknown.
  *
- * @param text see proc_pid_limits(5); empty where it is unknown
+ * @param limits the text of `/proc/self/limits`, see proc_pid_limits(5); the soft limit counts
  */
-export function allowsCoreDumps(text: string): boolean {
-  return /^Max core file size\s+(?!0\s)\S/m.test(text);
+export function coreDumpProblem(limits = readLimits()): string | undefined {
+  if (!/^Max core file size\s+(?!0\s)\S/m.test(limits)) return undefined;
+  return 'core dumps are allowed: that of a crash would hold keys; forbid them (ulimit -c 0, LimitCORE=0, docker run --ulimit core=0)';
 }
 
 /** Logs a warning if core dumps are allowed. */
 export function warnOfCoreDumps(log: Logger): void {
-  if (!allowsCoreDumps(readLimits())) return;
-  log.message(
-    'warn',
-    'core dumps are allowed: that of a crash would hold keys; forbid them (ulimit -c 0, LimitCORE=0, docker run --ulimit core=0)',
-  );
+  const problem = coreDumpProblem();
+  if (problem !== undefined) log.message('warn', problem);
 }
 
 /** Only Linux has the file; elsewhere the limit is unknown. */

@@ -19,9 +19,10 @@ export function transferResponse(
   const failed = (message: string, code: string) => errorResponse(request, 'transfer', message, code);
   if (!scenario.endpoints.includes(endpoint)) return failed('Unknown endpoint', '9004');
   if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
-  if (!isFitAmount(parameter(request, 'amount'))) return failed('amount must be positive', '9005');
-  if (!isFitCurrency(parameter(request, 'currency')))
-    return failed('currency must be three capital letters', '9006');
+  const currency = parameter(request, 'currency');
+  if (!isFitCurrency(currency)) return failed('currency must be three capital letters', '9006');
+  if (!isFitAmount(parameter(request, 'amount'), currency))
+    return failed('amount must be a positive number such as 12.50', '9005');
   const now = clock.now();
   const rule = scenario.transfers.find(({ client_orderid }) => client_orderid === clientOrderId);
   const { orderId } = ledger.add({
@@ -43,9 +44,13 @@ export function transferResponse(
   );
 }
 
-/** More than zero, with at most the three decimals that some currencies have. A transfer without one is for other tests. */
-function isFitAmount(amount = '1'): boolean {
-  return /^\d{1,12}(\.\d{1,3})?$/.test(amount) && Number(amount) > 0;
+/** Currencies with three decimals (ISO 4217). */
+const threeDecimals: ReadonlySet<string> = new Set(['BHD', 'IQD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND']);
+
+/** More than zero, with at most the decimals of its currency. A transfer without one is for other tests. */
+function isFitAmount(amount = '1', currency = 'EUR'): boolean {
+  const decimals = threeDecimals.has(currency) ? 3 : 2;
+  return new RegExp(`^\\d{1,12}(\\.\\d{1,${decimals}})?$`).test(amount) && Number(amount) > 0;
 }
 
 /** docs/gateway-interface.md section 2.1. */

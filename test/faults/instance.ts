@@ -145,6 +145,7 @@ function newProcess(id: number, instance: string, log: ProcessRecord['log']): Pr
     endedAt: undefined,
     exit: undefined,
     stderr: '',
+    untraced: new Set<string>(),
     internalErrors: [],
     hung: false,
   };

@@ -88,6 +88,8 @@ export interface ProcessRecord {
   endedAt: number | undefined;
   exit: { readonly code: number | null; readonly signal: string | null } | undefined;
   stderr: string;
+  /** IDs of requests with a line but no trace: they were rejected before their caller was known. */
+  readonly untraced: Set<string>;
   /** Log lines with the stack of an internal error. */
   readonly internalErrors: string[];
   /** It no longer responded, and the harness killed it. */

@@ -25,7 +25,8 @@ function noteLine(line: string, process: ProcessRecord, recordOf: RecordOf): voi
   if ('stack' in fields || 'origin' in fields) process.internalErrors.push(line);
   const traceId = field('traceId');
   const [requestId, outcome] = [field('requestId'), field('outcome')];
-  if (traceId === undefined || requestId === undefined || outcome === undefined) return;
+  if (requestId === undefined || outcome === undefined) return;
+  if (traceId === undefined) return void process.untraced.add(requestId);
   const logged: LoggedRequest = { process: process.id, requestId, outcome, operation: field('operation') };
   recordOf(indexOfTrace(traceId))?.lines.push(logged);
 }

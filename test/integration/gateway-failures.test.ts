@@ -91,9 +91,13 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     await expectFailureAfterHead(await startPair(once(short)));
   });
 
-  it('closes the connection before the last chunk', async () => {
+  it.each([
+    ['before the last chunk', ''],
+    ['within the last chunk', '0\r\n'],
+    ['within the trailer', '0\r\nX-Check: 1\r\n'],
+  ])('closes the connection %s', async (_where, end) => {
     const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
-    await expectFailureAfterHead(await startPair(once(`${head}5\r\nstatu\r\n`)));
+    await expectFailureAfterHead(await startPair(once(`${head}5\r\ntype=\r\n${end}`)));
   });
 
   it('resets the connection within the body of its response', async () => {
@@ -174,6 +178,9 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     ['of HTTP/1.0', 'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n'],
     ['with an error status', 'HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n'],
     ['whose last coding is not "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n'],
+    ['whose coding only ends like "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: x-chunked\r\n\r\n'],
+    ['whose first coding is "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n'],
+    ['with a range', 'HTTP/1.1 200 OK\r\nContent-Type: multipart/byteranges; boundary=x\r\n\r\n'],
   ])('sends a response %s, which may be a part of one', async (_what, head) => {
     for (const body of [approved, approved.slice(0, -9), '']) {
       await expectFailure(await startPair(once(`${head}${body}`)), invalid);

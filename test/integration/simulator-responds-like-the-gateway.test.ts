@@ -310,16 +310,22 @@ describe('a transfer', () => {
       ['currency', currency],
     ]);
 
-  it.each(['5', '0.01', '12.50', '1.234', '100000000'])('is made with the amount %s', async (amount) => {
+  it.each([
+    ['5', 'JPY'],
+    ['0.01', 'EUR'],
+    ['12.50', 'USD'],
+    ['1.234', 'KWD'],
+    ['100000000', 'EUR'],
+  ])('is made with the amount %s %s', async (amount, currency) => {
     const { send } = await start();
-    await send(paid(amount, 'JPY'));
+    await send(paid(amount, currency));
     expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ status: 'approved', amount });
   });
 
   it.each([
     ['an unknown endpoint', { ...transfer('t-1'), path: '/gw/api/v4/transfer/9' }, '9004'],
     ['no client_orderid', transferDraft([['amount', '1']]), '9001'],
-    ...['-5', '0', '0.00', '', '1e3', '1,50', '12.3456', ' 5', 'five', '+5', '.5'].map(
+    ...['-5', '0', '0.00', '', '1e3', '1,50', '12.345', '12.3456', ' 5', 'five', '+5', '.5'].map(
       (amount) => [`the amount "${amount}"`, paid(amount, 'EUR'), '9005'] as const,
     ),
     ...['EURO', 'eur', 'EU', '', '978', 'E R'].map(

@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto';
 import { loadConfig } from '../../config/load.ts';
+import type { Problem } from '../../config/problem.ts';
 import { type Config, configJsonSchema } from '../../config/schema.ts';
 import { type EnvLookup, fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
+import { coreDumpProblem } from '../../service/start-checks.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionNames, optionsHelp } from '../shared/command.ts';
@@ -75,7 +77,11 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     return problems.length > 0 || online ? exitCode.usage : exitCode.done;
   }
   const operations = createOperationTable(loaded.config);
-  const notices = loaded.notices.length === 0 ? [] : formatProblems(file, loaded.notices, 'notice');
+  const found = [
+    ...loaded.notices,
+    ...(config === undefined || skipFiles || isElsewhere ? [] : noticesOfThisHost()),
+  ];
+  const notices = found.length === 0 ? [] : formatProblems(file, found, 'notice');
   if (online) {
     for (const line of notices) io.err(line);
     return checkOnline(withLogin(loaded.config, values), operations, json, io);
@@ -91,6 +97,12 @@ function lookUpOrNote(unset: Set<string>): EnvLookup {
     if (value === undefined) unset.add(path);
     return value ?? hash('sha256', name);
   };
+}
+
+/** Like files, limits are those of the machine that checks: use `--no-file-checks` on another. */
+function noticesOfThisHost(): Problem[] {
+  const problem = coreDumpProblem();
+  return problem === undefined ? [] : [{ path: '', line: 0, message: `on this machine ${problem}` }];
 }
 
 /** What is wrong with the combination of options. */

@@ -143,7 +143,7 @@ export const tokenSha256 = matching(
  * quotes it, and quoted names are ignored.
  */
 const certificateUri = matching(
-  /^(?![Uu][Rr][Ii]:)(?:[A-Za-z][A-Za-z0-9+-]*:(?!\d+$)|[A-Za-z][A-Za-z0-9+.-]*:\/\/)[\w.~:/?#[\]@!$&()*+;=%-]+$/,
+  /^(?![Uu][Rr][Ii]:)(?:[A-Za-z][A-Za-z0-9+-]*:(?!\d+$)|[A-Za-z][A-Za-z0-9+.-]*:\/\/)(?:[\w.~:/?#[\]@!$&()*+;=-]|%[\dA-Fa-f]{2})+$/,
   'must be a URI with its scheme, such as spiffe://cluster.example/billing, as it is in the certificate, without "URI:" before it, without comma, apostrophe and blank',
 );
 

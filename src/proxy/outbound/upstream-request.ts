@@ -171,7 +171,9 @@ export class UpstreamRequest {
  */
 function endsWithConnection({ statusCode, headers }: IncomingMessage): boolean {
   const { 'content-length': length, 'transfer-encoding': coding = '' } = headers;
-  return length === undefined && !/\bchunked$/i.test(coding) && statusCode !== 204 && statusCode !== 304;
+  return (
+    length === undefined && !/(^|,)[ \t]*chunked$/i.test(coding) && statusCode !== 204 && statusCode !== 304
+  );
 }
 
 /** Never connected. A socket for each detached request would be most of its cost. */

@@ -227,6 +227,9 @@ describe('the two ports', () => {
     ['port: 9000', 'port: 9000, host: "0.0.0.0"'],
     ['port: 9000, host: "::"', 'port: 9000'],
     ['port: 9000, host: LocalHost', 'port: 9000'],
+    ['port: 9000', 'port: 9000, host: "::ffff:127.0.0.1"'],
+    ['port: 9000, host: "::1"', 'port: 9000, host: "0:0:0:0:0:0:0:1"'],
+    ['port: 9000, host: "0:0:0:0:0:0:0:0"', 'port: 9000, host: 10.0.0.1'],
   ])('cannot be one: { %s } and { %s }', (proxy, admin) => {
     expect(problemsOf(withPorts(proxy, admin))).toEqual([message]);
   });
@@ -236,6 +239,8 @@ describe('the two ports', () => {
     ['port: 9000', 'port: 9001'],
     ['port: 9000, host: 10.0.0.1', 'port: 9000'],
     ['port: 9000, host: 127.0.0.2', 'port: 9000'],
+    ['port: 9000, host: "::1"', 'port: 9000'],
+    ['port: 9000, host: "fe80::1%eth0"', 'port: 9000, host: "fe80::1%eth1"'],
   ])('can be { %s } and { %s }', (proxy, admin) => {
     expect(problemsOf(withPorts(proxy, admin))).toEqual([]);
   });
@@ -271,6 +276,7 @@ describe('a name in a client certificate', () => {
     'billing.example:443',
     'billing:443',
     '//cluster.example/billing',
+    'spiffe://cluster.example/100%',
     'URI:spiffe://cluster.example/billing',
     'spiffe://cluster.example/a b',
     'spiffe://cluster.example/a,b',

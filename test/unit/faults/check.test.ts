@@ -85,6 +85,7 @@ function goodProcess(): ProcessRecord {
     endedAt: 10_500,
     exit: { code: 0, signal: null },
     stderr: '',
+    untraced: new Set<string>(),
     internalErrors: [],
     hung: false,
   };

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
-import { allowsCoreDumps, descriptorsNeeded, openFilesLimit } from '../../../src/service/start-checks.ts';
+import { coreDumpProblem, descriptorsNeeded, openFilesLimit } from '../../../src/service/start-checks.ts';
 
 it('the descriptors needed are those of both listeners, of all gateways, and a reserve', () => {
   const config = configSchema.parse({
@@ -34,6 +34,7 @@ it.each([
   ['unlimited            unlimited            bytes', true],
   ['4096                 unlimited            bytes', true],
 ])('core dumps with the limits %s are allowed: %s', (limits, isAllowed) => {
-  expect(allowsCoreDumps(`Max cpu time  unlimited\nMax core file size        ${limits}\n`)).toBe(isAllowed);
-  expect(allowsCoreDumps('')).toBe(false);
+  const problem = coreDumpProblem(`Max cpu time  unlimited\nMax core file size        ${limits}\n`);
+  expect(problem !== undefined).toBe(isAllowed);
+  expect(coreDumpProblem('')).toBeUndefined();
 });

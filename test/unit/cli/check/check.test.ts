@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { check } from '../../../../src/cli/check/check.ts';
@@ -92,10 +93,36 @@ callers: [{ name: trial, mode: dry-run, credentials: [{ anonymous: true }] }]
 `);
     const { code, out } = await run('--config', file);
     expect(code).toBe(0);
-    expect(out.slice(-2)).toEqual([
-      expect.stringContaining(`${file}:3: callers[0].mode: lets through every request`),
-      '1 notice',
-    ]);
+    expect(out.slice(5).join('\n')).toMatch(
+      /c\.yaml:3: +callers\[0\]\.mode: lets through every request.*\n(.*\n)?\d notices?$/,
+    );
+  });
+
+  it('notices core dumps where it runs, unless files are of another machine', () => {
+    const file = fileOf(
+      'environments: { a: { baseUrl: "https://a.example", product: gw } }\nkeys: { source: directory, directory: keys }\n',
+    );
+    const checkWith = (limit: string, ...argv: readonly string[]): string =>
+      execFileSync(
+        'sh',
+        [
+          '-c',
+          `ulimit -S -c ${limit}; exec "$@"`,
+          'sh',
+          process.execPath,
+          'src/main.ts',
+          'check',
+          file,
+          ...argv,
+        ],
+        {
+          encoding: 'utf8',
+        },
+      );
+    const hard = execFileSync('sh', ['-c', 'ulimit -H -c'], { encoding: 'utf8' }).trim();
+    expect(checkWith('0')).not.toContain('core dumps');
+    expect(checkWith(hard, '--no-file-checks')).not.toContain('core dumps');
+    if (hard !== '0') expect(checkWith(hard)).toContain('on this machine core dumps are allowed');
   });
 
   it.each([
