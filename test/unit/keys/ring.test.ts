@@ -79,7 +79,7 @@ describe('a login without a usable key of the kind', () => {
     const error = errorOf(version(7, { private_key: 'MARK: no PEM' }), 'private_key');
     expect(error.reason).toBe('key-unusable');
     expect(error.detail).toBe(
-      'Version 7 of login "acme" in environment "sandbox": the private key (field private_key) is not a PEM private key.',
+      'Version 7 of login "acme" in environment "sandbox": the private key (field private_key) is not a PEM private key; store the file of the key whole, from its first line to its last.',
     );
   });
 

@@ -87,7 +87,7 @@ describe('a directory with keys', () => {
     await put('private_key.pem', 'junk');
     const problems = [
       'the control key (file control_key) is empty',
-      'the private key (file private_key.pem) is not a PEM private key',
+      'the private key (file private_key.pem) is not a PEM private key; store the file of the key whole, from its first line to its last',
     ];
     expect(shown(await read())).toEqual(problems);
   });
