@@ -1,7 +1,7 @@
 import { type Path, type Report } from './problem.ts';
 import type { BuiltIn } from './rules.ts';
 import type { Config, OperationOverride } from './schema.ts';
-import { isPlaintextRemote } from './url.ts';
+import { canonicalUrl, isPlaintextRemote } from './url.ts';
 
 /** Reports what is valid, and may yet surprise: `check` prints it, and does not fail. */
 export function reportNotices(config: Config, builtIn: BuiltIn, report: Report): void {
@@ -60,11 +60,10 @@ function isMatch(pattern: string, login: string): boolean {
 /** May be meant: the gateway may be behind a path of this name. */
 function noticeBaseUrls({ environments }: Config, report: Report): void {
   for (const [name, { baseUrl, product }] of Object.entries(environments)) {
-    const [last, ...before] = new URL(baseUrl).pathname
-      .split('/')
-      .filter((segment) => segment !== '' && !/^(api|v\d+)$/.test(segment))
-      .toReversed();
-    if (last !== product || before.includes(product)) continue;
+    const segments = canonicalUrl(baseUrl).split('/');
+    const at = segments.lastIndexOf(product);
+    const next = segments[at + 1];
+    if (at === -1 || (next !== undefined && next !== 'api')) continue;
     report(
       ['environments', name, 'baseUrl'],
       'already contains the product, which is added to it: requests go to a path with the product twice. Remove it from baseUrl, unless the gateway expects that',

@@ -70,10 +70,14 @@ ${more}`;
     ['https://gateway.example/pay/gw/', true],
     ['https://gateway.example/gw/api', true],
     ['https://gateway.example/gw/api/v4', true],
+    ['https://gateway.example/gw/api/v4/transfer', true],
+    ['https://gateway.example/%67w', true],
     ['https://gateway.example', false],
     ['https://gateway.example/gw2', false],
     ['https://gateway.example/gw/pay', false],
     ['https://gw.example', false],
+    ['https://gw', false],
+    ['https://gateway.example/api/pay', false],
   ])('says that the product is already in %s: %s', (baseUrl, isNoticed) => {
     const text = `environments: { a: { baseUrl: "${baseUrl}", product: gw } }\nkeys: { source: directory, directory: keys }\n`;
     const message = expect.stringMatching(/^1 environments\.a\.baseUrl: already contains the product/);
