@@ -50,8 +50,8 @@ export async function readConsistent(
 }
 
 /** The text of a file of the configuration; as {@link readBytes}. */
-export async function readText(file: string): Promise<string> {
-  const text = utf8In(await readBytes(file));
+export async function readText(file: string, maximumBytes = maxTextBytes): Promise<string> {
+  const text = utf8In(await readBytes(file, maximumBytes));
   if (text === undefined) throw new Error(`${file}: is not text in UTF-8; save it as UTF-8`);
   return text;
 }
@@ -61,13 +61,11 @@ export async function readText(file: string): Promise<string> {
  *
  * @throws Error with a message for operators
  */
-export async function readBytes(file: string): Promise<Buffer> {
-  const { contents } = await readConsistent([file], { maximumBytes: maxTextBytes }).catch(
-    (error: unknown) => {
-      const cause = errorCode(error) ?? (error instanceof Error ? error.message : 'unknown error');
-      throw new Error(`${file}: cannot be read (${cause})`);
-    },
-  );
+export async function readBytes(file: string, maximumBytes = maxTextBytes): Promise<Buffer> {
+  const { contents } = await readConsistent([file], { maximumBytes }).catch((error: unknown) => {
+    const cause = errorCode(error) ?? (error instanceof Error ? error.message : 'unknown error');
+    throw new Error(`${file}: cannot be read (${cause})`);
+  });
   if (contents[0] === undefined) throw new Error(`${file}: does not exist`);
   return contents[0];
 }

@@ -4,6 +4,7 @@ import { type ConnectionOptions, type SecureContextOptions, TLSSocket } from 'no
 import { keepsResponsesApart } from '../preflight.cjs';
 import { readText } from '../read-files.ts';
 import { type EgressProxySettings, tunnelThrough } from './egress-proxy.ts';
+import { maxCertificateBytes } from './tls-files.ts';
 import { observeTls, type TlsObserver } from './tls-observer.ts';
 import { type MinVersion, tlsPolicy } from './tls-policy.ts';
 
@@ -88,8 +89,9 @@ export async function agentFor(
   url: URL,
   { caFile, egressProxy, ...access }: ServerAccess,
 ): Promise<HttpAgent> {
-  const ca = caFile === undefined ? {} : { ca: await readText(caFile) };
-  const proxyCa = egressProxy?.caFile === undefined ? undefined : await readText(egressProxy.caFile);
+  const ca = caFile === undefined ? {} : { ca: await readText(caFile, maxCertificateBytes) };
+  const proxyCa =
+    egressProxy?.caFile === undefined ? undefined : await readText(egressProxy.caFile, maxCertificateBytes);
   return createAgent(url.href, { ...access, ...ca, proxyCa }, { keepAlive: false }, egressProxy);
 }
 

@@ -35,7 +35,7 @@ export interface TlsUser {
 }
 
 /** A system's CA bundle has a few hundred kilobytes. */
-const maximumBytes = 4_194_304;
+export const maxCertificateBytes = 4_194_304;
 const parts: readonly TlsPart[] = ['cert', 'key', 'ca', 'crl', 'proxyCa'];
 
 /**
@@ -52,7 +52,7 @@ export async function readTlsFiles(
   });
   const read = await readConsistent(
     named.map(({ file }) => file),
-    { maximumBytes },
+    { maximumBytes: maxCertificateBytes },
   ).catch((error: unknown): TlsFault => {
     const at = named.find(({ file }) => file === entriesOf(error)['path']);
     return { part: at?.part ?? named[0]?.part ?? 'cert', message: messageOf(error) };

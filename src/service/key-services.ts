@@ -3,6 +3,7 @@ import type { KeysConfig } from '../config/schema.ts';
 import { createDirectorySource } from '../keys/directory/source.ts';
 import { SourceUnavailable } from '../keys/errors.ts';
 import type { KeySource, KeySourceObserver, SignRemotely } from '../keys/key-source.ts';
+import type { LoginRef } from '../keys/login-ref.ts';
 import { KeyReader } from '../keys/reader.ts';
 import type { KeyRing } from '../keys/ring.ts';
 import { KeySelector } from '../keys/selector.ts';
@@ -38,7 +39,7 @@ export interface KeyServices {
    * @param environments those that are configured
    * @throws Error if the source does not respond, or one of them cannot be read
    */
-  readInUse(from: KeyTable, environments: readonly string[]): Promise<void>;
+  readInUse(from: KeyServices, environments: readonly string[]): Promise<void>;
   /** Reports what has happened since the source was opened, and what will. @param previous reports no more */
   begin(previous?: KeyServices): void;
   /** Ends the reports. */
@@ -76,7 +77,7 @@ export function createKeyServices(config: KeysConfig, options: KeyServicesOption
     reader,
     keySelector: new KeySelector({ table, reader, monotonic, setTimer, events: metrics }),
     signRemotely: source.sign,
-    async readInUse(from, environments) {
+    async readInUse({ table: before, config: replaced }, environments) {
       await source.check().catch((error: unknown) => {
         throw new Error(
           `the new key source cannot be used: ${error instanceof Error ? error.message : 'unknown'}`,
@@ -84,13 +85,16 @@ export function createKeyServices(config: KeysConfig, options: KeyServicesOption
       });
       events.keySourceUp(true);
       const isNeeded = (login: Login): boolean =>
-        from.isInUse(login) && environments.includes(login.ref.environment);
-      const inUse = [...from.logins()].filter(isNeeded);
+        before.isInUse(login) && environments.includes(login.ref.environment);
+      // The last used one is stored last: it is kept longest.
+      const inUse = [...before.logins()].filter(isNeeded).toReversed();
+      const isSameStore = placeOf(config) === placeOf(replaced);
       for (let first = 0; first < inUse.length; first += batch)
         await Promise.all(
-          inUse
-            .slice(first, first + batch)
-            .map(async (login) => table.seed(login, ...(await ringOf(login, source, monotonic)))),
+          inUse.slice(first, first + batch).map(async (login) => {
+            const known = isSameStore ? login.ring : [];
+            table.seed(login, ...(await ringOf(login.ref, known, source, monotonic)));
+          }),
         );
     },
     begin(previous) {
@@ -116,16 +120,24 @@ function openVault(config: Extract<KeysConfig, { source: 'vault' }>, options: Va
   return createVaultSource(connectVault(config.vault, options), config.rotationGracePeriod, options);
 }
 
-/** @throws Error that names the login */
+/** Where secrets are. Versions of another place, and keys that only that has, mean nothing here. */
+function placeOf(config: KeysConfig): string {
+  if (config.source === 'directory') return JSON.stringify([config.directory]);
+  const { address, namespace, mount, path } = config.vault;
+  return JSON.stringify([address, namespace, mount, path]);
+}
+
+/** @param known of the same place. @throws Error that names the login */
 async function ringOf(
-  { ref, ring }: Login,
+  ref: LoginRef,
+  known: KeyRing,
   source: KeySource,
   monotonic: () => number,
 ): Promise<[ring: KeyRing, readAt: number]> {
   const readAt = monotonic();
   let problem = 'there are none';
   try {
-    const reading = await source.read(ref, ring);
+    const reading = await source.read(ref, known);
     if (typeof reading !== 'string') return [reading.ring, readAt];
   } catch (error) {
     problem = error instanceof SourceUnavailable ? error.problem : 'unknown';

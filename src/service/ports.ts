@@ -64,11 +64,11 @@ export function createPorts(shared: Shared, current: () => Service | undefined):
   };
 }
 
-/** Serves the connections of both ports as a service says. */
-export function usePorts(ports: Ports, { config, certificates }: Service): void {
+/** Serves the connections of both ports as a service says. @param areOpened at the addresses that were opened last */
+export function usePorts(ports: Ports, { config, certificates }: Service, areOpened: boolean): void {
   const { proxy, admin } = config;
   const { headers, body } = proxy.timeouts;
-  ports.listener.use({
+  const listener = {
     maxConnections: proxy.maxConnections,
     tls: certificates.tlsOf('listener', config),
     limits: {
@@ -78,10 +78,12 @@ export function usePorts(ports: Ports, { config, certificates }: Service): void 
       keepAliveTimeout: 60_000,
       maxHeaderSize: 16_384,
     },
-  });
-  ports.admin.use({
+  };
+  ports.listener.use(listener, areOpened);
+  const own = {
     maxConnections: admin.maxConnections,
     tls: certificates.tlsOf('admin', config),
     limits: adminLimits,
-  });
+  };
+  ports.admin.use(own, areOpened);
 }

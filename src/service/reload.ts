@@ -50,14 +50,14 @@ export class ServiceInUse {
       if (this.#shared.isDraining()) throw new Error('the process is shutting down');
     } catch (error) {
       cancelPorts(this.ports);
-      await next.stop(previous);
+      await next.stop(this.#services);
       throw error;
     }
     this.#current = next;
     this.#services.add(next);
-    next.begin(() => usePorts(this.ports, next), previous);
-    usePorts(this.ports, next);
-    if (previous !== undefined) void this.#drain(previous, next);
+    next.begin(() => usePorts(this.ports, next, false), previous);
+    usePorts(this.ports, next, true);
+    if (previous !== undefined) void this.#drain(previous);
   }
 
   /** Resolves when no request is in flight. */
@@ -71,13 +71,13 @@ export class ServiceInUse {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(Array.from(this.#services, (service) => service.stop()));
+    await Promise.all(Array.from(this.#services, (service) => service.stop(new Set<Service>())));
   }
 
-  async #drain(previous: Service, next: Service): Promise<void> {
+  async #drain(previous: Service): Promise<void> {
     previous.certificates.stop();
     await previous.inflight.idle();
     this.#services.delete(previous);
-    await previous.stop(next);
+    await previous.stop(this.#services);
   }
 }

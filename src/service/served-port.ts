@@ -37,6 +37,7 @@ export class ServedPort {
   readonly #served = new Set<Served>();
   #current: Served | undefined;
   #opened: Opened | undefined;
+  #isDraining = false;
 
   constructor(options: PortOptions) {
     this.#options = options;
@@ -44,7 +45,7 @@ export class ServedPort {
 
   get url(): string {
     const { opened, listener } = this.#current ?? notInUse();
-    return listener.tls === undefined ? opened.url : opened.url.replace('http:', 'https:');
+    return listener.hasTls ? opened.url.replace('http:', 'https:') : opened.url;
   }
 
   /** Listens at this address, beside the one in use if that is another. @throws Error of `listen`, such as `EADDRINUSE` */
@@ -63,25 +64,30 @@ export class ServedPort {
     this.#opened = this.#current?.opened;
   }
 
-  /** Serves connections in this way from now on. */
-  use({ limits, tls, maxConnections }: Omit<PortSettings, 'host' | 'port'>): void {
+  /**
+   * Serves connections in this way from now on.
+   *
+   * @param isOpened at the address that was opened last, else at the one in use
+   */
+  use({ limits, tls, maxConnections }: Omit<PortSettings, 'host' | 'port'>, isOpened: boolean): void {
     const before = this.#current;
-    const opened = this.#opened ?? notInUse();
+    const opened = (isOpened ? this.#opened : before?.opened) ?? notInUse();
     opened.listening.maxConnections = maxConnections;
-    before?.listener.reloadTls(tls);
-    const hasTls = (listener: Listener): boolean => listener.tls !== undefined;
-    if (before?.opened === opened && hasTls(before.listener) === (tls !== undefined)) {
+    if (before?.opened === opened && before.listener.useTls(tls)) {
       before.listener.limits = limits;
       return;
     }
-    this.#current = { opened, listener: this.#options.createListener(limits, tls) };
-    this.#current.listener.serve(opened.listening);
+    const listener = this.#options.createListener(limits, tls);
+    if (this.#isDraining) listener.connections.drain();
+    listener.serve(opened.listening);
+    this.#current = { opened, listener };
     this.#served.add(this.#current);
     if (before !== undefined) void this.#retire(before, opened);
   }
 
   /** Each connection ends with its next response. */
   drain(): void {
+    this.#isDraining = true;
     for (const { listener } of this.#served) listener.connections.drain();
   }
 
@@ -91,7 +97,7 @@ export class ServedPort {
 
   /** Closes idle connections now, and the others after the response to their current request. */
   close(): void {
-    for (const { listener } of this.#served) listener.connections.close();
+    for (const { listener } of this.#served) listener.retire();
   }
 
   /** Resolves when no connection is open. */
@@ -111,7 +117,7 @@ export class ServedPort {
   async #retire(before: Served, now: Opened): Promise<void> {
     const { opened, listener } = before;
     if (opened !== now) opened.listening.close();
-    listener.connections.close();
+    listener.retire();
     await listener.connections.closed();
     listener.close();
     this.#served.delete(before);

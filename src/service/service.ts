@@ -33,8 +33,8 @@ export interface Service {
   begin(renewPorts: () => void, previous?: Service): void;
   /** TLS with Vault failed. */
   checkVaultCertificates(): void;
-  /** Ends what the other service does not use. */
-  stop(other?: Service): Promise<void>;
+  /** Ends what none of the others uses. */
+  stop(others: ReadonlySet<Service>): Promise<void>;
 }
 
 /**
@@ -77,7 +77,7 @@ export async function buildService(
     inflight,
     async check(replaced) {
       if (keys === replaced.keys) return;
-      await keys.readInUse(replaced.keys.table, Object.keys(config.environments));
+      await keys.readInUse(replaced.keys, Object.keys(config.environments));
       // That may have taken a while.
       await certificates.check(renew);
     },
@@ -95,11 +95,11 @@ export async function buildService(
       });
     },
     checkVaultCertificates: () => void certificates.checkNow({ role: 'vault' }, renew),
-    async stop(other) {
+    async stop(others) {
       certificates.stop();
       for (const upstream of upstreams.clients.values()) upstream.drain();
       jwtIssuers.stop();
-      if (keys !== other?.keys) await keys.stop();
+      if (!Array.from(others).some((other) => other.keys === keys)) await keys.stop();
     },
   };
 }

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent } from 'node:https';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setTimeout as wait } from 'node:timers/promises';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
 import { type ConfigInput, everything, tokenCredential } from '../support/config.ts';
@@ -262,7 +263,7 @@ describeWith('openssl')('client certificates', () => {
     expect(callers).toEqual(['anyone', 'billing']);
   });
 
-  it('on a replaced revocation list are rejected without a reload, and junk is not used', async () => {
+  it('on a replaced revocation list are rejected without a reload; junk and an older list are findings, and not used', async () => {
     const config = configWith({ clientCaFile: ca.file, clientCrlFile: crlFile });
     const proxy = await start(config, { certificateCheckInterval: 100 });
     expect(await send(proxy)).toBe(200);
@@ -274,11 +275,17 @@ describeWith('openssl')('client certificates', () => {
         fault: `${crlFile} contains no valid PEM certificate revocation list with a nextUpdate`,
       }),
     ]);
+    expect(await proxy.statusPages()).toContain('certificate-files-unusable');
     expect(await send(proxy)).toBe(200);
-    writeFileSync(crlFile, good);
+    // Lists have whole seconds.
+    await wait(1_100);
     revoked();
     // A handshake during the replacement ends without a response.
     await until(async () => (await send(proxy).catch(() => 0)) === 401, 'the list is used');
+    expect(await proxy.statusPages()).not.toContain('certificate-files-unusable');
+    writeFileSync(crlFile, good);
+    await until(async () => (await proxy.statusPages()).includes('older than the one in use'));
+    expect(await send(proxy)).toBe(401);
   });
 
   it('are all rejected after the end of the revocation list, which is a metric and a finding before', async () => {

@@ -57,9 +57,11 @@ describeWith('openssl')('a certificate cannot pay, also on a connection from bef
     expect((await pay(own, before)).status).toBe(200);
 
     await proxy.reload(revoke(own, config));
-    // A connection that ended with the reload makes no payment either.
-    const onOldConnection = await pay(own, before);
-    expect(onOldConnection.status).toBe(401);
+    // A connection that ends with the reload makes no payment either.
+    const onOldConnection = await pay(own, before).catch((error: unknown) => String(error));
+    expect(['Error: socket hang up', 401]).toContain(
+      typeof onOldConnection === 'string' ? onOldConnection : onOldConnection.status,
+    );
     const unknown = await pay(ca.issue('unknown', { names: 'DNS:unknown.internal' }));
     expect(sameBytes(await pay(own))).toBe(sameBytes(unknown));
     expect(gateway.requests).toHaveLength(1);

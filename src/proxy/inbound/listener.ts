@@ -39,26 +39,22 @@ interface ListenerOptions {
 export class Listener {
   readonly connections = new Connections();
   readonly #options: ListenerOptions;
+  readonly #server: Server;
   #limits: ListenerLimits;
-  #tls: ListenerTls | undefined;
-  #server: Server;
-  #port: Port | undefined;
+  #isRetired = false;
 
   constructor(limits: ListenerLimits, options: ListenerOptions) {
     this.#limits = limits;
     this.#options = options;
-    this.#tls = options.tls;
     this.#server = this.#createServer();
   }
 
-  /** What it was created with, or the certificates that replaced that. */
-  get tls(): ListenerTls | undefined {
-    return this.#tls;
+  get hasTls(): boolean {
+    return this.#options.tls !== undefined;
   }
 
   /** Serves the connections of this port from now on. */
   serve(port: Port): void {
-    this.#port = port;
     port.use(this.#server);
   }
 
@@ -70,32 +66,33 @@ export class Listener {
   }
 
   /**
-   * Uses other certificates for new connections. Does nothing without TLS, or without certificates. A handshake keeps the
-   * CA, the revocations and the lowest version that it began with, so if these change, another server takes over: the
-   * connections of this one end, also those whose handshake is not complete yet.
+   * Uses other certificates for new connections, with TLS as without.
+   *
+   * @returns false if it cannot: TLS was switched on or off, or clients are verified in another way, which connections
+   *   that are open, or in their handshake, would not be
    */
-  reloadTls(tls: ListenerTls | undefined): void {
-    if (this.#tls === undefined || tls === undefined) return;
-    const [before, server] = [this.#tls, this.#server];
-    this.#tls = tls;
-    if (sameVerification(before, tls)) {
-      if (server instanceof HttpsServer) server.setSecureContext(contextOptions(tls));
-      return;
-    }
-    this.#server = this.#createServer();
-    this.#port?.use(this.#server);
-    this.connections.close();
-    server.close();
+  useTls(tls: ListenerTls | undefined): boolean {
+    const { tls: before } = this.#options;
+    if (before === undefined || tls === undefined) return before === tls;
+    if (!sameVerification(before, tls)) return false;
+    if (this.#server instanceof HttpsServer) this.#server.setSecureContext(contextOptions(tls));
+    return true;
   }
 
-  /** Ends the checks of time limits, which are needed as long as there are connections. */
+  /** Ends its connections: idle ones now, others after the response to their current request, none begins. */
+  retire(): void {
+    this.#isRetired = true;
+    this.connections.close();
+  }
+
+  /** Ends the checks of time limits. To be called when it has no connections: Node would end those in a response too. */
   close(): void {
     this.#server.close();
   }
 
   #createServer(): Server {
     const { timeout = 0, ...limits } = this.#limits;
-    const { handle, tlsObserver } = this.#options;
+    const { handle, tls, tlsObserver } = this.#options;
     const options = {
       ...limits,
       connectionsCheckingInterval: 1_000,
@@ -103,7 +100,6 @@ export class Listener {
       // The handler checks it and responds with a better error.
       requireHostHeader: false,
     };
-    const tls = this.#tls;
     const server =
       tls === undefined
         ? createHttpServer(options)
@@ -119,8 +115,8 @@ export class Listener {
     server.maxHeadersCount = maxHeaders + 1;
     // Node's only way, missing in its types, to send a response after the client's FIN.
     Object.assign(server, { httpAllowHalfOpen: true });
-    // First, so that a connection is not served if its handshake is of a server that was replaced.
-    if (tls !== undefined) observeHandshakes(server, tlsObserver, () => server === this.#server);
+    // First, so that a connection is not served if its handshake ends too late.
+    if (tls !== undefined) observeHandshakes(server, tlsObserver, () => !this.#isRetired);
     this.connections.serve(
       server,
       (request, response) => {

@@ -78,8 +78,9 @@ describe('another source', () => {
     const before = await openInUse();
     writeKeys(other.path, 'sandbox', 'acme', { controlKey: 'of the other one' });
     const next = open(other.path);
-    await next.readInUse(before.table, ['sandbox']);
-    expect(next.table.find(acme)?.ring).not.toEqual(before.table.find(acme)?.ring);
+    await next.readInUse(before, ['sandbox']);
+    // Nothing of the place before, which may be left because its keys became known.
+    expect(next.table.find(acme)?.ring).toHaveLength(1);
     expect(before.table.find(acme)?.ring).toHaveLength(2);
   });
 
@@ -98,12 +99,12 @@ describe('another source', () => {
     const before = await openInUse();
     const next = open(other.path);
     prepare();
-    await expect(next.readInUse(before.table, ['sandbox'])).rejects.toThrow(message);
+    await expect(next.readInUse(before, ['sandbox'])).rejects.toThrow(message);
   });
 
   it('need not have the logins of an environment that is not configured any more', async () => {
     const before = await openInUse();
-    await open(other.path).readInUse(before.table, []);
+    await open(other.path).readInUse(before, []);
   });
 });
 
@@ -111,7 +112,7 @@ it('a source reports while it is in use: also what was before, but nothing after
   const before = await openInUse();
   expect(reported.splice(0)).toEqual(['acme read', 'up']);
   const next = open();
-  await next.readInUse(before.table, ['sandbox']);
+  await next.readInUse(before, ['sandbox']);
   expect(reported).toEqual([]);
   next.begin(before);
   expect(reported.splice(0)).toEqual(['acme replaced', 'another directory', 'up', 'acme read']);
