@@ -26,12 +26,12 @@ export function cancelPorts({ listener, admin }: Ports): void {
 }
 
 /** Every request is handled by the service that is current by then, whichever one its connection was opened with. */
-export function createPorts(shared: Shared, current: () => Service | undefined): Ports {
+export function createPorts(shared: Shared, inUse: { readonly current: Service | undefined }): Ports {
   const { monotonic, newRequestId, tlsPeers, log, metrics, audit } = shared;
   const handle =
     (role: keyof Ports): RequestListener =>
     (request, response) =>
-      current()?.handle[role](request, response);
+      inUse.current?.handle[role](request, response);
   return {
     listener: new ServedPort({
       createListener: (limits, tls) =>

@@ -21,18 +21,15 @@ export function fieldsForRestart(started: Config, next: Config): readonly string
 /** The ports of a process, and the service that handles their requests. A start and a reload replace it in the same way. */
 export class ServiceInUse {
   readonly ports: Ports;
+  /** Changed by {@link replace} alone. */
+  current: Service | undefined;
   readonly #shared: Shared;
-  #current: Service | undefined;
   /** The current one, and those before it that still have requests in flight. */
   readonly #services = new Set<Service>();
 
   constructor(shared: Shared) {
     this.#shared = shared;
-    this.ports = createPorts(shared, () => this.#current);
-  }
-
-  get current(): Service | undefined {
-    return this.#current;
+    this.ports = createPorts(shared, this);
   }
 
   /**
@@ -42,7 +39,7 @@ export class ServiceInUse {
    * @throws Error if it cannot take over; nothing has changed then
    */
   async replace(loaded: ValidConfig): Promise<void> {
-    const previous = this.#current;
+    const previous = this.current;
     const next = await buildService(loaded, this.#shared, previous);
     try {
       if (previous !== undefined) await next.check(previous);
@@ -53,7 +50,7 @@ export class ServiceInUse {
       await next.stop(this.#services);
       throw error;
     }
-    this.#current = next;
+    this.current = next;
     this.#services.add(next);
     next.begin(() => usePorts(this.ports, next, false), previous);
     usePorts(this.ports, next, true);
