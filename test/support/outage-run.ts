@@ -100,8 +100,8 @@ export async function runOutage(
   };
 }
 
-/** The condition of an alert on one metric, as the rules have it. */
-const condition = /\(countersign_(\w+)\) (==|>) (\d+)$/;
+/** The condition of an alert on one metric, as the rules have it; not one that compares two. */
+const condition = /^(?![^]*countersign_[^]*countersign_)[^]*\(countersign_(\w+)\) (==|>) (\d+)$/;
 const conditions = alertExpressions(`${root}/deploy/prometheus`).flatMap(([alert, expression]) => {
   const [, metric = '', operator, limit] = condition.exec(expression.trim()) ?? [];
   return metric === '' ? [] : [{ alert, metric, operator, limit: Number(limit) }];
