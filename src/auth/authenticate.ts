@@ -74,7 +74,7 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
   const { socket, headers } = request;
   const certificate =
     socket instanceof TLSSocket && socket.authorized ? socket.getPeerX509Certificate() : undefined;
-  // TLS checks the certificate at the handshake only; a connection or a resumed session may outlive it.
+  // TLS checks the certificate at the handshake only; a connection may outlive it.
   const valid = certificate !== undefined && now <= certificate.validToDate.getTime();
   return {
     authorization: headers.authorization,

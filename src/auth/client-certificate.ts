@@ -1,21 +1,9 @@
-import type { KeyObject } from 'node:crypto';
-
 export interface CertificateNames {
   readonly uris: readonly string[];
   readonly dnsNames: readonly string[];
 }
 
 const separator = ', ';
-
-/** A verification with the largest takes 0.5 ms; with an exponent as long as its modulus it would take a hundred times that. */
-const maxRsaBits = 8192;
-const maxRsaExponent = 0xffff_ffffn;
-
-/** Whether a verification with this public key, which a stranger may have chosen, takes too long. */
-export function isCostlyKey({ asymmetricKeyDetails = {} }: KeyObject): boolean {
-  const { modulusLength = 0, publicExponent = 0n } = asymmetricKeyDetails;
-  return modulusLength > maxRsaBits || publicExponent > maxRsaExponent;
-}
 
 /**
  * Parses the URI and DNS names of a certificate's subject alternative name, in the text form of Node's

@@ -12,22 +12,22 @@ export interface Address {
 /**
  * Listens at a host; at `::` for IPv6 and IPv4, of which a machine may have only one.
  *
- * @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE`
+ * @returns the `http:` URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE`
  */
-export async function listen(server: NetServer, address: Address, scheme = 'http'): Promise<string> {
+export async function listen(server: NetServer, address: Address): Promise<string> {
   try {
-    return await listenAt(server, address, scheme);
+    return await listenAt(server, address);
   } catch (error) {
     if (address.host !== '::' || errorCode(error) !== 'EAFNOSUPPORT') throw error;
-    return listenAt(server, { ...address, host: '0.0.0.0' }, scheme);
+    return listenAt(server, { ...address, host: '0.0.0.0' });
   }
 }
 
-async function listenAt(server: NetServer, { host, port }: Address, scheme: string): Promise<string> {
+async function listenAt(server: NetServer, { host, port }: Address): Promise<string> {
   await once(server.listen(port, host), 'listening');
   const address = server.address();
   const actualPort = typeof address === 'object' && address !== null ? address.port : port;
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;
 }
 
 /** The address of a client. On a socket for both families, IPv4 addresses are mapped (RFC 4291 section 2.5.5.2). */

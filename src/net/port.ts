@@ -35,9 +35,9 @@ export class Port {
     server.emit('listening');
   }
 
-  /** @param scheme of the URL. @returns the URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE` */
-  listen(address: Address, scheme: 'http' | 'https'): Promise<string> {
-    return listen(this.#listening, address, scheme);
+  /** @returns the `http:` URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE` */
+  listen(address: Address): Promise<string> {
+    return listen(this.#listening, address);
   }
 
   /** Accepts no more connections; those that are open go on. */

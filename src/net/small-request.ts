@@ -20,7 +20,7 @@ interface Request {
 interface Way {
   /** Verifies the server. A promise where files are read for it, within the deadline too. */
   readonly agent: Agent | Promise<Agent>;
-  /** For a request that may be repeated: sends it again if the server had already closed the kept-alive connection. */
+  /** For a request that may be repeated: sends it again if a kept-alive connection ended before the whole response. */
   readonly again?: Agent | undefined;
   /** Milliseconds until the whole response is there, also if it drips. */
   readonly timeout: number;
@@ -78,7 +78,7 @@ export async function sendSmallRequest(request: Request, way: Way): Promise<Smal
   }
 }
 
-/** The server had already closed the kept-alive connection. */
+/** A kept-alive connection ended: most likely the server had already closed it. */
 class StaleConnection extends NoResponse {}
 
 /** @throws NoResponse */

@@ -1,4 +1,4 @@
-import { errorTable } from '../errors.ts';
+import { responsibleParty } from '../errors.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
@@ -39,8 +39,8 @@ export function sampleRejections(
   };
 }
 
-/** Server errors always have a line, except one that anybody can cause while the keys of an issuer are missing. */
-function isSampled({ caller, reason }: RequestContext): boolean {
-  if (caller !== undefined || reason === undefined) return false;
-  return errorTable[reason].status < 500 || reason === 'issuer-unavailable';
+/** What is our fault always has a line, except what anybody can cause while the keys of an issuer are missing. */
+function isSampled(context: RequestContext): boolean {
+  if (context.caller !== undefined || context.reason === undefined) return false;
+  return responsibleParty(context) === 'caller' || context.reason === 'issuer-unavailable';
 }

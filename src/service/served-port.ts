@@ -54,7 +54,7 @@ export class ServedPort {
     this.#opened = inUse;
     if (inUse?.host === host && inUse.port === port) return;
     const listening: Port = new Port(() => this.#options.dropped(listening));
-    const url = await listening.listen({ host, port }, 'http');
+    const url = await listening.listen({ host, port });
     this.#opened = { host, port, listening, url };
   }
 

@@ -14,19 +14,22 @@ const unavailable = 503;
 
 const starts = harness();
 
+let setup: VaultTestEnvironment;
+let proxy: TestProxy;
+
+const keysOf = (vault: object = {}, more: object = {}) => ({
+  keys: vaultKeys(setup.vault.address, vault, more),
+});
+
+beforeEach(async () => {
+  setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
+  await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+  proxy = await starts.proxy({ gateway: closedUrl, config: keysOf(), random: () => 0 });
+  expect((await proxy.balance()).status).toBe(signed);
+});
+
 describe('a reload during a Vault outage', () => {
-  let setup: VaultTestEnvironment;
-  let proxy: TestProxy;
-
-  const keysOf = (vault: object = {}, more: object = {}) => ({
-    keys: vaultKeys(setup.vault.address, vault, more),
-  });
-
-  beforeEach(async () => {
-    setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
-    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    proxy = await starts.proxy({ gateway: closedUrl, config: keysOf(), random: () => 0 });
-    expect((await proxy.balance()).status).toBe(signed);
+  beforeEach(() => {
     setup.vault.sealed = true;
   });
 
@@ -57,20 +60,6 @@ describe('a reload during a Vault outage', () => {
 });
 
 describe('a reload with another key source', () => {
-  let setup: VaultTestEnvironment;
-  let proxy: TestProxy;
-
-  const keysOf = (vault: object = {}, more: object = {}) => ({
-    keys: vaultKeys(setup.vault.address, vault, more),
-  });
-
-  beforeEach(async () => {
-    setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
-    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    proxy = await starts.proxy({ gateway: closedUrl, config: keysOf(), random: () => 0 });
-    expect((await proxy.balance()).status).toBe(signed);
-  });
-
   it('that lacks a login in use changes nothing, and names it', async () => {
     await expect(proxy.reload(keysOf({ path: 'elsewhere/{environment}/{login}' }))).rejects.toThrow(
       'the keys of login "acme" in environment "sandbox", which are in use, cannot be read from the new source: there are none',
@@ -109,12 +98,11 @@ describe('a reload with another key source', () => {
 });
 
 it('a graceful shutdown revokes the Vault token', async () => {
-  const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
   const secretId = await setup.admin.secretId(approleMount, roleName);
   const secretIdFile = setup.folder.file('secret-id', secretId);
   const auth = { method: 'approle' as const, roleId: setup.roleId, secretIdFile };
-  const proxy = await starts.proxy({ config: { keys: vaultKeys(setup.vault.address, { auth }) } });
+  const own = await starts.proxy({ config: keysOf({ auth }) });
   await until(() => setup.vault.world().tokens.count === 1);
-  await proxy.stop();
+  await own.stop();
   expect(setup.vault.world().tokens.count).toBe(0);
 });

@@ -1,4 +1,4 @@
-import { createPublicKey } from 'node:crypto';
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JWK } from 'jose';
 import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor } from '../../net/agent.ts';
@@ -7,7 +7,6 @@ import type { TlsObserver } from '../../net/tls-observer.ts';
 import { readBytes, readText } from '../../read-files.ts';
 import { secretText } from '../../util/secret-text.ts';
 import { entriesOf } from '../../util/text.ts';
-import { isCostlyKey } from '../client-certificate.ts';
 import { parseStrictJson } from './strict-json.ts';
 
 /** Milliseconds for one request. */
@@ -110,4 +109,14 @@ function isUsable(key: unknown): key is JWK {
   } catch {
     return false;
   }
+}
+
+/** A verification with the largest takes 0.5 ms; with an exponent as long as its modulus it would take a hundred times that. */
+const maxRsaBits = 8192;
+const maxRsaExponent = 0xffff_ffffn;
+
+/** Whether a verification with this public key, which a stranger may have chosen, takes too long. */
+export function isCostlyKey({ asymmetricKeyDetails = {} }: KeyObject): boolean {
+  const { modulusLength = 0, publicExponent = 0n } = asymmetricKeyDetails;
+  return modulusLength > maxRsaBits || publicExponent > maxRsaExponent;
 }

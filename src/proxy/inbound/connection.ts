@@ -179,7 +179,10 @@ export function hasEnded({ writableEnded, socket }: ServerResponse): boolean {
   return writableEnded || socket?.writableEnded === true;
 }
 
-/** Ends a response with the last part of its body, and the connection if the response says so. */
+/**
+ * Ends a response with the last part of its body, and the connection if the response says so; then it needs a
+ * `Content-Length`, since nothing says that it was chunked to its end.
+ */
 export function endResponse(response: ServerResponse, body: Buffer | string, encoding?: 'latin1'): void {
   const { req: request, socket } = response;
   if (socket === null || response.getHeader('connection') !== 'close') {

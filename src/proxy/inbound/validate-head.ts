@@ -52,7 +52,7 @@ export function validateRequestHead(
   const { httpVersion } = request;
   // Node's parser also accepts the versions 0.9 and 2.0, and would respond as to HTTP/1.1.
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    throw ambiguous('Unsupported HTTP version. Use HTTP/1.1.');
+    throw badRequest('Unsupported HTTP version. Use HTTP/1.1.');
   }
   checkHeaderNames(request);
   checkFraming(request);
@@ -91,7 +91,7 @@ function checkHeaderNames({ rawHeaders, httpVersion }: IncomingMessage): void {
     if (!name.includes('_') && !name.includes('.')) continue;
     const normalized = name.replaceAll(/[_.]/g, '-');
     if (criticalHeaders.has(normalized)) {
-      throw ambiguous(`Ambiguous header ${name}. Send it as ${normalized}, or omit it.`);
+      throw badRequest(`Ambiguous header ${name}. Send it as ${normalized}, or omit it.`);
     }
   }
   for (const name of singletonHeaders) {
@@ -150,11 +150,6 @@ function checkMediaType(request: IncomingMessage): void {
 function isEmpty(request: IncomingMessage): boolean {
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers;
   return encoding === undefined && length === '0';
-}
-
-/** For requests that two servers may interpret differently. Later bytes on the connection are discarded. */
-function ambiguous(detail: string): ProxyError {
-  return new ProxyError('bad-request', detail, { headers: { Connection: 'close' } });
 }
 
 function badRequest(detail: string): ProxyError {

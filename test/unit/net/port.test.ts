@@ -16,7 +16,7 @@ beforeEach(async () => {
     dropped += 1;
   });
   port.use(serverThatSays('first'));
-  url = await port.listen({ host: '127.0.0.1', port: 0 }, 'http');
+  url = await port.listen({ host: '127.0.0.1', port: 0 });
 });
 afterEach(() => {
   port.close();

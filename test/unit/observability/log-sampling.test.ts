@@ -37,10 +37,13 @@ describe('log lines of rejected requests', () => {
     expect([lines.length, suppressed]).toEqual([100, 150]);
   });
 
-  it('are limited also while the keys of an issuer are missing, which anybody can make use of', () => {
-    write(250, { reason: 'issuer-unavailable' });
-    expect([lines.length, suppressed]).toEqual([100, 150]);
-  });
+  it.each(['issuer-unavailable', 'pipelined'] as const)(
+    'are limited also for a 503 that anybody can cause: %s',
+    (reason) => {
+      write(250, { reason });
+      expect([lines.length, suppressed]).toEqual([100, 150]);
+    },
+  );
 
   it('are written again a second later, with the number of suppressed ones', () => {
     write(150, { reason: 'bad-request' });

@@ -1,6 +1,6 @@
 import { createPublicKey } from 'node:crypto';
 import { expect, it } from '@jest/globals';
-import { isCostlyKey } from '../../../src/auth/client-certificate.ts';
+import { isCostlyKey } from '../../../../src/auth/jwt/load-keys.ts';
 
 /** An RSA key whose modulus has so many bits. */
 function rsaKey(bits: number, exponent = 65_537n) {
