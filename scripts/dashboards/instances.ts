@@ -139,7 +139,7 @@ export const instances: Section = {
     {
       title: 'Audit trail head',
       description:
-        'Sequence number of the newest audit record, and the first 48 bits of its MAC as a number, for audit verify --head. A sequence number that falls: another file, or a file that was cut off. The MAC rises and falls with each record.',
+        'Sequence number of the newest audit record, and the first 48 bits of its MAC as a number, for audit verify --head. It begins again with each start. The MAC rises and falls with each record.',
       kind: 'stat',
       unit: 'none',
       runbook: 'CountersignAuditUnavailable',

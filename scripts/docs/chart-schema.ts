@@ -47,8 +47,8 @@ function visit(schema: Schema): void {
   allowVariable(schema);
   chooseByName(schema);
   omitRequired(schema, 'directory', ['directory']);
-  // Of the audit trail; countersign.checkAudit requires them if the chart does not set them.
-  omitRequired(schema, 'sync', ['file', 'keyFile']);
+  // Of the audit trail; countersign.checkAudit requires it if the chart does not set it.
+  omitRequired(schema, 'sync', ['keyFile']);
 }
 
 /** Fields that the chart sets need not be in the values. @param marker a field that only this object has */

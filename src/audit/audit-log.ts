@@ -59,11 +59,15 @@ export class AuditLog {
     }
   }
 
-  /** Records how many requests had no record since the last call, if any. */
+  /** To be called each minute and at the end: records how many requests had no record since the last call, if any. */
   recordOmitted(): void {
     for (const [caller, limited] of this.#limits) {
-      this.#recordOmitted(caller, limited);
+      const count = limited.omitted;
+      limited.omitted = 0;
       if (limited.bucket.isFull()) this.#limits.delete(caller);
+      if (count === 0) continue;
+      this.#options.recordsOmitted(count);
+      this.#options.trail.append('omitted', { caller, count });
     }
   }
 
@@ -75,17 +79,9 @@ export class AuditLog {
       omitted: 0,
     };
     this.#limits.set(caller, limited);
-    if (limited.bucket.take()) this.#recordOmitted(caller, limited);
-    else limited.omitted += 1;
-    return limited.omitted === 0;
-  }
-
-  #recordOmitted(caller: string | undefined, limited: Limited): void {
-    const count = limited.omitted;
-    if (count === 0) return;
-    limited.omitted = 0;
-    this.#options.recordsOmitted(count);
-    this.#options.trail.append('omitted', { caller, count });
+    const isWithin = limited.bucket.take();
+    if (!isWithin) limited.omitted += 1;
+    return isWithin;
   }
 }
 

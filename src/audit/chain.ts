@@ -1,12 +1,8 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import { parseJson } from '../util/text.ts';
 import type { AuditKey } from './key.ts';
 
-/**
- * `start`: a process or a file begins. `config`: a reload applied a configuration. `intent`: a request was signed and is about to be sent. `result`: how a request
- * ended. `rejected`: a request that was not sent. `omitted`: rejected requests without a record, because their caller had too many.
- * `gap`: records that could not be written. `stop`: orderly end.
- */
+/** docs/audit.md says when each is written. */
 export const recordKinds = [
   'start',
   'config',
@@ -105,45 +101,14 @@ function sealedMac(line: Buffer): string | undefined {
   return seal.exec(line.toString('latin1', Math.max(0, line.length - sealLength)))?.[1];
 }
 
-/**
- * What was left after the last whole record: by a crash, or in a file that was renamed while a write to it failed. Without
- * the line feed at its end.
- */
-export class TornBytes {
-  readonly #hash = createHash('sha256');
-  #bytes = 0;
-
-  add(bytes: Buffer): void {
-    this.#hash.update(bytes);
-    this.#bytes += bytes.length;
-  }
-
-  /** What a start record says of them: their number, and their hash in hex, which shows whether they were replaced. */
-  get fields() {
-    return { torn: this.#bytes, tornSha256: this.#hash.copy().digest('hex') };
-  }
-}
-
-/**
- * Whether a crash can have left this line after the last record: the beginning of a record, or zeros of a power failure.
- *
- * @param line one character for each byte, here and below
- */
-export function isTorn(line: string): boolean {
-  return line.startsWith('\0') || isBeginning(line, '{"audit":"');
-}
-
-/** Whether a process that was killed while it wrote its first record can have left this line. */
-export function isTornStart(line: string): boolean {
-  return isBeginning(line, '{"audit":"start",');
-}
-
-/** Whether this is where a process was killed while it wrote the record with this sequence number. */
-export function isCutRecord(line: string, sequence: number): boolean {
-  return recordKinds.some((kind) => isBeginning(line, `{"audit":"${kind}","seq":${sequence},`));
-}
-
-function isBeginning(line: string, start: string): boolean {
-  const isSame = line !== '' && start.startsWith(line.slice(0, start.length));
-  return isSame && !seal.test(line) && parseJson(line) === undefined;
+/** Whether a process can have been killed within this line, when it wrote the record with this sequence number. */
+export function isCutRecord(line: Buffer, sequence: number): boolean {
+  // Of a power failure.
+  if (line.every((byte) => byte === 0)) return true;
+  const text = line.toString('latin1');
+  if (seal.test(text) || parseJson(text) !== undefined) return false;
+  return recordKinds.some((kind) => {
+    const start = `{"audit":"${kind}","seq":${sequence},`;
+    return start.startsWith(text.slice(0, start.length));
+  });
 }

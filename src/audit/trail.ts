@@ -1,9 +1,7 @@
-import { errorCode } from '../errors.ts';
 import type { SetTimer, WallClock } from '../util/clock.ts';
 import { AuditChain, type Head, type RecordKind } from './chain.ts';
-import { type AuditOutput, ChainWriter, type PendingRecord, PendingRecords } from './chain-writer.ts';
 import type { AuditKey } from './key.ts';
-import type { Tail } from './tail.ts';
+import type { AuditOutput, WriteResult } from './output.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -11,10 +9,8 @@ interface TrailOptions extends WallClock {
   readonly key: AuditKey;
   readonly instance: string;
   readonly output: AuditOutput;
-  /** The last record of an earlier process, and what it left after that. */
-  readonly tail?: Tail;
   readonly observer: {
-    /** @param head the newest record that is at least partly written */
+    /** @param head the newest record that is written */
     readonly recordsWritten: (count: number, head: Head) => void;
     readonly recordsLost: (count: number) => void;
     /** Records cannot be written now; they wait as long as there is room. @param cause an error code */
@@ -23,11 +19,25 @@ interface TrailOptions extends WallClock {
   /** What a start record says about the process. */
   readonly process: () => Fields;
   readonly setTimer: SetTimer;
-  /** Maximum bytes of waiting records. Default: 1 MiB. */
+  /** Maximum bytes of waiting records. */
   readonly capacity?: number;
+  /** After so many bytes the next file begins. */
+  readonly fileBytes?: number;
+}
+
+/** A record that is sealed and waits to be written. */
+interface Waiting {
+  readonly line: Buffer;
+  readonly head: Head;
+  /** Called with whether the record was written in time. Further calls have no effect. */
+  readonly settle?: ((isWritten: boolean) => void) | undefined;
+  /** It is the first one of this file, which is not begun yet. */
+  file?: string | undefined;
 }
 
 const maxBatchBytes = 262_144;
+/** Room for a gap record. */
+const gapBytes = 512;
 /** Milliseconds that records wait for others if no request waits for them: a write costs many times what a record does. */
 const batchDelay = 5;
 /** Milliseconds between attempts after a failure. */
@@ -36,182 +46,183 @@ const retryInterval = 200;
 const stalledAfter = 1_000;
 
 /**
- * Writes records in the order in which they were appended; those that arrive during a write share the next one. A record
- * gets its sequence number and MAC when it is written, so the chain consists of written records only: what could not be
- * written leaves a gap record, never a broken chain.
+ * Seals records in the order in which they come and writes them in that order; those that come during a write share the
+ * next one. For what does not fit the bounded queue there is a gap record, so the chain is never broken.
  */
 export class AuditTrail {
-  readonly #options: TrailOptions;
+  readonly #options: Required<Omit<TrailOptions, 'key' | 'instance'>>;
   readonly #chain: AuditChain;
-  readonly #writer: ChainWriter;
-  readonly #pending: PendingRecords;
-  #inFlight: readonly PendingRecord[] = [];
-  #state: 'idle' | 'delayed' | 'scheduled' | 'writing' | 'waiting' | 'closed' = 'idle';
-  #closing: PromiseWithResolvers<void> | undefined;
-  #stalled = false;
-  /** Of the next run, or of the write that runs. */
-  #cancelTimer: () => void = () => {};
-  /** For later records. */
-  #key: AuditKey;
-  #refreshing = false;
+  readonly #waiting: Waiting[] = [];
+  /** Of the records that wait. */
+  #bytes = 0;
+  /** Of the first one that waits: written. */
+  #offset = 0;
+  /** Records without a gap record. */
+  #lost = 0;
+  #file = { number: 1, bytes: 0 };
+  /** Until nothing waits. */
+  #running: Promise<void> | undefined;
+  #endPause = (): void => {};
+  #isWriting = false;
+  #isFailing = false;
+  #isClosing = false;
+  #isClosed = false;
 
-  constructor(options: TrailOptions) {
-    const { key, instance, output, tail = { isOpen: false }, capacity = 1_048_576 } = options;
-    this.#options = options;
-    this.#key = key;
-    this.#chain = new AuditChain(key, instance, tail.last?.record);
-    this.#writer = new ChainWriter(this.#chain, output, tail);
-    this.#pending = new PendingRecords(capacity, (lost) => this.#members({ lost }));
-    const { damaged } = tail;
-    this.append('start', {
-      ...options.process(),
-      ...(damaged === undefined ? this.#writer.torn : { damaged }),
-    });
+  constructor({ key, instance, ...options }: TrailOptions) {
+    this.#options = { capacity: 1_048_576, fileBytes: 67_108_864, ...options };
+    this.#chain = new AuditChain(key, instance);
+    const { output, process } = this.#options;
+    this.#seal('start', { ...process(), file: output.nameOf?.(1), before: output.before });
   }
 
   /** Whether records cannot be written now. */
   get failing(): boolean {
-    return this.#state === 'waiting' || this.#stalled;
+    return this.#isFailing;
   }
 
-  /** Adds a record without waiting for the output. It is lost, and counted, if too many are waiting. */
-  append(kind: RecordKind, fields: Fields): void {
-    const record = { kind, fields: this.#members(fields) };
-    if (this.#state === 'closed' || !this.#pending.add(record)) this.#lose(1);
-    this.#schedule(batchDelay);
+  /** Adds a record without waiting for the output. @returns whether there was room; if not, it is lost, and counted */
+  append(kind: RecordKind, fields: Fields, settle?: Waiting['settle']): boolean {
+    const { capacity, fileBytes, observer, output } = this.#options;
+    if (output.nameOf !== undefined && this.#file.bytes > fileBytes) this.next();
+    this.#sealGap();
+    const hasRoom = !this.#isClosed && this.#lost === 0 && this.#bytes < capacity;
+    if (hasRoom) this.#seal(kind, fields, settle);
+    else {
+      this.#lost += 1;
+      observer.recordsLost(1);
+    }
+    if (settle !== undefined) this.#endPause();
+    return hasRoom;
   }
 
-  /** Adds a record. Resolves to whether it was written; if not, it is left out or follows later. */
+  /** Adds a record. Resolves to whether it was written in time; if not, it may follow later. */
   async confirm(kind: RecordKind, fields: Fields): Promise<boolean> {
-    if (this.failing || this.#state === 'closed') return false;
+    if (this.#isFailing || this.#isClosed) return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    if (!this.#pending.add({ kind, fields: this.#members(fields), settle: resolve })) return false;
-    this.#schedule(0);
-    return promise;
+    return this.append(kind, fields, resolve) && promise;
   }
 
-  /** Follows a file that was renamed, even if no record waits. @param key for later records */
-  refresh(key = this.#key): void {
-    this.#key = key;
-    this.#refreshing = true;
-    this.#schedule(0);
+  /** Begins the next file, if there are files. @param key for the records from here on */
+  next(key = this.#chain.key): void {
+    const { output, process } = this.#options;
+    this.#chain.key = key;
+    this.#file = { number: this.#file.number + 1, bytes: 0 };
+    const file = output.nameOf?.(this.#file.number);
+    this.#seal('start', { ...process(), continued: true, file }, undefined, file);
   }
 
   /** Writes everything, and a stop record. @returns the number of records that could not be written in these milliseconds */
   async close(milliseconds: number): Promise<number> {
     this.append('stop', {});
-    this.#closing = Promise.withResolvers();
+    this.#isClosing = true;
+    this.#endPause();
+    const { promise: late, resolve } = Promise.withResolvers<void>();
     // Unlike the other timers, this one keeps the process alive.
-    const timer = setTimeout(this.#closing.resolve, milliseconds);
-    if (this.#state === 'waiting') void this.#run();
-    else this.#schedule(0);
-    await this.#closing.promise;
+    const timer = setTimeout(resolve, milliseconds);
+    await Promise.race([this.#running, late]);
     clearTimeout(timer);
-    this.#cancelTimer();
-    const isStuck = this.#state === 'writing';
-    this.#state = 'closed';
-    const unwritten = this.#pending.size + this.#inFlight.length;
-    if (unwritten > 0) this.#options.observer.recordsLost(unwritten);
+    this.#isClosed = true;
     this.#rejectAwaited();
+    const unwritten = this.#waiting.length;
+    if (unwritten > 0) this.#options.observer.recordsLost(unwritten);
     // A file in use by a write that hangs cannot be closed.
-    if (!isStuck) await this.#options.output.close();
+    if (!this.#isWriting) await this.#options.output.close();
     return unwritten;
   }
 
-  /** As JSON without braces. */
-  #members(fields: Fields): string {
+  #seal(kind: RecordKind, fields: Fields, settle?: Waiting['settle'], file?: string): void {
     const time = new Date(this.#options.clock()).toISOString();
-    return JSON.stringify({ time, ...fields }).slice(1, -1);
+    const members = JSON.stringify({ time, ...fields }).slice(1, -1);
+    const line = Buffer.from(this.#chain.seal(kind, members));
+    this.#waiting.push({ line, head: this.#chain.head, settle, file });
+    this.#bytes += line.length;
+    this.#file.bytes += line.length;
+    this.#running ??= this.#run();
   }
 
-  #lose(count: number): void {
-    this.#pending.lose(count);
-    this.#options.observer.recordsLost(count);
-  }
-
-  /** @param delay milliseconds; 0 also ends a longer delay */
-  #schedule(delay: number): void {
-    if (this.#state !== 'idle' && (this.#state !== 'delayed' || delay > 0)) return;
-    this.#cancelTimer();
-    this.#state = delay > 0 ? 'delayed' : 'scheduled';
-    if (delay > 0) this.#runIn(delay);
-    else setImmediate(() => void this.#run());
-  }
-
-  /** @param delay milliseconds */
-  #runIn(delay: number): void {
-    this.#cancelTimer = this.#options.setTimer(() => void this.#run(), delay);
+  #sealGap(): void {
+    if (this.#lost === 0 || this.#bytes + gapBytes > this.#options.capacity) return;
+    this.#seal('gap', { lost: this.#lost });
+    this.#lost = 0;
   }
 
   async #run(): Promise<void> {
-    if (this.#isClosed()) return;
-    this.#cancelTimer();
-    this.#state = 'writing';
-    while (this.#pending.size > 0 || this.#refreshing) {
-      this.#cancelTimer = this.#options.setTimer(() => this.#stall(), stalledAfter);
-      const error = await this.#writeBatch().catch(causeOf);
-      this.#cancelTimer();
-      this.#stalled = false;
-      if (this.#isClosed()) return;
-      if (error !== undefined) return this.#failed(error);
+    await this.#pause(batchDelay);
+    for (let [first] = this.#waiting; first !== undefined && !this.#isClosed; [first] = this.#waiting) {
+      this.#isWriting = true;
+      const cancelTimer = this.#options.setTimer(() => this.#failed('timeout'), stalledAfter);
+      const error = await this.#writeFrom(first);
+      cancelTimer();
+      this.#isWriting = false;
+      this.#isFailing = false;
+      if (this.#isClosed) return;
+      if (error === undefined) this.#sealGap();
+      else {
+        this.#failed(error);
+        if (this.#isClosing) break;
+        await this.#pause(retryInterval);
+      }
     }
-    this.#state = 'idle';
-    this.#closing?.resolve();
+    this.#isFailing = false;
+    this.#running = undefined;
   }
 
-  /** Also called where TypeScript cannot see that the state changed during a write. */
-  #isClosed(): boolean {
-    return this.#state === 'closed';
+  /** Ends with this turn of the event loop when a request waits, or after these milliseconds. */
+  #pause(milliseconds: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancelTimer = this.#options.setTimer(resolve, milliseconds);
+    this.#endPause = () => {
+      cancelTimer();
+      setImmediate(resolve);
+    };
+    return promise;
   }
 
-  /** @returns why not everything was written: an error code @throws Error of node:fs */
-  async #writeBatch(): Promise<string | undefined> {
-    await this.#addStartRecord();
-    this.#refreshing = false;
-    if (this.#pending.size === 0) return undefined;
-    this.#inFlight = this.#pending.take(maxBatchBytes);
-    const { count, unwritten, error } = await this.#writer.write(this.#inFlight);
-    this.#inFlight = [];
-    this.#pending.addFirst(unwritten);
-    if (count > 0) this.#options.observer.recordsWritten(count, this.#chain.head);
-    return error;
+  /** Writes what waits, or a part. @returns why not everything was written: an error code */
+  async #writeFrom(first: Waiting): Promise<string | undefined> {
+    const { output } = this.#options;
+    if (first.file !== undefined) await output.begin?.(first.file);
+    first.file = undefined;
+    const lines = this.#batch();
+    const result = await output.write(Buffer.concat(lines).subarray(this.#offset));
+    this.#wrote(result);
+    return result.error;
   }
 
-  /** If the next record is the first of another file or with another key. @throws Error of node:fs */
-  async #addStartRecord(): Promise<void> {
-    const { isNew, lost } = await this.#writer.refresh(this.#refreshing);
-    if (lost?.lost !== undefined) this.#pending.lose(lost.lost);
-    else if (lost !== undefined) this.#lose(1);
-    if (!isNew && this.#key.id === this.#chain.key.id) return;
-    this.#chain.key = this.#key;
-    if (this.#pending.first?.kind === 'start') return;
-    // The same process begins another file or uses another key.
-    const fields = { ...this.#options.process(), continued: true, ...this.#writer.torn };
-    this.#pending.addFirst([{ kind: 'start', fields: this.#members(fields) }]);
+  /** The lines of one write: up to the next file. */
+  #batch(): Buffer[] {
+    const lines: Buffer[] = [];
+    let bytes = 0;
+    for (const { line, file } of this.#waiting) {
+      if (bytes >= maxBatchBytes || file !== undefined) break;
+      lines.push(line);
+      bytes += line.length;
+    }
+    return lines;
   }
 
-  #stall(): void {
-    this.#stalled = true;
-    this.#rejectAwaited();
-    this.#options.observer.writeFailed('timeout');
-  }
-
-  /** Those in a write that hangs may still be written. */
-  #rejectAwaited(): void {
-    for (const { settle } of this.#inFlight) settle?.(false);
-    this.#pending.rejectAwaited();
+  #wrote({ written, confirmed }: WriteResult): void {
+    const before = this.#offset;
+    let [count, end] = [0, 0];
+    for (const { line, settle } of this.#waiting) {
+      if (end + line.length > before + written) break;
+      end += line.length;
+      count += 1;
+      settle?.(end <= before + confirmed);
+    }
+    this.#offset = before + written - end;
+    this.#bytes -= end;
+    const newest = this.#waiting.splice(0, count).at(-1);
+    if (newest !== undefined) this.#options.observer.recordsWritten(count, newest.head);
   }
 
   #failed(cause: string): void {
-    this.#state = 'waiting';
+    this.#isFailing = true;
     this.#rejectAwaited();
     this.#options.observer.writeFailed(cause);
-    if (this.#closing !== undefined) this.#closing.resolve();
-    else this.#runIn(retryInterval);
   }
-}
 
-/** An error without a code is one of our own, whose message says what to do. */
-function causeOf(failure: unknown): string {
-  return errorCode(failure) ?? (failure instanceof Error ? failure.message : 'other');
+  #rejectAwaited(): void {
+    for (const { settle } of this.#waiting) settle?.(false);
+  }
 }

@@ -1,22 +1,19 @@
 import { createHash, type Hash } from 'node:crypto';
+import { basename } from 'node:path';
 import { type AuditRecord, genesis, type Head, isCutRecord, isGenuine, parseRecord } from './chain.ts';
+import { originOf } from './files.ts';
 import type { AuditKey } from './key.ts';
+import type { Earlier } from './output.ts';
 
 /** Unfinished requests whose IDs are kept. */
 const keptIds = 10;
 
-/** More requests than one process has in flight: if so many begin after a request, its result was lost with a gap. */
-const maxInFlight = 100_000;
-
-/** Digits of a MAC that are shown. */
-const shownDigits = 16;
-
 export interface VerifierOptions {
   readonly keys: readonly AuditKey[];
-  /** Heads that were published: the trail has to contain these records. The MAC may be its first digits. */
+  /** Heads that were published: some file has to have these records. The MAC may be its first digits. */
   readonly heads?: readonly Head[];
-  /** The head that the first record has to follow, if the trail does not begin with record 1. */
-  readonly after?: Head | undefined;
+  /** Heads of what is archived, which the given files follow. */
+  readonly after?: readonly Head[];
   /** Skips lines that do not begin as a record, such as those of the log. */
   readonly skipOthers?: boolean;
 }
@@ -43,21 +40,38 @@ interface Others {
   isOpen: boolean;
 }
 
+/** What the trails of an instance have to agree on. */
+interface Instance {
+  /** In the order in which they took effect. */
+  readonly keys: Set<string>;
+  /** The newest record. */
+  last?: Earlier;
+}
+
 const recordStart = Buffer.from('{"audit":"');
 
-/** Verifies a trail line by line, from its first record to its last. Its memory does not depend on the length of the trail. */
+/**
+ * Verifies trails line by line: a trail is what one start of a process wrote (in older versions: what all starts of an
+ * instance wrote). Its memory does not depend on their length.
+ */
 export class Verifier {
   readonly summary = new TrailSummary();
   readonly #options: VerifierOptions;
   readonly #keys: ReadonlyMap<string, AuditKey>;
+  readonly #instances = new Map<string, Instance>();
   /** Those whose records are still to come. */
-  #heads: readonly Head[];
+  readonly #heads: Set<Head>;
+  readonly #after: Set<Head>;
+  /** The newest record of the trail. */
+  #last: AuditRecord | undefined;
+  #place: Place | undefined;
   #others: Others | undefined;
 
   constructor(options: VerifierOptions) {
     this.#options = options;
     this.#keys = new Map(options.keys.map((key) => [key.id, key]));
-    this.#heads = options.heads ?? [];
+    this.#heads = new Set(options.heads);
+    this.#after = new Set(options.after);
   }
 
   /**
@@ -71,88 +85,121 @@ export class Verifier {
       this.#addOther(line, place, isOpen);
       return undefined;
     }
-    const defect = this.#checkOthers(record, place);
-    if (defect !== undefined) return defect;
-    const message = this.#problemOf(record, line);
+    const others = this.#others;
+    this.#others = undefined;
+    // The start record that was written next has the hash of what a crash left, in the files of older versions.
+    if (others !== undefined && others.hash.digest('hex') !== record.fields['tornSha256'])
+      return notARecord(others.place);
+    const message = this.#problemOf(record, line, place, others !== undefined);
     if (message !== undefined) return { ...place, message };
-    this.summary.add(record);
+    this.#accept(record, place);
     return undefined;
   }
 
-  /** @returns what is wrong with the trail as a whole */
-  end(): Defect | undefined {
-    const others = this.#others;
-    if (others !== undefined && !this.#isCut(others)) return notARecord(others.place);
-    if (others !== undefined) this.summary.incomplete = others.place;
-    const { last } = this.summary;
-    if (last === undefined) return { message: 'There is no record.' };
-    const beyond = this.#heads.find(({ sequence }) => sequence > last.sequence);
-    if (beyond !== undefined) {
-      return {
-        message: `The trail ends with record ${last.sequence}, but record ${beyond.sequence} was written: records were cut off at the end, or a file is missing.`,
-      };
+  /** To be called after the last file of each trail. @returns what is wrong with its end */
+  endTrail(): Defect | undefined {
+    const [others, last, place] = [this.#others, this.#last, this.#place];
+    this.#others = this.#last = this.#place = undefined;
+    if (others !== undefined) {
+      const isCut =
+        others.lines === 1 && others.isOpen && isCutRecord(others.first, (last?.sequence ?? 0) + 1);
+      if (!isCut) return notARecord(others.place);
+      this.summary.incomplete.push(others.place);
     }
-    const [before] = this.#heads;
-    return (
-      before && { message: `Record ${before.sequence} of --head is before the first record. Add its file.` }
-    );
+    if (last !== undefined && place !== undefined) this.summary.endTrail(last, place.file);
+    return undefined;
   }
 
-  #problemOf(record: AuditRecord, line: Buffer): string | undefined {
+  /** To be called after all trails. @returns what is missing */
+  end(): Defect | undefined {
+    if (this.summary.records === 0) return { message: 'There is no record.' };
+    const [head] = this.#heads;
+    if (head !== undefined) {
+      return {
+        message: `No file has record ${headText(head)} of --head: records were cut off at the end, its file is missing, or it was rewritten with the key.`,
+      };
+    }
+    const [after] = this.#after;
+    return after && { message: `Nothing follows ${headText(after)} of --after.` };
+  }
+
+  #accept(record: AuditRecord, place: Place): void {
+    const { instance, key, sequence, mac } = record;
+    for (const head of this.#heads) {
+      if (head.sequence === sequence && mac.startsWith(head.mac)) this.#heads.delete(head);
+    }
+    const known = this.#instanceOf(instance);
+    known.keys.add(key);
+    known.last = { file: basename(place.file), sequence, mac };
+    this.#last = record;
+    this.#place = place;
+    this.summary.add(record);
+  }
+
+  #instanceOf(name: string): Instance {
+    const known = this.#instances.get(name) ?? { keys: new Set() };
+    this.#instances.set(name, known);
+    return known;
+  }
+
+  #problemOf(record: AuditRecord, line: Buffer, place: Place, hasOthers: boolean): string | undefined {
+    const { sequence } = record;
     const key = this.#keys.get(record.key);
-    if (key === undefined) {
-      return `Record ${record.sequence} is sealed with the key ${record.key}, which no --key-file has: add that file, or the record is forged.`;
-    }
-    if (!isGenuine(line, key)) {
-      return `Record ${record.sequence} was changed, or was written without the key: its MAC is wrong.`;
-    }
-    const { last } = this.summary;
-    const problem = last === undefined ? this.#problemOfFirst(record) : describeMisplaced(record, last);
+    if (key === undefined)
+      return `Record ${sequence} is sealed with the key ${record.key}, which no --key-file has: add that file, or the record is forged.`;
+    if (!isGenuine(line, key))
+      return `Record ${sequence} was changed, or was written without the key: its MAC is wrong.`;
+    const last = this.#last;
     return (
-      problem ?? describeKey(record, this.summary) ?? describeDamage(record) ?? this.#compareHeads(record)
+      (last === undefined ? this.#problemOfFirst(record) : describeMisplaced(record, last)) ??
+      (place.file === this.#place?.file ? undefined : this.#problemOfFile(record, basename(place.file))) ??
+      this.#problemOfKey(record) ??
+      // Among the lines of a log it is not known which of them were left.
+      (hasOthers || this.#options.skipOthers ? undefined : describeRemoved(record))
     );
   }
 
   #problemOfFirst({ sequence, prev }: AuditRecord): string | undefined {
-    const { after } = this.#options;
-    const before = after ?? genesis;
-    if (sequence === before.sequence + 1 && prev.startsWith(before.mac)) return undefined;
-    return after === undefined
-      ? `The trail begins with record ${sequence}: the records before it are missing. Give their files first, or their head with --after.`
-      : `Record ${sequence} does not follow the head of --after, ${headText(after)}: records between them are missing, or earlier ones were rewritten.`;
+    if (sequence === 1 && prev === genesis.mac) return undefined;
+    if (this.#isArchived({ sequence: sequence - 1, mac: prev })) return undefined;
+    return `The trail begins with record ${sequence}: the records before it are missing, or do not end with the head of --after. Give their files, or their head with --after.`;
   }
 
-  #compareHeads({ sequence, mac }: AuditRecord): string | undefined {
-    if (this.#heads.length === 0) return undefined;
-    const stated = this.#heads.filter((head) => head.sequence === sequence);
-    this.#heads = this.#heads.filter((head) => head.sequence !== sequence);
-    if (stated.every((head) => mac.startsWith(head.mac))) return undefined;
-    return `Record ${sequence} has another MAC than --head: the trail was cut and continued, or rewritten with the key.`;
+  #isArchived({ sequence, mac }: Head): boolean {
+    const found = [...this.#after].find((head) => head.sequence === sequence && mac.startsWith(head.mac));
+    return found !== undefined && this.#after.delete(found);
   }
 
-  /** The start record that was written next has the hash of what was left before it. */
-  #checkOthers({ sequence, fields }: AuditRecord, place: Place): Defect | undefined {
-    const others = this.#others;
-    this.#others = undefined;
-    const { torn, tornSha256 } = fields;
-    if (others !== undefined) {
-      return others.hash.digest('hex') === tornSha256 ? undefined : notARecord(others.place);
-    }
-    // Among the lines of a log it is not known which of them were left.
-    if (tornSha256 === undefined || this.#options.skipOthers) return undefined;
-    return {
-      ...place,
-      message: `Record ${sequence} says that ${Number(torn)} bytes of an incomplete record were before it (torn), and they are not there now: they were removed.`,
-    };
+  /** The first record of a file has its name, and that of a start the newest record of the start before. */
+  #problemOfFile({ instance, fields }: AuditRecord, file: string): string | undefined {
+    const start = originOf(file)?.start;
+    if (start === undefined) return undefined;
+    if (fields['file'] !== file)
+      return `The file was written as ${String(fields['file'])}: it was copied or renamed.`;
+    if (fields['continued'] === true) return undefined;
+    const { last } = this.#instanceOf(instance);
+    const before = earlierIn(fields);
+    if (before === undefined)
+      return last && `The start found no earlier file, and there is ${last.file}: it was added later.`;
+    // An earlier process may still have been running.
+    const isThere =
+      last === undefined
+        ? this.#isArchived(before)
+        : originOf(last.file)?.start === originOf(before.file)?.start &&
+          (last.sequence > before.sequence || last.mac === before.mac);
+    if (isThere) return undefined;
+    return `The start follows record ${headText(before)} of ${before.file}, which is not before it: records were cut off, or files removed or added. Give files that are missing or, if they are archived, this head with --after.`;
   }
 
-  /** Whether the trail ends where its writer writes at this moment, or was killed. */
-  #isCut({ first, lines, isOpen }: Others): boolean {
-    if (lines > 1 || !isOpen) return false;
-    return (
-      first.every((byte) => byte === 0) ||
-      isCutRecord(first.toString('latin1'), (this.summary.last?.sequence ?? 0) + 1)
-    );
+  /** A holder of a key that was replaced would otherwise continue, or begin another trail. */
+  #problemOfKey({ sequence, kind, instance, key }: AuditRecord): string | undefined {
+    const { keys } = this.#instanceOf(instance);
+    const current = [...keys].at(-1);
+    if (current === undefined || key === current) return undefined;
+    if (keys.has(key))
+      return `Record ${sequence} is sealed with the key ${key}, which the key ${current} has replaced before: someone who has the replaced key wrote it, or the process was started with it by mistake. Its log shows which.`;
+    if (kind === 'start') return undefined;
+    return `Record ${sequence} is sealed with the key ${key}, the one before it with ${current}: only a start record begins another key, so a holder of both keys inserted it.`;
   }
 
   #addOther(line: Buffer, place: Place, isOpen: boolean): void {
@@ -173,15 +220,18 @@ export class Verifier {
 }
 
 function notARecord(place: Place): Defect {
-  return {
-    ...place,
-    message:
-      'The line is not a record: inserted, or a record that was damaged. What a crash leaves is no defect: the start record after it has its hash (tornSha256).',
-  };
+  return { ...place, message: 'The line is not a record: inserted, or a record that was damaged.' };
 }
 
 export function headText({ sequence, mac }: Head): string {
   return `${sequence}:${mac}`;
+}
+
+/** What a start record says of the start before it. */
+function earlierIn({ before }: AuditRecord['fields']): Earlier | undefined {
+  if (typeof before !== 'object' || before === null) return undefined;
+  const { file, sequence, mac }: Readonly<Record<string, unknown>> = { ...before };
+  return { file: String(file), sequence: numberIn(sequence), mac: String(mac) };
 }
 
 /**
@@ -189,78 +239,53 @@ export function headText({ sequence, mac }: Head): string {
  * after the record that is before it now.
  */
 function describeMisplaced(record: AuditRecord, last: AuditRecord): string | undefined {
-  const { sequence, kind, instance, prev } = record;
-  if (kind !== 'start' && instance !== last.instance) {
-    return `Record ${sequence} is of instance ${instance}, among records of ${last.instance}: files of two instances are mixed. Verify the files of each instance separately.`;
-  }
+  const { sequence, kind, prev } = record;
   const next = last.sequence + 1;
   if (sequence === next && prev === last.mac) return undefined;
   if (sequence > next) {
     const missing = sequence === next + 1 ? `Record ${next} is` : `Records ${next} to ${sequence - 1} are`;
     return `${missing} missing before record ${sequence}: removed, or in a file that was left out or comes later.`;
   }
-  if (sequence === 1 && kind === 'start') {
-    return `A new chain begins here instead of record ${next}: the file was removed or replaced, or the process writes to standard output. Verify each chain separately, with its --head.`;
-  }
-  if (sequence < next) {
+  if (sequence === 1 && kind === 'start')
+    return `A new chain begins here instead of record ${next}: the file was removed or replaced, or these are the outputs of several processes. Verify each with a command of its own.`;
+  if (sequence < next)
     return `Record ${sequence} is repeated or out of order here: record ${next} should follow. It was copied or moved, or the files are in another order.`;
-  }
-  return `Record ${sequence} follows another record than the one before it (${short(prev)}, not ${short(last.mac)}): the one before it was replaced, or two trails are mixed.`;
+  return `Record ${sequence} follows another record than the one before it: that one was replaced, or two trails are mixed.`;
 }
 
-/**
- * What is wrong with the key of a record that is in its place: a holder of a key that was replaced would otherwise continue
- * the trail.
- */
-function describeKey({ sequence, kind, key }: AuditRecord, { keys, last }: TrailSummary): string | undefined {
-  if (last === undefined || key === last.key) return undefined;
-  if (keys.has(key)) {
-    return `Record ${sequence} is sealed with the key ${key}, which the key ${last.key} has replaced before: someone who has the replaced key continued the trail, or the process was started with it by mistake. Its log shows which.`;
-  }
-  if (kind === 'start') return undefined;
-  return `Record ${sequence} is sealed with the key ${key}, the one before it with ${last.key}: only a start record begins another key, so a holder of both keys inserted it.`;
+/** In the files of older versions, a start record says what its process found after the last record. */
+function describeRemoved({ sequence, fields: { torn, tornSha256, damaged } }: AuditRecord) {
+  if (tornSha256 === undefined && damaged === undefined) return undefined;
+  return `Record ${sequence} says that ${String(damaged ?? torn)} bytes before it were no whole record, and they are not there now: they were removed.`;
 }
 
-/** The process that wrote this start record found lines before it that no crash leaves; those that are still there are found first. */
-function describeDamage({ sequence, fields: { damaged } }: AuditRecord): string | undefined {
-  if (typeof damaged !== 'number') return undefined;
-  return `Record ${sequence} says that ${damaged} bytes before it were no records (damaged), and they are not there now: records were changed or added, and removed later.`;
-}
-
-function short(mac: string): string {
-  return mac.slice(0, shownDigits);
-}
-
-/** What a trail contains, for a report. */
+/** What the trails contain, for a report. */
 export class TrailSummary {
   records = 0;
   first: AuditRecord | undefined;
   last: AuditRecord | undefined;
   readonly instances = new Set<string>();
   readonly keys = new Set<string>();
+  /** The newest record of each trail. */
+  readonly heads: { readonly head: Head; readonly file: string }[] = [];
   /** Configurations that a start or a reload applied. */
   configs = 0;
-  /** The start record or the config record of the last one. */
+  /** The record of the last one. */
   lastConfig: AuditRecord | undefined;
   /** Records that could not be written. */
   lost = 0;
   /** Rejected requests that have no record, because their caller had too many. */
   omitted = 0;
-  /** Bytes of records that crashes cut off. */
+  /** Bytes of records that crashes cut off, in files of older versions. */
   torn = 0;
-  /** The last line, if it is incomplete. */
-  incomplete: { readonly file: string; readonly line: number } | undefined;
-  /** Requests with an intent and without a result when the process ended. */
+  /** The incomplete last lines of trails. */
+  readonly incomplete: Place[] = [];
+  /** Trails without a stop record. */
+  readonly unstopped: string[] = [];
+  /** Requests with an intent and without a result when their process ended. */
   unfinished = 0;
   readonly unfinishedIds: string[] = [];
   readonly #open = new Set<string>();
-  /** Open ones whose IDs are not kept. */
-  #dropped = 0;
-
-  /** Requests with an intent and, so far, without a result: in flight when the file was copied, or when the process ended. */
-  get open(): number {
-    return this.#open.size + this.#dropped;
-  }
 
   add(record: AuditRecord): void {
     const { kind, fields } = record;
@@ -273,8 +298,14 @@ export class TrailSummary {
     else if (kind === 'config') this.#configure(record);
     else if (kind === 'gap') this.lost += numberIn(fields['lost']);
     else if (kind === 'omitted') this.omitted += numberIn(fields['count']);
-    else if (kind === 'intent') this.#begin(idOf(fields));
+    else if (kind === 'intent') this.#open.add(idOf(fields));
     else if (kind === 'result' || kind === 'rejected') this.#open.delete(idOf(fields));
+  }
+
+  endTrail(last: AuditRecord, file: string): void {
+    this.heads.push({ head: last, file });
+    if (last.kind !== 'stop') this.unstopped.push(file);
+    this.#endProcess();
   }
 
   /** Another file or key of the same process keeps its requests; another process has none of them. */
@@ -283,10 +314,7 @@ export class TrailSummary {
     this.torn += numberIn(fields['torn']);
     if (fields['continued'] === true) return;
     if (fields['config'] !== undefined) this.#configure(record);
-    this.unfinished += this.open;
-    this.unfinishedIds.push(...[...this.#open].slice(0, keptIds - this.unfinishedIds.length));
-    this.#open.clear();
-    this.#dropped = 0;
+    this.#endProcess();
   }
 
   #configure(record: AuditRecord): void {
@@ -294,12 +322,10 @@ export class TrailSummary {
     this.lastConfig = record;
   }
 
-  #begin(id: string): void {
-    this.#open.add(id);
-    if (this.#open.size < 2 * maxInFlight) return;
-    const oldest = [...this.#open].slice(0, maxInFlight);
-    for (const one of oldest) this.#open.delete(one);
-    this.#dropped += oldest.length;
+  #endProcess(): void {
+    this.unfinished += this.#open.size;
+    this.unfinishedIds.push(...[...this.#open].slice(0, keptIds - this.unfinishedIds.length));
+    this.#open.clear();
   }
 }
 

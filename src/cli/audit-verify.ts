@@ -1,11 +1,14 @@
 import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { AuditRecord, Head } from '../audit/chain.ts';
+import { inOrder, originOf, trailFilesIn } from '../audit/files.ts';
 import { readAuditKey } from '../audit/key.ts';
 import { type Defect, headText, type TrailSummary, Verifier } from '../audit/verifier.ts';
 import { printable } from '../util/text.ts';
 import { CliError, exitCode } from './shared/cli-error.ts';
-import { command, group, list, optionsHelp, parsed } from './shared/command.ts';
+import { command, group, list, optionsHelp } from './shared/command.ts';
 
 interface Line {
   /** Without its line feed. */
@@ -29,12 +32,7 @@ const usage = `Usage: countersign audit SUBCOMMAND [options]
 Subcommands:
   verify    Verify that an audit trail is complete and unchanged
 
-Run "countersign audit SUBCOMMAND --help" for details.
-
-Options:
-  --help  Show this help
-
-Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
+Run "countersign audit SUBCOMMAND --help" for details.`;
 
 const options = {
   'key-file FILE': list('Key of the trail (audit.keyFile); repeat it for earlier keys', String),
@@ -42,17 +40,15 @@ const options = {
     'A head that was logged or scraped: shows whether records are missing at the end. The MAC may be its first 12 or more digits. Repeat it for several heads',
     parseHead,
   ),
-  'after SEQUENCE:MAC': parsed(
-    'Where the files before these end: the head that their verification printed',
-    parseHead,
-  ),
+  'after SEQUENCE:MAC': list('A head of archived files, which the given ones follow; repeat it', parseHead),
   'skip-log': 'Skip the log lines in the output of a process whose trail goes to standard output',
 };
 
-const verifyUsage = `Usage: countersign audit verify FILE... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]
+const verifyUsage = `Usage: countersign audit verify PATH... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]...
 
-Verifies an audit trail: each record is unchanged, follows the one before it, and none is missing. Give all files of one
-instance in the order in which they were written; - reads standard input. Reports the first defect with its file and line.
+Verifies an audit trail: each record is unchanged, follows the one before it, and none is missing. A PATH is a folder
+(audit.directory) or a file; - reads standard input. Files of earlier versions and outputs are read in the given order, as
+those of one instance. Reports the first defect with its file and line.
 
 ${optionsHelp(options)}
 
@@ -60,14 +56,16 @@ Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
 
 const verify = command(
   { name: 'audit verify', options, usage: verifyUsage, maxPositionals: Number.POSITIVE_INFINITY },
-  async ({ values, positionals: files }, io) => {
-    if (files.length === 0) throw new CliError('name at least one file', exitCode.usage);
+  async ({ values, positionals: paths }, io) => {
+    if (paths.length === 0) throw new CliError('name a folder or a file', exitCode.usage);
     const { 'key-file': keyFiles, head: heads, after, 'skip-log': skipOthers } = values;
     if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
     const keys = await Promise.all(keyFiles.map(readAuditKey));
     const verifier = new Verifier({ keys, heads, after, skipOthers });
-    const defect = (await firstDefect(files, verifier)) ?? verifier.end();
-    for (const line of summaryLines(verifier.summary, files.length, heads.length > 0)) io.out(line);
+    const trails = await trailsIn(paths);
+    const defect = await firstDefect(trails, verifier);
+    const files = trails.flat().length;
+    for (const line of summaryLines(verifier.summary, files, heads.length > 0)) io.out(line);
     if (defect === undefined) return exitCode.done;
     const { file, line } = defect;
     const message = printable(defect.message);
@@ -79,7 +77,35 @@ const verify = command(
 /** Checks audit trails, for auditors. */
 export const audit = group('audit', usage, new Map([['verify', verify]]));
 
-async function firstDefect(files: readonly string[], verifier: Verifier): Promise<Defect | undefined> {
+/** The files of each start of a process in their order; those with other names are one trail. @throws Error of node:fs */
+async function trailsIn(paths: readonly string[]): Promise<readonly (readonly string[])[]> {
+  const found = paths.map(async (path) => {
+    if (path === '-' || !(await stat(path)).isDirectory()) return [path];
+    return (await trailFilesIn(path)).map((file) => join(path, file));
+  });
+  const startOf = (file: string): string => originOf(basename(file))?.start ?? '';
+  const trails = Map.groupBy((await Promise.all(found)).flat(), startOf);
+  const others = trails.get('') ?? [];
+  trails.delete('');
+  const starts = [...trails.keys()].sort();
+  const files = starts.map((start) =>
+    (trails.get(start) ?? []).sort((one, other) => inOrder(basename(one), basename(other))),
+  );
+  return [others, ...files];
+}
+
+async function firstDefect(
+  trails: readonly (readonly string[])[],
+  verifier: Verifier,
+): Promise<Defect | undefined> {
+  for (const files of trails) {
+    const defect = (await defectIn(files, verifier)) ?? verifier.endTrail();
+    if (defect !== undefined) return defect;
+  }
+  return verifier.end();
+}
+
+async function defectIn(files: readonly string[], verifier: Verifier): Promise<Defect | undefined> {
   for (const file of files) {
     const input = file === '-' ? process.stdin : createReadStream(file, { highWaterMark: 262_144 });
     for await (const lines of readLines(input)) {
@@ -129,23 +155,17 @@ export async function* readLines(input: Readable): AsyncGenerator<Line[]> {
 
 /** What was verified, up to the first defect. */
 function summaryLines(summary: TrailSummary, files: number, hasHeads: boolean): string[] {
-  const { first, last } = summary;
+  const { first, last, heads } = summary;
   if (first === undefined || last === undefined) return [];
-  // If all files were removed while no process was running, the next process begins with record 1.
-  const beginning =
-    hasHeads || first.sequence > 1
-      ? []
-      : [
-          `the trail begins with record 1 at ${timeOf(first)}; without --head, earlier trails cannot be excluded`,
-        ];
+  const unproved = 'without --head, records cut off at the end and removed trails cannot be excluded';
   return [
-    `verified: ${plural(summary.records, 'record')} in ${plural(files, 'file')}, ${first.sequence} to ${last.sequence}`,
+    `verified: ${plural(summary.records, 'record')} in ${plural(files, 'file')}`,
     `time:     ${timeOf(first)} to ${timeOf(last)}`,
     `instance: ${[...summary.instances].map(printable).join(', ')}`,
     `keys:     ${[...summary.keys].join(', ')}`,
     ...configuration(summary),
-    `head:     ${headText(last)}`,
-    ...[...beginning, ...notes(summary)].map((note) => `note:     ${note}`),
+    ...heads.map(({ head, file }) => `head:     ${headText(head)} ${file}`),
+    ...[...(hasHeads ? [] : [unproved]), ...notes(summary)].map((note) => `note:     ${note}`),
   ];
 }
 
@@ -159,7 +179,8 @@ function configuration({ configs, lastConfig }: TrailSummary): string[] {
 }
 
 /** What is no defect, and an auditor should know. */
-function notes({ lost, omitted, torn, unfinished, unfinishedIds, open, incomplete }: TrailSummary): string[] {
+function notes(summary: TrailSummary): string[] {
+  const { lost, omitted, torn, unfinished, unfinishedIds, unstopped, incomplete } = summary;
   const ids = unfinishedIds.map(printable).join(', ');
   const counted: [count: number, noun: string, text: string][] = [
     [lost, 'record', 'could not be written (gap records)'],
@@ -168,17 +189,15 @@ function notes({ lost, omitted, torn, unfinished, unfinishedIds, open, incomplet
     [
       unfinished,
       'request',
-      `without a result when a process ended, as after a crash; their outcome is unknown: ${ids}`,
+      `without a result, in flight when their process or their file ended; their outcome is unknown: ${ids}`,
     ],
-    [open, 'request', 'at the end without a result'],
+    [unstopped.length, 'trail', `without a stop record: running, killed or cut off: ${unstopped.join(', ')}`],
   ];
   return [
     ...counted.filter(([count]) => count > 0).map(([count, noun, text]) => `${plural(count, noun)} ${text}`),
-    ...(incomplete === undefined
-      ? []
-      : [
-          `${incomplete.file}:${incomplete.line} is incomplete: written at this moment, or cut off by a crash; no record proves it yet`,
-        ]),
+    ...incomplete.map(
+      ({ file, line }) => `${file}:${line} is incomplete: written at this moment, or cut off by a crash`,
+    ),
   ];
 }
 

@@ -170,7 +170,7 @@ export async function reloadConfig(
   }
 }
 
-/** First, and whatever the configuration file holds, since SIGHUP is also how a rotated file is opened again. */
+/** First, and whatever the configuration file holds: SIGHUP also begins the next audit file. */
 async function reopenAudit(service: Pick<Countersign, 'reopenAudit'>, log: Logger): Promise<void> {
   try {
     await service.reopenAudit();

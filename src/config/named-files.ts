@@ -5,7 +5,7 @@ import { errorCode } from '../errors.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../net/tls-files.ts';
 import { type TlsPart, untimelyParts } from '../net/tls-material.ts';
 import type { Finding, Path } from './problem.ts';
-import { type Config, standardOutput } from './schema.ts';
+import type { Config } from './schema.ts';
 
 /** Of the files that a configuration references. The content of one is checked only where all can be read. */
 export async function fileFindings(config: Config, certificatesAt: number | undefined): Promise<Finding[]> {
@@ -102,7 +102,7 @@ export function resolveFiles(config: Config, base: string): void {
   for (const { part, field, file } of referencedFiles(config))
     Object.assign(part, { [field]: resolve(base, file) });
   const { audit, keys } = config;
-  if (audit !== undefined && audit.file !== standardOutput) audit.file = resolve(base, audit.file);
+  if (audit?.directory !== undefined) audit.directory = resolve(base, audit.directory);
   if (keys.source === 'directory') keys.directory = resolve(base, keys.directory);
 }
 

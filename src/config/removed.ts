@@ -8,6 +8,8 @@ const revoked =
 
 /** Options that a file of an earlier version may have, and what to do about each. `*` stands for any one name or index. */
 export const removedOptions: Readonly<Record<string, string>> = {
+  'audit.file':
+    'was removed: name a folder with audit.directory, in which each start begins a file, or none for standard output',
   'environments.*.canaryEndpoint': `was removed: ${nothingOfItsOwn}`,
   revokedCertificates: revoked,
   'callers.*.revokedCertificates': revoked,

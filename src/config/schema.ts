@@ -172,16 +172,15 @@ const tracing = z
     message: 'must not be set for a receiver without https',
   });
 
-/** One field for both targets, so that they cannot contradict each other. */
-export const standardOutput = '-';
-
 const audit = z
   .strictObject({
-    file: filePath.describe(
-      'File of the audit trail, one for each process. It is created, or continued after its last record. `-` writes to standard output, between the log lines.',
-    ),
+    directory: filePath
+      .optional()
+      .describe(
+        'Folder for the files of the audit trail. Each start of a process begins a file in it. Absent: records go to standard output, between the log lines.',
+      ),
     keyFile: filePath.describe(
-      'File with the key that seals the records: at least 32 bytes. Read again at SIGHUP.',
+      'File with the key that seals the records: at least 32 bytes. Read again at SIGHUP, which also begins the next file.',
     ),
     required: flag.describe(
       'Send nothing to the gateway before its record is written; requests get 503 `audit-unavailable` while that is not possible.',
@@ -190,9 +189,9 @@ const audit = z
       'Write records through to the disk (fdatasync), so that they also survive a power failure.',
     ),
   })
-  .refine(({ file, sync }) => !sync || file !== standardOutput, {
+  .refine(({ directory, sync }) => !sync || directory !== undefined, {
     path: ['sync'],
-    message: 'needs a file: standard output cannot be written through to a disk',
+    message: 'needs a directory: standard output cannot be written through to a disk',
   });
 
 /** The configuration file. Parsing returns {@link Config}; rules across fields are in rules.ts. */

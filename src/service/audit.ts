@@ -1,12 +1,11 @@
 import { hostname } from 'node:os';
 import { AuditLog } from '../audit/audit-log.ts';
-import { type Head, isGenuine } from '../audit/chain.ts';
-import type { AuditOutput } from '../audit/chain-writer.ts';
-import { openAuditFile } from '../audit/file.ts';
-import { type AuditKey, readAuditKey } from '../audit/key.ts';
-import type { Tail } from '../audit/tail.ts';
+import type { Head } from '../audit/chain.ts';
+import { AuditFiles } from '../audit/files.ts';
+import { readAuditKey } from '../audit/key.ts';
+import type { AuditOutput } from '../audit/output.ts';
 import { AuditTrail } from '../audit/trail.ts';
-import { type AuditConfig, standardOutput } from '../config/schema.ts';
+import type { AuditConfig } from '../config/schema.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { LogDestination } from '../observability/log-destination.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -36,20 +35,19 @@ export type Audit = Awaited<ReturnType<typeof openAudit>>;
 /**
  * Opens the audit trail of the process.
  *
- * @throws Error if the file cannot be opened or has another writer, or if the key is unusable
+ * @throws Error if its file cannot be created, or if the key is unusable
  */
 export async function openAudit({ keyFile, required, ...config }: AuditConfig, options: AuditOptions) {
   const { log, metrics, clock } = options;
   let { digest } = options;
   const key = await readAuditKey(keyFile);
-  const { output, tail } = await openOutput(config, options);
-  warnOfTampering(tail, key, log);
+  const instance = hostname();
+  const output = await openOutput(config, instance, options);
   const report = createReport(options);
   const trail = new AuditTrail({
     key,
-    instance: hostname(),
+    instance,
     output,
-    tail,
     observer: report,
     process: () => ({ version: packageVersion(), pid: process.pid, config: digest }),
     clock,
@@ -74,10 +72,13 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
       digest = applied;
       trail.append('config', { config: digest });
     },
-    /** Follows a file that was renamed, and reads the key again. @throws Error for an unusable key; it stays the same */
+    /** Begins the next file, with the key as it is now. @throws Error for an unusable key; it stays the same */
     async reopen(): Promise<void> {
-      trail.refresh();
-      trail.refresh(await readAuditKey(keyFile));
+      const next = await readAuditKey(keyFile).catch((error: unknown) => {
+        trail.next();
+        throw error;
+      });
+      trail.next(next);
     },
     /** Writes what waits, for the given number of milliseconds at most. */
     async close(milliseconds: number): Promise<void> {
@@ -90,42 +91,23 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
   };
 }
 
+/** @throws Error of node:fs */
 async function openOutput(
-  { file, sync }: Pick<AuditConfig, 'file' | 'sync'>,
-  { log, logDestination, monotonic }: AuditOptions,
-): Promise<{ output: AuditOutput; tail: Tail }> {
-  if (file === standardOutput) {
-    if (logDestination === undefined) throw new TypeError('an audit trail on standard output needs the log');
-    return { output: auditToLog(logDestination), tail: { isOpen: false } };
-  }
-  const failure = (message: string) => (error: unknown) =>
-    log.message('error', message, { cause: error instanceof Error ? error.message : 'unknown' });
-  return openAuditFile(file, {
-    sync,
-    monotonic,
-    onReopenFailed: failure(
-      'the audit file was renamed, and no new one can be opened; records go to the old one',
-    ),
-    onCloseFailed: failure(
-      'the renamed audit file could not be closed: its last records may be missing; verify it',
-    ),
-  });
-}
-
-/** The trail continues nevertheless: to stop payments, anyone who can write to the file would only have to alter it. */
-function warnOfTampering({ last, damaged = 0 }: Tail, key: AuditKey, log: AuditOptions['log']): void {
-  const keep = 'verify the file, and keep a copy as evidence';
-  if (last?.record.key === key.id && !isGenuine(last.line, key)) {
-    const { sequence } = last.record;
-    log.message('error', `the last audit record was altered: ${keep}`, { sequence });
-  }
-  if (damaged > 0) {
-    log.message('error', `the audit file ends with lines that are no records: ${keep}`, { bytes: damaged });
-  }
+  { directory, sync }: Pick<AuditConfig, 'directory' | 'sync'>,
+  instance: string,
+  { log, clock, logDestination }: AuditOptions,
+): Promise<AuditOutput> {
+  if (directory === undefined) return auditToLog(logDestination);
+  const beginFailed = (error: unknown): void => {
+    const cause = error instanceof Error ? error.message : 'unknown';
+    log.message('error', 'the next audit file cannot be begun; records go to the one before', { cause });
+  };
+  return AuditFiles.open({ directory, instance, startedAt: clock(), sync, beginFailed });
 }
 
 /** Writes audit records through the log, so that no line of one is within a line of the other. */
-function auditToLog(destination: LogDestination): AuditOutput {
+function auditToLog(destination: LogDestination | undefined): AuditOutput {
+  if (destination === undefined) throw new TypeError('an audit trail on standard output needs the log');
   return {
     async write(lines) {
       const { promise, resolve } = Promise.withResolvers<number>();
@@ -135,7 +117,6 @@ function auditToLog(destination: LogDestination): AuditOutput {
       const result = { written, confirmed: written };
       return written === lines.length ? result : { ...result, error: 'dropped' };
     },
-    refresh: async () => false,
     close: async () => {},
   };
 }

@@ -24,7 +24,6 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
   try {
     await service.replace(loaded);
   } catch (error) {
-    // Its lock is released.
     await audit?.close(auditTimeout.stop);
     throw error;
   }
@@ -46,7 +45,7 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
       audit?.configApplied(next.digest);
       return fieldsForRestart(loaded.config, next.config);
     },
-    /** Follows an audit file that was renamed. @throws Error if its key cannot be read; the previous one stays in use */
+    /** Begins the next audit file. @throws Error if its key cannot be read; the previous one stays in use */
     reopenAudit: async () => audit?.reopen(),
     /** Sets the metric for whether the last loaded configuration is fully in effect. */
     configLoaded: (successful: boolean) => metrics.configLoaded(successful, clock() / 1000),

@@ -161,8 +161,8 @@ function brokenBy(
   const through = Object.entries(attacker).filter(([event]) => event.startsWith(breach));
   for (const [event, count] of through) broken.push(`${event}, ${count} times`);
   if (sum(attacker) === 0) broken.push('the attacker did nothing');
-  if (setting.auditFile !== undefined) {
-    const rejected = recordsIn(setting.auditFile).filter(({ audit }) => audit === 'rejected').length;
+  if (setting.auditDirectory !== undefined) {
+    const rejected = recordsIn(setting.auditDirectory).filter(({ audit }) => audit === 'rejected').length;
     limit('records of rejected requests', rejected, rejections.burst + rejections.perSecond * seconds);
   }
   return { broken: [...broken, ...growth], leftToNetwork };

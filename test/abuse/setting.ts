@@ -1,5 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { auditIn, trailLines } from '../support/audit.ts';
 import { type ConfigInput, configFor, everything, tokenCredential } from '../support/config.ts';
@@ -25,7 +27,7 @@ export interface SettingOptions {
   readonly logins?: number;
   /** The keys are in Vault, and one login's secret is this long. */
   readonly vaultSecret?: number;
-  /** An audit trail that is required, and ends with these bytes after its last record. */
+  /** An audit trail that is required; the file of an earlier start ends with these bytes after its last record. */
   readonly auditTail?: Buffer;
   /** How many milliseconds the issuer takes for its keys after the first time. */
   readonly issuerDelay?: number;
@@ -42,7 +44,7 @@ export interface Setting {
   /** What the loop monitor writes. */
   readonly loopFile: string;
   /** The audit trail, if there is one. */
-  readonly auditFile: string | undefined;
+  readonly auditDirectory: string | undefined;
   /** Whether each login is used before the attack; not where reads of new logins are attacked. */
   readonly loginsUsed: boolean;
   readonly close: () => Promise<void>;
@@ -93,7 +95,7 @@ export async function startSetting(options: SettingOptions, program: string | un
       target: { url, adminUrl, ca: ca?.cert.toString(), issuer: issuer.url, logins, anonymous },
       process,
       loopFile,
-      auditFile: audit?.file,
+      auditDirectory: audit?.directory,
       loginsUsed: logins > 1 && keys === undefined,
       close,
     };
@@ -161,8 +163,9 @@ async function startVault(
   return vaultKeys(vault.address);
 }
 
-function writeAudit(folder: Folder, tail: Buffer): { file: string; keyFile: string } {
+function writeAudit(folder: Folder, tail: Buffer): ReturnType<typeof auditIn> {
   const audit = auditIn(folder);
-  writeFileSync(audit.file, Buffer.concat([Buffer.from(trailLines(3).join('')), tail]));
+  const file = join(audit.directory, `20260101T000000.000Z-${hostname()}-0001.jsonl`);
+  writeFileSync(file, Buffer.concat([Buffer.from(trailLines(3).join('')), tail]));
   return audit;
 }

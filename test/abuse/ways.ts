@@ -95,7 +95,7 @@ const table = {
     attack: oversizedSecret,
   },
   'junk-at-start': {
-    title: 'more than 64 KiB of zeros or junk at the end of the audit trail',
+    title: 'more than 64 KiB of zeros or junk at the end of the newest audit file',
     setting: (random) => ({ auditTail: junk(random) }),
     attack: afterJunk,
   },

@@ -1,6 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { type AuditFields, auditIn, recordsIn, verifyFiles } from '../support/audit.ts';
+import { type AuditFields, auditFilesIn, auditIn, recordsIn, verifyFiles } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import { closedPort } from '../support/faulty-gateway.ts';
 import { paths, statusForm, transferForm } from '../support/forwarding.ts';
@@ -14,20 +14,23 @@ import { until } from '../support/until.ts';
 const starts = harness();
 
 interface Audited extends Edge {
-  readonly file: string;
+  readonly directory: string;
 }
 
 async function start({ config, ...options }: ProxyOptions = {}): Promise<Audited> {
   const audit = auditIn(starts.folder());
-  return { ...(await starts.edge({ config: { audit, ...config }, ...options })), file: audit.file };
+  return { ...(await starts.edge({ config: { audit, ...config }, ...options })), directory: audit.directory };
 }
 
 /** All records of the trail but the first and the last, once the process has stopped. */
-async function recordsOf({ stop, file }: Pick<TestProxy, 'stop'> & { file: string }): Promise<AuditFields[]> {
+async function recordsOf({
+  stop,
+  directory,
+}: Pick<TestProxy, 'stop'> & { directory: string }): Promise<AuditFields[]> {
   await stop();
-  const lines = readFileSync(file, 'utf8').split(/(?<=\n)/);
-  expect(verifyFiles([lines]).defect).toBeUndefined();
-  const records = recordsIn(file);
+  const files = auditFilesIn(directory).map((file) => readFileSync(file, 'utf8').split(/(?<=\n)/));
+  expect(verifyFiles(files).defect).toBeUndefined();
+  const records = recordsIn(directory);
   expect([records[0]?.['audit'], records.at(-1)?.['audit']]).toEqual(['start', 'stop']);
   return records.slice(1, -1);
 }
@@ -81,7 +84,7 @@ describe('a payment has', () => {
     const seen: unknown[] = [];
     proxy.gateway.respond = (response, request) => {
       const nonce = /oauth_nonce="([^"]*)"/.exec(String(request.headers['authorization']))?.[1];
-      seen.push(recordsIn(audit.file).some((record) => record['nonce'] === nonce));
+      seen.push(recordsIn(audit.directory).some((record) => record['nonce'] === nonce));
       response.end('OK');
     };
     await Promise.all([proxy.transfer(), proxy.balance(), proxy.status(), proxy.transfer()]);
@@ -127,7 +130,7 @@ const sealed = (audit: string, seq: number) => ({
 
 it('another configuration has a record with its digest', async () => {
   const proxy = await start();
-  await proxy.reload({ audit: { file: proxy.file, keyFile: '/another' } });
+  await proxy.reload({ audit: { directory: proxy.directory, keyFile: '/another' } });
   const { digest } = (await proxy.instanceStatus()).config;
   expect(await recordsOf(proxy)).toEqual([{ ...sealed('config', 2), config: digest }]);
 });
@@ -142,15 +145,15 @@ describe('in a rotation', () => {
     await proxy.status();
     putInSource(nextKeys);
     await untilKeysChange(proxy, () => proxy.transfer());
-    return { ...started, file: audit.file };
+    return { ...started, directory: audit.directory };
   }
 
   it('each key that signs a read after a 403 has an intent', async () => {
-    const { proxy, accept, file } = await rotating();
+    const { proxy, accept, directory } = await rotating();
     accept(nextKeys);
     const { headers, status } = await proxy.status();
     expect(status).toBe(200);
-    const records = await recordsOf({ stop: proxy.stop, file });
+    const records = await recordsOf({ stop: proxy.stop, directory });
     const ofRequest = records.filter(({ request }) => request === headers['x-request-id']);
     expect(ofRequest.map(({ audit, status: code, attempts }) => [audit, code, attempts])).toEqual([
       ['intent', undefined, undefined],
@@ -290,14 +293,14 @@ it('the newest record is a metric and, at the end, a log line', async () => {
   const proxy = await start();
   await proxy.transfer();
   await until(async () => (await proxy.metric('audit_sequence')) === 3);
-  const mac = String(recordsIn(proxy.file).at(-1)?.['mac']);
+  const mac = String(recordsIn(proxy.directory).at(-1)?.['mac']);
   expect(await proxy.metric('audit_head')).toBe(Number.parseInt(mac.slice(0, 12), 16));
   expect(await proxy.metric('audit_records_total')).toBe(3);
   expect(await proxy.metric('audit_records_lost_total')).toBe(0);
   expect(await proxy.metric('audit_up')).toBe(1);
-  const { file, stop, logLines } = proxy;
-  await recordsOf({ file, stop });
-  const stopped = recordsIn(file).at(-1);
+  const { directory, stop, logLines } = proxy;
+  await recordsOf({ directory, stop });
+  const stopped = recordsIn(directory).at(-1);
   expect(logLines('audit head')).toEqual([
     expect.objectContaining({ sequence: stopped?.['seq'], mac: stopped?.['mac'] }),
   ]);
@@ -308,8 +311,7 @@ it('a start that fails later closes the trail', async () => {
   const { url } = await starts.recordingGateway();
   const admin = { port: Number(new URL(url).port) };
   await expect(starts.edge({ config: { audit, admin } })).rejects.toThrow('EADDRINUSE');
-  expect(existsSync(`${audit.file}.lock`)).toBe(false);
-  expect(recordsIn(audit.file).map(({ audit: kind }) => kind)).toEqual(['start', 'stop']);
+  expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual(['start', 'stop']);
 });
 
 it('without the option there is no trail and no metric of its state', async () => {

@@ -50,7 +50,8 @@ const reportCpu = `data:text/javascript,${encodeURIComponent(
 
 it('a million records are verified within 30 s of CPU time, in memory that does not grow with them', async () => {
   const folder = starts.folder();
-  const { file, keyFile } = auditIn(folder);
+  const { keyFile } = auditIn(folder);
+  const file = folder.at('trail.jsonl');
   const chain = new AuditChain(testAuditKey, 'pod-a');
   const output = createWriteStream(file);
   output.write(chain.seal('start', '"time":"2026-01-15T12:00:00.000Z"'));
@@ -67,7 +68,7 @@ it('a million records are verified within 30 s of CPU time, in memory that does 
     { encoding: 'utf8' },
   );
   expect([status, stderr]).toEqual([0, expect.stringMatching(/^CPU: \d+\n$/)]);
-  expect(stdout).toMatch(/^verified: 1,000,001 records in 1 file, 1 to 1000001$/m);
+  expect(stdout).toMatch(/^verified: 1,000,001 records in 1 file$/m);
   const seconds = Number(stderr.slice('CPU: '.length)) / 1_000_000;
   console.info(`verified a million records in ${seconds.toFixed(1)} s of CPU time`);
   expect(seconds).toBeLessThan(30);

@@ -1,8 +1,8 @@
 import { createPrivateKey } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { beforeEach, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
-import { auditIn } from '../support/audit.ts';
+import { auditIn, recordsIn } from '../support/audit.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { configFor, type EnvironmentInput } from '../support/config.ts';
@@ -369,7 +369,7 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     const pages = await proxy.statusPages();
     await proxy.metrics();
     await proxy.stop();
-    const trail = readFileSync(folder.at('audit.jsonl'), 'utf8');
+    const trail = JSON.stringify(recordsIn(folder.at('audit')));
     const output = [proxy.seen(), pages, ...bodies, checked.out, checked.err, trail].join('\n');
     expect(marksIn(output, marks)).toEqual([]);
   });

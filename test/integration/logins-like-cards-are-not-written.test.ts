@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { auditIn, recordsIn } from '../support/audit.ts';
+import { auditFilesIn, auditIn, recordsIn } from '../support/audit.ts';
 import { everything } from '../support/config.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
@@ -43,9 +43,11 @@ async function written(): Promise<string> {
 async function auditText(): Promise<string> {
   const requests = edge.logLines('request completed').length;
   const ended = () =>
-    recordsIn(audit.file).filter(({ audit: kind }) => kind === 'result' || kind === 'rejected');
+    recordsIn(audit.directory).filter(({ audit: kind }) => kind === 'result' || kind === 'rejected');
   await until(() => ended().length >= requests);
-  return readFileSync(audit.file, 'utf8');
+  return auditFilesIn(audit.directory)
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('');
 }
 
 const marks = { card, grouped, other };

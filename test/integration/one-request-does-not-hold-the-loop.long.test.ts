@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { auditIn } from '../support/audit.ts';
 import { type Shape, texts } from '../support/client-inputs.ts';
 import { everything } from '../support/config.ts';
 import { type Cost, growthProblem } from '../support/cpu-time.ts';
@@ -23,7 +24,7 @@ beforeAll(async () => {
     nodeOptions: probeOptions,
     config: {
       proxy: { port: 0, maxParameters: 100_000, timeouts: { shutdownDelay: '0s' } },
-      audit: { file: folder.file('audit.jsonl', ''), keyFile: folder.file('audit.key', 'a'.repeat(64)) },
+      audit: auditIn(folder),
       jwtIssuers: {
         idp: {
           issuer: 'https://idp.test',

@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
+import { LogDestination } from '../../src/observability/log-destination.ts';
 import { auditIn } from '../support/audit.ts';
 import { everything } from '../support/config.ts';
 import { paths, statusForm } from '../support/forwarding.ts';
@@ -15,7 +16,6 @@ import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { vaultKeys } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
-import { until } from '../support/until.ts';
 
 const { balance, status, transfer } = paths;
 
@@ -129,17 +129,13 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     return send(paying, { config: { keys } });
   },
   'audit-unavailable': async () => {
-    const folder = starts.folder();
-    const { readiness, send: sendNow } = await start({
-      config: { audit: { ...auditIn(folder), required: true } },
-    });
-    folder.remove();
-    // A rejected request makes the trail look at its file, once a second.
-    await until(async () => {
-      await sendNow('not HTTP\r\n\r\n');
-      return (await readiness()) === 503;
-    });
-    return sendNow(formRequest(balance));
+    const full = (): never => {
+      throw Object.assign(new Error('full'), { code: 'ENOSPC' });
+    };
+    const output = { write: async () => full(), writeSync: full };
+    const logDestination = new LogDestination({ output, monotonic: () => performance.now() });
+    const { keyFile } = auditIn(starts.folder());
+    return send(formRequest(balance), { config: { audit: { keyFile, required: true } }, logDestination });
   },
   'key-missing': () =>
     send(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { auditIn, recordsOf } from '../support/audit.ts';
+import { auditFilesIn, auditIn, recordsOf } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import {
   closedPort,
@@ -64,7 +64,7 @@ beforeEach(() => [trails, receivers].forEach((list) => list.splice(0)));
 
 function newTrail() {
   const audit = auditIn(starts.folder());
-  trails.push(audit.file);
+  trails.push(audit.directory);
   return audit;
 }
 
@@ -115,7 +115,10 @@ async function statusText(proxy: TestProxy): Promise<string> {
 /** The audit trail, once so many requests have ended, and all bytes that were exported as traces. */
 async function auditText({ stop }: Pick<TestProxy, 'stop'>, requests: number): Promise<string> {
   await stop();
-  const text = trails.map((file) => readFileSync(file, 'utf8')).join('');
+  const text = trails
+    .flatMap(auditFilesIn)
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('');
   const ended = recordsOf(text).filter(({ audit }) => audit === 'result' || audit === 'rejected');
   expect(ended.length).toBeGreaterThanOrEqual(requests);
   const exported = receivers.flatMap((receiver) =>

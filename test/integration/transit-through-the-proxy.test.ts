@@ -46,7 +46,7 @@ describe('a login whose RSA key does not leave Vault', () => {
     expect(rsa).toMatchObject({ signingVersion: 1, versions: [{ version: 1, transitKey: 'acme:1' }] });
     const fingerprint = rsa?.versions[0]?.fingerprint;
     expect(fingerprint).toMatch(/^[0-9a-f]{64}$/);
-    const trail = records.parse(recordsIn(vault.folder.at('audit.jsonl')));
+    const trail = records.parse(recordsIn(vault.folder.at('audit')));
     expect(trail).toContainEqual(expect.objectContaining({ keyVersion: 1, keyFingerprint: fingerprint }));
     expect(await proxy.metric('transit_signature_duration_seconds_count', { result: 'ok' })).toBe(1);
   });

@@ -106,7 +106,7 @@ whenHelm(
         '--set-json',
         `audit={"enabled":true,"secretName":"audit","volume":${volume}}`,
       ]);
-    const room = 'the chart does not rotate (docs/audit.md). 1 GiB has room for about\n800,000 requests.';
+    const room = 'which nothing removes (docs/audit.md). 1 GiB has room for about 800,000\nrequests.';
     expect(onVolume('{"emptyDir":{}}')).toContain(`${room} The kubelet evicts a pod`);
     const claim = onVolume('{"persistentVolumeClaim":{"claimName":"audit"}}');
     expect(claim).toContain(room);

@@ -37,17 +37,13 @@ whenHelm.each(ciValues)('every file in the %s values is in a mounted directory',
   expect(homeless).toEqual([]);
 });
 
-whenHelm('the audit trail has a key from its Secret, and a file for each pod or standard output', () => {
+whenHelm('the audit trail has a key from its Secret, and a folder for files or standard output', () => {
   const auditOf = (args: string[]) => at(parse(configText(args)), 'audit');
   const everything = values('everything');
   expect(auditOf(everything)).toEqual({
-    file: '/var/lib/audit/${POD_NAME}.jsonl',
+    directory: '/var/lib/audit',
     keyFile: '/etc/countersign/audit/trail.key',
     required: true,
-  });
-  expect(list(container(everything), 'env')).toContainEqual({
-    name: 'POD_NAME',
-    valueFrom: { fieldRef: { fieldPath: 'metadata.name' } },
   });
   const volumes = list(renderOne(everything, 'Deployment'), 'spec', 'template', 'spec', 'volumes');
   expect(volumes).toContainEqual({
@@ -60,7 +56,6 @@ whenHelm('the audit trail has a key from its Secret, and a file for each pod or 
     value,
   ]);
   expect(auditOf([...values('minimal'), ...toOutput])).toEqual({
-    file: '-',
     keyFile: '/etc/countersign/audit/key',
   });
   expect(auditOf(values('minimal'))).toBeUndefined();

@@ -82,14 +82,14 @@ whenHelm.each([
     "at '/audit/secretName': minLength: got 0, want 1",
   ],
   [
-    'an audit section without its files',
+    'an audit section without its key',
     ['config.audit={"required":true}'],
-    'config.audit has no file or no keyFile: set audit.enabled and audit.secretName, and the chart sets both',
+    'config.audit has no keyFile: set audit.enabled and audit.secretName, and the chart sets it',
   ],
   [
     'an audit trail on standard output that is to be on the disk',
     ['audit={"enabled":true,"secretName":"audit"}', 'config.audit={"sync":true}'],
-    'config.audit.sync needs a file: set audit.volume, since standard output cannot be written through to a disk',
+    'config.audit.sync needs a directory: set audit.volume, since standard output cannot be written through to a disk',
   ],
   [
     'a variable in the configuration that is not set',

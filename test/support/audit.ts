@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { AuditChain, genesis, type Head, parseRecord } from '../../src/audit/chain.ts';
 import { auditKey } from '../../src/audit/key.ts';
 import { type Defect, Verifier, type VerifierOptions } from '../../src/audit/verifier.ts';
@@ -8,15 +9,24 @@ import type { Folder } from './folder.ts';
 export const auditKeyText = '5b1f'.repeat(16);
 
 /** The audit section of a configuration, with its key, in this folder. */
-export function auditIn(folder: Folder): { file: string; keyFile: string } {
-  return { file: folder.at('audit.jsonl'), keyFile: folder.file('audit.key', `${auditKeyText}\n`) };
+export function auditIn(folder: Folder): { directory: string; keyFile: string } {
+  const directory = folder.at('audit');
+  mkdirSync(directory, { recursive: true });
+  return { directory, keyFile: folder.file('audit.key', `${auditKeyText}\n`) };
+}
+
+/** The files of a trail, in order. */
+export function auditFilesIn(directory: string): string[] {
+  return readdirSync(directory)
+    .sort()
+    .map((file) => join(directory, file));
 }
 
 export type AuditFields = Readonly<Record<string, unknown>>;
 
-/** The records of an audit file. */
-export function recordsIn(file: string): AuditFields[] {
-  return recordsOf(readFileSync(file, 'utf8'));
+/** The records of all files of a trail. */
+export function recordsIn(directory: string): AuditFields[] {
+  return auditFilesIn(directory).flatMap((file) => recordsOf(readFileSync(file, 'utf8')));
 }
 
 /** The records among the lines of a text. */
@@ -48,7 +58,7 @@ export type TestFile = readonly string[];
 /** Verifies files, each given as its lines. @returns the defect as FILE:LINE: message, with files named from 1 */
 export function verifyFiles(files: readonly TestFile[], options: Partial<VerifierOptions> = {}) {
   const verifier = new Verifier({ keys: [testAuditKey], ...options });
-  const defect = defectIn(files, verifier) ?? verifier.end();
+  const defect = defectIn(files, verifier) ?? verifier.endTrail() ?? verifier.end();
   const place = defect?.file === undefined ? '' : `${defect.file}:${defect.line}: `;
   return { summary: verifier.summary, defect: defect && `${place}${defect.message}` };
 }

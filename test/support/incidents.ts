@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { auditIn } from './audit.ts';
+import { auditFilesIn, auditIn } from './audit.ts';
 import { type ConfigInput, configFor, environmentFor } from './config.ts';
 import type { Countersign } from './countersign.ts';
 import { always, freePort, httpResponse } from './faulty-gateway.ts';
@@ -323,7 +323,7 @@ export async function outputIncidents(start: Harness): Promise<Incident[]> {
       cause: /Audit records cannot be written: EFBIG/,
       remedy: /Check space/,
       alert: 'CountersignAuditUnavailable',
-      begin: () => limit(readFileSync(audit.file).length + 100),
+      begin: () => limit(readFileSync(auditFilesIn(audit.directory)[0] ?? '').length + 100),
       end: () => limit('unlimited'),
       traffic: () => audited.transfer(),
     },

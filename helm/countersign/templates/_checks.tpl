@@ -108,14 +108,14 @@ values.schema.json cannot express, or only without a helpful message.
 {{- with $problems }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Without audit.enabled the configuration has to name the files. */}}
+{{/* Without audit.enabled the configuration has to name the key file. */}}
 {{- define "countersign.checkAudit" -}}
 {{- $audit := default dict (include "countersign.givenConfig" . | fromYaml).audit -}}
-{{- if and $audit (not .Values.audit.enabled) (not (and $audit.file $audit.keyFile)) -}}
-{{- list "config.audit has no file or no keyFile: set audit.enabled and audit.secretName, and the chart sets both" | toYaml -}}
+{{- if and $audit (not .Values.audit.enabled) (not $audit.keyFile) -}}
+{{- list "config.audit has no keyFile: set audit.enabled and audit.secretName, and the chart sets it" | toYaml -}}
 {{- end -}}
 {{- if and .Values.audit.enabled $audit.sync (not .Values.audit.volume) -}}
-{{- list "config.audit.sync needs a file: set audit.volume, since standard output cannot be written through to a disk" | toYaml -}}
+{{- list "config.audit.sync needs a directory: set audit.volume, since standard output cannot be written through to a disk" | toYaml -}}
 {{- end -}}
 {{- end }}
 

@@ -78,9 +78,9 @@ minVersion: {{ . | quote }}
 {{- $config = merge $config (dict "keys" (dict "vault" (dict "auth" (dict "jwtFile" $jwtFile)))) -}}
 {{- end -}}
 {{- if .Values.audit.enabled -}}
-{{- $file := ternary (printf "%s/${POD_NAME}.jsonl" (include "countersign.auditDir" .)) "-" (not (empty .Values.audit.volume)) -}}
 {{- $keyFile := printf "%s/%s" (include "countersign.auditKeyDir" .) .Values.audit.secretKey -}}
-{{- $config = mergeOverwrite $config (dict "audit" (dict "file" $file "keyFile" $keyFile)) -}}
+{{- $directory := ternary (dict "directory" (include "countersign.auditDir" .)) (dict) (not (empty .Values.audit.volume)) -}}
+{{- $config = mergeOverwrite $config (dict "audit" (merge (dict "keyFile" $keyFile) $directory)) -}}
 {{- end -}}
 {{- if eq $config.keys.source "directory" -}}
 {{- $config = merge $config (dict "keys" (dict "directory" (include "countersign.keyDir" .))) -}}

@@ -105,7 +105,7 @@ function audit({ health: { reasons }, audit: state }: StatusFacts): Finding[] {
   const effect = required
     ? 'Nothing is sent without them.'
     : 'They wait in memory, and are lost when it is full.';
-  const advice = `${effect} Check space and permissions of the audit file; no restart is needed.`;
+  const advice = `${effect} Check space and permissions of the audit folder; no restart is needed.`;
   const severity = required ? 'bad' : 'warn';
   return [finding('audit-unavailable', severity, `Audit records cannot be written${cause}`, advice)];
 }

@@ -125,5 +125,5 @@ function verifyBytes(lines: ReturnType<typeof splitLines>, head: Head): boolean 
   const isFine = lines.every(
     ({ line, isOpen }, at) => verifier.add(line, { file: 'f', line: at + 1 }, isOpen) === undefined,
   );
-  return isFine && verifier.end() === undefined;
+  return isFine && verifier.endTrail() === undefined && verifier.end() === undefined;
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { AuditChain, type Head } from '../../../src/audit/chain.ts';
-import { TrailSummary, type VerifierOptions } from '../../../src/audit/verifier.ts';
+import { Verifier, type VerifierOptions } from '../../../src/audit/verifier.ts';
 import {
   headOf,
   otherAuditKey,
@@ -49,11 +49,11 @@ describe('a trail is accepted', () => {
       },
     ],
     ['in two files', [whole.slice(0, 6), whole.slice(6)]],
-    ['from the second file on, after the head of the first', [whole.slice(6)], { after: headOf(whole[5]) }],
+    ['from the second file on, after the head of the first', [whole.slice(6)], { after: [headOf(whole[5])] }],
     [
       'after a head as in the metric',
       [whole.slice(6)],
-      { after: { ...headOf(whole[5]), mac: headOf(whole[5]).mac.slice(0, 12) } },
+      { after: [{ ...headOf(whole[5]), mac: headOf(whole[5]).mac.slice(0, 12) }] },
     ],
     [
       'between log lines, if they are to be skipped',
@@ -176,19 +176,14 @@ describe('tampering is found', () => {
       'the last record cut off',
       [without(10)],
       { heads: [head] },
-      /^The trail ends with record 10, but record 11 was written/,
+      /^No file has record 11:[0-9a-f]{64} of --head/,
     ],
-    [
-      'everything but the start cut off',
-      [whole.slice(0, 1)],
-      { heads: [head] },
-      /^The trail ends with record 1, /,
-    ],
+    ['everything but the start cut off', [whole.slice(0, 1)], { heads: [head] }, /^No file has record 11:/],
     [
       'half of the last record cut off',
       [[...without(10), (whole[10] ?? '').slice(0, 50)]],
       { heads: [head] },
-      /^The trail ends with record 10, /,
+      /^No file has record 11:/,
     ],
     [
       'the first record cut off',
@@ -199,8 +194,8 @@ describe('tampering is found', () => {
     [
       'more than the archived files cut off at the front',
       [whole.slice(7)],
-      { after: headOf(whole[5]) },
-      /^1:1: Record 8 does not follow the head of --after/,
+      { after: [headOf(whole[5])] },
+      /^1:1: The trail begins with record 8: the records before it are missing, or do not end with the head of --after/,
     ],
     [
       'rewritten without the key: a MAC of all zeros',
@@ -224,25 +219,25 @@ describe('tampering is found', () => {
       'rewritten with the stolen key, by an earlier head',
       [resealed(3)],
       { heads: [head] },
-      /^1:11: Record 11 has another MAC than --head/,
+      /^No file has record 11:/,
     ],
     [
       'cut off and continued by the process',
       [[...whole.slice(0, 7), ...trailLines(3, { after: headOf(whole[6]) })]],
       { heads: [head] },
-      /^1:11: Record 11 has another MAC than --head/,
+      /^No file has record 11:/,
     ],
     [
       'records of another instance between',
       [[...whole.slice(0, 5), ...foreign.slice(5, 7), ...whole.slice(5)]],
       {},
-      /^1:6: Record 6 is of instance pod-b, among records of pod-a/,
+      /^1:6: Record 6 follows another record/,
     ],
     [
       'continued with the file of another instance',
       [[...whole.slice(0, 5), ...foreign.slice(5)]],
       {},
-      /^1:6: Record 6 is of instance pod-b/,
+      /^1:6: Record 6 follows another record/,
     ],
     [
       'a record of an earlier trail of the same instance',
@@ -291,7 +286,7 @@ describe('tampering is found', () => {
       'bytes of a crash that were removed',
       [[...whole, torn('{"audit":"intent","se')]],
       {},
-      /^1:12: Record 12 says that 21 bytes of an incomplete record were before it \(torn\), and they are not there now/,
+      /^1:12: Record 12 says that 21 bytes before it were no whole record, and they are not there now/,
     ],
     [
       'text without a line feed at the end of a file that a start record continues',
@@ -339,7 +334,7 @@ describe('tampering is found', () => {
       'changed records at the end, counted by the process that was started next',
       [[...whole.slice(0, 9), ...unsealedEnd, torn('x'.repeat(lengthOf(unsealedEnd) - 1), headOf(whole[8]))]],
       {},
-      /^1:10: The line is not a record: inserted, or a record that was damaged\. What a crash leaves/,
+      /^1:10: The line is not a record: inserted, or a record that was damaged\.$/,
     ],
     [
       'one record without its seal, counted in the same way',
@@ -375,7 +370,7 @@ describe('tampering is found', () => {
       'the same, and they were removed later',
       [[...whole, damaged(700)]],
       {},
-      /^1:12: Record 12 says that 700 bytes before it were no records \(damaged\), and they are not there now/,
+      /^1:12: Record 12 says that 700 bytes before it were no whole record, and they are not there now/,
     ],
     [
       'a record without its seal and line feed at the end',
@@ -417,8 +412,8 @@ describe('tampering is found', () => {
     [
       'a head before the first record',
       [whole.slice(6)],
-      { after: headOf(whole[5]), heads: [headOf(whole[2])] },
-      /^Record 3 of --head is before the first record/,
+      { after: [headOf(whole[5])], heads: [headOf(whole[2])] },
+      /^No file has record 3:[0-9a-f]{64} of --head/,
     ],
     [
       'a log line, unless such lines are to be skipped',
@@ -472,7 +467,7 @@ describe('what is no tampering is reported', () => {
 
   it('a last line that is incomplete', () => {
     const { defect, summary } = verifyFiles([[...whole, '{"audit":"intent","se']]);
-    expect([defect, summary.incomplete]).toEqual([undefined, { file: '1', line: 12 }]);
+    expect([defect, summary.incomplete]).toEqual([undefined, [{ file: '1', line: 12 }]]);
   });
 
   it('requests without a result when a process ended, and at the end of the trail', () => {
@@ -495,23 +490,123 @@ describe('what is no tampering is reported', () => {
     const { defect, summary } = verifyFiles([lines]);
     expect(defect).toBeUndefined();
     expect(summary).toMatchObject({
-      unfinished: 2,
-      unfinishedIds: ['canary of a', 'b'],
-      open: 1,
+      unfinished: 3,
+      unfinishedIds: ['canary of a', 'b', 'd'],
       lost: 7,
       omitted: 5,
     });
   });
+});
 
-  it('all requests without a result, also more than are kept', () => {
-    const summary = new TrailSummary();
-    const add = (kind: 'intent' | 'result' | 'start', fields: object): void =>
-      summary.add({ kind, sequence: 1, instance: 'a', key: '', prev: '', mac: '', fields: { ...fields } });
-    for (let request = 0; request < 200_003; request += 1) add('intent', { request });
-    add('result', { request: 200_002 });
-    expect(summary.open).toBe(200_002);
-    add('start', {});
-    expect([summary.open, summary.unfinished]).toEqual([0, 200_002]);
-    expect(summary.unfinishedIds).toHaveLength(10);
+describe('starts with files of their own', () => {
+  const at = (minute: number, number = 1, instance = 'pod-a'): string =>
+    `20260115T120${minute}00.000Z-${instance}-000${number}.jsonl`;
+
+  /** The lines of a start with one request. */
+  function begin(file: string, before?: object, { key = testAuditKey, instance = 'pod-a' } = {}): string[] {
+    const chain = new AuditChain(key, instance);
+    const members = JSON.stringify({ file, before }).slice(1, -1);
+    return [chain.seal('start', members), chain.seal('intent', '"request":"a"'), chain.seal('stop', '"x":1')];
+  }
+  const endOf = (file: string, lines: readonly string[]) => ({ file, ...headOf(lines.at(-1)) });
+
+  const first = begin(at(1));
+  const second = begin(at(2), endOf(at(1), first));
+  const third = begin(at(3), endOf(at(2), second));
+  const all = [
+    [at(1), first],
+    [at(2), second],
+    [at(3), third],
+  ] as const;
+  const otherInstance = [
+    at(2, 1, 'pod-b'),
+    begin(at(2, 1, 'pod-b'), undefined, { instance: 'pod-b' }),
+  ] as const;
+
+  type Files = readonly (readonly [file: string, lines: readonly string[]])[];
+
+  /** Each file is a trail. */
+  function verify(files: Files, options: Partial<VerifierOptions> = {}): string | undefined {
+    const verifier = new Verifier({ keys: [testAuditKey, otherAuditKey], ...options });
+    for (const [file, lines] of files) {
+      for (const [index, line] of lines.entries()) {
+        const place = { file: `/trail/${file}`, line: index + 1 };
+        const defect = verifier.add(Buffer.from(line.trimEnd()), place, !line.endsWith('\n'));
+        if (defect !== undefined) return `${file.slice(11, 13)}: ${defect.message}`;
+      }
+      const defect = verifier.endTrail();
+      if (defect !== undefined) return `${file.slice(11, 13)}: ${defect.message}`;
+    }
+    return verifier.end()?.message;
+  }
+
+  it.each<[string, Files, Partial<VerifierOptions>?]>([
+    ['all', all],
+    ['the head of each', all, { heads: [first, second, third].map((lines) => headOf(lines.at(-1))) }],
+    ['those of two instances', [all[0], otherInstance, all[1], all[2]]],
+    ['the first ones are archived', all.slice(2), { after: [headOf(second.at(-1))] }],
+    [
+      'one began while the one before was running',
+      [all[0], [at(2), begin(at(2), endOf(at(1), first.slice(0, 2)))]],
+    ],
+    ['a crash within a record', [all[0], [at(2), [...second.slice(0, 2), '{"audit":"result","seq":3,"x']]]],
+    [
+      'a key that begins with a start',
+      [all[0], [at(2), begin(at(2), endOf(at(1), first), { key: otherAuditKey })]],
+    ],
+  ])('are accepted: %s', (_name, files, options = {}) => {
+    expect(verify(files, options)).toBeUndefined();
+  });
+
+  const renamed = [at(4), third] as const;
+  const forgedEnd = begin(at(4), endOf(at(3), third), { key: otherAuditKey });
+  it.each<[string, Files, RegExp, Partial<VerifierOptions>?]>([
+    [
+      'a start removed',
+      [all[0], all[2]],
+      /^03: The start follows record 3:[0-9a-f]{64} of .*-0001\.jsonl, which is not before it/,
+    ],
+    ['the first one removed', all.slice(1), /^02: The start follows record 3:/],
+    [
+      'all but the head of another',
+      all.slice(2),
+      /^03: The start follows record 3:/,
+      { after: [headOf(first[1])] },
+    ],
+    [
+      'the end of one cut off before the next began',
+      [[at(1), first.slice(0, 2)], all[1]],
+      /^02: The start follows record 3:/,
+    ],
+    [
+      'the end of the last one cut off',
+      [all[0], all[1], [at(3), third.slice(0, 2)]],
+      /^No file has record 3:/,
+      { heads: [headOf(third.at(-1))] },
+    ],
+    ['the last one removed', all.slice(0, 2), /^No file has record 3:/, { heads: [headOf(third.at(-1))] }],
+    [
+      'one copied under another name',
+      [...all, renamed],
+      /^04: The file was written as 20260115T120300\.000Z-pod-a-0001\.jsonl: it was copied or renamed/,
+    ],
+    [
+      'one added between',
+      [all[0], [at(2), begin(at(2))], all[2]],
+      /^02: The start found no earlier file, and there is .*: it was added later/,
+    ],
+    [
+      'one added between that follows the one before',
+      [all[0], all[1], [at(4), begin(at(4), endOf(at(1), first))]],
+      /^04: The start follows record 3:/,
+    ],
+    [
+      'a key that was replaced',
+      [...all, [at(4), forgedEnd], [at(5), begin(at(5), endOf(at(4), forgedEnd))]],
+      /^05: Record 1 is sealed with the key 621167eb, which the key [0-9a-f]{8} has replaced before/,
+    ],
+    ['lines after the end', [[at(1), [...first, 'junk\n']], all[1]], /^01: The line is not a record/],
+  ])('are not accepted: %s', (_name, files, message, options = {}) => {
+    expect(verify(files, options)).toMatch(message);
   });
 });

@@ -1,3 +1,5 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { AuditChain } from '../../../src/audit/chain.ts';
 import { audit } from '../../../src/cli/audit-verify.ts';
@@ -25,11 +27,12 @@ it('a whole trail is described, up to its head', async () => {
     code: 0,
     err: '',
     out: [
-      'verified: 7 records in 1 file, 1 to 7',
+      'verified: 7 records in 1 file',
       'time:     2026-01-15T12:00:00.000Z to 2026-01-15T12:00:01.000Z',
       'instance: pod-a',
       'keys:     621167eb',
-      `head:     7:${head.mac}`,
+      `head:     7:${head.mac} ${file}`,
+      `note:     1 trail without a stop record: running, killed or cut off: ${file}`,
     ].join('\n'),
   });
 });
@@ -42,7 +45,7 @@ it('the first defect is reported with its file and line, after what was verified
     1,
     `defect: ${second}:3: Record 6 was changed, or was written without the key: its MAC is wrong.`,
   ]);
-  expect(out).toMatch(/^verified: 5 records in 2 files, 1 to 5\n/);
+  expect(out).toMatch(/^verified: 5 records in 2 files\n/);
 });
 
 it('what is wrong with the trail as a whole has no line', async () => {
@@ -50,7 +53,7 @@ it('what is wrong with the trail as a whole has no line', async () => {
   const { code, err } = await run('verify', file, '--key-file', keyFile, '--head', `7:${head.mac}`);
   expect([code, err]).toEqual([
     1,
-    'defect: The trail ends with record 5, but record 7 was written: records were cut off at the end, or a file is missing.',
+    `defect: No file has record 7:${head.mac} of --head: records were cut off at the end, its file is missing, or it was rewritten with the key.`,
   ]);
 });
 
@@ -69,9 +72,10 @@ it('what is no defect is a note', async () => {
   expect([code, out.split('\n').slice(5)]).toEqual([
     0,
     [
-      'note:     the trail begins with record 1 at 2026-01-15T12:00:00.000Z; without --head, earlier trails cannot be excluded',
-      'note:     1 request at the end without a result',
-      `note:     ${file}:7 is incomplete: written at this moment, or cut off by a crash; no record proves it yet`,
+      'note:     without --head, records cut off at the end and removed trails cannot be excluded',
+      'note:     1 request without a result, in flight when their process or their file ended; their outcome is unknown: request-3',
+      `note:     1 trail without a stop record: running, killed or cut off: ${file}`,
+      `note:     ${file}:7 is incomplete: written at this moment, or cut off by a crash`,
     ],
   ]);
 });
@@ -94,19 +98,20 @@ it('what was lost, omitted, torn or left without a result is a note each, with i
     0,
     [
       'config:   3 applied, the last cc by reload at 12:05',
-      `head:     6:${headOf(trail.at(-1)).mac}`,
+      `head:     6:${headOf(trail.at(-1)).mac} ${file}`,
       'note:     1 record could not be written (gap records)',
       'note:     1,200 rejected requests exceeded the limit of their caller and have no record (omitted records)',
-      'note:     1 request without a result when a process ended, as after a crash; their outcome is unknown: r-1',
+      'note:     1 request without a result, in flight when their process or their file ended; their outcome is unknown: r-1',
+      `note:     1 trail without a stop record: running, killed or cut off: ${file}`,
     ],
   ]);
 });
 
-it('a trail that begins later says so by its first record, without a note', async () => {
+it('a trail that begins later is accepted after the head of the files before', async () => {
   const file = folder.file('a.jsonl', lines.slice(3).join(''));
   const { mac } = headOf(lines[2]);
   const { code, out } = await run('verify', file, '--key-file', keyFile, '--after', `3:${mac}`);
-  expect([code, out]).toEqual([0, expect.not.stringContaining('note:')]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^verified: 4 records/)]);
 });
 
 describe('the terminal does not obey', () => {
@@ -132,12 +137,8 @@ describe('the terminal does not obey', () => {
     ];
     const other = new AuditChain(testAuditKey, `pod${escape}`, chain.head).seal('stop', '"time":"14:00"');
     const file = folder.file('a.jsonl', [...trail, other].join(''));
-    const { code, out, err } = await run('verify', file, '--key-file', keyFile);
-    expect([code, out.replaceAll('\n', ''), err]).toEqual([
-      1,
-      expect.stringMatching(/^[ -~]*12:00\?\[2J[ -~]*request\?\[2J$/),
-      expect.stringMatching(/^[ -~]* is of instance pod\?\[2J, among records of pod-a[ -~]*$/),
-    ]);
+    const { out } = await run('verify', file, '--key-file', keyFile);
+    expect(out.replaceAll('\n', '')).toMatch(/^[ -~]*12:00\?\[2J[ -~]*pod\?\[2J[ -~]*request\?\[2J[ -~]*$/);
   });
 });
 
@@ -150,7 +151,7 @@ it('lines longer than any record do not fill the memory', async () => {
 
 describe('wrong usage', () => {
   it.each([
-    ['without a file', ['--key-file', 'k'], /name at least one file/],
+    ['without a file', ['--key-file', 'k'], /name a folder or a file/],
     ['without a key', ['a.jsonl'], /--key-file is missing/],
     [
       'with a head without its MAC',
@@ -196,6 +197,56 @@ it.each([
 it('the help is printed', async () => {
   expect((await run('--help')).out).toMatch(/^Usage: countersign audit SUBCOMMAND/);
   expect((await run('verify', '--help')).out).toMatch(
-    /^Usage: countersign audit verify FILE\.\.\. --key-file FILE/,
+    /^Usage: countersign audit verify PATH\.\.\. --key-file FILE/,
+  );
+});
+
+describe('a folder', () => {
+  const trail = () => auditIn(folder).directory;
+  const write = (name: string, from: number, to: number) =>
+    writeFileSync(join(trail(), name), fileLines.slice(from, to).join(''));
+  const [one, two] = ['20260115T120000.000Z-pod-a-0009.jsonl', '20260115T120000.000Z-pod-a-0010.jsonl'];
+  const chain = new AuditChain(testAuditKey, 'pod-a');
+  const fileLines = [one, two].flatMap((file) => [
+    chain.seal('start', `"time":"12:00","file":"${file}","continued":true`),
+    chain.seal('stop', '"time":"12:01"'),
+  ]);
+
+  it('is verified file by file in their order, without what else is in it', async () => {
+    write(one, 0, 2);
+    write(two, 2, 4);
+    writeFileSync(join(trail(), 'notes.txt'), 'notes');
+    const { code, out } = await run('verify', trail(), '--key-file', keyFile);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^verified: 4 records in 2 files\n/)]);
+    expect(out).toContain(`head:     4:${headOf(fileLines[3]).mac} ${join(trail(), two)}`);
+    rmSync(join(trail(), one));
+    expect((await run('verify', trail(), '--key-file', keyFile)).err).toMatch(
+      /0010\.jsonl:1: The trail begins with record 3/,
+    );
+    const { mac } = headOf(fileLines[1]);
+    expect(await run('verify', trail(), '--key-file', keyFile, '--after', `2:${mac}`)).toMatchObject({
+      code: 0,
+    });
+  });
+
+  it('without a file of a trail is none', async () => {
+    expect(await run('verify', trail(), '--key-file', keyFile)).toMatchObject({
+      code: 1,
+      err: 'defect: There is no record.',
+    });
+  });
+});
+
+it('a trail of version 0.1.0, with a renamed file, a crash and another key, is still verified', async () => {
+  const files = ['first', 'second'].map((name) => `test/vectors/audit-0.1.0/${name}.jsonl`);
+  const keys = ['--key-file', keyFile, '--key-file', folder.file('second.key', 'c0de'.repeat(16))];
+  const { code, out } = await run('verify', ...files, ...keys);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^verified: 14 records in 2 files\n/)]);
+  expect(out).toMatch(/^note: +199 bytes were cut off by a crash/m);
+  const [first = '', second = ''] = files;
+  const changed = readFileSync(second, 'utf8');
+  const torn = folder.file('torn.jsonl', changed.replace(/^\{"audit":"stop","seq":8.*\n/m, ''));
+  expect((await run('verify', first, torn, ...keys)).err).toMatch(
+    /Record 8 says that 199 bytes before it were no whole record/,
   );
 });

@@ -45,10 +45,12 @@ describe('file paths of a configuration', () => {
       keys: { vault: { auth: { tokenFile: '/etc/cs/token' } } },
     });
     expect(resolved(minimal).keys).toMatchObject({ directory: '/etc/cs/keys' });
-    const audit = (file: string) =>
-      resolved(`${minimal}audit: { file: ${file}, keyFile: audit.key }\n`).audit;
-    expect(audit('trail')).toMatchObject({ file: '/etc/cs/trail', keyFile: '/etc/cs/audit.key' });
-    expect(audit('"-"')).toMatchObject({ file: '-' });
+    const audit = (fields: string) => resolved(`${minimal}audit: { ${fields} keyFile: audit.key }\n`).audit;
+    expect(audit('directory: trail,')).toMatchObject({
+      directory: '/etc/cs/trail',
+      keyFile: '/etc/cs/audit.key',
+    });
+    expect(audit('')).not.toHaveProperty('directory');
   });
 
   it('are the only values that change', () => {
@@ -188,7 +190,10 @@ describe('reading a configuration', () => {
 
   it('reports an audit key that is too short', async () => {
     folder.file('short.key', 'k'.repeat(31));
-    folder.file('audit.yaml', `${text.replace('/abs/', '')}audit: { file: trail, keyFile: short.key }\n`);
+    folder.file(
+      'audit.yaml',
+      `${text.replace('/abs/', '')}audit: { directory: trail, keyFile: short.key }\n`,
+    );
     expect(await read('audit.yaml')).toEqual({
       problems: [{ path: 'audit.keyFile', line: 16, message: expect.stringMatching(/^names a file that /) }],
     });

@@ -230,11 +230,14 @@ describe('the shape of a configuration', () => {
   });
 
   it('rejects an audit trail on standard output that is to be written through to a disk', () => {
-    const text = `${minimal}audit: { file: "-", keyFile: k, sync: true }`;
+    const text = `${minimal}audit: { keyFile: k, sync: true }`;
     expect(problemsOf(text)).toEqual([
-      '5 audit.sync: needs a file: standard output cannot be written through to a disk',
+      '5 audit.sync: needs a directory: standard output cannot be written through to a disk',
     ]);
-    for (const possible of [text.replace('true', 'false'), text.replace('"-"', 'trail')])
+    for (const possible of [
+      text.replace('true', 'false'),
+      text.replace('keyFile', 'directory: trail, keyFile'),
+    ])
       expect(problemsOf(possible)).toEqual([]);
   });
 

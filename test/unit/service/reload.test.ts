@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { fieldsForRestart } from '../../../src/service/reload.ts';
 
-const audit = { file: '/audit/a', keyFile: '/audit/key' };
+const audit = { directory: '/audit', keyFile: '/audit/key' };
 const configOf = (overrides: object = {}) =>
   configSchema.parse({
     environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },

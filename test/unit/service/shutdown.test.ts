@@ -68,7 +68,7 @@ describe('a shutdown', () => {
     expect(await response).toMatchObject({ status: 200, body: 'status=approved\n' });
     expect(await stopped).toBe(true);
     expect(completed()).toHaveLength(1);
-    expect(recordsIn(audit.file).map(({ audit: kind }) => kind)).toEqual([
+    expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual([
       'start',
       'intent',
       'result',
@@ -91,7 +91,12 @@ it('after a crash a payment in flight is aborted, and its outcome is in the resp
   await expect(send()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
   expect(completed()).toHaveLength(1);
-  expect(recordsIn(audit.file).map(({ audit: kind }) => kind)).toEqual(['start', 'intent', 'result', 'stop']);
+  expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual([
+    'start',
+    'intent',
+    'result',
+    'stop',
+  ]);
 });
 
 it('a start opens both ports or none', async () => {
