@@ -101,10 +101,14 @@ function sealedMac(line: Buffer): string | undefined {
   return seal.exec(line.toString('latin1', Math.max(0, line.length - sealLength)))?.[1];
 }
 
+/** What a power failure may leave. */
+export function isZero(line: Buffer): boolean {
+  return line.every((byte) => byte === 0);
+}
+
 /** Whether a process can have been killed within this line, when it wrote the record with this sequence number. */
 export function isCutRecord(line: Buffer, sequence: number): boolean {
-  // Of a power failure.
-  if (line.every((byte) => byte === 0)) return true;
+  if (isZero(line)) return true;
   const text = line.toString('latin1');
   if (seal.test(text) || parseJson(text) !== undefined) return false;
   return recordKinds.some((kind) => {

@@ -35,7 +35,6 @@ interface Waiting {
   file?: string | undefined;
 }
 
-const maxBatchBytes = 262_144;
 /** Room for a gap record. */
 const gapBytes = 512;
 /** Milliseconds that records wait for others if no request waits for them: a write costs many times what a record does. */
@@ -178,27 +177,16 @@ export class AuditTrail {
     return promise;
   }
 
-  /** Writes what waits, or a part. @returns why not everything was written: an error code */
+  /** Writes what waits for this file. @returns why not everything was written: an error code */
   async #writeFrom(first: Waiting): Promise<string | undefined> {
     const { output } = this.#options;
     if (first.file !== undefined) await output.begin?.(first.file);
     first.file = undefined;
-    const lines = this.#batch();
+    const next = this.#waiting.findIndex(({ file }) => file !== undefined);
+    const lines = this.#waiting.slice(0, next === -1 ? undefined : next).map(({ line }) => line);
     const result = await output.write(Buffer.concat(lines).subarray(this.#offset));
     this.#wrote(result);
     return result.error;
-  }
-
-  /** The lines of one write: up to the next file. */
-  #batch(): Buffer[] {
-    const lines: Buffer[] = [];
-    let bytes = 0;
-    for (const { line, file } of this.#waiting) {
-      if (bytes >= maxBatchBytes || file !== undefined) break;
-      lines.push(line);
-      bytes += line.length;
-    }
-    return lines;
   }
 
   #wrote({ written, confirmed }: WriteResult): void {

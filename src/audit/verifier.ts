@@ -1,6 +1,14 @@
 import { createHash, type Hash } from 'node:crypto';
 import { basename } from 'node:path';
-import { type AuditRecord, genesis, type Head, isCutRecord, isGenuine, parseRecord } from './chain.ts';
+import {
+  type AuditRecord,
+  genesis,
+  type Head,
+  isCutRecord,
+  isGenuine,
+  isZero,
+  parseRecord,
+} from './chain.ts';
 import { originOf } from './files.ts';
 import type { AuditKey } from './key.ts';
 import type { Earlier } from './output.ts';
@@ -32,12 +40,12 @@ export interface Defect extends Partial<Place> {
 interface Others {
   /** Of the first line. */
   readonly place: Place;
-  readonly first: Buffer;
-  lines: number;
   /** Over all of them, without the last line feed. */
   readonly hash: Hash;
   /** The last one has no line feed. */
   isOpen: boolean;
+  /** They are what a process leaves that is killed within the next record. */
+  isCut: boolean;
 }
 
 /** What the trails of an instance have to agree on. */
@@ -59,8 +67,8 @@ export class Verifier {
   readonly #options: VerifierOptions;
   readonly #keys: ReadonlyMap<string, AuditKey>;
   readonly #instances = new Map<string, Instance>();
-  /** Those whose records are still to come. */
-  readonly #heads: Set<Head>;
+  /** Those whose records are still to come, by their sequence number. */
+  readonly #heads: Map<number, Head[]>;
   readonly #after: Set<Head>;
   /** The newest record of the trail. */
   #last: AuditRecord | undefined;
@@ -70,7 +78,7 @@ export class Verifier {
   constructor(options: VerifierOptions) {
     this.#options = options;
     this.#keys = new Map(options.keys.map((key) => [key.id, key]));
-    this.#heads = new Set(options.heads);
+    this.#heads = Map.groupBy(options.heads ?? [], ({ sequence }) => sequence);
     this.#after = new Set(options.after);
   }
 
@@ -100,12 +108,8 @@ export class Verifier {
   endTrail(): Defect | undefined {
     const [others, last, place] = [this.#others, this.#last, this.#place];
     this.#others = this.#last = this.#place = undefined;
-    if (others !== undefined) {
-      const isCut =
-        others.lines === 1 && others.isOpen && isCutRecord(others.first, (last?.sequence ?? 0) + 1);
-      if (!isCut) return notARecord(others.place);
-      this.summary.incomplete.push(others.place);
-    }
+    if (others !== undefined && !(others.isOpen && others.isCut)) return notARecord(others.place);
+    if (others !== undefined) this.summary.incomplete.push(others.place);
     if (last !== undefined && place !== undefined) this.summary.endTrail(last, place.file);
     return undefined;
   }
@@ -113,21 +117,21 @@ export class Verifier {
   /** To be called after all trails. @returns what is missing */
   end(): Defect | undefined {
     if (this.summary.records === 0) return { message: 'There is no record.' };
-    const [head] = this.#heads;
-    if (head !== undefined) {
-      return {
-        message: `No file has record ${headText(head)} of --head: records were cut off at the end, its file is missing, or it was rewritten with the key.`,
-      };
-    }
-    const [after] = this.#after;
-    return after && { message: `Nothing follows ${headText(after)} of --after.` };
+    const [head] = [...this.#heads.values()].flat();
+    if (head === undefined) return undefined;
+    return {
+      message: `No file has record ${headText(head)} of --head: records were cut off at the end, its file is missing, or it was rewritten with the key.`,
+    };
   }
 
   #accept(record: AuditRecord, place: Place): void {
     const { instance, key, sequence, mac } = record;
-    for (const head of this.#heads) {
-      if (head.sequence === sequence && mac.startsWith(head.mac)) this.#heads.delete(head);
-    }
+    const heads = this.#heads.get(sequence);
+    if (heads !== undefined)
+      this.#heads.set(
+        sequence,
+        heads.filter((head) => !mac.startsWith(head.mac)),
+      );
     const known = this.#instanceOf(instance);
     known.keys.add(key);
     known.last = { file: basename(place.file), sequence, mac };
@@ -204,17 +208,15 @@ export class Verifier {
 
   #addOther(line: Buffer, place: Place, isOpen: boolean): void {
     if (this.#options.skipOthers && !line.subarray(0, recordStart.length).equals(recordStart)) return;
-    const others = (this.#others ??= {
-      place,
-      first: Buffer.from(line),
-      lines: 0,
-      hash: createHash('sha256'),
-      isOpen: true,
-    });
-    if (!others.isOpen) others.hash.update('\n');
-    others.hash.update(line);
+    const others = this.#others;
+    if (others === undefined) {
+      const isCut = isCutRecord(line, (this.#last?.sequence ?? 0) + 1);
+      this.#others = { place, isOpen, isCut, hash: createHash('sha256').update(line) };
+      return;
+    }
     // A line that is too long for a record comes in parts.
-    if (!others.isOpen || others.lines === 0 || place.line === 1) others.lines += 1;
+    others.isCut &&= others.isOpen && place.line > 1 && isZero(line);
+    others.hash.update(others.isOpen ? '' : '\n').update(line);
     others.isOpen = isOpen;
   }
 }

@@ -181,22 +181,26 @@ function configuration({ configs, lastConfig }: TrailSummary): string[] {
 /** What is no defect, and an auditor should know. */
 function notes(summary: TrailSummary): string[] {
   const { lost, omitted, torn, unfinished, unfinishedIds, unstopped, incomplete } = summary;
+  const counted = (count: number, noun: string, text: string): string[] =>
+    count > 0 ? [`${plural(count, noun)} ${text}`] : [];
   const ids = unfinishedIds.map(printable).join(', ');
-  const counted: [count: number, noun: string, text: string][] = [
-    [lost, 'record', 'could not be written (gap records)'],
-    [omitted, 'rejected request', 'exceeded the limit of their caller and have no record (omitted records)'],
-    [torn, 'byte', 'were cut off by a crash (start records)'],
-    [
-      unfinished,
-      'request',
-      `without a result, in flight when their process or their file ended; their outcome is unknown: ${ids}`,
-    ],
-    [unstopped.length, 'trail', `without a stop record: running, killed or cut off: ${unstopped.join(', ')}`],
-  ];
+  const inFlight = 'in flight when their process or their file ended; their outcome is unknown';
   return [
-    ...counted.filter(([count]) => count > 0).map(([count, noun, text]) => `${plural(count, noun)} ${text}`),
+    ...counted(lost, 'record', 'could not be written (gap records)'),
+    ...counted(
+      omitted,
+      'rejected request',
+      'above the limit of their caller without a record (omitted records)',
+    ),
+    ...counted(torn, 'byte', 'cut off by a crash (start records)'),
+    ...counted(unfinished, 'request', `without a result, ${inFlight}: ${ids}`),
+    ...counted(
+      unstopped.length,
+      'trail',
+      `without a stop record: running, killed or cut off: ${unstopped.join(', ')}`,
+    ),
     ...incomplete.map(
-      ({ file, line }) => `${file}:${line} is incomplete: written at this moment, or cut off by a crash`,
+      ({ file, line }) => `${file}:${line} is incomplete: written now, or cut off by a crash`,
     ),
   ];
 }

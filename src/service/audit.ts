@@ -72,14 +72,8 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
       digest = applied;
       trail.append('config', { config: digest });
     },
-    /** Begins the next file, with the key as it is now. @throws Error for an unusable key; it stays the same */
-    async reopen(): Promise<void> {
-      const next = await readAuditKey(keyFile).catch((error: unknown) => {
-        trail.next();
-        throw error;
-      });
-      trail.next(next);
-    },
+    /** Begins the next file, with the key as it is now. @throws Error for an unusable key; nothing changes */
+    reopen: async () => trail.next(await readAuditKey(keyFile)),
     /** Writes what waits, for the given number of milliseconds at most. */
     async close(milliseconds: number): Promise<void> {
       clearInterval(timer);

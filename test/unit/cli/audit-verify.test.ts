@@ -75,7 +75,7 @@ it('what is no defect is a note', async () => {
       'note:     without --head, records cut off at the end and removed trails cannot be excluded',
       'note:     1 request without a result, in flight when their process or their file ended; their outcome is unknown: request-3',
       `note:     1 trail without a stop record: running, killed or cut off: ${file}`,
-      `note:     ${file}:7 is incomplete: written at this moment, or cut off by a crash`,
+      `note:     ${file}:7 is incomplete: written now, or cut off by a crash`,
     ],
   ]);
 });
@@ -100,7 +100,7 @@ it('what was lost, omitted, torn or left without a result is a note each, with i
       'config:   3 applied, the last cc by reload at 12:05',
       `head:     6:${headOf(trail.at(-1)).mac} ${file}`,
       'note:     1 record could not be written (gap records)',
-      'note:     1,200 rejected requests exceeded the limit of their caller and have no record (omitted records)',
+      'note:     1,200 rejected requests above the limit of their caller without a record (omitted records)',
       'note:     1 request without a result, in flight when their process or their file ended; their outcome is unknown: r-1',
       `note:     1 trail without a stop record: running, killed or cut off: ${file}`,
     ],
@@ -242,7 +242,7 @@ it('a trail of version 0.1.0, with a renamed file, a crash and another key, is s
   const keys = ['--key-file', keyFile, '--key-file', folder.file('second.key', 'c0de'.repeat(16))];
   const { code, out } = await run('verify', ...files, ...keys);
   expect([code, out]).toEqual([0, expect.stringMatching(/^verified: 14 records in 2 files\n/)]);
-  expect(out).toMatch(/^note: +199 bytes were cut off by a crash/m);
+  expect(out).toMatch(/^note: +199 bytes cut off by a crash/m);
   const [first = '', second = ''] = files;
   const changed = readFileSync(second, 'utf8');
   const torn = folder.file('torn.jsonl', changed.replace(/^\{"audit":"stop","seq":8.*\n/m, ''));
