@@ -52,7 +52,7 @@ interface Others {
 interface Instance {
   /** In the order in which they took effect. */
   readonly keys: Set<string>;
-  /** The newest record. */
+  /** The newest record of the start before. */
   last?: Earlier;
 }
 
@@ -110,7 +110,11 @@ export class Verifier {
     this.#others = this.#last = this.#place = undefined;
     if (others !== undefined && !(others.isOpen && others.isCut)) return notARecord(others.place);
     if (others !== undefined) this.summary.incomplete.push(others.place);
-    if (last !== undefined && place !== undefined) this.summary.endTrail(last, place.file);
+    if (last === undefined || place === undefined) return undefined;
+    this.summary.endTrail(last, place.file);
+    const file = basename(place.file);
+    if (originOf(file) !== undefined)
+      this.#instanceOf(last.instance).last = { file, sequence: last.sequence, mac: last.mac };
     return undefined;
   }
 
@@ -132,9 +136,7 @@ export class Verifier {
         sequence,
         heads.filter((head) => !mac.startsWith(head.mac)),
       );
-    const known = this.#instanceOf(instance);
-    known.keys.add(key);
-    known.last = { file: basename(place.file), sequence, mac };
+    this.#instanceOf(instance).keys.add(key);
     this.#last = record;
     this.#place = place;
     this.summary.add(record);

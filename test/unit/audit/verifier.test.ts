@@ -542,6 +542,7 @@ describe('starts with files of their own', () => {
 
   it.each<[string, Files, Partial<VerifierOptions>?]>([
     ['all', all],
+    ['a file of an earlier version before them', [['audit.jsonl', whole], ...all]],
     ['the head of each', all, { heads: [first, second, third].map((lines) => headOf(lines.at(-1))) }],
     ['those of two instances', [all[0], otherInstance, all[1], all[2]]],
     ['the first ones are archived', all.slice(2), { after: [headOf(second.at(-1))] }],
