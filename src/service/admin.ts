@@ -4,7 +4,7 @@ import type { Config } from '../config/schema.ts';
 import { isLoopback } from '../config/url.ts';
 import { createAdminApp } from '../observability/admin-app.ts';
 import type { Readiness } from '../observability/readiness.ts';
-import type { ListenerLimits } from '../proxy/inbound/listener.ts';
+import type { ServerLimits } from '../proxy/inbound/server.ts';
 import type { CertificateFiles } from './certificates.ts';
 import type { JwtIssuers } from './jwt-issuers.ts';
 import type { KeyServices } from './key-services.ts';
@@ -16,7 +16,7 @@ const repeatAfter = 60_000;
 /** Milliseconds: with a thousand logins, each rendering of the metrics takes tens of them. */
 const renderInterval = 1_000;
 /** A probe or a scrape sends a short head at once, and a scrape comes every 15 to 60 seconds. */
-export const adminLimits: ListenerLimits = {
+export const adminLimits: ServerLimits = {
   headersTimeout: 5_000,
   requestTimeout: 5_000,
   keepAliveTimeout: 65_000,

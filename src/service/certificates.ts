@@ -11,7 +11,7 @@ import {
 } from '../net/tls-material.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
-import type { ListenerTls } from '../proxy/inbound/listener-tls.ts';
+import type { ServerTls } from '../proxy/inbound/server-tls.ts';
 import { SingleFlight } from '../util/promises.ts';
 
 interface Entry {
@@ -37,7 +37,7 @@ function tlsOf(
   { cert, key, ca, crl }: TlsMaterial,
   role: PortRole,
   { proxy, admin }: Config,
-): ListenerTls | undefined {
+): ServerTls | undefined {
   const { tls } = role === 'listener' ? proxy : admin;
   if (cert === undefined || key === undefined || tls === undefined) return undefined;
   return {
@@ -91,7 +91,7 @@ export class CertificateFiles {
   }
 
   /** What a port needs for TLS; `undefined` without it. */
-  tlsOf(role: PortRole, config: Config): ListenerTls | undefined {
+  tlsOf(role: PortRole, config: Config): ServerTls | undefined {
     return tlsOf(this.materialOf({ role }), role, config);
   }
 

@@ -39,24 +39,25 @@ export interface JwtIssuers {
   readonly verify: ReturnType<typeof createVerifier> | undefined;
   /** Whether the keys of every issuer can be used. */
   available(): boolean;
+  /** Starts to fetch the keys of all issuers, and does not wait for them. */
+  begin(): void;
   stop(): void;
 }
 
-/**
- * Starts to fetch the keys of all issuers, and does not wait for them.
- *
- * @param previous its keys are used until then, so that a reload during an outage loses nothing
- */
-export function startJwtIssuers(
+/** @param previous its keys are used until the first are fetched, so that a reload during an outage loses nothing */
+export function createJwtIssuers(
   config: Config,
   options: JwtIssuersOptions,
   previous?: Pick<JwtIssuers, 'list'>,
 ): JwtIssuers {
-  const list = startAll(config, options, previous?.list ?? []);
+  const list = createAll(config, options, previous?.list ?? []);
   return {
     list,
     verify: list.length === 0 ? undefined : createVerifier(list, config.callers, options),
     available: () => list.every(({ keys }) => keys.available),
+    begin() {
+      for (const { keys } of list) keys.refresh();
+    },
     stop() {
       for (const { keys } of list) keys.stop();
     },
@@ -64,7 +65,7 @@ export function startJwtIssuers(
 }
 
 /** A function of its own, so that nothing that stays holds the previous ones. */
-function startAll(
+function createAll(
   { jwtIssuers }: Config,
   options: JwtIssuersOptions,
   previous: readonly RunningIssuer[],
@@ -83,7 +84,6 @@ function startAll(
     };
     const keys = createKeySet(config, observer, options, before?.keys);
     const issuer: RunningIssuer = { name, config, keys, outage, fetchedAt: before?.fetchedAt };
-    keys.refresh();
     return issuer;
   });
 }

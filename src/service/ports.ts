@@ -1,12 +1,12 @@
 import type { RequestListener } from 'node:http';
 import type { Config } from '../config/schema.ts';
-import { Listener } from '../proxy/inbound/listener.ts';
+import { InboundServer } from '../proxy/inbound/server.ts';
 import { adminLimits } from './admin.ts';
-import { ServedPort } from './served-port.ts';
+import { Port } from './port.ts';
 import type { Service } from './service.ts';
 import type { Shared } from './shared.ts';
 
-export type Ports = Readonly<Record<'listener' | 'admin', ServedPort>>;
+export type Ports = Readonly<Record<'listener' | 'admin', Port>>;
 
 /** Opens both ports or none: a process that only has one of them must not look healthy. */
 export async function openPorts(ports: Ports, { proxy, admin }: Config): Promise<void> {
@@ -33,9 +33,9 @@ export function createPorts(shared: Shared, inUse: { readonly current: Service |
     (request, response) =>
       inUse.current?.handle[role](request, response);
   return {
-    listener: new ServedPort({
-      createListener: (limits, tls) =>
-        new Listener(limits, {
+    listener: new Port({
+      createServer: (limits, tls) =>
+        new InboundServer(limits, {
           handle: handle('listener'),
           monotonic,
           newRequestId,
@@ -48,9 +48,9 @@ export function createPorts(shared: Shared, inUse: { readonly current: Service |
         }),
       dropped: () => metrics.connectionRejected(),
     }),
-    admin: new ServedPort({
-      createListener: (limits, tls) =>
-        new Listener(limits, {
+    admin: new Port({
+      createServer: (limits, tls) =>
+        new InboundServer(limits, {
           handle: handle('admin'),
           monotonic,
           newRequestId,
@@ -59,7 +59,7 @@ export function createPorts(shared: Shared, inUse: { readonly current: Service |
           requestRejected: () => {},
         }),
       // Whoever can connect can take all connections. Then they all end, so that the next probe finds room.
-      dropped: (port) => port.destroyAll(),
+      dropped: (acceptor) => acceptor.destroyAll(),
     }),
   };
 }

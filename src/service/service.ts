@@ -10,7 +10,7 @@ import { createUpstreamClient, type UpstreamClient } from '../proxy/outbound/ups
 import { createAdmin } from './admin.ts';
 import { createApp } from './app.ts';
 import { CertificateFiles } from './certificates.ts';
-import { type JwtIssuers, startJwtIssuers } from './jwt-issuers.ts';
+import { createJwtIssuers, type JwtIssuers } from './jwt-issuers.ts';
 import { createKeyServices, type KeyServices, sameKeysConfig } from './key-services.ts';
 import { loginsIn, type Shared } from './shared.ts';
 
@@ -89,6 +89,7 @@ export async function buildService(
       applyTracing();
       if (keys === replaced?.keys) keys.source.useTls?.(certificates.materialOf({ role: 'vault' }));
       else keys.begin(replaced?.keys);
+      jwtIssuers.begin();
       certificates.checkEvery(shared.certificateCheckInterval, (user) => {
         renew(user);
         renewPorts();
@@ -162,5 +163,5 @@ function keysOf(
 
 function jwtIssuersOf(config: Config, shared: Shared, previous: JwtIssuers | undefined): JwtIssuers {
   const { clock, monotonic, random, log, metrics, tlsPeers } = shared;
-  return startJwtIssuers(config, { clock, monotonic, random, log, metrics, tlsPeers }, previous);
+  return createJwtIssuers(config, { clock, monotonic, random, log, metrics, tlsPeers }, previous);
 }

@@ -1,7 +1,7 @@
 import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import { endsWithin } from '../util/promises.ts';
-import type { ServedPort } from './served-port.ts';
+import type { Port } from './port.ts';
 
 /** The requests of all services. */
 interface Inflight {
@@ -20,7 +20,7 @@ const idleGrace = 500;
  * @returns whether all in-flight requests finished within `timeouts.shutdown`
  */
 export async function shutDown(
-  port: ServedPort,
+  port: Port,
   inflight: Inflight,
   timeouts: Config['proxy']['timeouts'],
   skipDelay: Promise<unknown>,
@@ -37,7 +37,7 @@ export async function shutDown(
 }
 
 /** Stops after a crash: aborts all in-flight requests, with their true outcome in response and log. */
-export async function abort(port: ServedPort, inflight: Inflight): Promise<void> {
+export async function abort(port: Port, inflight: Inflight): Promise<void> {
   port.stopListening();
   port.drain();
   await abortRequests(inflight);

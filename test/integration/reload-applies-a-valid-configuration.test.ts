@@ -12,6 +12,7 @@ import {
 } from '../support/faulty-gateway.ts';
 import { paths, post, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
+import { startOidcServer } from '../support/oidc-server.ts';
 import { type CountersignProcess } from '../support/process.ts';
 import { until } from '../support/until.ts';
 
@@ -133,9 +134,14 @@ describe('a reload', () => {
     const next = await startGateway('next');
     const proxy = await starts.proxy({ gateway: first.url });
     const keys = { source: 'directory' as const, directory: join(proxy.keysFolder, 'gone') };
-    await expect(proxy.reload({ environments: environments(next.url), keys })).rejects.toThrow(
+    const issuer = await startOidcServer();
+    starts.atEnd(() => issuer.close());
+    const jwtIssuers = { idp: { issuer: issuer.url, audience: 'a', jwks: { url: `${issuer.url}/keys` } } };
+    const others = { environments: environments(next.url), jwtIssuers };
+    await expect(proxy.reload({ ...others, keys })).rejects.toThrow(
       'the new key source cannot be used: cannot read the directory',
     );
+    expect(issuer.fetches()).toBe(0);
     expect(await proxy.transfer()).toMatchObject({ body: 'first' });
     expect(await proxy.counted('key_source_up')).toBe(1);
   });

@@ -25,7 +25,8 @@ interface Received {
  * another request or no request at all, is rejected behind the response, and the connection ends. Nothing after a response
  * with `Connection: close` is processed (RFC 9112 section 9.6).
  *
- * Node's parser gets what `read` returns, so no more than is wanted.
+ * With a listener for `readable`, a socket hands out bytes only when `read` is called, and emits them as `data` then. So
+ * Node's parser gets no more than is wanted.
  */
 export class Connection {
   readonly #socket: Socket;

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, expect, it, jest } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
-import { type JwtIssuers, startJwtIssuers } from '../../../src/service/jwt-issuers.ts';
+import { createJwtIssuers, type JwtIssuers } from '../../../src/service/jwt-issuers.ts';
 import { system } from '../../../src/service/system.ts';
 import { configFor } from '../../support/config.ts';
 import { Folder } from '../../support/folder.ts';
@@ -25,8 +25,9 @@ async function start(
   const log = { message: (_: string, text: string) => void logged.push(text) };
   const jwtIssuers = { idp: { issuer, audience: 'a', jwks } };
   const config = configSchema.parse(configFor('http://127.0.0.1:9', { jwtIssuers }));
-  const issuers = startJwtIssuers(config, { ...system, log, metrics: { jwtVerified() {} } });
+  const issuers = createJwtIssuers(config, { ...system, log, metrics: { jwtVerified() {} } });
   ends.push(() => issuers.stop());
+  issuers.begin();
   await until(() => issuers.available());
   return { ...issuers, logged };
 }

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { expect, it } from '@jest/globals';
-import { handshakeFailure } from '../../../../src/proxy/inbound/listener-tls.ts';
+import { handshakeFailure } from '../../../../src/proxy/inbound/server-tls.ts';
 
 const failureOf = (code: string) => handshakeFailure(Object.assign(new Error('x'), { code }), new Socket());
 

@@ -1,50 +1,50 @@
 import { createServer } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Port } from '../../../src/net/port.ts';
+import { Acceptor } from '../../../src/net/acceptor.ts';
 import { RawConnection } from '../../support/raw-http.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 const serverThatSays = (text: string) => createServer((_request, response) => response.end(text));
 
-let port: Port;
+let acceptor: Acceptor;
 let url: string;
 let dropped: number;
 
 beforeEach(async () => {
   dropped = 0;
-  port = new Port(() => {
+  acceptor = new Acceptor(() => {
     dropped += 1;
   });
-  port.use(serverThatSays('first'));
-  url = await port.listen({ host: '127.0.0.1', port: 0 });
+  acceptor.use(serverThatSays('first'));
+  url = await acceptor.listen({ host: '127.0.0.1', port: 0 });
 });
 afterEach(() => {
-  port.close();
-  port.destroyAll();
+  acceptor.close();
+  acceptor.destroyAll();
 });
 
 const textOn = async (connection: RawConnection): Promise<string> =>
   (await connection.send(get).response()).body.toString();
 
-describe('a port', () => {
+describe('an acceptor', () => {
   it('passes new connections to the server in use, and leaves those that are open where they are', async () => {
     const before = await RawConnection.open(url);
     expect(await textOn(before)).toBe('first');
-    port.use(serverThatSays('second'));
+    acceptor.use(serverThatSays('second'));
     expect(await textOn(await RawConnection.open(url))).toBe('second');
     expect(await textOn(before)).toBe('first');
   });
 
   it('has the server end heads that take too long, though that server does not listen itself', async () => {
     const hasty = createServer({ headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 50 });
-    port.use(hasty);
+    acceptor.use(hasty);
     const connection = await RawConnection.open(url);
     expect((await connection.send('GET / HTTP/1.1\r\n').response()).status).toBe(408);
     hasty.close();
   });
 
   it('closes connections beyond its limit, and says so', async () => {
-    port.maxConnections = 1;
+    acceptor.maxConnections = 1;
     const first = await RawConnection.open(url);
     expect(await textOn(first)).toBe('first');
     const second = await RawConnection.open(url);
@@ -56,7 +56,7 @@ describe('a port', () => {
   it('that is closed accepts no connection, and those that are open go on', async () => {
     const open = await RawConnection.open(url);
     expect(await textOn(open)).toBe('first');
-    port.close();
+    acceptor.close();
     await expect(RawConnection.open(url)).rejects.toThrow('ECONNREFUSED');
     expect(await textOn(open)).toBe('first');
   });
@@ -64,11 +64,11 @@ describe('a port', () => {
   it('can end all connections, also those after CONNECT, of which no server knows', async () => {
     const server = serverThatSays('first');
     const tunnelled = new Promise((resolve) => server.once('connect', resolve));
-    port.use(server);
+    acceptor.use(server);
     const [idle, tunnel] = [await RawConnection.open(url), await RawConnection.open(url)];
     tunnel.send('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n');
     await tunnelled;
-    port.destroyAll();
+    acceptor.destroyAll();
     await Promise.all([idle.gone(), tunnel.gone()]);
   });
 });

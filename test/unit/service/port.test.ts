@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { Listener } from '../../../src/proxy/inbound/listener.ts';
-import type { ListenerTls } from '../../../src/proxy/inbound/listener-tls.ts';
+import { InboundServer } from '../../../src/proxy/inbound/server.ts';
+import type { ServerTls } from '../../../src/proxy/inbound/server-tls.ts';
 import { adminLimits } from '../../../src/service/admin.ts';
-import { ServedPort } from '../../../src/service/served-port.ts';
+import { Port } from '../../../src/service/port.ts';
 import { Folder } from '../../support/folder.ts';
 import { RawConnection } from '../../support/raw-http.ts';
 import { describeWith } from '../../support/requires.ts';
@@ -15,11 +15,11 @@ const loopback = { host: '127.0.0.1', port: 0 };
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 const body = Buffer.alloc(8_000_000, 'x');
 
-let port: ServedPort;
+let port: Port;
 beforeEach(() => {
-  port = new ServedPort({
-    createListener: (limits, tls) =>
-      new Listener(limits, {
+  port = new Port({
+    createServer: (limits, tls) =>
+      new InboundServer(limits, {
         handle: (_request, response) => void response.end(body),
         requestRejected: () => {},
         monotonic: performance.now.bind(performance),
@@ -32,7 +32,7 @@ beforeEach(() => {
 });
 afterEach(() => port.end());
 
-const settingsWith = (tls?: ListenerTls) => ({ limits: adminLimits, maxConnections: 10, tls });
+const settingsWith = (tls?: ServerTls) => ({ limits: adminLimits, maxConnections: 10, tls });
 
 it('what changes before an opened port is used concerns the port in use', async () => {
   await port.open(loopback);
@@ -53,7 +53,7 @@ describeWith('openssl')('certificates (needs the program openssl)', () => {
     try {
       const [ca, other] = [new Ca(folder.path, 'one'), new Ca(folder.path, 'other')];
       const { certFile, keyFile } = ca.issue('listener');
-      const tls = (clientCa: Ca): ListenerTls => ({
+      const tls = (clientCa: Ca): ServerTls => ({
         cert: readFileSync(certFile, 'utf8'),
         key: readFileSync(keyFile, 'utf8'),
         clientCa: String(clientCa.cert),

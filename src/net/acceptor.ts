@@ -4,10 +4,10 @@ import { SlotList } from '../util/slot-list.ts';
 import { type Address, listen } from './http.ts';
 
 /**
- * One port, for as long as the process runs. It accepts connections, as many as allowed, and passes each of them to the
- * HTTP or HTTPS server that is current by then; that server does not listen itself.
+ * Accepts the connections of an address, as many as allowed, and passes each of them to the HTTP or HTTPS server that is
+ * current by then; that server does not listen itself.
  */
-export class Port {
+export class Acceptor {
   readonly #listening = createServer({ noDelay: true });
   /** All open ones, also those in a TLS handshake and after CONNECT, which no HTTP server knows. */
   readonly #sockets = new SlotList<Socket>();
@@ -31,7 +31,7 @@ export class Port {
   /** Passes new connections to this server; those that are open stay where they are. */
   use(server: HttpServer): void {
     this.#current = server;
-    // From this event on, Node ends connections whose heads and requests take longer than its limits.
+    // A server of Node that hears this begins to end connections whose heads and requests take longer than its limits.
     server.emit('listening');
   }
 

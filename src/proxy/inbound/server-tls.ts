@@ -22,7 +22,7 @@ const causes: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** PEM texts. Clients may present a certificate of `clientCa` that is not on `clientCrl`. */
-export interface ListenerTls {
+export interface ServerTls {
   readonly cert: string;
   readonly key: string;
   readonly clientCa?: string;
@@ -31,7 +31,7 @@ export interface ListenerTls {
 }
 
 /** Whether both verify clients in the same way. */
-export function sameVerification(one: ListenerTls, other: ListenerTls): boolean {
+export function sameVerification(one: ServerTls, other: ServerTls): boolean {
   return (
     one.clientCa === other.clientCa &&
     one.clientCrl === other.clientCrl &&
@@ -51,7 +51,7 @@ export function contextOptions({
   clientCa,
   clientCrl,
   minVersion,
-}: ListenerTls): SecureContextOptions {
+}: ServerTls): SecureContextOptions {
   const crl = clientCrl === undefined ? {} : { crl: clientCrl };
   const secureOptions = tlsPolicy.secureOptions | (clientCa === undefined ? 0 : constants.SSL_OP_NO_TICKET);
   return { ...tlsPolicy, secureOptions, minVersion, cert, key, ca: clientCa ?? [], ...crl };

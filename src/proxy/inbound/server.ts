@@ -2,16 +2,16 @@ import { createServer as createHttpServer, type RequestListener, type Server, ST
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { errorCode, isParserError, ProxyError } from '../../errors.ts';
-import type { Port } from '../../net/port.ts';
+import type { Acceptor } from '../../net/acceptor.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { Connections } from './connection.ts';
-import { contextOptions, type ListenerTls, observeHandshakes, sameVerification } from './listener-tls.ts';
 import { problemDetails } from './send-response.ts';
+import { contextOptions, observeHandshakes, type ServerTls, sameVerification } from './server-tls.ts';
 import { headTooLarge, maxHeaders, methodNotAllowed } from './validate-head.ts';
 
 /** Times in milliseconds. */
-export interface ListenerLimits {
+export interface ServerLimits {
   /** For a TLS handshake, and for the head of a request. */
   readonly headersTimeout: number;
   /** For a whole request. */
@@ -24,26 +24,26 @@ export interface ListenerLimits {
   readonly maxHeaderSize: number;
 }
 
-interface ListenerOptions {
+interface ServerOptions {
   readonly handle: RequestListener;
   /** Called with the response to something that is not processed, to log and count it. */
   readonly requestRejected: (context: RequestContext) => void;
   /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
   readonly newRequestId: () => string;
-  readonly tls: ListenerTls | undefined;
+  readonly tls: ServerTls | undefined;
   readonly tlsObserver: TlsObserver;
 }
 
-/** What serves the connections of a port: Node's HTTP or HTTPS server, with a limit for everything a client can do. */
-export class Listener {
+/** Serves connections that others accept: Node's HTTP or HTTPS server, with a limit for everything a client can do. */
+export class InboundServer {
   readonly connections = new Connections();
-  readonly #options: ListenerOptions;
+  readonly #options: ServerOptions;
   readonly #server: Server;
-  #limits: ListenerLimits;
+  #limits: ServerLimits;
   #isRetired = false;
 
-  constructor(limits: ListenerLimits, options: ListenerOptions) {
+  constructor(limits: ServerLimits, options: ServerOptions) {
     this.#limits = limits;
     this.#options = options;
     this.#server = this.#createServer();
@@ -53,13 +53,13 @@ export class Listener {
     return this.#options.tls !== undefined;
   }
 
-  /** Serves the connections of this port from now on. */
-  serve(port: Port): void {
-    port.use(this.#server);
+  /** Serves what this accepts from now on. */
+  serve(acceptor: Acceptor): void {
+    acceptor.use(this.#server);
   }
 
   /** Holds for open connections too. */
-  set limits(limits: ListenerLimits) {
+  set limits(limits: ServerLimits) {
     const { headersTimeout, requestTimeout, keepAliveTimeout, timeout = 0 } = limits;
     this.#limits = limits;
     Object.assign(this.#server, { headersTimeout, requestTimeout, keepAliveTimeout, timeout });
@@ -71,7 +71,7 @@ export class Listener {
    * @returns false if it cannot: TLS was switched on or off, or clients are verified in another way, which connections
    *   that are open, or in their handshake, would not be
    */
-  useTls(tls: ListenerTls | undefined): boolean {
+  useTls(tls: ServerTls | undefined): boolean {
     const { tls: before } = this.#options;
     if (before === undefined || tls === undefined) return before === tls;
     if (!sameVerification(before, tls)) return false;

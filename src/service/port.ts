@@ -1,37 +1,37 @@
-import { Port } from '../net/port.ts';
-import type { Listener, ListenerLimits } from '../proxy/inbound/listener.ts';
-import type { ListenerTls } from '../proxy/inbound/listener-tls.ts';
+import { Acceptor } from '../net/acceptor.ts';
+import type { InboundServer, ServerLimits } from '../proxy/inbound/server.ts';
+import type { ServerTls } from '../proxy/inbound/server-tls.ts';
 
 /** What a configuration says about a port. */
 export interface PortSettings {
   readonly host: string;
   readonly port: number;
   readonly maxConnections: number;
-  readonly limits: ListenerLimits;
-  readonly tls: ListenerTls | undefined;
+  readonly limits: ServerLimits;
+  readonly tls: ServerTls | undefined;
 }
 
 interface PortOptions {
-  readonly createListener: (limits: ListenerLimits, tls: ListenerTls | undefined) => Listener;
+  readonly createServer: (limits: ServerLimits, tls: ServerTls | undefined) => InboundServer;
   /** Called for each connection beyond `maxConnections`, which is closed. */
-  readonly dropped: (port: Port) => void;
+  readonly dropped: (acceptor: Acceptor) => void;
 }
 
 interface Opened extends Pick<PortSettings, 'host' | 'port'> {
-  readonly listening: Port;
+  readonly acceptor: Acceptor;
   readonly url: string;
 }
 
 interface Served {
   readonly opened: Opened;
-  readonly listener: Listener;
+  readonly server: InboundServer;
 }
 
 /**
  * A port of the process, and what serves its connections. Limits and certificates change while connections are open; with
  * another address, or when TLS is switched on or off, those from before end, each after the response to its current request.
  */
-export class ServedPort {
+export class Port {
   readonly #options: PortOptions;
   /** The current one last, before it those whose connections are ending. */
   readonly #served = new Set<Served>();
@@ -44,8 +44,8 @@ export class ServedPort {
   }
 
   get url(): string {
-    const { opened, listener } = this.#current ?? notInUse();
-    return listener.hasTls ? opened.url.replace('http:', 'https:') : opened.url;
+    const { opened, server } = this.#current ?? notInUse();
+    return server.hasTls ? opened.url.replace('http:', 'https:') : opened.url;
   }
 
   /** Listens at this address, beside the one in use if that is another. @throws Error of `listen`, such as `EADDRINUSE` */
@@ -53,14 +53,14 @@ export class ServedPort {
     const inUse = this.#current?.opened;
     this.#opened = inUse;
     if (inUse?.host === host && inUse.port === port) return;
-    const listening: Port = new Port(() => this.#options.dropped(listening));
-    const url = await listening.listen({ host, port });
-    this.#opened = { host, port, listening, url };
+    const acceptor: Acceptor = new Acceptor(() => this.#options.dropped(acceptor));
+    const url = await acceptor.listen({ host, port });
+    this.#opened = { host, port, acceptor, url };
   }
 
   /** Undoes {@link open}. */
   cancel(): void {
-    if (this.#opened !== this.#current?.opened) this.#opened?.listening.close();
+    if (this.#opened !== this.#current?.opened) this.#opened?.acceptor.close();
     this.#opened = this.#current?.opened;
   }
 
@@ -72,15 +72,15 @@ export class ServedPort {
   use({ limits, tls, maxConnections }: Omit<PortSettings, 'host' | 'port'>, isOpened: boolean): void {
     const before = this.#current;
     const opened = (isOpened ? this.#opened : before?.opened) ?? notInUse();
-    opened.listening.maxConnections = maxConnections;
-    if (before?.opened === opened && before.listener.useTls(tls)) {
-      before.listener.limits = limits;
+    opened.acceptor.maxConnections = maxConnections;
+    if (before?.opened === opened && before.server.useTls(tls)) {
+      before.server.limits = limits;
       return;
     }
-    const listener = this.#options.createListener(limits, tls);
-    if (this.#isDraining) listener.connections.drain();
-    listener.serve(opened.listening);
-    this.#current = { opened, listener };
+    const server = this.#options.createServer(limits, tls);
+    if (this.#isDraining) server.connections.drain();
+    server.serve(opened.acceptor);
+    this.#current = { opened, server };
     this.#served.add(this.#current);
     if (before !== undefined) void this.#retire(before, opened);
   }
@@ -88,38 +88,38 @@ export class ServedPort {
   /** Each connection ends with its next response. */
   drain(): void {
     this.#isDraining = true;
-    for (const { listener } of this.#served) listener.connections.drain();
+    for (const { server } of this.#served) server.connections.drain();
   }
 
   stopListening(): void {
-    for (const { opened } of this.#served) opened.listening.close();
+    for (const { opened } of this.#served) opened.acceptor.close();
   }
 
   /** Closes idle connections now, and the others after the response to their current request. */
   close(): void {
-    for (const { listener } of this.#served) listener.retire();
+    for (const { server } of this.#served) server.retire();
   }
 
   /** Resolves when no connection is open. */
   async closed(): Promise<void> {
-    await Promise.all(Array.from(this.#served, ({ listener }) => listener.connections.closed()));
+    await Promise.all(Array.from(this.#served, ({ server }) => server.connections.closed()));
   }
 
   /** Ends the port and all its connections, also during a response. */
   end(): void {
     this.stopListening();
-    for (const { opened, listener } of this.#served) {
-      opened.listening.destroyAll();
-      listener.close();
+    for (const { opened, server } of this.#served) {
+      opened.acceptor.destroyAll();
+      server.close();
     }
   }
 
   async #retire(before: Served, now: Opened): Promise<void> {
-    const { opened, listener } = before;
-    if (opened !== now) opened.listening.close();
-    listener.retire();
-    await listener.connections.closed();
-    listener.close();
+    const { opened, server } = before;
+    if (opened !== now) opened.acceptor.close();
+    server.retire();
+    await server.connections.closed();
+    server.close();
     this.#served.delete(before);
   }
 }
