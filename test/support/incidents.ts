@@ -204,7 +204,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         traffic: () => transfer(process, 'payments'),
       },
     ),
-    play(['full', 'saturated', /full is at its limit/, /maxInFlight/, 'CountersignSaturated'], {
+    play(['full', 'saturated', /full (is|was) at its limit/, /maxInFlight/, 'CountersignSaturated'], {
       begin() {
         gateway('full').respond = (response) => void setTimeout(() => response.end('OK'), 500);
       },

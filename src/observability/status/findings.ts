@@ -303,7 +303,7 @@ function limit(one: Environment, { at }: StatusFacts): Finding[] {
   const rejected = failures.find(({ cause }) => cause === 'overloaded');
   const severity = rejected === undefined ? saturation(one) : 'bad';
   if (severity === 'ok') return [];
-  const state = `${environment} is ${severity === 'bad' ? 'at' : 'near'} its limit`;
+  const state = `${environment} ${inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near'} its limit`;
   const also = rejected && `, and ${counted(rejected.count, 'request')} got 503 in the last minute`;
   const advice = `${rejected ? quiet(at, rejected.lastAt) : ''}${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503. Is the gateway slow? Otherwise add instances or raise \`maxInFlight\`.`;
   return [finding('saturated', severity, `${state}${also ?? ''}`, advice, { environment })];

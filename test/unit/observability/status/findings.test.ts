@@ -497,11 +497,24 @@ describe('requests of the last minute that failed', () => {
     ]);
   });
 
-  it('because of the limit are a finding about the limit', () => {
-    expect(failing('overloaded', { lastAt: ago(20) })).toEqual([
+  it('because of the limit are a finding about the limit, which says whether it is still reached', () => {
+    const saturated = (inFlight: number) =>
+      found({
+        environments: [
+          environmentStatus({
+            inFlight,
+            maxInFlight: 20,
+            failures: [{ cause: 'overloaded', detail: null, count: 3, share: 0.25, lastAt: ago(20) }],
+          }),
+        ],
+      });
+    expect(saturated(0)).toEqual([
       expect.stringMatching(
-        /^bad saturated: production is at its limit, and 3 requests got 503 in the last minute\. No failure for 20 s\. 14 of 500/,
+        /^bad saturated: production was at its limit, and 3 requests got 503 in the last minute\. No failure for 20 s\. 0 of 20 requests in flight/,
       ),
+    ]);
+    expect(saturated(20)).toEqual([
+      expect.stringMatching(/^bad saturated: production is at its limit, and 3/),
     ]);
   });
 
