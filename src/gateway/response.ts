@@ -86,16 +86,26 @@ export function resultOf(fields: ResponseFields) {
 }
 
 /**
- * Seconds by which the gateway's clock is ahead of ours, at least. `Date` has whole seconds (RFC 9110 section 5.6.7), so
- * the time may be up to a second later: a clock that is equal to ours has a skew of 0.
+ * Seconds by which the gateway's clock is ahead of ours, at least. Its `Date` was made at some time between sending and
+ * receiving, and has whole seconds (RFC 9110 section 5.6.7), so that the time may be up to a second later: a clock that is
+ * equal to ours has a skew of 0, however slow the response was.
  *
- * @param now milliseconds since 1970
+ * @param sentAt milliseconds since 1970, as is `receivedAt`
  */
-export function skewOf(date: string | undefined, now: number): number | undefined {
+export function skewOf(
+  date: string | undefined,
+  { sentAt, receivedAt }: { readonly sentAt: number; readonly receivedAt: number },
+): number | undefined {
   const at = Date.parse(date ?? '');
   if (Number.isNaN(at)) return undefined;
-  return (Math.max(0, at - now) + Math.min(0, at + 1000 - now)) / 1000;
+  return (Math.max(0, at - receivedAt) + Math.min(0, at + 1000 - sentAt)) / 1000;
 }
+
+/**
+ * Seconds of skew from which a clock is the likely cause of a 401 or 403. How much the gateway tolerates is not specified
+ * (docs/gateway-interface.md section 5.4).
+ */
+export const notableSkew = 30;
 
 /** A gateway's response as far as it is read here. */
 interface ReadableResponse {

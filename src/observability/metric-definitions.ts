@@ -141,7 +141,7 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     clockSkew: gauge(
       'gateway_clock_skew_seconds',
-      'Gateway clock minus local clock, from the last Date header.',
+      'Gateway clock minus local clock, at least, from the last Date header and the times of sending and receiving.',
       ['environment'],
     ),
   };

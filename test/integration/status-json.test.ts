@@ -96,6 +96,17 @@ describe('an environment', () => {
     expect(environment?.clockSkew).toBeGreaterThan(3_500);
   });
 
+  it('of a slow gateway has no other clock because of that', async () => {
+    const gateway = await starts.recordingGateway();
+    gateway.respond = (response) => {
+      response.setHeader('Date', new Date().toUTCString());
+      setTimeout(() => response.end('[]'), 3_000);
+    };
+    const proxy = await starts.proxy({ gateway: gateway.url });
+    await proxy.balance();
+    expect(sandboxOf(await proxy.instanceStatus())?.clockSkew).toBe(0);
+  });
+
   it('without traffic has none', async () => {
     const proxy = await starts.proxy();
     expect(sandboxOf(await proxy.instanceStatus())).toMatchObject({

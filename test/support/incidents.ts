@@ -218,7 +218,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       [
         'skew',
         'clock-skew',
-        /clock of skew is \d+ days behind/,
+        /clock of the gateway of skew is \d+ days behind/,
         /time synchronization/,
         'CountersignClockSkew',
       ],

@@ -93,7 +93,7 @@ const steps: Readonly<Record<string, (text: string) => unknown>> = {
   'a text of an error or a log line': (text) => redactor.text(text),
   'a response of the gateway': (text) => responseAsJson(parseResponse('text/html', Buffer.from(text)) ?? []),
   'Content-Type of the gateway': (text) => parseResponse(text, Buffer.from('a=b')),
-  'Date of the gateway': (text) => skewOf(text, 0),
+  'Date of the gateway': (text) => skewOf(text, { sentAt: 0, receivedAt: 0 }),
   'redacted parameters': redactParameters,
   'a redacted base string': redactBaseString,
   'a redacted parameter': (text) => redactParameter(text, text),

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
-import { isRejection, skewOf } from '../../gateway/response.ts';
+import { isRejection, notableSkew, skewOf } from '../../gateway/response.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey } from '../../keys/key.ts';
 import { findEqualKey, type UnusableKey, type UsableKey } from '../../keys/ring.ts';
@@ -27,9 +27,6 @@ interface ProbeResult {
   readonly status?: number;
   readonly detail?: string;
 }
-
-/** Seconds of clock skew worth reporting; the same as in the alert. */
-const notableSkew = 30;
 
 const options = {
   ...commonOptions,
@@ -145,8 +142,10 @@ function proberOf({ config, settings }: KeysContext, query: QueryAbout, inventor
     if ('result' in signed) return signed;
     const request = buildUpstreamRequest(destination.url, signed, `countersign/${packageVersion()}`);
     const options = { dedicatedConnection: true, connect, total, readOnly: true, memory: unlimitedMemory() };
+    const sentAt = Date.now();
     try {
-      return resultOf(await upstream.send(request, options), kind);
+      const response = await upstream.send(request, options);
+      return resultOf(response, kind, skewOf(response.headers.date, { sentAt, receivedAt: Date.now() }));
     } catch (error) {
       if (error instanceof UpstreamError) return { result: 'no-response', detail: error.reason };
       throw error;
@@ -161,11 +160,11 @@ function withoutSignature(error: unknown): ProbeResult {
 }
 
 /** docs/gateway-interface.md sections 4.1, 4.2 and 7: 200 for a valid signature, a rejection of an invalid one. */
-function resultOf({ status, headers, rest }: GatewayResponse, kind: KeyKind): ProbeResult {
+function resultOf({ status, rest }: GatewayResponse, kind: KeyKind, clockSkew = 0): ProbeResult {
   rest?.destroy();
   if (status === 200) return { result: 'accepted', status };
   if (!isRejection(status)) return { result: 'inconclusive', status };
-  const skew = Math.abs(skewOf(headers.date, Date.now()) ?? 0);
+  const skew = Math.abs(clockSkew);
   const notes = [
     ...(kind === 'control_key' ? ['wrong key, or balances are not enabled'] : []),
     ...(skew > notableSkew ? [`clock skew of ${Math.round(skew)} s`] : []),

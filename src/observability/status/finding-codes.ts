@@ -87,8 +87,8 @@ export const findingCodes = {
     'In the last minute the gateway responded with 401 or 403 to every login of an environment, and to at least two.',
     '#countersigngatewayrejections',
   ),
-  'clock-skew': warn(
-    'The clocks of the gateway and the instance differ by more than 30 s.',
+  'clock-skew': badOrWarn(
+    'The clocks of the gateway and the instance differ by more than 30 s; bad: more than half of the responses are 401 or 403.',
     '#countersignclockskew',
   ),
   'key-missing': badOrWarn(

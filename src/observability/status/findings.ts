@@ -169,7 +169,7 @@ function environments(facts: StatusFacts): Finding[] {
     ...one.failures.flatMap((failures) => failed(failures, one.name, facts)),
     ...limit(one, facts),
     ...gatewayRejections(one, facts),
-    ...clocks(one),
+    ...clocks(one, facts),
   ]);
 }
 
@@ -309,8 +309,10 @@ function limit(one: Environment, { at }: StatusFacts): Finding[] {
   return [finding('saturated', severity, `${state}${also ?? ''}`, advice, { environment })];
 }
 
+/** While a clock is off, that is the finding. */
 function gatewayRejections(one: Environment, facts: StatusFacts): Finding[] {
   const { name: environment, rejectedShare, logins } = one;
+  if (clockDifference(one) !== 'ok') return [];
   if (isBlocked(one)) {
     const summary = `The gateway of ${environment} responds with 401 or 403 to every login, ${logins.rejected} in the last minute`;
     const advice =
@@ -327,12 +329,17 @@ function gatewayRejections(one: Environment, facts: StatusFacts): Finding[] {
   return [finding('gateway-rejections', severity, summary, advice, { environment })];
 }
 
-function clocks(one: Environment): Finding[] {
+function clocks(one: Environment, facts: StatusFacts): Finding[] {
   if (clockDifference(one) === 'ok') return [];
-  const { clockSkew } = one;
-  const summary = `The clock of ${one.name} is ${span(Math.abs(clockSkew ?? 0))} ${(clockSkew ?? 0) > 0 ? 'ahead of' : 'behind'} this instance`;
-  const advice = 'The gateway may reject timestamps. Check the time synchronization of this machine.';
-  return [finding('clock-skew', 'warn', summary, advice, { environment: one.name })];
+  const { name: environment, clockSkew, rejectedShare } = one;
+  const rejected = rejections(one, facts);
+  const effect =
+    rejected === 'ok'
+      ? 'The gateway may reject timestamps.'
+      : `${percent(rejectedShare ?? 0)} of responses are 401 or 403, probably for that reason and not because of a key.`;
+  const summary = `The clock of the gateway of ${environment} is ${span(Math.abs(clockSkew ?? 0))} ${(clockSkew ?? 0) > 0 ? 'ahead of' : 'behind'} that of this machine`;
+  const advice = `${effect} Either one may be off: check the time synchronization of this machine, and whether other environments and instances show the same; if not, ask the support of the gateway.`;
+  return [finding('clock-skew', rejected === 'bad' ? 'bad' : 'warn', summary, advice, { environment })];
 }
 
 /** Of other keys in a finding. */

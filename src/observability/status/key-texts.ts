@@ -3,7 +3,7 @@ import type { FindingCode, Severity } from './finding-codes.ts';
 import { clockText, relative, secondsBetween } from './format.ts';
 import type { Tone } from './page/parts.ts';
 import type { KeyStatus, Status, StatusFacts } from './schema.ts';
-import { isBlocked } from './thresholds.ts';
+import { isNoKey } from './thresholds.ts';
 
 /** How the state of a key version is shown: with a title in a color on the status page, with a text in a terminal. */
 export const keyStates: Readonly<
@@ -28,13 +28,13 @@ export interface KeyProgress {
 export interface KeyOrigin {
   readonly now: string;
   readonly type: Status['keySource']['type'];
-  /** Environments whose gateway rejects every login: that says nothing about a key. */
-  readonly blocked: ReadonlySet<string>;
+  /** Environments in which a rejection says nothing about a key. */
+  readonly notAboutKeys: ReadonlySet<string>;
 }
 
 export function originOf({ at, keySource: { type }, environments }: StatusFacts): KeyOrigin {
-  const blocked = new Set(environments.filter(isBlocked).map(({ name }) => name));
-  return { now: at, type, blocked };
+  const notAboutKeys = new Set(environments.filter(isNoKey).map(({ name }) => name));
+  return { now: at, type, notAboutKeys };
 }
 
 /** `v3`. In a directory a version is the time in seconds at which a file changed: shown as a time. */
@@ -62,7 +62,7 @@ export function keyProgress(key: KeyStatus, origin: KeyOrigin): KeyProgress[] {
   const rejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
   const [waiting, unusable] = [newer('waiting'), newer('unusable')];
   return [
-    ...(rejected && !origin.blocked.has(environment) ? [gatewayRejects(signing)] : []),
+    ...(rejected && !origin.notAboutKeys.has(environment) ? [gatewayRejects(signing)] : []),
     ...(unusable ? [cannotBeUsed(versionName(origin, unusable.version), unusable)] : []),
     ...(waiting ? [rotation(signing, versionName(origin, waiting.version), key, origin)] : []),
   ];

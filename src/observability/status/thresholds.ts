@@ -1,4 +1,4 @@
-import { isRejection } from '../../gateway/response.ts';
+import { isRejection, notableSkew } from '../../gateway/response.ts';
 import type { Severity } from './finding-codes.ts';
 import { secondsBetween } from './format.ts';
 import { maxFailures } from './recorder.ts';
@@ -11,7 +11,7 @@ type Certificate = Status['certificates'][number];
 export const thresholds = {
   saturationRatio: 0.8,
   gatewayRejectionsRatio: 0.02,
-  clockSkewSeconds: 30,
+  clockSkewSeconds: notableSkew,
   certificateLifetimeRatio: 0.2,
   certificateDays: 7,
 } as const;
@@ -48,9 +48,13 @@ export function failing(failed: number): 'bad' | 'warn' {
 }
 
 /** Whether the gateway rejects every login, so that it is not a key; with one login there is no telling. */
-export function isBlocked(one: Environment): boolean {
-  const { accepted, rejected } = one.logins;
-  return rejected > 1 && accepted === 0 && clockDifference(one) === 'ok';
+export function isBlocked({ logins: { accepted, rejected } }: Environment): boolean {
+  return rejected > 1 && accepted === 0;
+}
+
+/** Whether a rejection says nothing about a key: a clock is off, or every login is rejected. */
+export function isNoKey(one: Environment): boolean {
+  return clockDifference(one) !== 'ok' || isBlocked(one);
 }
 
 export function clockDifference({ clockSkew }: Environment): 'warn' | 'ok' {

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
-import { formIn, skewOf, testimonyOf } from '../../gateway/response.ts';
+import { formIn, notableSkew, skewOf, testimonyOf } from '../../gateway/response.ts';
 import { sameKey, type UsableKey } from '../../keys/ring.ts';
 import type { KeyRequest, KeySelector, Send, Sent } from '../../keys/selector.ts';
 import { methods } from '../../oauth1/methods.ts';
@@ -24,12 +24,6 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   /** At log level `debug` only. */
   readonly decisions?: DebugLog | undefined;
 }
-
-/**
- * Seconds. How much skew the gateway tolerates is not specified (docs/gateway-interface.md section 5.4); more than
- * this is a likely cause of a 403.
- */
-const suspiciousSkew = 60;
 
 /** The key of an attempt: asked for before it is signed, and again before it is sent. */
 type KeyNow = () => UsableKey;
@@ -153,8 +147,8 @@ export class Forwarder {
   #recordRejection({ record }: ValidatedRequest, { response, testimony }: Sent<GatewayResponse>): void {
     record.keyRejected = testimony === 'silent' ? undefined : testimony === 'rejected';
     if (record.keyRejected === true) {
-      const skew = skewOf(response.headers.date, this.#options.clock()) ?? 0;
-      record.rejection ??= Math.abs(skew) > suspiciousSkew ? 'clock-skew' : 'current-key';
+      const skew = Math.abs(response.clockSkew ?? 0);
+      record.rejection ??= skew > notableSkew ? 'clock-skew' : 'current-key';
     } else if (record.keyRejected === false && record.rejection !== undefined) {
       record.rejection = 'other-key';
     }
@@ -172,7 +166,7 @@ export class Forwarder {
     const { environment, settings, operation } = destination;
     const upstream = upstreams.get(environment);
     if (upstream === undefined) throw new TypeError(`no upstream for ${environment}`);
-    const startedAt = monotonic();
+    const [startedAt, sentAt] = [monotonic(), clock()];
     // The wait for a key or a signature may have used up the time.
     if (startedAt >= deadline) throw new UpstreamError('gateway-timeout', false, false);
     // Whole milliseconds, because Node keeps one list of timers per distinct duration.
@@ -199,11 +193,11 @@ export class Forwarder {
       record.gatewayStatus = response.status;
       span?.add({ 'http.response.status_code': response.status });
       if (response.status >= 400) span?.fail(String(response.status));
-      const clockSkew = skewOf(response.headers.date, clock());
+      const clockSkew = skewOf(response.headers.date, { sentAt, receivedAt: clock() });
       const observed = { environment, operation: operation.name, status: response.status };
       const seconds = (monotonic() - startedAt) / 1000;
       metrics.gatewayResponded({ ...observed, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
-      return { ...response, form: formIn(response) };
+      return { ...response, form: formIn(response), clockSkew };
     } finally {
       record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }

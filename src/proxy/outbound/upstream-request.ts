@@ -35,6 +35,8 @@ export interface GatewayResponse {
   readonly body: Buffer;
   /** The body decoded, if it is a form. Added by the forwarder. */
   readonly form?: ResponseFields | undefined;
+  /** Seconds that the clock of the gateway is ahead, if it is known. Added by the forwarder. */
+  readonly clockSkew?: number | undefined;
   /**
    * The part after `body`, if the response is too large to buffer. It may be truncated: with an
    * {@link UpstreamError} at the timeout, otherwise with an error of the connection.

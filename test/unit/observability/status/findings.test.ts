@@ -131,9 +131,13 @@ describe('an environment', () => {
   it('has another time beyond 30 s, in either direction', () => {
     expect(environment({ clockSkew: -30 })).toEqual([]);
     expect(environment({ clockSkew: -30.1 })).toEqual([
-      expect.stringMatching(/The clock of production is 30 s behind this instance/),
+      expect.stringMatching(
+        /The clock of the gateway of production is 30 s behind that of this machine.*The gateway may reject timestamps\. Either one may be off: .*ask the support of the gateway/,
+      ),
     ]);
-    expect(environment({ clockSkew: 31 })).toEqual([expect.stringMatching(/is 31 s ahead of this instance/)]);
+    expect(environment({ clockSkew: 31 })).toEqual([
+      expect.stringMatching(/is 31 s ahead of that of this machine/),
+    ]);
   });
 });
 
@@ -601,11 +605,20 @@ describe('401 or 403 for every login', () => {
     );
   });
 
-  it('may be a key with one login, or if another one is accepted, or a clock', () => {
+  it('is no key while a clock is off: that is the one finding', () => {
+    const clock = environment({ accepted: 0, rejected: 5 }, { clockSkew: 60 });
+    expect(found(clock)).toEqual([
+      expect.stringMatching(/^bad clock-skew: .* 100% of responses are 401 or 403, .* not because of a key/),
+    ]);
+    expect(pageOf(clock)).not.toContain('store it in the key source');
+    const few = environment({ accepted: 5, rejected: 1 }, { clockSkew: -60, rejectedShare: 0.1 });
+    expect(found(few)).toEqual([expect.stringMatching(/^warn clock-skew: .* 10% of responses/)]);
+  });
+
+  it('may be a key with one login, or if another one is accepted', () => {
     for (const one of [
       environment({ accepted: 0, rejected: 1 }),
       environment({ accepted: 1, rejected: 5 }),
-      environment({ accepted: 0, rejected: 5 }, { clockSkew: 60 }),
     ]) {
       const all = found(one).join();
       expect(all).toContain('bad key-rejected: ');
