@@ -106,16 +106,18 @@ export interface KeySourceObserver {
    * {@link NoKeys}.
    *
    * @param login the one that was added
+   * @param one of them, as `ENVIRONMENT/LOGIN`
    */
-  loginsNotFound(count: number, login?: LoginRef): void;
+  loginsNotFound(count: number, login?: LoginRef, one?: string): void;
   /** Whether the source responded to the last request; if not, `cause` says why, without secrets. */
   keySourceUp(up: boolean, cause?: string): void;
   /**
    * The source responds, and denies reading this many logins.
    *
    * @param cause of the latest denial, without secrets
+   * @param one of them, as `ENVIRONMENT/LOGIN`
    */
-  loginsDenied(logins: number, cause: string): void;
+  loginsDenied(logins: number, cause: string, one?: string): void;
   /** Seconds until the first cached keys that cannot be read again run out; `undefined`: all can be read. */
   cachedKeysExpire(seconds: number | undefined): void;
   /** Authenticating to the source failed; it is unavailable until that succeeds. `problem` contains no secrets. */

@@ -384,7 +384,8 @@ export class KeyTable {
   }
 
   #notifyDenied(): void {
-    this.#options.events.loginsDenied(this.#denied.size, this.#denial);
+    const [one] = this.#denied.keys();
+    this.#options.events.loginsDenied(this.#denied.size, this.#denial, one);
   }
 
   #recordNotFound(name: string, ref: LoginRef): void {
@@ -392,11 +393,16 @@ export class KeyTable {
     // What was believed missing until now is doubtful too.
     if (this.#notFound.size === 0) this.#negatives.clear();
     this.#notFound.add(name);
-    this.#options.events.loginsNotFound(this.#notFound.size, ref);
+    this.#notifyNotFound(ref);
   }
 
   #recordFound(name: string): void {
-    if (this.#notFound.delete(name)) this.#options.events.loginsNotFound(this.#notFound.size);
+    if (this.#notFound.delete(name)) this.#notifyNotFound();
+  }
+
+  #notifyNotFound(added?: LoginRef): void {
+    const [one] = this.#notFound;
+    this.#options.events.loginsNotFound(this.#notFound.size, added, one);
   }
 
   #remove(name: string, removal: RingRemoval): void {

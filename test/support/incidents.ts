@@ -385,7 +385,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
       [
         'Vault restored from before',
         'logins-not-found',
-        /Vault does not know 1 login whose cached keys are used/,
+        /Vault does not know login acme in sandbox whose cached keys are used/,
         /a restart would lose them/,
         'CountersignLoginsNotFound',
       ],
@@ -411,7 +411,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
       [
         'Vault denied',
         'key-source-denied',
-        /Vault denies reading the keys of 1 login.*: Vault denied permission/,
+        /Vault denies reading the keys of login acme in sandbox.*: Vault denied permission/,
         /no restart is needed/,
         'CountersignKeysDenied',
       ],

@@ -3,12 +3,13 @@ import { type FindingCode, findingCodes, type SeverityOf, severities } from './f
 import { counted, percent, secondsBetween, span } from './format.ts';
 import { keyProgress, originOf } from './key-texts.ts';
 import { maxUncertainPayments } from './recorder.ts';
+import { sectionOf } from './runbook-sections.ts';
 import type { Finding, KeyStatus, Status, StatusFacts } from './schema.ts';
 import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './thresholds.ts';
 
 type Environment = Status['environments'][number];
 type RecentFailures = Environment['failures'][number];
-type Subject = Partial<Pick<Finding, 'environment' | 'login' | 'caller' | 'requestIds'>>;
+type Subject = Partial<Pick<Finding, 'environment' | 'login' | 'caller' | 'requestIds' | 'runbookSection'>>;
 
 /** A rule: what it finds in a status. To add one, add its codes to finding-codes.ts. */
 type Rule = (facts: StatusFacts) => Finding[];
@@ -40,9 +41,9 @@ function finding<C extends FindingCode>(
   severity: SeverityOf<C>,
   summary: string,
   advice: string,
-  { environment = null, login = null, caller = null, requestIds = [] }: Subject = {},
+  { environment = null, login = null, caller = null, requestIds = [], ...subject }: Subject = {},
 ): Finding {
-  const { runbookSection } = findingCodes[code];
+  const { runbookSection = findingCodes[code].runbookSection } = subject;
   return { severity, code, environment, login, caller, summary, advice, runbookSection, requestIds };
 }
 
@@ -127,7 +128,8 @@ function jwtIssuers({ jwtIssuers: list }: StatusFacts): Finding[] {
 }
 
 function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts): Finding[] {
-  const { type, state, since, deniedLogins, problem, tokenExpiresAt, loginsNotFound } = source;
+  const { type, state, since, deniedLogins, deniedLogin, problem, tokenExpiresAt } = source;
+  const { loginsNotFound, loginNotFound } = source;
   const found: Finding[] = [];
   const name = sourceName(type);
   const lasts = since === null ? '' : ` for ${span(Math.max(0, secondsBetween(since, at)))}`;
@@ -140,24 +142,39 @@ function keySource({ at, keySource: source, keys: { total, list } }: StatusFacts
     found.push(finding('key-source-down', 'bad', `${name} unavailable${lasts}${cause}`, advice));
   }
   if (state === 'denied') {
-    const summary = `${name} denies reading the keys of ${counted(deniedLogins, 'login')}${lasts}${cause}`;
+    const summary = `${name} denies reading the keys of ${such(deniedLogin, deniedLogins)}${lasts}${cause}`;
     const effect = hasCachedKeys
       ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
       : 'No key is cached, so requests of the logins that it denies fail.';
     const advice = `${effect} \`countersign check --online\` says which path may not be read. Permit it; no restart is needed.`;
-    found.push(finding('key-source-denied', 'bad', summary, advice));
+    found.push(finding('key-source-denied', 'bad', summary, advice, only(deniedLogin, deniedLogins)));
   }
   if (loginsNotFound > 0) {
-    const summary = `${name} does not know ${counted(loginsNotFound, 'login')} whose cached keys are used`;
+    const summary = `${name} does not know ${such(loginNotFound, loginsNotFound)} whose cached keys are used`;
     const advice =
       'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions.';
-    found.push(finding('logins-not-found', loginsNotFound > 1 ? 'bad' : 'warn', summary, advice));
+    const severity = loginsNotFound > 1 ? 'bad' : 'warn';
+    found.push(finding('logins-not-found', severity, summary, advice, only(loginNotFound, loginsNotFound)));
   }
   if (tokenExpiresAt !== null && secondsBetween(at, tokenExpiresAt) <= 0) {
     const advice = 'Keys cannot be read until the login to Vault succeeds again.';
     found.push(finding('vault-token-expired', 'warn', 'The Vault token has expired', advice));
   }
   return found;
+}
+
+/** `login acme in sandbox`, or `3 logins, such as acme in sandbox,`. @param ref as `sandbox/acme` */
+function such(ref: string | null, count: number): string {
+  const [environment, login] = ref?.split('/') ?? [];
+  if (login === undefined) return counted(count, 'login');
+  const name = `${login} in ${environment}`;
+  return count === 1 ? `login ${name}` : `${counted(count, 'login')}, such as ${name},`;
+}
+
+/** The subject of a finding about one login. */
+function only(ref: string | null, count: number): Subject {
+  const [environment = null, login = null] = count === 1 ? (ref?.split('/') ?? []) : [];
+  return { environment, login };
 }
 
 export function sourceName(type: Status['keySource']['type']): string {
@@ -281,15 +298,18 @@ const elsewhere: ReadonlySet<string> = new Set(['overloaded', 'audit-unavailable
 
 /** Requests that failed in the last minute, for one cause. */
 function failed(
-  { cause, detail, count, share, lastAt }: RecentFailures,
+  { cause, detail, login, count, share, lastAt }: RecentFailures,
   environment: string,
   { at, keys: { list } }: StatusFacts,
 ): Finding[] {
   const known = list.some((key) => key.environment === environment && isKnownToFail(key, cause));
   if (elsewhere.has(cause) || known) return [];
   const [code, what, advice] = failureText(cause, detail ?? '');
-  const summary = `${environment}: ${what}; ${counted(count, 'request')} failed in the last minute, ${percent(share)} of all`;
-  return [finding(code, failing(share), summary, `${quiet(at, lastAt)}${advice}`, { environment })];
+  const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
+  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${percent(share)} of all`;
+  const runbookSection = sectionOf(cause) ?? findingCodes[code].runbookSection;
+  const about = { environment, login, runbookSection };
+  return [finding(code, failing(share), summary, `${quiet(at, lastAt)}${advice}`, about)];
 }
 
 /** The finding about the key says why these requests fail. */
@@ -321,12 +341,17 @@ function gatewayRejections(one: Environment, facts: StatusFacts): Finding[] {
   }
   const severity = rejections(one, facts);
   if (severity === 'ok') return [];
-  const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403`;
+  const { rejected, rejectedNames } = logins;
+  const [login = null] = rejected === 1 ? rejectedNames : [];
+  const others = rejected - rejectedNames.length;
+  const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
+  const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
+  const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403${names}`;
   const advice =
     severity === 'info'
       ? 'No request failed: it was sent again, signed with another key.'
       : 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`. The causes are under "Failed requests".';
-  return [finding('gateway-rejections', severity, summary, advice, { environment })];
+  return [finding('gateway-rejections', severity, summary, advice, { environment, login })];
 }
 
 function clocks(one: Environment, facts: StatusFacts): Finding[] {

@@ -10,19 +10,23 @@ interface Known {
   readonly up?: boolean;
   readonly outage: string | null;
   readonly deniedLogins: number;
+  readonly deniedLogin: string | null;
   readonly denial: string | null;
   readonly since: string | null;
   readonly tokenExpiresAt: string | null;
   readonly loginsNotFound: number;
+  readonly loginNotFound: string | null;
 }
 
 const nothing: Known = {
   outage: null,
   deniedLogins: 0,
+  deniedLogin: null,
   denial: null,
   since: null,
   tokenExpiresAt: null,
   loginsNotFound: 0,
+  loginNotFound: null,
 };
 
 /** Remembers whether the key source works, and since when. */
@@ -39,13 +43,15 @@ export function createKeySourceRecorder({ clock }: WallClock) {
       const state = stateOf(known);
       return { ...others, state, problem: { up: null, denied: denial, down: outage }[state ?? 'up'] };
     },
-    loginsNotFound: (loginsNotFound: number) => change({ loginsNotFound }),
+    loginsNotFound: (loginsNotFound: number, _added?: LoginRef, loginNotFound: string | null = null) =>
+      change({ loginsNotFound, loginNotFound }),
     keySourceReplaced(): void {
       known = nothing;
     },
     keySourceUp: (up: boolean, outage: string | null = null) => change({ up, outage }),
     loginFailed: (outage: string) => change({ up: false, outage }),
-    loginsDenied: (deniedLogins: number, denial: string) => change({ deniedLogins, denial }),
+    loginsDenied: (deniedLogins: number, denial: string, deniedLogin: string | null = null) =>
+      change({ deniedLogins, deniedLogin, denial }),
     /** @param at seconds since 1970 */
     tokenExpiryChanged: (at: number | undefined) =>
       change({ tokenExpiresAt: at === undefined ? null : isoTime(at * 1000) }),

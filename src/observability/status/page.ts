@@ -191,13 +191,13 @@ function timeLeft(now: string, one: Status['certificates'][number]): Html {
 }
 
 function keySource({ at, keySource: source }: Status): Html {
-  const { type, state, since, deniedLogins, problem, tokenExpiresAt } = source;
+  const { type, state, since, deniedLogins, deniedLogin, problem, tokenExpiresAt } = source;
   const [label, beginning] = state === null ? [pill('idle', 'Not read yet')] : sourceStates[state];
   const pairs = {
     Type: sourceName(type),
     State: label,
     ...(since !== null && beginning !== undefined && { [beginning]: moment(at, since) }),
-    'Denied logins': deniedLogins === 0 ? none('none') : whole(deniedLogins),
+    'Denied logins': deniedLogins === 0 ? none('none') : withDetail(whole(deniedLogins), deniedLogin ?? ''),
     ...(type === 'vault' && {
       'Token expires': known(tokenExpiresAt, 'never, or unknown', (time) => moment(at, time)),
     }),

@@ -14,6 +14,9 @@ const recent = 60_000;
 /** The last used logins. */
 const maxLogins = 1_000;
 
+/** Of those that the gateway rejects. */
+const maxRejectedNames = 5;
+
 /** Failed requests that a status has at most. */
 export const maxFailures = 100;
 /** Those of unknown callers: anybody can cause them, and they must not hide the others. */
@@ -162,7 +165,7 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
       const endedAt = startedAt + total * 1000;
       window.recordRequest(endedAt, total);
       if (failed && isOurFailure(context))
-        window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null);
+        window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null, login ?? null);
       if (login === undefined || keyRejected === undefined) return;
       setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
     },
@@ -175,12 +178,16 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
       const now = monotonic();
       const toWall = clock() - now;
       const { failures, ...summary } = window.summary(now);
-      const verdicts = [...logins.values()].filter(({ at }) => now - at < recent);
-      const rejected = verdicts.filter((verdict) => verdict.rejected).length;
+      const verdicts = [...logins].filter(([, { at }]) => now - at < recent);
+      const rejected = verdicts.flatMap(([login, verdict]) => (verdict.rejected ? [login] : []));
       return {
         ...summary,
         failures: failures.map((one) => ({ ...one, lastAt: isoTime(one.lastAt + toWall) })),
-        logins: { accepted: verdicts.length - rejected, rejected },
+        logins: {
+          accepted: verdicts.length - rejected.length,
+          rejected: rejected.length,
+          rejectedNames: rejected.slice(-maxRejectedNames).toReversed(),
+        },
         clockSkew,
       };
     },

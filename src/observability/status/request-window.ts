@@ -21,7 +21,19 @@ interface Slot {
   rejections: number;
   /** Requests by the bucket of their duration. */
   readonly durations: Uint32Array;
-  readonly failures: Map<FailureCause, number>;
+  readonly failures: Map<FailureCause, Failures>;
+}
+
+/** Failed requests of one cause. */
+interface Failures {
+  readonly count: number;
+  /** If all of them have the same. */
+  readonly login: string | null;
+}
+
+function together(one: Failures | undefined, other: Failures): Failures {
+  if (one === undefined) return other;
+  return { count: one.count + other.count, login: one.login === other.login ? one.login : null };
 }
 
 /**
@@ -56,9 +68,9 @@ export class RequestWindow {
   }
 
   /** In addition to {@link recordRequest}. */
-  recordFailure(now: number, cause: FailureCause, detail: string | null): void {
+  recordFailure(now: number, cause: FailureCause, detail: string | null, login: string | null): void {
     const { failures } = this.#slotOf(now);
-    failures.set(cause, (failures.get(cause) ?? 0) + 1);
+    failures.set(cause, together(failures.get(cause), { count: 1, login }));
     this.#lastFailures.set(cause, { lastAt: now, detail });
   }
 
@@ -70,8 +82,10 @@ export class RequestWindow {
       slots.reduce((total, slot) => total + countOf(slot), 0);
     const [requests, responses] = [sum((slot) => slot.requests), sum((slot) => slot.responses)];
     const failures = [...this.#lastFailures].flatMap(([cause, last]) => {
-      const count = sum((slot) => slot.failures.get(cause) ?? 0);
-      return count === 0 ? [] : [{ cause, ...last, count, share: count / requests }];
+      const some = slots.flatMap((slot) => slot.failures.get(cause) ?? []);
+      if (some.length === 0) return [];
+      const { count, login } = some.reduce(together);
+      return [{ cause, ...last, login, count, share: count / requests }];
     });
     const failed = failures.reduce((total, { count }) => total + count, 0);
     const durations = new Uint32Array(bucketCount).map((_, bucket) =>

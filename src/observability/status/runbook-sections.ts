@@ -45,5 +45,11 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
   'gateway-status': null,
 };
 
+/** Of the cause of a failure; `undefined`: it has none. */
+export function sectionOf(cause: string): string | undefined {
+  const known: Readonly<Record<string, string | null>> = runbookSections;
+  return Object.hasOwn(known, cause) ? (known[cause] ?? undefined) : undefined;
+}
+
 /** A server error for a payment leaves its outcome uncertain, whatever its status. */
 export const paymentServerErrorSection = '#countersignpaymentservererror';

@@ -31,6 +31,7 @@ const recentFailures = z.strictObject({
   detail: maybeText.describe(
     'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, or the problem of the key source.',
   ),
+  login: maybeText.describe('If all of these requests have the same.'),
   count,
   share: share.describe('Of all requests of the last minute.'),
   lastAt: time,
@@ -50,7 +51,11 @@ const environment = z.strictObject({
   ),
   failures: z.array(recentFailures).describe('These requests by cause.'),
   logins: z
-    .strictObject({ accepted: count, rejected: count })
+    .strictObject({
+      accepted: count,
+      rejected: count,
+      rejectedNames: z.array(text).describe('The last five of the rejected.'),
+    })
     .describe(
       'Logins by what the gateway said to the last request of each in the last minute; rejected: 401 or 403.',
     ),
@@ -200,11 +205,13 @@ export const statusSchema = z.strictObject({
       ),
     since: maybeTime.describe('Since when it has been in this state.'),
     deniedLogins: count.describe('Logins in use whose keys it denied reading when it last responded.'),
+    deniedLogin: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
     problem: maybeText.describe('Why it is denied or down; else null.'),
     tokenExpiresAt: maybeTime.describe('When the Vault token expires; null: never, unknown or none.'),
     loginsNotFound: count.describe(
       'Number of logins whose cached keys are used although the source does not know the login.',
     ),
+    loginNotFound: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
   }),
   process: z.strictObject({
     version: text,

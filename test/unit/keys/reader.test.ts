@@ -353,7 +353,10 @@ describe('a source that fails', () => {
       source.deny('acme');
       await failsToRead();
       expect(reader.isFailing).toBe(false);
-      expect(told).toEqual(['1 denied: no permission', 'acme: key read failed: no permission']);
+      expect(told).toEqual([
+        '1 denied: no permission (sandbox/acme)',
+        'acme: key read failed: no permission',
+      ]);
       await failsToRead();
       expect(told).toHaveLength(2);
       expect(state).toBeDefined();

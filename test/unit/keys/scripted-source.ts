@@ -171,8 +171,9 @@ export function newKeys(changed: Partial<TableSettings> = {}) {
       const versions = lost.map(({ kind, version }) => `, lost ${kind} ${version}`);
       told.push(`${login} ${keys ?? removal}${versions.join('')}`);
     },
-    loginsNotFound: (count, ref) => void told.push(`${count} not found${ref ? `: ${ref.login}` : ''}`),
-    loginsDenied: (count, cause) => void told.push(`${count} denied: ${cause}`),
+    loginsNotFound: (count, ref, one) =>
+      void told.push(`${count} not found${ref ? `: ${ref.login}` : ''}${one ? ` (${one})` : ''}`),
+    loginsDenied: (count, cause, one) => void told.push(`${count} denied: ${cause}${one ? ` (${one})` : ''}`),
     keySourceUp: (up, cause) => void (up || told.push(`down: ${cause}`)),
     keyProblem: (problem, ref) => void told.push(`${ref?.login}: ${problem}`),
   };

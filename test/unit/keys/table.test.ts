@@ -185,7 +185,7 @@ describe('a login that the source does not know or may not read', () => {
     expect(signing()).toBe('key');
     time.now += 1;
     store(ringOf('key'));
-    expect(told).toEqual(['1 not found: acme', '0 not found']);
+    expect(told).toEqual(['1 not found: acme (sandbox/acme)', '0 not found']);
   });
 
   it('keeps its cached keys for as long as the source may fail', () => {
@@ -206,9 +206,9 @@ describe('a login that the source does not know or may not read', () => {
     store(ringOf('key'));
     fails('up', refOf('beta'));
     expect(told).toEqual([
-      '1 denied: is denied',
-      '2 denied: is denied',
-      '1 denied: is denied',
+      '1 denied: is denied (sandbox/acme)',
+      '2 denied: is denied (sandbox/acme)',
+      '1 denied: is denied (sandbox/beta)',
       '0 denied: is denied',
     ]);
   });

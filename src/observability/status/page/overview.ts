@@ -65,7 +65,7 @@ function item(finding: Finding, runbookUrl: string | null): Html {
   const about = [code, environment, login, caller].filter((part) => part !== null).join(' ');
   const runbook =
     runbookUrl === null
-      ? html`<span class="detail" title="${runbookSection}">Runbook</span>`
+      ? undefined
       : html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer">Runbook</a>`;
   return html`<li>${pill(severity, labels[severity])} <p><a href="#${section}" title="${about}">${inline(summary)}</a>. ${inline(advice)} ${runbook}${requests(finding)}</p></li>\n`;
 }

@@ -110,6 +110,22 @@ describe('an environment', () => {
     expect(environment({ rejectedShare: 0.6 }, unauthorized)).toEqual([expect.stringMatching(/^bad /)]);
   });
 
+  it('gets 401 or 403 for logins, which are named', () => {
+    const logins = (rejected: number, ...rejectedNames: string[]) =>
+      calmStatus({
+        failures: [failedRequest({ at: ago(1) })],
+        environments: [
+          environmentStatus({ rejectedShare: 0.6, logins: { accepted: 9, rejected, rejectedNames } }),
+        ],
+      }).findings;
+    expect(logins(1, 'gamma')).toMatchObject([
+      { login: 'gamma', summary: '60% of responses from production are 401 or 403, last of gamma' },
+    ]);
+    expect(logins(7, 'a', 'b', 'c', 'd', 'e')).toMatchObject([
+      { login: null, summary: expect.stringMatching(/403, last of a, b, c, d, e and 2 other logins$/) },
+    ]);
+  });
+
   it('gets 401 or 403, but every request succeeds with another key, as during a rotation', () => {
     const succeeded = [
       expect.stringMatching(/^info gateway-rejections: 60% of .* are 401 or 403\. No request failed/),
@@ -325,10 +341,12 @@ describe('a key', () => {
       type: 'directory',
       state: 'up',
       deniedLogins: 0,
+      deniedLogin: null,
       since: null,
       problem: null,
       tokenExpiresAt: null,
       loginsNotFound: 0,
+      loginNotFound: null,
     } as const;
     const page = pageOf({ keys: { total: 1, list }, keySource });
     expect(page).toContain('13:54:07 Waiting for the gateway');
@@ -361,6 +379,7 @@ it('a key source that denies logins is bad, and says how many; their stale keys 
     ...calmStatus().keySource,
     state: 'denied' as const,
     deniedLogins: 3,
+    deniedLogin: null,
     since: ago(90),
     problem: 'Vault denied permission (HTTP 403)',
   };
@@ -395,8 +414,20 @@ it('a key source that denies keys says whether keys are cached', () => {
     ...calmStatus().keySource,
     state: 'denied' as const,
     deniedLogins: 1,
+    deniedLogin: null,
     problem: 'denied',
   };
+  const named = { ...keySource, deniedLogin: 'sandbox/acme' };
+  expect(calmStatus({ keySource: named }).findings).toMatchObject([
+    {
+      environment: 'sandbox',
+      login: 'acme',
+      summary: expect.stringMatching(/^Vault denies reading the keys of login acme in sandbox/),
+    },
+  ]);
+  expect(calmStatus({ keySource: { ...named, deniedLogins: 3 } }).findings).toMatchObject([
+    { login: null, summary: expect.stringMatching(/of 3 logins, such as acme in sandbox, /) },
+  ]);
   expect(found({ keySource })[0]).toMatch(/Cached keys sign until .*; requests of other logins/);
   const [none] = found({ keySource, keys: { total: 0, list: [] } });
   expect(none).toMatch(
@@ -460,7 +491,7 @@ it('updates can be paused and resumed', () => {
 
 describe('requests of the last minute that failed', () => {
   const failing = (cause: string, fields: object = {}, more: Partial<StatusFacts> = {}) => {
-    const failures = [{ cause, detail: null, count: 3, share: 0.25, lastAt: ago(0), ...fields }];
+    const failures = [{ cause, detail: null, login: null, count: 3, share: 0.25, lastAt: ago(0), ...fields }];
     return found({ environments: [environmentStatus({ failedShare: 0.25, failures })], ...more });
   };
 
@@ -501,6 +532,28 @@ describe('requests of the last minute that failed', () => {
     ]);
   });
 
+  it('are of a login, if all of them are, and have the section of their own cause', () => {
+    const about = (fields: object) => {
+      const failures = [
+        { cause: 'key-source-unavailable', detail: null, login: null, count: 3, share: 0.25, lastAt: ago(0) },
+      ].map((one) => ({ ...one, ...fields }));
+      return calmStatus({ environments: [environmentStatus({ failures })] }).findings;
+    };
+    expect(about({ login: 'gamma' })).toMatchObject([
+      {
+        code: 'requests-failing',
+        login: 'gamma',
+        summary: expect.stringMatching(/; 3 requests of gamma failed in the last minute/),
+        runbookSection: '#countersignkeysourcedown',
+      },
+    ]);
+    expect(about({})).toMatchObject([{ login: null, summary: expect.stringMatching(/; 3 requests failed/) }]);
+    expect(about({ cause: 'internal' })).toMatchObject([{ runbookSection: '#internal-error' }]);
+    expect(about({ cause: 'gateway-status' })).toMatchObject([
+      { runbookSection: '#countersignerrorbudgetburnfast' },
+    ]);
+  });
+
   it('because of the limit are a finding about the limit, which says whether it is still reached', () => {
     const saturated = (inFlight: number) =>
       found({
@@ -508,7 +561,9 @@ describe('requests of the last minute that failed', () => {
           environmentStatus({
             inFlight,
             maxInFlight: 20,
-            failures: [{ cause: 'overloaded', detail: null, count: 3, share: 0.25, lastAt: ago(20) }],
+            failures: [
+              { cause: 'overloaded', detail: null, login: null, count: 3, share: 0.25, lastAt: ago(20) },
+            ],
           }),
         ],
       });
@@ -582,7 +637,9 @@ it('a thousand payments whose outcome is not known may be more', () => {
 describe('401 or 403 for every login', () => {
   const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
   const environment = (logins: { accepted: number; rejected: number }, fields: object = {}) => ({
-    environments: [environmentStatus({ rejectedShare: 1, logins, ...fields })],
+    environments: [
+      environmentStatus({ rejectedShare: 1, logins: { ...logins, rejectedNames: [] }, ...fields }),
+    ],
     failures: [failedRequest({ at: ago(1) })],
     keys: { total: 1, list: [rejected] },
   });

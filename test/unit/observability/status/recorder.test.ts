@@ -60,7 +60,7 @@ describe('an environment', () => {
       rejectedShare: 0.5,
       failedShare: 0,
       failures: [],
-      logins: { accepted: 0, rejected: 0 },
+      logins: { accepted: 0, rejected: 0, rejectedNames: [] },
       clockSkew: -2,
     });
     expect(latency?.p50).toBeCloseTo(0.02, 2);
@@ -176,9 +176,11 @@ describe('the key source', () => {
       state: null,
       since: null,
       deniedLogins: 0,
+      deniedLogin: null,
       problem: null,
       tokenExpiresAt: null,
       loginsNotFound: 0,
+      loginNotFound: null,
     });
     recorder.tokenExpiryChanged(2);
     recorder.tokenExpiryChanged(undefined);
@@ -235,15 +237,16 @@ describe('failures of an environment', () => {
 
   it('are those of the gateway and of Countersign in the last minute, by cause', () => {
     now = 10_000;
-    finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'dns' });
-    finish({ status: 503, gatewayStatus: 503 });
-    finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'refused' });
+    finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'dns', login: 'acme' });
+    finish({ status: 503, gatewayStatus: 503, login: 'acme' });
+    finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'refused', login: 'beta' });
     for (const reason of ['parameter-invalid', 'caller-limit', 'not-allowed'] as const) finish({ reason });
     finish({ status: 403, gatewayStatus: 403, rejection: 'current-key' });
     finish({ status: 404, gatewayStatus: 404 });
+    const [lastAt, mixed, one] = [time(10_000), { login: null, count: 2 }, { login: 'acme', count: 1 }];
     expect(failures()).toEqual([
-      { cause: 'gateway-unreachable', detail: 'refused', count: 2, share: 0.25, lastAt: time(10_000) },
-      { cause: 'gateway-status', detail: '503', count: 1, share: 0.125, lastAt: time(10_000) },
+      { cause: 'gateway-unreachable', detail: 'refused', ...mixed, share: 0.25, lastAt },
+      { cause: 'gateway-status', detail: '503', ...one, share: 0.125, lastAt },
     ]);
     now = 69_999;
     expect(failures()).toHaveLength(2);
@@ -284,17 +287,21 @@ describe('what the gateway said to a login', () => {
     finish({ login: 'beta', keyRejected: true });
     finish({ login: 'beta' });
     finish({ keyRejected: true });
-    expect(logins()).toEqual({ accepted: 0, rejected: 2 });
+    expect(logins()).toEqual({ accepted: 0, rejected: 2, rejectedNames: ['beta', 'acme'] });
     now = 30_000;
     finish({ login: 'acme', keyRejected: false });
-    expect(logins()).toEqual({ accepted: 1, rejected: 1 });
+    expect(logins()).toEqual({ accepted: 1, rejected: 1, rejectedNames: ['beta'] });
     now = 60_000;
-    expect(logins()).toEqual({ accepted: 1, rejected: 0 });
+    expect(logins()).toEqual({ accepted: 1, rejected: 0, rejectedNames: [] });
   });
 
   it('is kept for the last thousand logins', () => {
     for (let login = 0; login < 1_500; login += 1) finish({ login: `login-${login}`, keyRejected: true });
-    expect(recorder.environment('sandbox').logins).toEqual({ accepted: 0, rejected: 1_000 });
+    expect(recorder.environment('sandbox').logins).toEqual({
+      accepted: 0,
+      rejected: 1_000,
+      rejectedNames: [1_499, 1_498, 1_497, 1_496, 1_495].map((login) => `login-${login}`),
+    });
   });
 });
 

@@ -16,6 +16,7 @@ interface Event {
   readonly rejected: boolean;
   /** Of a request that failed. */
   readonly cause: FailureCause | undefined;
+  readonly login: string | null;
 }
 
 const event: fc.Arbitrary<Event> = fc.record({
@@ -28,6 +29,7 @@ const event: fc.Arbitrary<Event> = fc.record({
   seconds: fc.option(fc.double({ min: 0.001, max: 60, noNaN: true }), { nil: undefined }),
   rejected: fc.boolean(),
   cause: fc.option(fc.constantFrom('internal', 'gateway-timeout'), { nil: undefined }),
+  login: fc.constantFrom('acme', 'acme', 'acme', 'beta', null),
 });
 
 const failed = <E extends Event>(events: readonly E[], cause: FailureCause): E[] =>
@@ -48,7 +50,9 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
   const failures = [...causes].flatMap((cause) => {
     const count = failed(recent, cause).length;
     const lastAt = failed(events, cause).at(-1)?.at;
-    return count === 0 ? [] : [{ cause, detail: String(lastAt), lastAt, count, share: count / requests }];
+    const [login = null, ...others] = new Set(failed(recent, cause).map((one) => one.login));
+    const one = { cause, detail: String(lastAt), login: others.length === 0 ? login : null };
+    return count === 0 ? [] : [{ ...one, lastAt, count, share: count / requests }];
   });
   const failedCount = failures.reduce((sum, { count }) => sum + count, 0);
   return {
@@ -74,7 +78,7 @@ describe('the window', () => {
           if (one.seconds === undefined) window.recordResponse(now, one.rejected);
           else window.recordRequest(now, one.seconds);
           if (one.seconds !== undefined && one.cause !== undefined) {
-            window.recordFailure(now, one.cause, String(now));
+            window.recordFailure(now, one.cause, String(now), one.login);
           }
           expect(window.summary(now)).toEqual(naiveSummary(seen, startedAt, now));
         }
@@ -86,7 +90,7 @@ describe('the window', () => {
     const window = new RequestWindow(0);
     window.recordRequest(500, 0.1);
     window.recordResponse(500, true);
-    window.recordFailure(500, 'internal', null);
+    window.recordFailure(500, 'internal', null, null);
     expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1, failedShare: 1 });
     expect(window.summary(60_000)).toEqual({
       requestsPerSecond: 0,
