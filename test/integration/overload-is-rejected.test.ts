@@ -111,6 +111,9 @@ describe('one request more than a caller may have in flight', () => {
     const labels = { reason: 'caller-limit', status: '429', caller: 'greedy' };
     expect(await proxy.counted('requests_total', labels)).toBe(1);
     expect(await proxy.counted('request_outcomes_total', { fault: 'countersign' })).toBe(0);
+    expect((await proxy.instanceStatus()).findings).toMatchObject([
+      { code: 'caller-limited', caller: 'greedy', severity: 'warn' },
+    ]);
   });
 
   it('is accepted after a reload with a higher limit', async () => {

@@ -106,8 +106,24 @@ export const sampleStatus: Status = withFindings({
     ],
   },
   callers: [
-    { name: 'billing', requests: 1234, denied: 5, mode: 'enforce', lastSeenAt: '2026-11-22T07:59:57.000Z' },
-    { name: 'reports', requests: 0, denied: 0, mode: 'enforce', lastSeenAt: null },
+    {
+      name: 'billing',
+      requests: 1234,
+      denied: 5,
+      limited: 0,
+      limitedAt: null,
+      mode: 'enforce',
+      lastSeenAt: '2026-11-22T07:59:57.000Z',
+    },
+    {
+      name: 'reports',
+      requests: 0,
+      denied: 0,
+      limited: 0,
+      limitedAt: null,
+      mode: 'enforce',
+      lastSeenAt: null,
+    },
   ],
   failures: Array.from({ length: 12 }, (_, index) => ({
     at: new Date(Date.parse('2026-11-22T07:59:00.000Z') - index * 60_000).toISOString(),

@@ -180,9 +180,33 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       ],
     },
     callers: [
-      { name: 'billing', requests: 1_204_377, denied: 0, mode: 'enforce', lastSeenAt: ago(0) },
-      { name: 'checkout', requests: 86_120, denied: 0, mode: 'enforce', lastSeenAt: ago(3) },
-      { name: 'reconciliation', requests: 912, denied: 0, mode: 'enforce', lastSeenAt: ago(5 * hour) },
+      {
+        name: 'billing',
+        requests: 1_204_377,
+        denied: 0,
+        limited: 0,
+        limitedAt: null,
+        mode: 'enforce',
+        lastSeenAt: ago(0),
+      },
+      {
+        name: 'checkout',
+        requests: 86_120,
+        denied: 0,
+        limited: 0,
+        limitedAt: null,
+        mode: 'enforce',
+        lastSeenAt: ago(3),
+      },
+      {
+        name: 'reconciliation',
+        requests: 912,
+        denied: 0,
+        limited: 0,
+        limitedAt: null,
+        mode: 'enforce',
+        lastSeenAt: ago(5 * hour),
+      },
     ],
     failures: [
       failedRequest({
@@ -378,7 +402,9 @@ export function hostileStatus(text: string): Status {
         }),
       ],
     },
-    callers: [{ name: text, requests: 1, denied: 1, mode: 'enforce', lastSeenAt: null }],
+    callers: [
+      { name: text, requests: 1, denied: 1, limited: 0, limitedAt: null, mode: 'enforce', lastSeenAt: null },
+    ],
     failures: [
       failedRequest({
         requestId: text,

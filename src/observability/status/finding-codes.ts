@@ -123,6 +123,10 @@ export const findingCodes = {
     'Certificate files were replaced by files that cannot be used, such as a revocation list older than the one in use; the previous ones stay in use.',
     '#countersigncertificateexpiring',
   ),
+  'caller-limited': warn(
+    'In the last minute requests of a caller got 429 because of its `maxInFlight`.',
+    '#caller-limit',
+  ),
   'caller-dry-run': warn(
     'A caller is in dry-run: its requests are let through, whatever its grants say.',
     '#countersignauthorizationdenials',

@@ -1,6 +1,6 @@
 import type { ReadinessCode } from '../readiness.ts';
 import { type FindingCode, findingCodes, type SeverityOf, severities } from './finding-codes.ts';
-import { counted, percent, secondsBetween, span } from './format.ts';
+import { counted, percent, secondsBetween, since, span } from './format.ts';
 import { keyProgress, originOf } from './key-texts.ts';
 import { maxUncertainPayments } from './recorder.ts';
 import { sectionOf } from './runbook-sections.ts';
@@ -25,6 +25,7 @@ const rules: readonly Rule[] = [
   staleKeys,
   certificates,
   certificateFiles,
+  callerLimits,
   dryRuns,
   configuration,
 ];
@@ -325,7 +326,11 @@ function limit(one: Environment, { at }: StatusFacts): Finding[] {
   if (severity === 'ok') return [];
   const state = `${environment} ${inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near'} its limit`;
   const also = rejected && `, and ${counted(rejected.count, 'request')} got 503 in the last minute`;
-  const advice = `${rejected ? quiet(at, rejected.lastAt) : ''}${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503. Is the gateway slow? Otherwise add instances or raise \`maxInFlight\`.`;
+  const others =
+    inFlight < maxInFlight && rejected
+      ? ' Or it was `signing.maxQueue` or `proxy.maxBufferedBytes`: `detail` of the 503 says which.'
+      : '';
+  const advice = `${rejected ? quiet(at, rejected.lastAt) : ''}${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503. Is the gateway slow? Otherwise add instances or raise \`maxInFlight\`.${others}`;
   return [finding('saturated', severity, `${state}${also ?? ''}`, advice, { environment })];
 }
 
@@ -442,6 +447,18 @@ function certificateFiles({ certificates: list }: StatusFacts): Finding[] {
     return [
       finding('certificate-files-unusable', 'warn', summary, advice, { environment: first.environment }),
     ];
+  });
+}
+
+/** For a minute after the last request that was too much. */
+function callerLimits({ at, callers }: StatusFacts): Finding[] {
+  return callers.flatMap(({ name: caller, limited, limitedAt }) => {
+    const seconds = limitedAt === null ? Number.POSITIVE_INFINITY : secondsBetween(limitedAt, at);
+    if (seconds > 60) return [];
+    const summary = `${caller} sends more requests at a time than its limit allows: ${counted(limited, 'request')} got 429 since the start, the last one ${since(at, limitedAt ?? at)} ago`;
+    const advice =
+      'Nothing was sent for these, and other callers are not affected. Does it send more than it should, or is the gateway slow? Otherwise raise `maxInFlight` of the caller.';
+    return [finding('caller-limited', 'warn', summary, advice, { caller })];
   });
 }
 

@@ -96,6 +96,9 @@ interface Caller {
   readonly name: string;
   requests: number;
   denied: number;
+  limited: number;
+  /** Milliseconds since 1970. */
+  limitedAt: number | undefined;
   /** Milliseconds since 1970. */
   lastSeenAt: number | undefined;
 }
@@ -118,6 +121,10 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
       if (known !== undefined) {
         known.requests += 1;
         if (reason === 'not-allowed') known.denied += 1;
+        if (reason === 'caller-limit') {
+          known.limited += 1;
+          known.limitedAt = now;
+        }
         known.lastSeenAt = now;
       }
       if (failed) recordFailure(context, now);
@@ -133,8 +140,9 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
     /** One that is not known had no requests. */
     environment: (name: string) => (environments.get(name) ?? newEnvironment()).status(),
     callers: () =>
-      Array.from(callers.values(), ({ lastSeenAt, ...caller }) => ({
+      Array.from(callers.values(), ({ limitedAt, lastSeenAt, ...caller }) => ({
         ...caller,
+        limitedAt: limitedAt === undefined ? null : isoTime(limitedAt),
         lastSeenAt: lastSeenAt === undefined ? null : isoTime(lastSeenAt),
       })),
   };
@@ -150,7 +158,7 @@ function mapOf<T>(
 }
 
 function newCaller(name: string): Caller {
-  return { name, requests: 0, denied: 0, lastSeenAt: undefined };
+  return { name, requests: 0, denied: 0, limited: 0, limitedAt: undefined, lastSeenAt: undefined };
 }
 
 function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {

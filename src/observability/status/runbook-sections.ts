@@ -22,7 +22,7 @@ export const runbookSections: Readonly<Record<FailureCause, string | null>> = {
   'request-timeout': '#incomplete-request',
   'caller-gone': '#incomplete-request',
   'caller-unknown': '#countersignauthorizationdenials',
-  'caller-limit': '#countersignsaturated',
+  'caller-limit': '#caller-limit',
   'issuer-unavailable': '#countersignjwtkeysstale',
   'not-allowed': '#countersignauthorizationdenials',
   'web-page': '#invalid-request',

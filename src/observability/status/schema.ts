@@ -114,6 +114,8 @@ const caller = z.strictObject({
   mode: z.enum(['enforce', 'dry-run']).describe('`dry-run`: its grants are not enforced.'),
   requests: count.describe('Since the start.'),
   denied: count.describe('Requests since the start that were rejected because no grant allowed them.'),
+  limited: count.describe('Requests since the start that got 429 because of its `maxInFlight`.'),
+  limitedAt: maybeTime.describe('When the last of them was.'),
   lastSeenAt: maybeTime,
 });
 

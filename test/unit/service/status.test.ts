@@ -73,7 +73,17 @@ describe('the status', () => {
         { name: 'production', gatewayHost: 'gateway.example:8443', latency: null, rejectedShare: null },
       ],
       keys: { total: 0, list: [] },
-      callers: [{ name: 'billing', mode: 'dry-run', requests: 0, denied: 0, lastSeenAt: null }],
+      callers: [
+        {
+          name: 'billing',
+          mode: 'dry-run',
+          requests: 0,
+          denied: 0,
+          limited: 0,
+          limitedAt: null,
+          lastSeenAt: null,
+        },
+      ],
       keySource: {
         type: 'directory',
         state: null,

@@ -70,9 +70,36 @@ describe('health', () => {
   });
 });
 
+it('a caller above its limit is found until a minute after the last 429', () => {
+  const [caller] = calmStatus().callers;
+  const limited = (seconds: number) =>
+    calmStatus({ callers: caller ? [{ ...caller, limited: 12, limitedAt: ago(seconds) }] : [] }).findings;
+  expect(limited(60)).toMatchObject([
+    {
+      severity: 'warn',
+      code: 'caller-limited',
+      caller: 'billing',
+      summary: expect.stringMatching(
+        /^billing sends more .*: 12 requests got 429 since the start, the last one 1 min ago/,
+      ),
+      advice: expect.stringMatching(/`maxInFlight` of the caller/),
+      runbookSection: '#caller-limit',
+    },
+  ]);
+  expect(limited(61)).toEqual([]);
+});
+
 it('callers in dry-run are found, once', () => {
   const [billing, ...others] = calmStatus({}).callers;
-  const trial = { name: 'trial', mode: 'dry-run', requests: 0, denied: 0, lastSeenAt: null } as const;
+  const trial = {
+    name: 'trial',
+    mode: 'dry-run',
+    requests: 0,
+    denied: 0,
+    limited: 0,
+    limitedAt: null,
+    lastSeenAt: null,
+  } as const;
   const advice =
     'is let through: mode is dry-run. Set `enforce` when the log has no more requests with the decision `would-deny`.';
   expect(billing).toBeDefined();

@@ -120,6 +120,7 @@ describe('every field of the schema', () => {
     },
     jwtIssuers: [{ name: 'corp', available: true, problem: 'refused' }],
     audit: { up: false, problem: 'ENOSPC' },
+    callers: troubleStatus().callers.map((one) => ({ ...one, limited: 3, limitedAt: ago(3) })),
     failures: [failedRequest()],
   });
   const finding = {

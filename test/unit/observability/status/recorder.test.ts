@@ -75,14 +75,18 @@ describe('an environment', () => {
 });
 
 describe('a caller', () => {
-  it('has its requests, those that were denied, and the last one', () => {
+  it('has its requests, those that were denied or too many, and the last one', () => {
     finish();
     now = 5_000;
     finish({ status: 403, reason: 'not-allowed', outcome: 'not-sent' });
+    for (let count = 0; count < 2; count += 1)
+      finish({ status: 429, reason: 'caller-limit', outcome: 'not-sent' });
+    now = 6_000;
     finish({ status: 503, reason: 'overloaded', outcome: 'not-sent' });
+    const [limitedAt, lastSeenAt] = [time(5_000), time(6_000)];
     expect(recorder.callers()).toEqual([
-      { name: 'billing', requests: 3, denied: 1, lastSeenAt: time(5_000) },
-      { name: 'shop', requests: 0, denied: 0, lastSeenAt: null },
+      { name: 'billing', requests: 5, denied: 1, limited: 2, limitedAt, lastSeenAt },
+      { name: 'shop', requests: 0, denied: 0, limited: 0, limitedAt: null, lastSeenAt: null },
     ]);
   });
 
