@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { Secret } from '../secret.ts';
 import { caller, issuerName, jwtIssuer, tokenSha256 } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { keys, type vault } from './schema/keys.ts';
@@ -17,7 +16,9 @@ import {
   matching,
   minVersion,
   optionalFile,
+  orText,
   port,
+  secretIn,
   text,
   timeout,
   wholeNumber,
@@ -131,15 +132,15 @@ const headerName = matching(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/, 'must have na
   'must not have a header that belongs to the export itself',
 );
 
-const headerValue = z
-  .string()
-  .max(8192)
-  .regex(/^[\x20-\x7e]+$/, 'must have values of printable ASCII')
-  .transform((value) => new Secret(value));
+const headerValue = secretIn(
+  z
+    .string()
+    .max(8192)
+    .regex(/^[\x20-\x7e]+$/, 'must have values of printable ASCII'),
+);
 
-const fraction = z.preprocess(
-  (value) => (typeof value === 'string' && /^\d(\.\d{1,9})?$/.test(value) ? Number(value) : value),
-  z.number().min(0).max(1),
+const fraction = orText(z.number().min(0).max(1), { type: 'number', minimum: 0, maximum: 1 }, (value) =>
+  typeof value === 'string' && /^\d(\.\d{1,9})?$/.test(value) ? Number(value) : value,
 );
 
 /** Traces of requests, sent to an OpenTelemetry collector. */

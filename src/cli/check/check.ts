@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { loadConfig } from '../../config/load.ts';
+import { configText } from '../../config/print.ts';
 import type { Problem } from '../../config/problem.ts';
 import { type Config, configJsonSchema } from '../../config/schema.ts';
 import { type EnvLookup, fromEnvironment } from '../../config/variables.ts';
@@ -19,6 +20,8 @@ const options = {
     'For CI: skip the check that referenced files are readable, and values from environment variables that are not set',
   online:
     'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway; prints a table of the results',
+  print:
+    'Print the configuration as YAML, with every default and absolute paths; in place of each secret is "hidden"',
   json: 'With --online: print JSON',
   ...loginOptions,
   schema: 'Print the JSON Schema of the configuration file, for editors',
@@ -26,6 +29,7 @@ const options = {
 
 const usage = `Usage: countersign check [FILE] [--no-file-checks]
        countersign check --online FILE [--json] [--token-file FILE]
+       countersign check --print [FILE]
        countersign check --schema
 
 Validates a configuration and reports every problem with its line; a notice is not a problem. Certificates must
@@ -54,7 +58,7 @@ export const check = command(
 type Values = OptionValues<typeof options>;
 
 async function checkFile(config: string | undefined, values: Values, io: Io): Promise<number> {
-  const { online, json, 'no-file-checks': skipFiles } = values;
+  const { online, print, json, 'no-file-checks': skipFiles } = values;
   const file = config ?? demoConfigFile;
   const isElsewhere = hasOwnToken(values);
   const unset = new Set<string>();
@@ -62,7 +66,11 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     config === undefined
       ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
       : await loadConfig(file, builtInOperations, {
-          lookUp: isElsewhere ? lookUpUsed(values) : skipFiles ? lookUpOrNote(unset) : fromEnvironment,
+          lookUp: isElsewhere
+            ? lookUpUsed(values)
+            : skipFiles && !print
+              ? lookUpOrNote(unset)
+              : fromEnvironment,
           skipFiles: skipFiles || isElsewhere,
           certificatesAt: Date.now(),
         });
@@ -82,9 +90,11 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     ...(config === undefined || skipFiles || isElsewhere ? [] : noticesOfThisHost()),
   ];
   const notices = found.length === 0 ? [] : formatProblems(file, found, 'notice');
-  if (online) {
-    for (const line of notices) io.err(line);
-    return checkOnline(withLogin(loaded.config, values), operations, json, io);
+  if (online || print) for (const line of notices) io.err(line);
+  if (online) return checkOnline(withLogin(loaded.config, values), operations, json, io);
+  if (print) {
+    io.out(configText(loaded.config).trimEnd());
+    return exitCode.done;
   }
   for (const line of [...summary(file, loaded.config, operations), ...skipped, ...notices]) io.out(line);
   return exitCode.done;
@@ -107,6 +117,8 @@ function noticesOfThisHost(): Problem[] {
 
 /** What is wrong with the combination of options. */
 function misuseOf(values: Values): string | undefined {
+  const modes = (['online', 'print', 'schema'] as const).filter((mode) => values[mode]);
+  if (modes.length > 1) return `use one of --${modes.join(' and --')}`;
   if (values.online && values.config === undefined) return '--online requires a FILE';
   const needOnline = ['json', ...optionNames(loginOptions)];
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);

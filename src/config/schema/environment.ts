@@ -83,4 +83,4 @@ export const environment = z
 export const environments = z
   .record(environmentName, environment)
   .refine((entries) => Object.keys(entries).length > 0, 'requires at least one environment')
-  .transform(withoutPrototype);
+  .overwrite(withoutPrototype);

@@ -12,9 +12,9 @@ export function matching(pattern: RegExp, error: string | { readonly error: stri
 const maxDuration = 24 * 86_400_000;
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** `500ms`, `3s`, `15m`, `12h`, `7d` -> milliseconds. */
+/** `500ms`, `3s`, `15m`, `12h`, `7d` <-> milliseconds. */
 export function duration(fallback: string) {
-  return z
+  const written = z
     .string({
       error: ({ input }) =>
         typeof input === 'number' ? 'must be a duration with a unit, such as 3s' : undefined,
@@ -23,9 +23,8 @@ export function duration(fallback: string) {
       abort: true,
       error: 'must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d',
     })
-    .refine((text) => milliseconds(text) <= maxDuration, 'must be at most 24d')
-    .default(fallback)
-    .transform(milliseconds);
+    .refine((text) => milliseconds(text) <= maxDuration, 'must be at most 24d');
+  return z.codec(written, z.number(), { decode: milliseconds, encode: durationText }).prefault(fallback);
 }
 
 /** A duration above zero: Node would take zero as no timeout. */
@@ -37,11 +36,26 @@ function milliseconds(text: string): number {
   return Number.parseInt(text, 10) * (units[text.replace(/^\d+/, '')] ?? 0);
 }
 
+/** In the largest unit that needs no fraction. */
+function durationText(value: number): string {
+  const [unit, size] = Object.entries(units).findLast(([, size]) => value % size === 0) ?? ['ms', 1];
+  return `${value / size}${unit}`;
+}
+
 /** Accepts digits in a string too, since a variable's value is always a string: `port: ${PORT}`. */
-export function wholeNumber(min: number, max: number) {
+export function wholeNumber(minimum: number, maximum: number) {
   const fromDigits = (value: unknown) =>
     typeof value === 'string' ? (wholeNumberIn(value) ?? value) : value;
-  return z.preprocess(fromDigits, z.int().min(min).max(max));
+  return orText(z.int().min(minimum).max(maximum), { type: 'integer', minimum, maximum }, fromDigits);
+}
+
+/** @param type of the number in a JSON Schema */
+export function orText(
+  number: z.ZodNumber,
+  type: z.core.JSONSchema.BaseSchema,
+  decode: (value: unknown) => unknown,
+) {
+  return z.codec(z.unknown().meta(type), z.unknown().pipe(number), { decode, encode: (value) => value });
 }
 
 export const count = wholeNumber(1, 1_000_000_000);
@@ -56,17 +70,27 @@ export const hostNames = z
   .default([]);
 /** Without quotes YAML reads a number. The value is what Node calls the version. */
 export const minVersion = z
-  .literal(['1.2', '1.3', 1.2, 1.3], { error: 'must be 1.2 or 1.3' })
-  .default('1.2')
-  .transform((version) => `TLSv${version}` as const)
+  .codec(
+    z.literal(['1.2', '1.3', 1.2, 1.3], { error: 'must be 1.2 or 1.3' }),
+    z.literal(['TLSv1.2', 'TLSv1.3']),
+    {
+      decode: (version) => `TLSv${version}` as const,
+      encode: (version) => (version === 'TLSv1.2' ? '1.2' : '1.3'),
+    },
+  )
+  .prefault('1.2')
   .describe('Lowest TLS version: 1.2 (with forward secrecy and AEAD suites only) or 1.3.');
 /** Relative to the directory of the configuration file. */
 export const filePath = z.string().min(1);
 export const optionalFile = filePath.optional();
-export const secret = z
-  .string()
-  .min(1)
-  .transform((value) => new Secret(value));
+/** Written back, it is only a word in its place. */
+export function secretIn(written: z.ZodString) {
+  return z.codec(written, z.instanceof(Secret), {
+    decode: (value) => new Secret(value),
+    encode: () => 'hidden',
+  });
+}
+export const secret = secretIn(z.string().min(1));
 
 /** Logins and endpoints: valid as a path segment, but neither `.` nor `..`. */
 export const identifier = matching(
@@ -92,7 +116,7 @@ export function secureUrlSuchAs(example: string) {
 
 /** The result has no prototype: a name from a request can only find entries of the file. */
 export function dictionary<V extends z.ZodType>(key: z.ZodString, value: V) {
-  return z.record(key, value).transform(withoutPrototype);
+  return z.record(key, value).overwrite(withoutPrototype);
 }
 
 export function withoutPrototype<T extends object>(entries: T): T {

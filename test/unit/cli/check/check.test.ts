@@ -192,6 +192,20 @@ keys: { source: directory, directory: keys }
     });
   });
 
+  it('prints the configuration with its defaults and absolute paths, and hides secrets', async () => {
+    const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw, caFile: ca.pem } }
+keys: { source: vault, vault: { address: "https://v.example", auth: { method: token, token: marked } } }
+callers: [{ name: trial, credentials: [{ anonymous: true }] }]
+`);
+    const { code, out, err } = await run('--print', '--no-file-checks', file);
+    expect({ code, err: err.at(-1) }).toEqual({ code: 0, err: '1 notice' });
+    const lines = ['  port: 8080', `    caFile: ${folder.at('ca.pem')}`, '      token: hidden'];
+    expect(out).toEqual(expect.arrayContaining(lines));
+    expect(out.join('\n')).not.toContain('marked');
+    const printed = folder.file('printed.yaml', out.join('\n'));
+    expect((await run('--print', '--no-file-checks', printed)).out).toEqual(out);
+  });
+
   it('prints the schema that is committed', async () => {
     const { code, out } = await run('--schema');
     expect(code).toBe(0);
@@ -213,6 +227,7 @@ keys: { source: directory, directory: keys }
     ['a.yaml', '--config', 'b.yaml'],
     ['--online'],
     ['--json'],
+    ['--print', '--schema'],
   ])('rejects %s with a hint', async (...argv) => {
     const { code, out, err } = await run(...argv);
     expect({ code, out }).toEqual({ code: 2, out: [] });
