@@ -14,8 +14,8 @@ export interface AuditedAttempt {
   };
   /** Of a control key, 4 hex digits. */
   readonly key: { readonly kind: string; readonly version: number; readonly fingerprint?: string };
-  /** The timestamp in seconds since 1970. */
-  readonly signature: { readonly nonce: string; readonly timestamp: number };
+  /** The timestamp in seconds since 1970. A control has neither. */
+  readonly signature: { readonly nonce?: string; readonly timestamp?: number };
 }
 
 const clientOrderIdPattern = /^[A-Za-z0-9._-]{1,128}$/;

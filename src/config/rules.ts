@@ -135,16 +135,28 @@ export function checkOperations(parts: OperationParts, builtIn: BuiltIn, report:
   for (const layers of layersOf(parts, builtIn)) {
     const names = [...new Set(layers.flatMap(namesIn))];
     const merged = names.map((name) => mergedOperation(name, layers));
-    for (const { lowest, place, path, loginFrom } of merged) {
+    for (const { lowest, place, fields } of merged) {
+      const { path, loginFrom } = fields;
       const missing = missingFields(lowest.fields);
       if (missing.length > 0)
         report(lowest.path, `is not a built-in operation, so it also requires ${missing.join(', ')}`);
       if (loginFrom === 'path' && path?.includes('{login}') === false)
         report(place, 'takes the login from the path, so its path must contain {login}');
+      const problem = controlProblem(fields);
+      if (problem !== undefined) report(place, problem);
     }
-    const sameTemplate = repeated(merged, ({ path }) => path?.replaceAll(/\{\w+\}/g, '{}'));
+    const sameTemplate = repeated(merged, ({ fields }) => fields.path?.replaceAll(/\{\w+\}/g, '{}'));
     for (const [{ place }, { name }] of sameTemplate) report(place, `conflicts with the path of "${name}"`);
   }
+}
+
+/** A control is made of what the request has, and only SHA1-control makes one. */
+function controlProblem({ signature, control, path }: OperationOverride): string | undefined {
+  if (signature === undefined) return undefined;
+  if ((signature === 'SHA1-control') !== (control !== undefined))
+    return 'requires both signature: SHA1-control and control, or neither';
+  const missing = control?.find((name) => /^\{\w+\}$/.test(name) && path?.includes(name) === false);
+  return missing === undefined ? undefined : `has ${missing} in its control, which its path does not contain`;
 }
 
 /** The layers of each environment, lowest first, and those that all environments share. */
@@ -171,9 +183,10 @@ function mergedOperation(name: string, layers: readonly Layer[]) {
     .map(({ path, operations }) => ({ path: [...path, name], fields: operations.get(name) }));
   const isValid = own.every(({ fields }) => fields !== undefined);
   const fields: OperationOverride = isValid ? Object.assign({}, ...own.map(({ fields }) => fields)) : {};
-  const top = own.findLast(({ fields }) => fields?.path !== undefined || fields?.loginFrom !== undefined);
+  const checked = ['path', 'loginFrom', 'signature', 'control'] as const;
+  const top = own.findLast(({ fields }) => checked.some((field) => fields?.[field] !== undefined));
   const lowest = own[0] ?? { path: [name], fields: undefined };
-  return { name, lowest, place: top?.path ?? [name], path: fields.path, loginFrom: fields.loginFrom };
+  return { name, lowest, place: top?.path ?? [name], fields };
 }
 
 /** An operation that no lower layer has is new, and inherits no fields. */

@@ -64,8 +64,23 @@ export function mergeOperations(
       (operation, layer) => mergeOperation(operation, Object.hasOwn(layer, name) ? layer[name] : undefined),
       operationDefaults,
     );
-    return { ...merged, name, segments: merged.path.split('/').slice(1) };
+    const parameters = withCovered(merged);
+    return { ...merged, parameters, name, segments: merged.path.split('/').slice(1) };
   });
+}
+
+/** The parameters of a form that a control covers: the others are values of the path, such as `{endpoint}`. */
+export function coveredBy(control: readonly string[]): string[] {
+  return control.filter((name) => !name.startsWith('{'));
+}
+
+/** What a control covers is required unless a rule says otherwise, but for the login, which is added. */
+function withCovered({ control = [], parameters }: OperationConfig): OperationConfig['parameters'] {
+  const covered = coveredBy(control).map((name) => {
+    const required = name === 'login' ? {} : { required: true };
+    return [name, { ...required, ...parameters[name] }] as const;
+  });
+  return { ...parameters, ...Object.fromEntries(covered) };
 }
 
 function mergeOperation(below: OperationConfig, above: OperationOverride = {}): OperationConfig {

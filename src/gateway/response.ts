@@ -6,6 +6,7 @@ import {
   type RequestContext,
 } from '../request-context.ts';
 import { parseJson } from '../util/text.ts';
+import type { Operation } from './operations.ts';
 
 /** A decoded form-encoded response: names and values in order. */
 export type ResponseFields = readonly (readonly [name: string, value: string])[];
@@ -116,6 +117,9 @@ interface ReadableResponse {
   readonly rest?: unknown;
 }
 
+/** With its form, if it has one. */
+type ReadResponse = ReadableResponse & { readonly form?: ResponseFields | undefined };
+
 /** The form in a response; `undefined` if it has none, or one that is not read. */
 export function formIn(response: ReadableResponse): ResponseFields | undefined {
   return isReadable(response) ? parseResponse(response.headers['content-type'], response.body) : undefined;
@@ -140,9 +144,15 @@ const refusedWith: readonly number[] = [400, 404, 409, 422];
 
 /**
  * What a response says about the key that signed its request; keys/choice.ts says what follows. Only a body that is the
- * gateway's own is a testimony for it: a load balancer responds with 200, 302, 404 or 429 as well.
+ * gateway's own is a testimony for it: a load balancer responds with 200, 302, 404 or 429 as well. What a gateway responds
+ * to a wrong control is not known, so only a success says something about one.
  */
-export function testimonyOf(response: ReadableResponse & { readonly form?: ResponseFields | undefined }) {
+export function testimonyOf(response: ReadResponse, { signature }: Pick<Operation, 'signature'>) {
+  const testimony = testimonyOfOAuth(response);
+  return signature === 'SHA1-control' && testimony !== 'accepted' ? 'silent' : testimony;
+}
+
+function testimonyOfOAuth(response: ReadResponse) {
   const { status } = response;
   if (isRejection(status)) return 'rejected';
   const isSuccess = status >= 200 && status < 300;
@@ -157,7 +167,7 @@ export function testimonyOf(response: ReadableResponse & { readonly form?: Respo
  * balances (section 2.1), which has none, `balances`. Empty: it is not the gateway's. Problem documents of others have a
  * `type` too (RFC 9457), and a content type of their own.
  */
-function typeIn(response: Parameters<typeof testimonyOf>[0]): string {
+function typeIn(response: ReadResponse): string {
   const { body, form, headers } = response;
   if (form !== undefined) return form.find(([name]) => name === 'type')?.[1] ?? '';
   if (!/^application\/(?!problem\+)[\w.+-]*json\b/i.test(headers['content-type'] ?? '')) return '';

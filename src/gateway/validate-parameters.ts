@@ -1,11 +1,12 @@
 import { ProxyError } from '../errors.ts';
 import { orderIdNames, orderIdsIn, shownName } from '../identifiers.ts';
+import { controlName, minorUnits } from './control.ts';
 import type { Operation } from './operations.ts';
 
 /**
- * Checks the parameters of an operation: none may be an OAuth parameter, required ones must be present once and not
- * empty, none may be too long (in characters, docs/gateway-interface.md section 8), and none may be repeated unless the
- * operation allows it. Either spelling of the order ID counts as both.
+ * Checks the parameters of an operation: none may be one that Countersign adds, required ones must be present once and not
+ * empty, none may be too long (in characters, docs/gateway-interface.md section 8), amounts that a control covers must fit
+ * their currency, and none may be repeated unless the operation allows it. Either spelling of the order ID counts as both.
  *
  * @throws ProxyError `reserved-parameter`, `parameter-invalid`; names parameters of the table and plain words, never a value
  */
@@ -13,7 +14,8 @@ export function validateParameters(
   operation: Operation,
   form: readonly (readonly [name: string, value: string])[],
 ): void {
-  const reserved = form.findIndex(([name]) => isReserved(name));
+  const isAdded = operation.signature === 'SHA1-control' ? isReserved : isOAuth;
+  const reserved = form.findIndex(([name]) => isAdded(name));
   if (reserved !== -1) throw reservedName(reserved + 1, form[reserved]?.[0] ?? '');
   const byName = Map.groupBy(form, ([name]) => name);
   const spellings = orderIdNames.filter((name) => byName.has(name));
@@ -29,12 +31,20 @@ export function validateParameters(
     if (value !== undefined && rule.maxLength !== undefined && Array.from(value).length > rule.maxLength) {
       throw invalid(`"${sentAs}" has more than ${rule.maxLength} characters.`);
     }
+    if (rule.minorUnitsOf !== undefined && value !== undefined) {
+      const currency = byName.get(rule.minorUnitsOf)?.[0]?.[1];
+      if (minorUnits(value, currency) === undefined) throw invalid(notAnAmount(name, rule.minorUnitsOf));
+    }
   }
   if (!operation.allowRepeatedParameters && byName.size < form.length) {
     throw invalid(
       'A parameter name appears more than once, and the gateway may take either value. Send each parameter once.',
     );
   }
+}
+
+function notAnAmount(amount: string, currency: string): string {
+  return `"${amount}" and "${currency}" are no amount. Send digits such as 10.42, with no more decimals than the currency has, and its three letters, such as EUR.`;
 }
 
 /** Names the position of one that is spelled differently, never its name. */
@@ -57,16 +67,27 @@ function lettersOf(name: string): string {
  * Whether a gateway that parses names leniently could treat this one as an OAuth parameter: after trimming, case
  * folding, removal of invisible characters, and with `.`, whitespace or `[` treated as `_`, as PHP does.
  */
-function isReserved(name: string): boolean {
-  // Most names, and nothing below changes them.
-  if (/^[\w-]*$/.test(name)) return /^oauth_/i.test(name);
-  // Cut first: for a run of combining marks `normalize` takes quadratic time.
-  const start = visible(name).slice(0, prefixUnits).normalize('NFKC');
-  return /^oauth[_.[\s]/i.test(visible(start));
+function isOAuth(name: string): boolean {
+  return /^oauth[_.[\s]/i.test(startOf(name));
 }
 
-/** UTF-16 units of "oauth_". No character of it is written with more than one, of two units. */
-const prefixUnits = 12;
+/** As {@link isOAuth}, also for the control. */
+function isReserved(name: string): boolean {
+  return isOAuth(name) || reservedControl.test(startOf(name));
+}
+
+const reservedControl = new RegExp(`^${controlName}(\\s*$|\\[)`, 'i');
+
+/** What such a gateway could read at the start of a name. */
+function startOf(name: string): string {
+  // Most names, and nothing below changes them.
+  if (/^[\w-]*$/.test(name)) return name;
+  // Cut first: for a run of combining marks `normalize` takes quadratic time.
+  return visible(visible(name).slice(0, prefixUnits).normalize('NFKC'));
+}
+
+/** UTF-16 units of "control", and one more. No character of it is written with more than one, of two units. */
+const prefixUnits = 16;
 
 function reservedName(position: number, name: string): ProxyError {
   return new ProxyError(

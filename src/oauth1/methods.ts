@@ -16,13 +16,14 @@ interface PrivateKey {
 
 export type SigningKey = ControlKey | PrivateKey;
 export type KeyKind = SigningKey['kind'];
-export type MethodName = 'HMAC-SHA1' | 'RSA-SHA256';
+export type MethodName = OAuthMethodName | 'SHA1-control';
+export type OAuthMethodName = 'HMAC-SHA1' | 'RSA-SHA256';
 
-/** A signature method: the kind of key that it needs, and how it computes `oauth_signature` from a base string. */
+/** A signature method: the kind of key that it needs, and how it computes the signature of a text. */
 interface Method {
   readonly kind: KeyKind;
   /** @throws TypeError if the key is of another kind */
-  sign(baseString: string, key: SigningKey, tokenSecret: string): string | Promise<string>;
+  sign(text: string, key: SigningKey, tokenSecret: string): string | Promise<string>;
 }
 
 /** Null prototype: a configured name can only match one of these methods. */
@@ -30,6 +31,7 @@ export const methods: Readonly<Record<MethodName, Method>> = Object.freeze({
   __proto__: null,
   'HMAC-SHA1': { kind: 'control_key', sign: hmacSha1 },
   'RSA-SHA256': { kind: 'private_key', sign: rsaSha256 },
+  'SHA1-control': { kind: 'control_key', sign: sha1Control },
 } as const);
 
 /** RFC 5849 section 3.4.2. The HMAC key is both secrets, percent-encoded and joined with `&` even if one is empty. */
@@ -74,4 +76,13 @@ function rsaSha256(text: string, key: SigningKey): Promise<string> {
       else resolve(signature.toString('base64'));
     });
   });
+}
+
+/**
+ * Not of OAuth: SHA-1, in hex, over a text and then the control key (docs/gateway-interface.md section 5.5). The gateway
+ * signs its callbacks with it as well.
+ */
+export function sha1Control(text: string, key: SigningKey): string {
+  if (key.kind !== 'control_key') throw new TypeError('SHA1-control needs a control key');
+  return hash('sha1', `${text}${reveal(key.secret)}`, 'hex');
 }

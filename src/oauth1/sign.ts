@@ -2,7 +2,7 @@ import { baseString } from './base-string.ts';
 import { baseStringUri } from './base-uri.ts';
 import { decodeForm } from './decode-form.ts';
 import { percentEncode } from './encode.ts';
-import { type MethodName, methods, type SigningKey } from './methods.ts';
+import { methods, type OAuthMethodName, type SigningKey } from './methods.ts';
 import { encodePairs, joinPairs, normalize, type Pair } from './parameters.ts';
 
 /** An unsigned request. Time and nonce are arguments: this module has no clock and no randomness. */
@@ -11,7 +11,7 @@ export interface Unsigned {
   readonly url: URL;
   /** The decoded parameters of the form. Never changed. */
   readonly form: readonly Pair[];
-  readonly signatureMethod: MethodName;
+  readonly signatureMethod: OAuthMethodName;
   readonly consumerKey: string;
   readonly nonce: string;
   /** Whole seconds since 1970 (RFC 5849 section 3.3: "MUST be a positive integer"). */

@@ -19,7 +19,7 @@ import { createMetrics, type MetricFactory, type Metrics } from './metric-defini
 import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
 
-const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256'];
+const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256', 'SHA1-control'];
 
 /** Gateway statuses that dashboards and alerts use. */
 const statuses: readonly string[] = ['200', '401', '403', '500', '502', '503', '504'];

@@ -2,7 +2,7 @@ import { ProxyError } from '../errors.ts';
 import type { SignRemotely } from '../keys/key-source.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
 import type { UsableKey } from '../keys/ring.ts';
-import { type Signed, sign, signWith, type Unsigned } from '../oauth1/sign.ts';
+import { type MethodName, methods } from '../oauth1/methods.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { NoRoom, Slots } from '../util/slots.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
@@ -33,7 +33,7 @@ const maxWait = 1_000;
 const span = 'wait for a signing slot';
 
 /**
- * Signs HMAC directly and RSA with limited concurrency and a bounded queue. RSA runs in libuv's thread pool, which
+ * Signs with control keys directly, and RSA with limited concurrency and a bounded queue. RSA runs in libuv's thread pool, which
  * also serves DNS lookups and file reads, so signatures must never occupy all of its threads. A key that does not leave
  * Vault signs there, within other limits.
  */
@@ -58,18 +58,18 @@ export class SigningPool {
   }
 
   /** @throws ProxyError `overloaded` if the queue is full; those of {@link SignRemotely} */
-  async sign(request: Unsigned, key: UsableKey['key'], signee: Signee): Promise<Signed> {
+  async sign(method: MethodName, text: string, key: UsableKey['key'], signee: Signee): Promise<string> {
     if ('publicKey' in key) {
-      const signInVault = this.#signInVault;
-      if (signInVault === undefined) throw new TypeError('the key source does not sign');
-      return await signWith(request, (baseString) => signInVault(signee, key, baseString));
+      if (this.#signInVault === undefined) throw new TypeError('the key source does not sign');
+      return await this.#signInVault(signee, key, text);
     }
     const startedAt = this.#monotonic();
-    const signed = await (key.kind === 'control_key'
-      ? sign(request, key)
-      : admitted(() => this.#slots.run(() => sign(request, key)), 'The signing queue is full.'));
-    this.#metrics.signed(request.signatureMethod, (this.#monotonic() - startedAt) / 1000);
-    return signed;
+    const sign = async (): Promise<string> => methods[method].sign(text, key, '');
+    const signature = await (key.kind === 'control_key'
+      ? sign()
+      : admitted(() => this.#slots.run(sign), 'The signing queue is full.'));
+    this.#metrics.signed(method, (this.#monotonic() - startedAt) / 1000);
+    return signature;
   }
 }
 

@@ -119,7 +119,12 @@ export class Instance {
       }
       const sentAt = time.now;
       const response = await post(form, nameOf(key));
-      return { response, testimony: testimonyOf({ ...response, form: formIn(response) }), key, sentAt };
+      return {
+        response,
+        testimony: testimonyOf({ ...response, form: formIn(response) }, { signature: 'RSA-SHA256' }),
+        key,
+        sentAt,
+      };
     };
   }
 

@@ -22,7 +22,7 @@ import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions, withLogin } from '../shared/vault-login.ts';
 import { compareBaseStrings } from './compare.ts';
-import { renderExplanation } from './render.ts';
+import { renderControl, renderExplanation } from './render.ts';
 
 const options = {
   'target PATH': 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
@@ -102,18 +102,23 @@ async function explainWith(
   const destination = createRoutes(config).resolve(request.target, { mayKnow: () => true });
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
-  const unsigned = unsignedRequest({ destination, login, form }, request.nonce, request.timestamp);
+  const { signature: method } = destination.operation;
+  if (method === 'SHA1-control' && request.expected !== undefined)
+    throw new CliError('--compare is for OAuth: SHA1-control has no base string', exitCode.usage);
   const report = (problem: string): void => io.err(problem);
   const events = { loginFailed: report, keyProblem: report };
   const { lines, baseString } = await withInventory(config.keys, events, async ({ source }) => {
     const loginRef = { environment: destination.environment, login };
     const { key, ...entry } = await currentKey(config, destination, loginRef, source);
     const signer = (text: string) => {
-      if (!('publicKey' in key)) return methods[unsigned.signatureMethod].sign(text, key, '');
+      if (!('publicKey' in key)) return methods[method].sign(text, key, '');
       if (source.sign === undefined) throw new TypeError('the key source does not sign');
       return source.sign(loginRef, key, text);
     };
-    return renderExplanation({ ...request, destination, login, unsigned, key: { ...entry, key }, signer });
+    const explained = { ...request, destination, login, form, key: { ...entry, key }, signer };
+    if (method === 'SHA1-control') return { lines: await renderControl(explained), baseString: '' };
+    const unsigned = unsignedRequest(explained, method, request.nonce, request.timestamp);
+    return renderExplanation({ ...explained, unsigned });
   });
   for (const line of lines) io.out(line);
   if (request.expected === undefined) return exitCode.done;

@@ -1,34 +1,70 @@
 import { hostOf, isLoopback } from '../../config/url.ts';
+import { controlName, controlParts, controlText, formWithLogin } from '../../gateway/control.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/ring.ts';
-import { encodePairs, joinPairs } from '../../oauth1/parameters.ts';
+import { encodePairs, joinPairs, type Pair } from '../../oauth1/parameters.ts';
 import { authorizationHeader, prepare, type Signer, type Unsigned } from '../../oauth1/sign.ts';
 import { redactBaseString, redactParameters } from '../../redact-card-data.ts';
 
-interface Explanation {
+interface Explained {
   readonly destination: Destination;
   readonly login: string;
-  readonly unsigned: Unsigned;
+  readonly form: readonly Pair[];
   readonly key: UsableKey;
   readonly signer: Signer;
   readonly curl: boolean;
   readonly showValues: boolean;
 }
 
+interface Explanation extends Explained {
+  readonly unsigned: Unsigned;
+}
+
+/** How a control is made of a form (docs/gateway-interface.md section 5.5), as lines to print. */
+export async function renderControl(explained: Explained): Promise<string[]> {
+  const { destination, key, signer, curl, showValues } = explained;
+  const parameters = showValues ? (text: string) => text : redactParameters;
+  // A control has neither nonce nor timestamp: whoever has it could send it at any time.
+  const isShown = isLoopback(hostOf(destination.url));
+  const control = isShown ? await signer(controlText(explained)) : 'hidden';
+  const body = joinPairs(encodePairs([...formWithLogin(explained), [controlName, control]]));
+  const lines = [
+    ...requestLines(explained),
+    'Form parameters, decoded and re-encoded (RFC 3986), in the order sent',
+    ...list(parameters(body)),
+    '',
+    'Control: SHA-1, in hex, of these values and the control key, with nothing between them',
+    ...list(parameters(joinPairs(encodePairs(controlParts(explained))))),
+    '',
+    `Key          SHA1-control with the ${describeSigningKey(key)}`,
+    '',
+    ...(isShown ? [] : hidden),
+  ];
+  if (!curl || !isShown) return lines;
+  return [...lines, `curl -X POST '${destination.url.href}' \\`, `  --data-raw '${parameters(body)}'`, ''];
+}
+
+function requestLines({ destination, login }: Explained): string[] {
+  const { url, environment, operation } = destination;
+  return [
+    `Request      POST ${url.href}`,
+    `             environment ${environment}, operation ${operation.name}, login ${login}`,
+    '',
+  ];
+}
+
 /** The signing steps of a request (docs/gateway-interface.md section 5.1) as lines to print, and the base string. */
 export async function renderExplanation(
   explained: Explanation,
 ): Promise<{ lines: string[]; baseString: string }> {
-  const { destination, login, unsigned, key, signer, curl, showValues } = explained;
+  const { destination, unsigned, key, signer, curl, showValues } = explained;
   const parameters = showValues ? (text: string) => text : redactParameters;
   const prepared = prepare(unsigned);
   const isShown = mayShowSignature(destination);
   const signature = isShown ? await signer(prepared.baseString) : 'hidden';
   const header = authorizationHeader(prepared.oauth, signature);
   const lines = [
-    `Request      POST ${destination.url.href}`,
-    `             environment ${destination.environment}, operation ${destination.operation.name}, login ${login}`,
-    '',
+    ...requestLines(explained),
     'Form parameters, decoded and re-encoded (RFC 3986), in the order sent',
     ...list(parameters(joinPairs(encodePairs(unsigned.form)))),
     '',

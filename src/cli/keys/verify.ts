@@ -123,7 +123,8 @@ function proberOf({ config, settings }: KeysContext, query: QueryAbout, inventor
   const upstream = createUpstreamClient(settings, readTlsMaterial(settings));
   const { connect, request: total } = settings.timeouts;
   return async ({ kind, key }: UsableKey): Promise<ProbeResult> => {
-    const readOnly = readOnlyQuery(routes, query, kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256');
+    const method = kind === 'control_key' ? 'HMAC-SHA1' : 'RSA-SHA256';
+    const readOnly = readOnlyQuery(routes, query, method);
     if (readOnly === 'no-operation') {
       return { result: 'skipped', detail: 'no read-only operation uses this key type' };
     }
@@ -133,6 +134,7 @@ function proberOf({ config, settings }: KeysContext, query: QueryAbout, inventor
     const { destination, form } = readOnly;
     const unsigned = unsignedRequest(
       { destination, login: query.login, form },
+      method,
       randomBytes(16).toString('hex'),
       Math.floor(Date.now() / 1000),
     );

@@ -15,6 +15,12 @@ const parameter = z
       .boolean()
       .describe('Reject forms without it. `false` takes back what a built-in operation requires.'),
     maxLength: count.describe('Maximum length in characters (Unicode code points).'),
+    minorUnitsOf: z
+      .string()
+      .min(1)
+      .describe(
+        'It is an amount, and this parameter names its currency: in a control it stands in minor units, 10.42 EUR as 1042.',
+      ),
   })
   .exactPartial();
 
@@ -23,7 +29,18 @@ export const operation = z.strictObject({
   path: path.describe(
     'Path after /{product}; {login}, {endpoint} and {endpointGroup} match one segment each.',
   ),
-  signature: z.enum(['HMAC-SHA1', 'RSA-SHA256']).describe('Signature method that the gateway requires.'),
+  signature: z
+    .enum(['HMAC-SHA1', 'RSA-SHA256', 'SHA1-control'])
+    .describe(
+      'Signature method that the gateway requires. SHA1-control is not OAuth: it adds the parameter `control`.',
+    ),
+  control: z
+    .array(z.string().min(1))
+    .min(1)
+    .describe(
+      'For SHA1-control: what is concatenated before the control key, in this order. Parameters of the form, which are required unless `parameters` says `required: false`; `login`, which is added to the form; {login}, {endpoint} and {endpointGroup} of the path.',
+    )
+    .optional(),
   loginFrom: z
     .enum(['path', 'body', 'header'])
     .describe(

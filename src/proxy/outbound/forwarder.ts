@@ -87,7 +87,7 @@ export class Forwarder {
         const response = await inSpan('upstream request', (span) =>
           this.#sendOnce(request, http, dedicatedConnection, deadline, span),
         );
-        return { response, testimony: testimonyOf(response), key, sentAt };
+        return { response, testimony: testimonyOf(response, request.destination.operation), key, sentAt };
       } catch (failure) {
         if (!(failure instanceof UpstreamError)) throw failure;
         const { unreachable: cause, tlsAlert } = failure;

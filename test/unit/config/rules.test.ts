@@ -186,6 +186,23 @@ operations: {${shared}}`;
     ]);
   });
 
+  it('requires what a control is made of for SHA1-control, and only for it', () => {
+    const both = 'requires both signature: SHA1-control and control, or neither';
+    const added = 'path: "/api/v2/return/{endpoint}", loginFrom: header';
+    expect(problemsOf(operations(`return: { ${added}, signature: SHA1-control }`))).toEqual([
+      `7 operations.return: ${both}`,
+    ]);
+    expect(problemsOf(operations('', 'transfer: { control: [login] }'))).toEqual([
+      `6 environments.sandbox.operations.transfer: ${both}`,
+    ]);
+    const control = 'control: ["{endpoint}", "{login}", client_orderid]';
+    expect(problemsOf(operations(`return: { ${added}, signature: SHA1-control, ${control} }`))).toEqual([
+      '7 operations.return: has {login} in its control, which its path does not contain',
+    ]);
+    const valid = `return: { ${added}, signature: SHA1-control, control: [login, client_orderid] }`;
+    expect(problemsOf(operations(valid))).toEqual([]);
+  });
+
   it.each(['/api/{login}/{login}', '/api/{endpoint}/x/{endpoint}'])('rejects the path %s', (path) => {
     expect(problemsOf(operations(`transfer: { path: "${path}" }`))).toEqual([
       '7 operations.transfer.path: must contain each of {login}, {endpoint} and {endpointGroup} at most once',

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { describe, expect, it, jest } from '@jest/globals';
+import type { Operation } from '../../../src/gateway/operations.ts';
 import {
   formIn,
   parseResponse,
@@ -161,9 +162,14 @@ describe('the fields of a response in the log and the metrics', () => {
 });
 
 describe('what a response says of the key that signed its request', () => {
-  const says = (status: number, body: string, headers: IncomingHttpHeaders = { 'content-type': html }) => {
+  const says = (
+    status: number,
+    body: string,
+    headers: IncomingHttpHeaders = { 'content-type': html },
+    signature: Operation['signature'] = 'RSA-SHA256',
+  ) => {
     const response = { status, headers, body: Buffer.from(body) };
-    return testimonyOf({ ...response, form: formIn(response) });
+    return testimonyOf({ ...response, form: formIn(response) }, { signature });
   };
   const form = 'type=async-response\n&serial-number=00000000-0000-0000-0000-0000000017d3\n';
   const json = { 'content-type': 'application/json' };
@@ -222,6 +228,19 @@ describe('what a response says of the key that signed its request', () => {
 
   it('silent: only the first part of a large form', () => {
     const response = { status: 200, headers: { 'content-type': html }, body: Buffer.from(form), rest: {} };
-    expect(testimonyOf({ ...response, form: formIn(response) })).toBe('silent');
+    expect(testimonyOf({ ...response, form: formIn(response) }, { signature: 'HMAC-SHA1' })).toBe('silent');
+  });
+
+  // A wrong control may get an error with HTTP 200 (docs/gateway-interface.md section 5.5).
+  it.each([
+    ['accepted', 200, form],
+    ['silent', 200, 'type=error\n&error-code=1\n'],
+    ['silent', 200, 'type=validation-error\n&error-code=1\n'],
+    ['silent', 400, 'type=error\n'],
+    ['silent', 401, page],
+    ['silent', 403, page],
+    ['silent', 500, page],
+  ])('of a control, %s: %i with %s', (testimony, status, body) => {
+    expect(says(status, body, { 'content-type': html }, 'SHA1-control')).toBe(testimony);
   });
 });
