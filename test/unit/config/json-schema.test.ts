@@ -46,7 +46,7 @@ describe('the table of the configuration', () => {
     expect(rows.get('proxy.port')).toMatchObject({ type: 'integer', default: '8080' });
     expect(rows.get('environments.*.baseUrl')).toMatchObject({ type: 'string', default: 'required' });
     expect(rows.get('environments.*.operations.*.signature')).toMatchObject({
-      type: 'HMAC-SHA1 or RSA-SHA256',
+      type: 'HMAC-SHA1 or RSA-SHA256 or SHA1-control',
       default: '',
     });
     expect(rows.get('callers[].allow[].logins')).toMatchObject({ type: 'list', default: 'required' });
