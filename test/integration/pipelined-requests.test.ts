@@ -3,7 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
-import { formRequest, type RawConnection } from '../support/raw-http.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
 const { balance, transfer } = paths;
 
@@ -100,6 +101,25 @@ describe('pipelined requests', () => {
       expect(edge.gateway.requests).toHaveLength(0);
     },
   );
+
+  // Node's parser would pause the socket at the first of them, and end the process at one after that.
+  it('are not processed behind a large response of a process that stops', async () => {
+    const gateway = await starts.recordingGateway();
+    const stopping = await starts.process({ gateway: gateway.url });
+    const large = 'x'.repeat(500_000);
+    const held = new Promise<() => void>((resolve) => {
+      gateway.respond = (response) => resolve(() => response.end(large));
+    });
+    const connection = starts.closing(await RawConnection.open(stopping.url));
+    connection.send(right + right.repeat(500));
+    const release = await held;
+    const stopped = stopping.stop();
+    await until(() => stopping.logLines('shutting down: draining in-flight requests').length === 1);
+    release();
+    expect((await connection.response()).body.toString()).toBe(large);
+    expect(await connection.ended()).toBe('FIN');
+    expect(await stopped).toBe(0);
+  });
 
   it('are not processed after a response with "Connection: close"', async () => {
     const connection = await edge.connect();

@@ -13,7 +13,7 @@ const turnBytes = 4_096;
 const unreadBytes = { plain: turnBytes, chunked: sliceBytes };
 
 /** How much longer, and how much more, is read after the last response, so that the client receives it. */
-const linger = { milliseconds: 1_000, bytes: 1_048_576, requests: 64 };
+const linger = { milliseconds: 1_000, bytes: 1_048_576 };
 
 interface Received {
   readonly request: IncomingMessage;
@@ -40,10 +40,6 @@ export class Connection {
   #closing = false;
   /** The body of the current request will not be complete. */
   #failed = false;
-  /** Requests that came too early, or after the last response. Node keeps them until the connection ends. */
-  #ignored = 0;
-  /** Bytes read since our side has ended. */
-  #discarded = 0;
   /** Others have a turn. */
   #yields = false;
 
@@ -68,7 +64,6 @@ export class Connection {
       this.#process({ request, response });
       return;
     }
-    this.#ignored += 1;
     request.resume();
     this.#reject ??= reject;
   }
@@ -123,8 +118,9 @@ export class Connection {
 
   #end(response = ''): void {
     if (!this.#socket.writable) return;
+    discardInput(this.#socket);
     this.#socket.end(response);
-    readOn(this.#socket);
+    destroySoon(this.#socket);
   }
 
   #read(): void {
@@ -137,7 +133,6 @@ export class Connection {
       // Without a number it also finds out that there is no more to come.
       const slice = readableLength > 0 ? Math.min(readableLength, sliceBytes) : undefined;
       if (this.#socket.read(slice) === null) return;
-      if (!this.#socket.writable) this.#discarded += slice ?? 0;
     }
   }
 
@@ -150,8 +145,7 @@ export class Connection {
   }
 
   #wantsBytes(): boolean {
-    if (this.#yields || this.#socket.destroyed) return false;
-    if (!this.#socket.writable) return this.#discarded < linger.bytes && this.#ignored < linger.requests;
+    if (this.#yields || !this.#socket.writable) return false;
     // Behind what came too early, nothing is read before it is rejected.
     if (this.#failed || this.#reject !== undefined) return false;
     const request = this.#current?.request;
@@ -166,13 +160,23 @@ function wantsBody({ readableFlowing, readableLength, headers }: IncomingMessage
 }
 
 /**
- * Our side has ended: reads what the client still sends. With unread input the connection would be reset, so that the client
- * could lose the response (RFC 9112 section 9.6).
+ * Our side ends: what the client still sends is read, and no parser sees it. With unread input the connection would be reset,
+ * so that the client could lose the response (RFC 9112 section 9.6).
  */
-function readOn(socket: Socket): void {
-  // If the client has closed its side too, Node destroys the socket.
+function discardInput(socket: Socket): void {
+  let left = linger.bytes;
+  socket.removeAllListeners('readable').removeAllListeners('data');
+  socket.on('data', ({ length }: Buffer) => {
+    left -= length;
+    if (left < 0) socket.pause();
+  });
+  socket.resume();
+}
+
+/** If the client closes its side in time, Node destroys the socket. */
+function destroySoon(socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), linger.milliseconds);
-  socket.once('close', () => clearTimeout(timer)).resume();
+  socket.once('close', () => clearTimeout(timer));
 }
 
 /** Whether all of a response was written: it has ended, or its connection with it. */
@@ -185,7 +189,7 @@ export function hasEnded({ writableEnded, socket }: ServerResponse): boolean {
  * `Content-Length`, since nothing says that it was chunked to its end.
  */
 export function endResponse(response: ServerResponse, body: Buffer | string, encoding?: 'latin1'): void {
-  const { req: request, socket } = response;
+  const { socket } = response;
   if (socket === null || response.getHeader('connection') !== 'close') {
     response.end(body, encoding ?? 'utf8');
     return;
@@ -193,8 +197,8 @@ export function endResponse(response: ServerResponse, body: Buffer | string, enc
   // When a response has ended, Node closes the connection at once.
   if (body.length === 0) response.flushHeaders();
   else response.write(body, encoding ?? 'utf8');
-  request.resume();
-  socket.end(() => readOn(socket)).resume();
+  discardInput(socket);
+  socket.end(() => destroySoon(socket));
 }
 
 /** Reports an error of a body to its reader, which may begin only after the caller is authenticated. */
