@@ -117,7 +117,7 @@ const issued =
   /^(?:4(?:.{12}|.{15}|.{18})|(?:5[1-5]|2[2-7]).{14}|3[47].{13}|3[0689].{12,17}|1.{14}|(?:50[123]|589|630|67).{10,})$|^(?=.{16})(?:35|5[06-9]|6|8[1268]|97|98)/;
 
 /**
- * Whether an ID that programs make, of at most 64 characters, contains digits that could be a card number: also within a
+ * Whether an ID that programs make contains digits that could be a card number: also within a
  * longer run of digits, such as a number that zeros fill up.
  */
 export function idHoldsCardNumber(id: string): boolean {
@@ -125,6 +125,14 @@ export function idHoldsCardNumber(id: string): boolean {
   const isIssued = (number: string): boolean => issued.test(number);
   const inGroups = isCardNumberIn(text.matchAll(/\d(?:[._-]*\d){12,}/g), /\D+/, isIssued);
   return inGroups || isCardNumberIn(text.matchAll(/\d{13,}/g), '', isIssued);
+}
+
+/** Written in place of what looks like a card number. */
+export const redactedNumber = '[redacted: looks like a card number]';
+
+/** An order ID, unless it may hold a card number: also encoded, or with any characters between its digits. */
+export function redactOrderId(id: string): string {
+  return idHoldsCardNumber(decode(id).replace(/[^A-Za-z0-9]+/g, '-')) ? redactedNumber : id;
 }
 
 /**

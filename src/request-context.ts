@@ -29,6 +29,8 @@ export interface RequestRecord {
   operation?: string;
   /** Set together with the operation. An operation that is not read-only is a payment. */
   readOnly?: boolean;
+  /** Of a payment: the merchant's order ID as it may be written, see gateway/order-id.ts. */
+  orderId?: string | undefined;
   /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
   login?: string;
   keyVersion?: number;

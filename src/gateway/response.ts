@@ -185,6 +185,13 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
 
+/** Whether its caller has to query what happened to a payment. */
+export function isUncertainPayment(
+  context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,
+): boolean {
+  return isPaymentServerError(context) || (context.outcome === 'unknown' && context.readOnly === false);
+}
+
 /** Whether the gateway responded to a payment with a server error. The payment may have been processed nevertheless. */
 export function isPaymentServerError(
   context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,

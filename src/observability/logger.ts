@@ -1,5 +1,5 @@
 import { type LogLevel, logLevels } from '../config/schema/values.ts';
-import { isRejection } from '../gateway/response.ts';
+import { isRejection, isUncertainPayment } from '../gateway/response.ts';
 import type { TlsUser } from '../net/tls-files.ts';
 import type { TlsFailure } from '../net/tls-observer.ts';
 import type { RequestContext } from '../request-context.ts';
@@ -111,6 +111,8 @@ function requestLine(level: LineLevel, context: RequestContext): Line {
     environment: context.environment,
     operation: context.operation,
     login: context.login,
+    // For a query of its status, and for no other request.
+    orderId: isUncertainPayment(context) ? context.orderId : undefined,
     keyVersion: context.keyVersion,
     keyFingerprint: context.keyFingerprint,
     status: context.status,

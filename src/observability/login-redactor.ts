@@ -1,9 +1,9 @@
 import { KeyObject } from 'node:crypto';
-import { holdsCardNumber } from '../redact-card-data.ts';
+import { holdsCardNumber, redactedNumber } from '../redact-card-data.ts';
 import { Secret } from '../secret.ts';
 
 /** Written in place of a login that looks like a card number. */
-export const redactedLogin = '[redacted: looks like a card number]';
+export const redactedLogin = redactedNumber;
 
 /** Made by Countersign, or checked when it came in: random and hashed digits may look like a card number by chance. */
 const ownFields: ReadonlySet<string> = new Set(['id', 'requestId', 'traceId', 'mac', 'fingerprint']);

@@ -6,6 +6,7 @@ import { type AccessRequest, isAllowed, isGrantedIn } from '../auth/authorize.ts
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
+import { shownOrderId } from '../gateway/order-id.ts';
 import type { Destination } from '../gateway/router.ts';
 import { validateParameters } from '../gateway/validate-parameters.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
@@ -187,6 +188,7 @@ async function processForm(
   record.login = options.redactor.text(login);
   options.decisions?.requestRouted(record);
   validateParameters(operation, form);
+  if (!operation.readOnly) record.orderId = shownOrderId(operation, form);
   // Held until the gateway has responded.
   const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
   try {

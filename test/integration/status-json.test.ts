@@ -8,6 +8,7 @@ import { stringify } from 'yaml';
 import type { KeyStatus, Status } from '../../src/observability/status/schema.ts';
 import { configFor, environmentFor, everything, tokenCredential } from '../support/config.ts';
 import { always, closedUrl, httpResponse, silent } from '../support/faulty-gateway.ts';
+import { transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { itWith } from '../support/requires.ts';
@@ -141,6 +142,7 @@ describe('an environment', () => {
         environment: 'sandbox',
         operation: 'transfer',
         login: 'acme',
+        orderId: null,
         status: 403,
         outcome: 'answered',
         cause: 'current-key',
@@ -454,12 +456,18 @@ it('payments with an unknown outcome are found for an hour, and then no longer',
   // The timers of the process do not follow this clock, so that its keys become stale.
   const isFound = async () =>
     (await proxy.instanceStatus()).findings.some(({ code }) => code === 'outcome-unknown');
-  const requestIds = [headers['x-request-id']];
-  const expected = expect.objectContaining({ code: 'outcome-unknown', severity: 'bad', requestIds });
+  const payments = [
+    expect.objectContaining({
+      requestId: headers['x-request-id'],
+      orderId: new URLSearchParams(transferForm).get('client_orderid'),
+      login: 'acme',
+    }),
+  ];
+  const expected = expect.objectContaining({ code: 'outcome-unknown', severity: 'bad', payments });
   expect((await proxy.instanceStatus()).findings).toContainEqual(expected);
   later = 61_000;
   expect((await proxy.instanceStatus()).findings).toEqual([
-    expect.objectContaining({ requestIds, advice: expect.stringContaining('No failure for 1 min. ') }),
+    expect.objectContaining({ payments, advice: expect.stringContaining('No failure for 1 min. ') }),
   ]);
   later = 3_599_000;
   expect(await isFound()).toBe(true);

@@ -56,6 +56,8 @@ const full: RequestContext = {
   traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
   startedAt: 0,
   caller: 'billing',
+  orderId: 'invoice-7',
+  readOnly: false,
   operation: 'transfer',
   keyVersion: 4,
   keyKind: 'private_key',

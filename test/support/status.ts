@@ -1,5 +1,11 @@
 import { withFindings } from '../../src/observability/status/findings.ts';
-import type { FailedRequest, KeyStatus, Status, StatusFacts } from '../../src/observability/status/schema.ts';
+import type {
+  FailedRequest,
+  KeyStatus,
+  Status,
+  StatusFacts,
+  UncertainPayment,
+} from '../../src/observability/status/schema.ts';
 
 const now = Date.UTC(2026, 10, 22, 14, 3, 7);
 const [minute, hour, day] = [60, 3_600, 86_400];
@@ -54,10 +60,25 @@ export function failedRequest(fields: Partial<FailedRequest> = {}): FailedReques
     environment: 'production',
     operation: 'order-status',
     login: 'acme',
+    orderId: null,
     status: 403,
     outcome: 'answered',
     cause: 'current-key',
     runbookSection: '#countersigngatewayrejections',
+    ...fields,
+  };
+}
+
+export function uncertainPayment(fields: Partial<UncertainPayment> = {}): UncertainPayment {
+  return {
+    at: ago(4),
+    requestId: '6d0b1a9c-52a6-4d1b-a7d8-0c8f9a4b2f11',
+    caller: 'checkout',
+    environment: 'production',
+    operation: 'transfer',
+    login: 'acme',
+    orderId: 'order-7',
+    outcome: 'unknown',
     ...fields,
   };
 }
@@ -345,12 +366,13 @@ export function troubleStatus(): Status {
         requestId: `${fingerprint(index).slice(0, 8)}-52a6-4d1b-a7d8-${fingerprint(index + 500).slice(0, 12)}`,
       }),
     ),
-    uncertainPayments: [4, 12].map((seconds) => ({
-      at: ago(seconds),
-      requestId: `${fingerprint(seconds).slice(0, 8)}-52a6-4d1b-a7d8-${fingerprint(seconds + 500).slice(0, 12)}`,
-      environment: 'production',
-      outcome: 'unknown',
-    })),
+    uncertainPayments: [4, 12].map((seconds) =>
+      uncertainPayment({
+        at: ago(seconds),
+        requestId: `${fingerprint(seconds).slice(0, 8)}-52a6-4d1b-a7d8-${fingerprint(seconds + 500).slice(0, 12)}`,
+        orderId: `order-${seconds}`,
+      }),
+    ),
     certificates: [
       certificateStatus({ until: ago(-3.2 * day) }),
       certificateStatus({ name: 'gateway-client', environment: 'production', until: ago(2 * hour) }),

@@ -9,6 +9,7 @@ import { parseStrictJson } from '../../src/auth/jwt/strict-json.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { ProxyError } from '../../src/errors.ts';
 import { resolveLogin } from '../../src/gateway/login.ts';
+import { shownOrderId } from '../../src/gateway/order-id.ts';
 import { parseResponse, responseAsJson, skewOf } from '../../src/gateway/response.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
 import { validateParameters } from '../../src/gateway/validate-parameters.ts';
@@ -97,6 +98,7 @@ const steps: Readonly<Record<string, (text: string) => unknown>> = {
   'redacted parameters': redactParameters,
   'a redacted base string': redactBaseString,
   'a redacted parameter': (text) => redactParameter(text, text),
+  'an order ID': (text) => shownOrderId({}, [['client_orderid', text]]),
   'a form at the simulator': (text) => decodeAsGateway(Buffer.from(text)),
   'Authorization at the simulator': (text) => parseAuthorization([text]),
   'a text that the simulator decodes': percentDecode,

@@ -18,7 +18,7 @@ import { table } from '../shared/table.ts';
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;
 /** Of a finding. */
-const maxRequestIds = 10;
+const maxPayments = 10;
 
 type Rows = readonly (readonly string[])[];
 
@@ -73,12 +73,17 @@ function findingLines(rows: Rows, width: number): string[] {
   return indentedTable(['', ''], rows, width).slice(1);
 }
 
-function findingRows({ severity, summary, advice, runbookSection, requestIds }: Finding): string[][] {
-  const more = requestIds.length - maxRequestIds;
+function findingRows({ severity, summary, advice, runbookSection, payments }: Finding): string[][] {
+  const more = payments.length - maxPayments;
   return [
     [severityText(severity), `${summary}. ${advice} (runbook ${runbookSection})`],
-    ...requestIds.slice(0, maxRequestIds).map((id) => ['', `request ${id}`]),
-    ...(more > 0 ? [['', `and ${more} more requests: see --json`]] : []),
+    ...payments
+      .slice(0, maxPayments)
+      .map(({ at, operation, orderId, caller, login, requestId }) => [
+        '',
+        `${at} ${operation ?? '-'} order ${orderId ?? '-'} of ${caller ?? '-'}, login ${login ?? '-'}, request ${requestId}`,
+      ]),
+    ...(more > 0 ? [['', `and ${more} more payments: see --json`]] : []),
   ];
 }
 

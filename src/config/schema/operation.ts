@@ -53,6 +53,13 @@ export const operation = z.strictObject({
   parameters: dictionary(z.string().min(1), parameter).describe(
     'Form parameters to validate before signing, by name. Each may appear once. Rules of a built-in operation that are not named here stay.',
   ),
+  orderId: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "Form parameter with the merchant's order ID, which is shown for payments of unknown outcome. Default: `client_orderid` or `client-order-id`.",
+    ),
   allowRepeatedParameters: z
     .boolean()
     .describe(

@@ -4,12 +4,12 @@ import { counted, percent, secondsBetween, since, span } from './format.ts';
 import { keyProgress, originOf } from './key-texts.ts';
 import { maxUncertainPayments } from './recorder.ts';
 import { sectionOf } from './runbook-sections.ts';
-import type { Finding, KeyStatus, Status, StatusFacts } from './schema.ts';
+import type { Finding, KeyStatus, Status, StatusFacts, UncertainPayment } from './schema.ts';
 import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './thresholds.ts';
 
 type Environment = Status['environments'][number];
 type RecentFailures = Environment['failures'][number];
-type Subject = Partial<Pick<Finding, 'environment' | 'login' | 'caller' | 'requestIds' | 'runbookSection'>>;
+type Subject = Partial<Pick<Finding, 'environment' | 'login' | 'caller' | 'payments' | 'runbookSection'>>;
 
 /** A rule: what it finds in a status. To add one, add its codes to finding-codes.ts. */
 type Rule = (facts: StatusFacts) => Finding[];
@@ -42,10 +42,10 @@ function finding<C extends FindingCode>(
   severity: SeverityOf<C>,
   summary: string,
   advice: string,
-  { environment = null, login = null, caller = null, requestIds = [], ...subject }: Subject = {},
+  { environment = null, login = null, caller = null, payments = [], ...subject }: Subject = {},
 ): Finding {
   const { runbookSection = findingCodes[code].runbookSection } = subject;
-  return { severity, code, environment, login, caller, summary, advice, runbookSection, requestIds };
+  return { severity, code, environment, login, caller, summary, advice, runbookSection, payments };
 }
 
 /** `No failure for 8 s. `, once it is over: the finding goes within a minute. @param last time of the last failure */
@@ -65,16 +65,22 @@ function uncertainPayments({ at, uncertainPayments: list }: StatusFacts): Findin
     const all = list.filter((one) => one.environment === environment);
     const more = all.length < maxUncertainPayments ? '' : ' There may be more: the log has all of them.';
     return kinds.flatMap(([code, what, isOfKind]) => {
-      const payments = all.filter(({ outcome }) => isOfKind(outcome));
+      const payments = all.filter(({ outcome }) => isOfKind(outcome)).map(whatToQuery);
       const [newest] = payments;
       if (newest === undefined) return [];
       const many = counted(payments.length, 'payment');
       const summary = `${many} of ${environment ?? 'an unknown environment'} in the last hour ${what}`;
       const advice = `${quiet(at, newest.at)}Each may have been processed. Query the order status of each, and do not send it again before that.${more}`;
-      const requestIds = payments.map(({ requestId }) => requestId);
-      return [finding(code, 'bad', summary, advice, { environment, requestIds })];
+      const [login = null, ...others] = new Set(payments.map((one) => one.login));
+      const about = { environment, login: others.length === 0 ? login : null, payments };
+      return [finding(code, 'bad', summary, advice, about)];
     });
   });
+}
+
+function whatToQuery(payment: UncertainPayment): Finding['payments'][number] {
+  const { at, requestId, caller, operation, login, orderId } = payment;
+  return { at, requestId, caller, operation, login, orderId };
 }
 
 function health({ health: { reasons, warnings } }: StatusFacts): Finding[] {

@@ -1,12 +1,12 @@
 import { responsibleParty } from '../../errors.ts';
-import { isPaymentServerError, isRejection } from '../../gateway/response.ts';
+import { isPaymentServerError, isRejection, isUncertainPayment } from '../../gateway/response.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
 import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
 import { RequestWindow } from './request-window.ts';
 import { type FailureCause, paymentServerErrorSection, runbookSections } from './runbook-sections.ts';
-import type { FailedRequest, Status } from './schema.ts';
+import type { FailedRequest, Status, UncertainPayment } from './schema.ts';
 
 /** Milliseconds. */
 const recent = 60_000;
@@ -233,15 +233,13 @@ function createFailureRecorder({ monotonic }: MonotonicClock) {
     /** Newest first. */
     failures: () => newestFirst([...known, ...unknown]).slice(0, maxFailures),
     /** Payments of the last hour whose outcome is not known, newest first. */
-    uncertainPayments() {
+    uncertainPayments(): UncertainPayment[] {
       const oldest = monotonic() - uncertainAge;
       const payments = newestFirst([...uncertain.values()].flat().filter(({ at }) => at >= oldest));
-      return payments.map(({ at, requestId, environment, outcome }) => ({
-        at,
-        requestId,
-        environment,
-        outcome,
-      }));
+      return payments.map(({ at, requestId, caller, environment, operation, login, orderId, outcome }) => {
+        const route = { caller, environment, operation, login };
+        return { at, requestId, ...route, orderId, outcome };
+      });
     },
   };
 }
@@ -266,18 +264,14 @@ export function failureOf(context: RequestContext, at: number): FailedRequest {
   const { login = null, status = null, outcome } = context;
   const cause = causeOf(context);
   const runbookSection = isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause];
-  const route = { caller, environment, operation, login };
+  const orderId = isUncertainPayment(context) ? (context.orderId ?? null) : null;
+  const route = { caller, environment, operation, login, orderId };
   return { at: isoTime(at), requestId, ...route, status, outcome, cause, runbookSection };
 }
 
 /** A request that failed although the caller did nothing wrong, other than by a rejection of the gateway. */
 function isOurFailure(context: RequestContext): boolean {
   return ['gateway', 'countersign'].includes(responsibleParty(context));
-}
-
-/** Whether its caller has to query what happened to a payment. */
-function isUncertainPayment(context: RequestContext): boolean {
-  return isPaymentServerError(context) || (context.outcome === 'unknown' && context.readOnly === false);
 }
 
 /** `rejection` stays set if a retry got another response. */

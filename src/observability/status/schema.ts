@@ -126,11 +126,25 @@ const failure = z.strictObject({
   environment: maybeText,
   operation: maybeText,
   login: maybeText.describe('Only one that the caller may use.'),
+  orderId: maybeText.describe(
+    "The merchant's order ID of a payment whose outcome has to be queried, redacted if it may hold a card number; else null.",
+  ),
   status: z.int().nullable().describe('HTTP status of the response; null if none was sent.'),
   outcome: z.enum(['answered', 'not-sent', 'unknown']),
   cause,
   runbookSection: maybeText.describe('Section of the runbook, such as `#countersign403`.'),
 });
+
+/** What is needed to query one. */
+const queried = {
+  at: true,
+  requestId: true,
+  caller: true,
+  operation: true,
+  login: true,
+  orderId: true,
+} as const;
+const uncertainPayment = failure.pick({ ...queried, environment: true, outcome: true });
 
 const certificate = z.strictObject({
   name: text.describe('As the label `certificate` of the metrics.'),
@@ -154,7 +168,9 @@ const finding = z.strictObject({
   summary: text.describe('What happened.'),
   advice: text.describe('What to do, or what it means.'),
   runbookSection: text.describe('Section of the runbook, such as `#countersignclockskew`.'),
-  requestIds: z.array(text).describe('Each request to look at.'),
+  payments: z
+    .array(failure.pick(queried))
+    .describe('Each payment whose outcome has to be queried, newest first.'),
 });
 
 /** What `/status.json` returns. Times are ISO 8601 in UTC. */
@@ -178,7 +194,7 @@ export const statusSchema = z.strictObject({
     .array(failure)
     .describe('The last 100 failed requests, newest first; at most 20 of unknown callers.'),
   uncertainPayments: z
-    .array(failure.pick({ at: true, requestId: true, environment: true, outcome: true }))
+    .array(uncertainPayment)
     .describe(
       'Payments of the last hour whose outcome is unknown, or to which the gateway responded with a server error, newest first; at most 1,000 of each environment.',
     ),
@@ -236,3 +252,4 @@ export type StatusFacts = Omit<Status, 'well' | 'findings'>;
 export type Finding = Status['findings'][number];
 export type KeyStatus = z.output<typeof key>;
 export type FailedRequest = z.output<typeof failure>;
+export type UncertainPayment = z.output<typeof uncertainPayment>;

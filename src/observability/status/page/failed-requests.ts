@@ -1,5 +1,5 @@
 import type { FailedRequest, Status } from '../schema.ts';
-import { clockTime, type Html, html, listingSection, none, pill } from './parts.ts';
+import { clockTime, type Html, html, listingSection, none, pill, withDetail } from './parts.ts';
 
 /** Newest first. */
 export function failedRequests({ at, failures: list, runbookUrl }: Status): Html {
@@ -19,7 +19,11 @@ export function failedRequests({ at, failures: list, runbookUrl }: Status): Html
       ['Environment', ({ environment }) => environment ?? none('unknown')],
       ['Operation', ({ operation }) => operation ?? none('unknown')],
       ['Login', ({ login }) => login ?? none('none')],
-      ['Request ID', ({ requestId }) => html`<code>${requestId}</code>`],
+      [
+        'Request ID',
+        ({ requestId, orderId }) =>
+          withDetail(html`<code>${requestId}</code>`, orderId === null ? '' : `order ${orderId}`),
+      ],
     ],
   });
 }

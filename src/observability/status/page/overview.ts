@@ -4,7 +4,7 @@ import { keyProgress, originOf } from '../key-texts.ts';
 import { maxFailures } from '../recorder.ts';
 import type { Finding, Status } from '../schema.ts';
 import { lifetime, rejections, saturation } from '../thresholds.ts';
-import { type Html, html, inline, pill, type Tone, worst } from './parts.ts';
+import { clockTime, type Html, html, inline, none, pill, type Tone, worst } from './parts.ts';
 
 const labels: Readonly<Record<Finding['severity'], string>> = {
   bad: 'Act now',
@@ -13,7 +13,7 @@ const labels: Readonly<Record<Finding['severity'], string>> = {
 };
 
 /** Of a finding; the others are in `/status.json`. */
-const maxRequestIds = 10;
+const maxPayments = 10;
 
 /** The section of the page that shows what a finding is about, unless it is that of the environments or the instance. */
 const sections: Readonly<Partial<Record<FindingCode, string>>> = {
@@ -43,7 +43,7 @@ export function banner(status: Status): Html {
     : 'This instance should not receive requests.';
   return html`<section class="banner ${pageTone(status)}" aria-labelledby="health-title" id="health">
 <div class="head"><h2 id="health-title" class="${status.well && health.ready ? 'ok' : 'bad'}">${stateOf(status)}</h2><p>${text} ${summary}</p></div>
-${findings.length === 0 ? undefined : html`<ul>${findings.map((one) => item(one, status.runbookUrl))}</ul>`}
+${findings.length === 0 ? undefined : html`<ul>${findings.map((one) => item(one, status))}</ul>`}
 </section>
 `;
 }
@@ -59,7 +59,7 @@ export function pageTone({ health: { ready }, findings: [first] }: Status): Tone
   return ready ? (first?.severity ?? 'ok') : 'bad';
 }
 
-function item(finding: Finding, runbookUrl: string | null): Html {
+function item(finding: Finding, { at, runbookUrl }: Status): Html {
   const { severity, code, environment, login, caller, summary, advice, runbookSection } = finding;
   const section = sections[code] ?? (environment === null ? 'instance' : 'environments');
   const about = [code, environment, login, caller].filter((part) => part !== null).join(' ');
@@ -67,14 +67,20 @@ function item(finding: Finding, runbookUrl: string | null): Html {
     runbookUrl === null
       ? undefined
       : html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer">Runbook</a>`;
-  return html`<li>${pill(severity, labels[severity])} <p><a href="#${section}" title="${about}">${inline(summary)}</a>. ${inline(advice)} ${runbook}${requests(finding)}</p></li>\n`;
+  return html`<li>${pill(severity, labels[severity])} <p><a href="#${section}" title="${about}">${inline(summary)}</a>. ${inline(advice)} ${runbook}${payments(finding, at)}</p></li>\n`;
 }
 
-function requests({ requestIds }: Finding): Html | undefined {
-  if (requestIds.length === 0) return undefined;
-  const more = requestIds.length - maxRequestIds;
-  const rest = html` and ${more} more in <a href="status.json">status.json</a>`;
-  return html` Requests: ${requestIds.slice(0, maxRequestIds).map((id) => html`<code>${id}</code> `)}${more > 0 ? rest : undefined}`;
+function payments({ payments: list }: Finding, now: string): Html | undefined {
+  if (list.length === 0) return undefined;
+  const more = list.length - maxPayments;
+  const rest = html`<br>and ${more} more in <a href="status.json">status.json</a>`;
+  const rows = list
+    .slice(0, maxPayments)
+    .map(
+      ({ at, operation, orderId, login, caller, requestId }) =>
+        html`<br>${clockTime(now, at)} ${operation ?? ''} order ${orderId === null ? none('unknown') : html`<code>${orderId}</code>`} of ${caller ?? none('unknown')}, login ${login ?? none('unknown')}, request <code>${requestId}</code>`,
+    );
+  return html`${rows}${more > 0 ? rest : undefined}`;
 }
 
 /** The numbers to see first, each a link to its section. */

@@ -3,7 +3,7 @@ import { statusLines } from '../../../../src/cli/status/render.ts';
 import { withFindings } from '../../../../src/observability/status/findings.ts';
 import { type Status, statusSchema } from '../../../../src/observability/status/schema.ts';
 import { sampleStatus } from '../../../support/sample-status.ts';
-import { ago, emptyStatus, keyStatus, keyVersion } from '../../../support/status.ts';
+import { ago, emptyStatus, keyStatus, keyVersion, uncertainPayment } from '../../../support/status.ts';
 
 const origin = 'http://127.0.0.1:9090';
 const lines = statusLines(sampleStatus, { origin, failures: 10, width: 100 });
@@ -82,14 +82,18 @@ describe('the status in a terminal', () => {
     ]);
   });
 
-  it('has ten request IDs of a finding, and the number of the others', () => {
+  it('has ten payments of a finding, and the number of the others', () => {
     const of = (length: number): string => {
-      const requestIds = Array.from({ length }, (_, index) => `id-${index}.`);
-      const findings = sampleStatus.findings.slice(0, 1).map((one) => ({ ...one, requestIds }));
+      const payments = Array.from({ length }, (_, index) =>
+        uncertainPayment({ at: '2026-11-22T14:03:03.000Z', requestId: `id-${index}.` }),
+      );
+      const findings = sampleStatus.findings.slice(0, 1).map((one) => ({ ...one, payments }));
       return statusLines({ ...emptyStatus(), findings }, { origin, failures: 0, width: 100 }).join('\n');
     };
-    expect(of(10)).toMatch(/ request id-9\.\n\n/);
-    expect(of(12)).toMatch(/ request id-9\.\n +and 2 more requests: see --json\n\n/);
+    expect(of(10)).toMatch(
+      / 2026-11-22T14:03:03\.000Z transfer order order-7 of checkout, login acme, request\s+id-9\.\n\n/,
+    );
+    expect(of(12)).toMatch(/id-9\.\n +and 2 more payments: see --json\n\n/);
   });
 
   it.each([

@@ -54,6 +54,7 @@ describe('a failed request', () => {
       environment: null,
       operation: null,
       login: null,
+      orderId: null,
       status: null,
       outcome: 'not-sent',
       cause: 'bad-request',

@@ -14,6 +14,7 @@ import {
   keyStatus,
   keyVersion,
   rotationStatus,
+  uncertainPayment,
 } from '../../../support/status.ts';
 
 const day = 86_400;
@@ -630,30 +631,39 @@ describe('requests of the last minute that failed', () => {
   });
 });
 
-it('payments whose outcome is not known are bad, with the ID of each request', () => {
-  const payments = [3, 600].map((seconds) => ({
-    at: ago(seconds),
-    requestId: `id-${seconds}`,
-    environment: 'production',
-    outcome: 'unknown' as const,
-  }));
-  const server = { at: ago(0), requestId: 'id-0', environment: 'sandbox', outcome: 'answered' as const };
+it('payments whose outcome is not known are bad, with what is needed to query each', () => {
+  const payments = [3, 600].map((seconds) =>
+    uncertainPayment({ at: ago(seconds), requestId: `id-${seconds}`, orderId: `order-${seconds}` }),
+  );
+  const server = uncertainPayment({
+    environment: 'sandbox',
+    outcome: 'answered',
+    login: 'beta',
+    orderId: null,
+  });
   const { well, findings } = calmStatus({ uncertainPayments: [server, ...payments] });
   expect(well).toBe(false);
   expect(findings).toMatchObject([
-    { severity: 'bad', code: 'payment-server-error', environment: 'sandbox', requestIds: ['id-0'] },
+    { severity: 'bad', code: 'payment-server-error', environment: 'sandbox', login: 'beta' },
     {
       severity: 'bad',
       code: 'outcome-unknown',
       summary: '2 payments of production in the last hour sent without a complete response',
       advice: expect.stringMatching(/^No failure for 3 s\. Each may have been processed\. Query/),
-      requestIds: ['id-3', 'id-600'],
+      login: 'acme',
+      payments: [
+        { at: ago(3), requestId: 'id-3', orderId: 'order-3', caller: 'checkout', operation: 'transfer' },
+        { at: ago(600), requestId: 'id-600', orderId: 'order-600', login: 'acme' },
+      ],
     },
   ]);
+  const page = pageOf({ uncertainPayments: [server, ...payments] });
+  expect(page).toContain('14:03:04 transfer order order-3 of checkout, login acme, request id-3');
+  expect(page).toContain('transfer order unknown of checkout, login beta');
 });
 
 it('a thousand payments whose outcome is not known may be more', () => {
-  const payment = { at: ago(3), requestId: 'id', environment: 'production', outcome: 'unknown' as const };
+  const payment = uncertainPayment();
   const other = { ...payment, environment: 'sandbox' };
   const adviceFor = (length: number): string | undefined =>
     found({ uncertainPayments: [...Array.from({ length }, () => payment), other] })[0];

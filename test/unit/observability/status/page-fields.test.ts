@@ -121,7 +121,7 @@ describe('every field of the schema', () => {
     jwtIssuers: [{ name: 'corp', available: true, problem: 'refused' }],
     audit: { up: false, problem: 'ENOSPC' },
     callers: troubleStatus().callers.map((one) => ({ ...one, limited: 3, limitedAt: ago(3) })),
-    failures: [failedRequest()],
+    failures: [failedRequest({ orderId: 'order-7' })],
   });
   const finding = {
     ...base.findings[0],
@@ -129,7 +129,7 @@ describe('every field of the schema', () => {
     environment: 'production',
     login: 'acme',
     caller: 'billing',
-    requestIds: ['id'],
+    payments: base.findings.flatMap(({ payments }) => payments).slice(0, 1),
   };
   const status = statusSchema.parse({ ...base, health: calmStatus().health, findings: [finding] });
   const page = { ofFacts: renderStatusPage(base), ofFinding: renderStatusPage(status) };

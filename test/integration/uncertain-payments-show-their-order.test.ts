@@ -1,0 +1,95 @@
+import { describe, expect, it } from '@jest/globals';
+import { paths } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
+import type { ProxyOptions } from '../support/service.ts';
+
+const starts = harness();
+
+const redacted = '[redacted: looks like a card number]';
+
+/** A proxy whose gateway resets each payment, and what it shows of the order of one. */
+async function startBroken(options: ProxyOptions = {}) {
+  const edge = await starts.edge(options);
+  edge.gateway.respond = (response) => void response.destroy();
+  return {
+    edge,
+    shown: async (form: string, path: string = paths.transfer) => {
+      const { headers } = await edge.post(path, form);
+      const requestId = headers['x-request-id'];
+      const lines = await edge.requestLines();
+      const { uncertainPayments, findings } = await edge.instanceStatus();
+      const line = lines.find((one) => one['requestId'] === requestId);
+      const listed = uncertainPayments.find((one) => one.requestId === requestId);
+      const [finding] = findings.filter(({ code }) => code === 'outcome-unknown');
+      const found = finding?.payments.find((one) => one.requestId === requestId);
+      return { line, listed, found, page: await edge.statusPages() };
+    },
+  };
+}
+
+describe('a payment of unknown outcome', () => {
+  it.each(['client_orderid', 'client-order-id'])('shows its %s, caller and time', async (name) => {
+    const { shown } = await startBroken();
+    const { line, listed, found, page } = await shown(`${name}=invoice-7&amount=1`);
+    expect(line).toMatchObject({ outcome: 'unknown', orderId: 'invoice-7', caller: 'local' });
+    const expected = { orderId: 'invoice-7', caller: line?.['caller'], operation: 'transfer', login: 'acme' };
+    for (const one of [listed, found]) {
+      expect(one).toMatchObject(expected);
+      expect(Math.abs(Date.parse(String(line?.['time'])) - Date.parse(one?.at ?? ''))).toBeLessThan(1_000);
+    }
+    expect(page.replaceAll(/<[^>]*>/g, '')).toMatch(
+      /\d\d:\d\d:\d\d transfer order invoice-7 of local, login acme/,
+    );
+  });
+
+  it('shows the parameter that its operation names', async () => {
+    const operations = {
+      payout: {
+        path: '/api/v4/payout/{endpoint}',
+        signature: 'RSA-SHA256' as const,
+        loginFrom: 'header' as const,
+        orderId: 'payout_ref',
+      },
+    };
+    const { shown } = await startBroken({ config: { operations } });
+    const path = '/sandbox/gw/api/v4/payout/1234';
+    expect((await shown('payout_ref=p-1&client_orderid=other', path)).line).toMatchObject({ orderId: 'p-1' });
+    expect((await shown('client_orderid=other', path)).line).toMatchObject({ orderId: 'other' });
+  });
+
+  it.each([
+    ['a card number', '4000007711223344'],
+    ['one in a longer text', 'order 4000007711223344 of today'],
+    ['one in groups', '4000 0077 1122 3344'],
+    ['one with other separators', '4000/0077:1122+3344'],
+    ['an encoded one', encodeURIComponent('%34%30%30%30007711223344')],
+    ['one among 200 characters', `${'x'.repeat(120)}4000007711223344${'y'.repeat(60)}`],
+  ])('does not show %s', async (_what, orderId) => {
+    const { shown } = await startBroken();
+    const { line, listed, page } = await shown(new URLSearchParams({ client_orderid: orderId }).toString());
+    expect([line?.['orderId'], listed?.orderId]).toEqual([redacted, redacted]);
+    expect(page).not.toMatch(/4000.{0,3}00/);
+  });
+
+  it.each([
+    ['order-20261127034652123', 'order-20261127034652123'],
+    ['1764215212345678', '1764215212345678'],
+    ['0f5a8c1e-93b7-4be2-8a3c-6a8f0d2b7c55', '0f5a8c1e-93b7-4be2-8a3c-6a8f0d2b7c55'],
+    ['x'.repeat(200), 'x'.repeat(128)],
+    ['заказ-7\u001b[2J', '?????-7?[2J'],
+  ])('shows what programs and people make, in 128 printable characters: %s', async (orderId, expected) => {
+    const { shown } = await startBroken();
+    const { line, found } = await shown(new URLSearchParams({ client_orderid: orderId }).toString());
+    expect([line?.['orderId'], found?.orderId]).toEqual([expected, expected]);
+  });
+});
+
+it('an order ID is shown of no other request', async () => {
+  const edge = await starts.edge();
+  await edge.post(paths.transfer, 'client_orderid=invoice-7');
+  edge.gateway.respond = (response) => void response.destroy();
+  await edge.post(paths.status, 'login=acme&client_orderid=invoice-7');
+  await edge.requestLines(2);
+  expect(edge.logText()).toMatch(/"outcome":"unknown"/);
+  expect(edge.logText() + (await edge.statusPages())).not.toContain('invoice-7');
+});
