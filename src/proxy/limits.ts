@@ -1,9 +1,17 @@
 import { ProxyError } from '../errors.ts';
+import type { MonotonicClock } from '../util/clock.ts';
 
 /** Counts requests by caller and by environment, and rejects those above a limit. */
 export class ConcurrencyLimiter {
   readonly #callers = new Map<string, number>();
   readonly #environments = new Map<string, number>();
+  /** When the last request of an environment ended, or began while there was no other. */
+  readonly #progress = new Map<string, number>();
+  readonly #monotonic: () => number;
+
+  constructor({ monotonic }: MonotonicClock) {
+    this.#monotonic = monotonic;
+  }
 
   /**
    * A slot of the caller: from before its form is read, since a slow form uses memory, too.
@@ -26,7 +34,14 @@ export class ConcurrencyLimiter {
    */
   acquireForEnvironment(name: string, limit: number): () => void {
     const release = take(this.#environments, name, limit);
-    if (release !== undefined) return release;
+    const progress = (): void => void this.#progress.set(name, this.#monotonic());
+    if (release !== undefined) {
+      if (this.inFlight(name) === 1) progress();
+      return () => {
+        release();
+        progress();
+      };
+    }
     const detail = `The limit of ${limit} concurrent requests to this environment is reached.`;
     throw new ProxyError('overloaded', detail, { retryAfter: 1 });
   }
@@ -34,6 +49,13 @@ export class ConcurrencyLimiter {
   /** Requests to the environment in flight. */
   inFlight(environment: string): number {
     return this.#environments.get(environment) ?? 0;
+  }
+
+  /** Seconds for which there have been requests in flight and none of them has ended; `undefined`: none is in flight. */
+  waiting(environment: string): number | undefined {
+    const since = this.#progress.get(environment);
+    if (this.inFlight(environment) === 0 || since === undefined) return undefined;
+    return (this.#monotonic() - since) / 1000;
   }
 }
 

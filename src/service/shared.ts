@@ -106,7 +106,7 @@ export async function createShared(
     recorder,
     tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
     tracing: createTracing({ clock, monotonic, random, log, metrics, version, instance }),
-    limiter: new ConcurrencyLimiter(),
+    limiter: new ConcurrencyLimiter({ monotonic }),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     audit:
       config.audit &&

@@ -55,6 +55,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         name,
         gatewayHost: new URL(baseUrl).host,
         inFlight: limiter.inFlight(name),
+        waiting: limiter.waiting(name) ?? null,
         maxInFlight,
         ...recorder.environment(name),
       })),

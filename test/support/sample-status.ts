@@ -14,9 +14,11 @@ export const sampleStatus: Status = withFindings({
       gatewayHost: 'sandbox.gateway.example',
       inFlight: 3,
       maxInFlight: 64,
+      waiting: null,
       requestsPerSecond: 12.34,
       rejectedShare: 0.025,
       failedShare: 0.04,
+      allFail: false,
       failures: [
         {
           cause: 'gateway-timeout',
@@ -36,9 +38,11 @@ export const sampleStatus: Status = withFindings({
       gatewayHost: 'gateway.example',
       inFlight: 0,
       maxInFlight: 64,
+      waiting: null,
       requestsPerSecond: 0,
       rejectedShare: null,
       failedShare: null,
+      allFail: false,
       failures: [],
       logins: { accepted: 0, rejected: 0, rejectedNames: [] },
       latency: null,

@@ -58,6 +58,10 @@ export const findingCodes = {
     '#gateway-unreachable',
   ),
   'gateway-timeout': badOrWarn('The gateway did not respond in time.', '#no-complete-gateway-response'),
+  'gateway-silent': badOrWarn(
+    'Requests to an environment are in flight, and for 4 s none has ended; warn: a single one.',
+    '#no-complete-gateway-response',
+  ),
   'gateway-response-incomplete': badOrWarn(
     'The gateway ended a connection before its response was complete, or its response was not valid HTTP.',
     '#no-complete-gateway-response',

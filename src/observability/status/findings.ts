@@ -5,7 +5,15 @@ import { keyProgress, originOf } from './key-texts.ts';
 import { maxUncertainPayments } from './recorder.ts';
 import { sectionOf } from './runbook-sections.ts';
 import type { Finding, KeyStatus, Status, StatusFacts, UncertainPayment } from './schema.ts';
-import { clockDifference, failing, isBlocked, lifetime, rejections, saturation } from './thresholds.ts';
+import {
+  clockDifference,
+  failing,
+  isBlocked,
+  lifetime,
+  rejections,
+  saturation,
+  silent,
+} from './thresholds.ts';
 
 type Environment = Status['environments'][number];
 type RecentFailures = Environment['failures'][number];
@@ -190,7 +198,8 @@ export function sourceName(type: Status['keySource']['type']): string {
 
 function environments(facts: StatusFacts): Finding[] {
   return facts.environments.flatMap((one) => [
-    ...one.failures.flatMap((failures) => failed(failures, one.name, facts)),
+    ...one.failures.flatMap((failures) => failed(failures, one, facts)),
+    ...silences(one),
     ...limit(one, facts),
     ...gatewayRejections(one, facts),
     ...clocks(one, facts),
@@ -306,23 +315,35 @@ const elsewhere: ReadonlySet<string> = new Set(['overloaded', 'audit-unavailable
 /** Requests that failed in the last minute, for one cause. */
 function failed(
   { cause, detail, login, count, share, lastAt }: RecentFailures,
-  environment: string,
+  { name: environment, allFail }: Environment,
   { at, keys: { list } }: StatusFacts,
 ): Finding[] {
   const known = list.some((key) => key.environment === environment && isKnownToFail(key, cause));
   if (elsewhere.has(cause) || known) return [];
   const [code, what, advice] = failureText(cause, detail ?? '');
   const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
-  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${percent(share)} of all`;
+  const extent = allFail ? 'now every one fails' : `${percent(share)} of all`;
+  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${extent}`;
   const runbookSection = sectionOf(cause) ?? findingCodes[code].runbookSection;
   const about = { environment, login, runbookSection };
-  return [finding(code, failing(share), summary, `${quiet(at, lastAt)}${advice}`, about)];
+  return [finding(code, allFail ? 'bad' : failing(share), summary, `${quiet(at, lastAt)}${advice}`, about)];
 }
 
 /** The finding about the key says why these requests fail. */
 function isKnownToFail({ missingSince, signingVersion }: KeyStatus, cause: string): boolean {
   if (signingVersion !== null) return false;
   return cause === (missingSince === null ? 'key-unusable' : 'key-missing');
+}
+
+/** Said before the requests fail, which takes as long as `timeouts.request`. */
+function silences(one: Environment): Finding[] {
+  const severity = silent(one);
+  if (severity === 'ok') return [];
+  const { name: environment, inFlight, waiting } = one;
+  const summary = `${environment}: no request has ended for ${span(waiting ?? 0)}, and ${counted(inFlight, 'request')} ${inFlight === 1 ? 'waits' : 'wait'}`;
+  const advice =
+    'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. `countersign check --online` says which.';
+  return [finding('gateway-silent', severity, summary, advice, { environment })];
 }
 
 function limit(one: Environment, { at }: StatusFacts): Finding[] {
@@ -342,7 +363,7 @@ function limit(one: Environment, { at }: StatusFacts): Finding[] {
 
 /** While a clock is off, that is the finding. */
 function gatewayRejections(one: Environment, facts: StatusFacts): Finding[] {
-  const { name: environment, rejectedShare, logins } = one;
+  const { name: environment, rejectedShare, allFail, logins } = one;
   if (clockDifference(one) !== 'ok') return [];
   if (isBlocked(one)) {
     const summary = `The gateway of ${environment} responds with 401 or 403 to every login, ${logins.rejected} in the last minute`;
@@ -357,7 +378,7 @@ function gatewayRejections(one: Environment, facts: StatusFacts): Finding[] {
   const others = rejected - rejectedNames.length;
   const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
   const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
-  const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403${names}`;
+  const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
   const advice =
     severity === 'info'
       ? 'No request failed: it was sent again, signed with another key.'

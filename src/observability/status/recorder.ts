@@ -4,7 +4,7 @@ import type { RequestContext } from '../../request-context.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
 import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
-import { RequestWindow } from './request-window.ts';
+import { RequestWindow, type Verdict } from './request-window.ts';
 import { type FailureCause, paymentServerErrorSection, runbookSections } from './runbook-sections.ts';
 import type { FailedRequest, Status, UncertainPayment } from './schema.ts';
 
@@ -171,9 +171,9 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
       const { startedAt, durations, login, keyRejected } = context;
       const { total = 0 } = durations;
       const endedAt = startedAt + total * 1000;
-      window.recordRequest(endedAt, total);
-      if (failed && isOurFailure(context))
-        window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null, login ?? null);
+      const isOurs = failed && isOurFailure(context);
+      window.recordRequest(endedAt, total, verdictOn(context, isOurs));
+      if (isOurs) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null, login ?? null);
       if (login === undefined || keyRejected === undefined) return;
       setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
     },
@@ -272,6 +272,12 @@ export function failureOf(context: RequestContext, at: number): FailedRequest {
 /** A request that failed although the caller did nothing wrong, other than by a rejection of the gateway. */
 function isOurFailure(context: RequestContext): boolean {
   return ['gateway', 'countersign'].includes(responsibleParty(context));
+}
+
+/** What a request says of its environment. A status below 500 is a response of a gateway that works. */
+function verdictOn({ reason, gatewayStatus = 0 }: RequestContext, isOurs: boolean): Verdict {
+  if (isOurs || (reason === undefined && isRejection(gatewayStatus))) return 'failed';
+  return reason === undefined ? 'succeeded' : 'neither';
 }
 
 /** `rejection` stays set if a retry got another response. */

@@ -12,10 +12,18 @@ export const bucketCount = 24 * perDoubling + 1;
 /** The window in seconds; one slot each. */
 const size = 60;
 
+/** So many seconds count for whether everything fails now: with the second that a page is kept, 5. */
+const present = 4;
+
+/** Whether a request succeeded; `neither` if it failed by a fault of its caller, which says nothing of the environment. */
+export type Verdict = 'succeeded' | 'failed' | 'neither';
+
 /** What happened in one second. */
 interface Slot {
   readonly second: number;
   requests: number;
+  succeeded: number;
+  failed: number;
   responses: number;
   /** 403s among the responses. */
   rejections: number;
@@ -54,10 +62,11 @@ export class RequestWindow {
   }
 
   /** @param seconds from request to response */
-  recordRequest(now: number, seconds: number): void {
+  recordRequest(now: number, seconds: number, verdict: Verdict): void {
     const slot = this.#slotOf(now);
     const bucket = bucketOf(seconds);
     slot.requests += 1;
+    if (verdict !== 'neither') slot[verdict] += 1;
     slot.durations[bucket] = (slot.durations[bucket] ?? 0) + 1;
   }
 
@@ -92,12 +101,15 @@ export class RequestWindow {
       sum((slot) => slot.durations[bucket] ?? 0),
     );
     const [p50, p99] = [percentile(durations, 0.5), percentile(durations, 0.99)];
+    const latest = slots.filter(({ second }) => second > Math.floor(now / 1000) - present);
+    const allFail = latest.some((slot) => slot.failed > 0) && latest.every((slot) => slot.succeeded === 0);
     // The window begins with a whole second, or with the start.
     const covered = Math.max(1, Math.min(now / 1000 - oldest, (now - this.#startedAt) / 1000));
     return {
       requestsPerSecond: requests / covered,
       rejectedShare: responses === 0 ? null : sum((slot) => slot.rejections) / responses,
       failedShare: requests === 0 ? null : failed / requests,
+      allFail,
       failures,
       latency: p50 === undefined || p99 === undefined ? null : { p50, p99 },
     };
@@ -107,7 +119,7 @@ export class RequestWindow {
     const second = Math.floor(now / 1000);
     const known = this.#slots[second % size];
     if (known?.second === second) return known;
-    const counts = { requests: 0, responses: 0, rejections: 0 };
+    const counts = { requests: 0, succeeded: 0, failed: 0, responses: 0, rejections: 0 };
     const slot = { second, ...counts, durations: new Uint32Array(bucketCount), failures: new Map() };
     this.#slots[second % size] = slot;
     return slot;

@@ -41,6 +41,9 @@ const environment = z.strictObject({
   name: text,
   gatewayHost: text.describe('Host, and port unless it is the default, of the base URL.'),
   inFlight: count.describe('Requests to the gateway in flight.'),
+  waiting: seconds
+    .nullable()
+    .describe('For which there have been requests in flight and none has ended; null: none is in flight.'),
   maxInFlight: count,
   requestsPerSecond: z.number().nonnegative().describe('Over the last minute.'),
   rejectedShare: maybeShare.describe(
@@ -49,6 +52,11 @@ const environment = z.strictObject({
   failedShare: maybeShare.describe(
     'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
   ),
+  allFail: z
+    .boolean()
+    .describe(
+      'Whether requests ended in the last 4 seconds and every one failed, other than by a fault of its caller: 401 and 403 of the gateway too.',
+    ),
   failures: z.array(recentFailures).describe('These requests by cause.'),
   logins: z
     .strictObject({

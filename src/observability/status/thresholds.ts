@@ -29,7 +29,7 @@ export function saturation({ inFlight, maxInFlight }: Environment): 'bad' | 'war
  * succeeded with another key, as during a rotation.
  */
 export function rejections(
-  { name, rejectedShare }: Environment,
+  { name, rejectedShare, allFail }: Environment,
   { at, failures }: Pick<StatusFacts, 'at' | 'failures'>,
 ): Severity | 'ok' {
   if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
@@ -40,7 +40,16 @@ export function rejections(
   );
   // If all that are kept are so recent, there may have been others.
   if (!failed && recent.length < maxFailures) return 'info';
-  return rejectedShare > 0.5 ? 'bad' : 'warn';
+  return allFail || rejectedShare > 0.5 ? 'bad' : 'warn';
+}
+
+/** Seconds without the end of a request from which a gateway is silent. */
+const silence = 4;
+
+/** One request alone may be slow. */
+export function silent({ inFlight, waiting }: Environment): 'bad' | 'warn' | 'ok' {
+  if ((waiting ?? 0) < silence) return 'ok';
+  return inFlight > 1 ? 'bad' : 'warn';
 }
 
 export function failing(failed: number): 'bad' | 'warn' {

@@ -11,9 +11,11 @@ function errorOf(act: () => unknown): ProxyError {
   throw new Error('expected a ProxyError');
 }
 
+let now = 0;
+
 describe('the concurrency limiter', () => {
   it('rejects a request to an environment above the limit, until a slot is released', () => {
-    const limiter = new ConcurrencyLimiter();
+    const limiter = new ConcurrencyLimiter({ monotonic: () => now });
     expect(limiter.inFlight('sandbox')).toBe(0);
     const release = limiter.acquireForEnvironment('sandbox', 2);
     limiter.acquireForEnvironment('sandbox', 2);
@@ -27,14 +29,31 @@ describe('the concurrency limiter', () => {
     expect(() => limiter.acquireForEnvironment('sandbox', 2)).not.toThrow();
   });
 
+  it('knows for how long no request of an environment has ended while some are in flight', () => {
+    const limiter = new ConcurrencyLimiter({ monotonic: () => now });
+    expect(limiter.waiting('sandbox')).toBeUndefined();
+    now = 60_000;
+    const release = limiter.acquireForEnvironment('sandbox', 2);
+    now = 64_000;
+    const other = limiter.acquireForEnvironment('sandbox', 2);
+    expect(limiter.waiting('sandbox')).toBe(4);
+    release();
+    now = 65_000;
+    expect(limiter.waiting('sandbox')).toBe(1);
+    other();
+    expect(limiter.waiting('sandbox')).toBeUndefined();
+    limiter.acquireForEnvironment('sandbox', 2);
+    expect(limiter.waiting('sandbox')).toBe(0);
+  });
+
   it('counts each environment separately', () => {
-    const limiter = new ConcurrencyLimiter();
+    const limiter = new ConcurrencyLimiter({ monotonic: () => now });
     limiter.acquireForEnvironment('sandbox', 1);
     expect(() => limiter.acquireForEnvironment('production', 1)).not.toThrow();
   });
 
   it('applies a limit that was lowered by a reload: no request is accepted until enough slots are released', () => {
-    const limiter = new ConcurrencyLimiter();
+    const limiter = new ConcurrencyLimiter({ monotonic: () => now });
     const releases = [1, 2, 3].map(() => limiter.acquireForEnvironment('sandbox', 3));
     expect(errorOf(() => limiter.acquireForEnvironment('sandbox', 2)).reason).toBe('overloaded');
     releases[0]?.();
@@ -44,7 +63,7 @@ describe('the concurrency limiter', () => {
   });
 
   it('rejects a caller above its limit, and no other caller, nor one without a limit', () => {
-    const limiter = new ConcurrencyLimiter();
+    const limiter = new ConcurrencyLimiter({ monotonic: () => now });
     const release = limiter.acquireForCaller('billing', 2);
     limiter.acquireForCaller('billing', 2);
     const error = errorOf(() => limiter.acquireForCaller('billing', 2));

@@ -44,7 +44,7 @@ beforeEach(async () => {
     createRoutes(config),
     { keys, verifyJwt: undefined, upstreams, inflight },
     {
-      limiter: new ConcurrencyLimiter(),
+      limiter: new ConcurrencyLimiter({ monotonic }),
       memory: new MemoryBudget(1_000_000),
       metrics,
       decisions: undefined,

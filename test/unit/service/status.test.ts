@@ -46,7 +46,7 @@ beforeEach(() => {
   sources = {
     ...clocks,
     recorder,
-    limiter: new ConcurrencyLimiter(),
+    limiter: new ConcurrencyLimiter({ monotonic }),
     redactor: { text: (text) => text.replaceAll('MARK', '***') },
     certificates: { inUse: () => certificates },
     readiness: () => ({ ready: false, reasons: ['draining'], warnings: ['log-stalled'] }),

@@ -128,6 +128,18 @@ describe('an environment', () => {
     ]);
   });
 
+  it('is silent from 4 s without the end of a request: bad if several wait', () => {
+    expect(environment({ inFlight: 9, waiting: 3.9 })).toEqual([]);
+    expect(environment({ inFlight: 1, waiting: 4 })).toEqual([
+      expect.stringMatching(
+        /^warn gateway-silent: production: no request has ended for 4 s, and 1 request waits/,
+      ),
+    ]);
+    expect(environment({ inFlight: 9, waiting: 61 })).toEqual([
+      expect.stringMatching(/^bad gateway-silent: .* for 1 min, and 9 requests wait\. .*check --online/),
+    ]);
+  });
+
   it('gets too many 401 or 403 above 2 %, and mostly those', () => {
     expect(environment({ rejectedShare: 0.02 })).toEqual([]);
     expect(environment({ rejectedShare: null })).toEqual([]);
@@ -557,6 +569,22 @@ describe('requests of the last minute that failed', () => {
     expect(failing('gateway-timeout', { share: 0.099 })).toEqual([expect.stringMatching(/^warn /)]);
     expect(failing('gateway-timeout', { share: 0.1, lastAt: ago(8) })).toEqual([
       expect.stringMatching(/^bad .* of all\. No failure for 8 s\. /),
+    ]);
+  });
+
+  it('are bad as soon as every request fails, however many succeeded before', () => {
+    const failures = [
+      { cause: 'gateway-timeout', detail: null, login: null, count: 3, share: 0.01, lastAt: ago(0) },
+    ];
+    const environments = [environmentStatus({ allFail: true, failures, failedShare: 0.01 })];
+    expect(found({ environments })).toEqual([
+      expect.stringMatching(
+        /^bad gateway-timeout: .* 3 requests failed in the last minute, now every one fails/,
+      ),
+    ]);
+    const rejected = [environmentStatus({ allFail: true, rejectedShare: 0.03 })];
+    expect(found({ environments: rejected, failures: [failedRequest({ at: ago(1) })] })).toEqual([
+      expect.stringMatching(/^bad gateway-rejections: 3% of .* are 401 or 403, and now every request fails/),
     ]);
   });
 

@@ -85,6 +85,7 @@ describe('every field of the schema', () => {
     environments: [
       environmentStatus({
         failedShare: 0.5,
+        waiting: 7,
         failures: [
           {
             cause: 'gateway-unreachable',

@@ -59,12 +59,31 @@ describe('an environment', () => {
       requestsPerSecond: 0.2,
       rejectedShare: 0.5,
       failedShare: 0,
+      allFail: false,
       failures: [],
       logins: { accepted: 0, rejected: 0, rejectedNames: [] },
       clockSkew: -2,
     });
     expect(latency?.p50).toBeCloseTo(0.02, 2);
     expect(recorder.environment('production').clockSkew).toBeNull();
+  });
+
+  it('fails altogether while every request of the last 4 s does, but for those of a wrong caller', () => {
+    const allFail = () => recorder.environment('sandbox').allFail;
+    for (let count = 0; count < 1_000; count += 1) finish();
+    now = 4_000;
+    expect(allFail()).toBe(false);
+    finish({ status: 400, reason: 'parameter-invalid', outcome: 'not-sent' });
+    expect(allFail()).toBe(false);
+    finish({ status: 403, gatewayStatus: 403, rejection: 'current-key' });
+    expect(allFail()).toBe(true);
+    finish({ status: 404, gatewayStatus: 404 });
+    expect(allFail()).toBe(false);
+    now = 8_000;
+    finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'dns' });
+    expect(allFail()).toBe(true);
+    now = 12_000;
+    expect(allFail()).toBe(false);
   });
 
   it('that the configuration does not have is not recorded', () => {

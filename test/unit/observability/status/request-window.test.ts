@@ -5,6 +5,7 @@ import {
   bucketOf,
   percentile,
   RequestWindow,
+  type Verdict,
 } from '../../../../src/observability/status/request-window.ts';
 import type { FailureCause } from '../../../../src/observability/status/runbook-sections.ts';
 
@@ -17,6 +18,7 @@ interface Event {
   /** Of a request that failed. */
   readonly cause: FailureCause | undefined;
   readonly login: string | null;
+  readonly verdict: Verdict;
 }
 
 const event: fc.Arbitrary<Event> = fc.record({
@@ -30,6 +32,7 @@ const event: fc.Arbitrary<Event> = fc.record({
   rejected: fc.boolean(),
   cause: fc.option(fc.constantFrom('internal', 'gateway-timeout'), { nil: undefined }),
   login: fc.constantFrom('acme', 'acme', 'acme', 'beta', null),
+  verdict: fc.constantFrom('succeeded', 'failed', 'neither'),
 });
 
 const failed = <E extends Event>(events: readonly E[], cause: FailureCause): E[] =>
@@ -55,7 +58,12 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
     return count === 0 ? [] : [{ ...one, lastAt, count, share: count / requests }];
   });
   const failedCount = failures.reduce((sum, { count }) => sum + count, 0);
+  const latest = recent.filter(
+    ({ at, seconds, verdict }) =>
+      Math.floor(at / 1000) > Math.floor(now / 1000) - 4 && seconds !== undefined && verdict !== 'neither',
+  );
   return {
+    allFail: latest.length > 0 && latest.every(({ verdict }) => verdict === 'failed'),
     failedShare: requests === 0 ? null : failedCount / requests,
     failures,
     requestsPerSecond: requests / covered,
@@ -76,7 +84,7 @@ describe('the window', () => {
           now += one.after;
           seen.push({ ...one, at: now });
           if (one.seconds === undefined) window.recordResponse(now, one.rejected);
-          else window.recordRequest(now, one.seconds);
+          else window.recordRequest(now, one.seconds, one.verdict);
           if (one.seconds !== undefined && one.cause !== undefined) {
             window.recordFailure(now, one.cause, String(now), one.login);
           }
@@ -88,7 +96,7 @@ describe('the window', () => {
 
   it('is empty a minute after the last event', () => {
     const window = new RequestWindow(0);
-    window.recordRequest(500, 0.1);
+    window.recordRequest(500, 0.1, 'failed');
     window.recordResponse(500, true);
     window.recordFailure(500, 'internal', null, null);
     expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1, failedShare: 1 });
@@ -96,6 +104,7 @@ describe('the window', () => {
       requestsPerSecond: 0,
       rejectedShare: null,
       failedShare: null,
+      allFail: false,
       failures: [],
       latency: null,
     });
@@ -103,7 +112,7 @@ describe('the window', () => {
 
   it('divides by the time since the start during the first minute, but not by less than a second', () => {
     const window = new RequestWindow(5_000);
-    for (let count = 0; count < 10; count += 1) window.recordRequest(5_100, 0.1);
+    for (let count = 0; count < 10; count += 1) window.recordRequest(5_100, 0.1, 'succeeded');
     expect(window.summary(5_200).requestsPerSecond).toBe(10);
     expect(window.summary(10_000).requestsPerSecond).toBe(2);
   });
