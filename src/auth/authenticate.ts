@@ -94,11 +94,11 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
  * certificate or to `anonymous`.
  */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
-  const { callers } = options;
+  const owners = ownersIn(options.callers);
   const [byToken, byName, anonymously] = [
-    byBearerToken(options),
-    byCertificate(callers),
-    byAnonymous(callers),
+    byBearerToken(owners, options),
+    byCertificate(owners),
+    byAnonymous(owners),
   ];
   return async (presented) => {
     if (presented.revoked) throw invalidCredentials();
@@ -108,9 +108,25 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticate
   };
 }
 
+type Owners = ReturnType<typeof ownersIn>;
+
+/** The caller of each credential but JWTs. DNS names are in lower case. */
+export function ownersIn(callers: readonly CallerConfig[]) {
+  return {
+    byDigest: new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller])),
+    byUri: new Map(credentialsOf(callers, 'certificateUri').map((one) => [one.certificateUri, one.caller])),
+    byDnsName: new Map(
+      credentialsOf(callers, 'certificateDns').map((one) => [one.certificateDns.toLowerCase(), one.caller]),
+    ),
+    anonymous: credentialsOf(callers, 'anonymous')[0]?.caller,
+  };
+}
+
 /** A token whose hash is configured is that credential, even if it has the form of a JWT. */
-function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: AuthenticatorOptions): Authenticator {
-  const byDigest = new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller]));
+function byBearerToken(
+  { byDigest }: Owners,
+  { verifyJwt, acceptUnknownTokens }: AuthenticatorOptions,
+): Authenticator {
   return ({ authorization }) => {
     const bearer = authorization === undefined ? undefined : bearerToken(authorization);
     if (bearer === undefined || (acceptUnknownTokens && bearer.token === undefined)) return undefined;
@@ -129,13 +145,7 @@ function byBearerToken({ callers, verifyJwt, acceptUnknownTokens }: Authenticato
   };
 }
 
-function byCertificate(callers: readonly CallerConfig[]): Authenticator {
-  const byUri = new Map(
-    credentialsOf(callers, 'certificateUri').map((one) => [one.certificateUri, one.caller]),
-  );
-  const byDnsName = new Map(
-    credentialsOf(callers, 'certificateDns').map((one) => [one.certificateDns.toLowerCase(), one.caller]),
-  );
+function byCertificate({ byUri, byDnsName }: Owners): Authenticator {
   return ({ certificate }) => {
     if (certificate === undefined) return undefined;
     const { uris, dnsNames, fingerprint } = certificate;
@@ -153,9 +163,8 @@ function byCertificate(callers: readonly CallerConfig[]): Authenticator {
 }
 
 /** The configuration allows `anonymous` only on loopback or with `allowAnonymous: true`. */
-function byAnonymous(callers: readonly CallerConfig[]): Authenticator {
-  const [anonymous] = credentialsOf(callers, 'anonymous');
-  return () => anonymous && { caller: anonymous.caller, credential: { kind: 'anonymous' } };
+function byAnonymous({ anonymous }: Owners): Authenticator {
+  return () => anonymous && { caller: anonymous, credential: { kind: 'anonymous' } };
 }
 
 type Credential = CallerConfig['credentials'][number];

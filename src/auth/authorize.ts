@@ -6,9 +6,14 @@ export interface AccessRequest {
   readonly login: string;
 }
 
-/** Whether one of the caller's grants covers the request. Without a matching grant, access is denied. */
-export function isAllowed(caller: CallerConfig, request: AccessRequest): boolean {
-  return caller.allow.some(
+/** Without a matching grant, a request is denied, or in a dry run let through. */
+export function decide(caller: CallerConfig, request: AccessRequest): 'allowed' | 'would-deny' | 'denied' {
+  if (isGranted(caller, request)) return 'allowed';
+  return caller.mode === 'dry-run' ? 'would-deny' : 'denied';
+}
+
+function isGranted({ allow }: CallerConfig, request: AccessRequest): boolean {
+  return allow.some(
     (grant) =>
       isGrantedIn({ allow: [grant] }, request.environment) &&
       grant.operations.some((name) => name === '*' || name === request.operation) &&

@@ -14,6 +14,8 @@ import { type EnvLookup, fromEnvironment } from './variables.ts';
 interface LoadOptions {
   /** Looks up variables; {@link fromEnvironment} by default. */
   readonly lookUp?: EnvLookup;
+  /** Where relative paths start; in the folder of the file by default. */
+  readonly folder?: string;
   /** Skips the check of referenced files, which do not exist on a build machine. */
   readonly skipFiles?: boolean;
   /** Milliseconds since 1970. If given, certificates must be valid at this time, and a key file for all is noticed. */
@@ -40,7 +42,13 @@ export type LoadedConfig =
 export async function loadConfig(
   file: string,
   builtIn: BuiltIn,
-  { lookUp = fromEnvironment, skipFiles = false, certificatesAt, ports }: LoadOptions = {},
+  {
+    lookUp = fromEnvironment,
+    folder = dirname(file),
+    skipFiles = false,
+    certificatesAt,
+    ports,
+  }: LoadOptions = {},
 ): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
@@ -51,7 +59,7 @@ export async function loadConfig(
   const checked = validateConfig(text, { lookUp, builtIn, ports });
   if ('problems' in checked) return checked;
   const { config } = checked;
-  resolveFiles(config, dirname(file));
+  resolveFiles(config, folder);
   const findings = skipFiles ? [] : await fileFindings(config, certificatesAt);
   if (findings.length > 0) return { problems: inOrder(located(findings, checked.lineOf)) };
   const exposed = skipFiles || certificatesAt === undefined ? [] : await exposedKeyFiles(config);

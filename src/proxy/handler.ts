@@ -2,7 +2,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Request, Response } from 'express';
 import type { AuditLog } from '../audit/audit-log.ts';
 import { type Authenticate, presentedCredentials } from '../auth/authenticate.ts';
-import { type AccessRequest, isAllowed, isGrantedIn } from '../auth/authorize.ts';
+import { type AccessRequest, decide, isGrantedIn } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
@@ -15,12 +15,7 @@ import type { Logger } from '../observability/logger.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { RequestSpan } from '../observability/tracing/request-tracer.ts';
 import type { Tracing } from '../observability/tracing/tracing.ts';
-import {
-  type AuthorizationDecision,
-  type RequestContext,
-  type RequestRecord,
-  type ResponseResult,
-} from '../request-context.ts';
+import { type RequestContext, type RequestRecord, type ResponseResult } from '../request-context.ts';
 import { withSpan } from '../trace.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { rejectWebPage } from '../util/web-page.ts';
@@ -209,21 +204,17 @@ function authorize(
   work: Work,
   { metrics, log }: HandlerOptions,
 ): void {
-  const decide = (decision: AuthorizationDecision): void => {
-    work.record.decision = decision;
-    metrics.authorizationDecided(caller.name, decision);
-  };
-  if (isAllowed(caller, accessRequest)) {
-    decide('allowed');
-  } else if (caller.mode === 'dry-run') {
-    decide('would-deny');
+  const decision = decide(caller, accessRequest);
+  work.record.decision = decision;
+  metrics.authorizationDecided(caller.name, decision);
+  if (decision === 'would-deny') {
     log.message('warn', 'would be denied in enforce mode', {
       requestId: work.record.id,
       caller: caller.name,
       ...accessRequest,
     });
-  } else {
-    decide('denied');
+  }
+  if (decision === 'denied') {
     work.deniedLogin = accessRequest.login;
     throw new ProxyError('not-allowed', 'No grant allows this environment, operation and login.');
   }

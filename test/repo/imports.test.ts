@@ -11,8 +11,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   main: ['cli/run', 'service/signals', 'service/thread-pool'],
   cli: [
     'audit',
-    'auth/bearer-token',
-    'auth/jwt/load-keys',
+    'auth',
     'config',
     'gateway',
     'keys',

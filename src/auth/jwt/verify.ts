@@ -96,8 +96,11 @@ function problemOf(error: errors.JOSEError): JwtProblem {
   return problems[error.code] ?? 'jwt-malformed';
 }
 
-interface CheckedClaims extends Claims {
+interface SubjectClaims extends Claims {
   readonly sub: string;
+}
+
+interface CheckedClaims extends SubjectClaims {
   readonly jti: string | undefined;
 }
 
@@ -121,8 +124,7 @@ function findCaller(
   claims: CheckedClaims,
   observer: JwtVerifierOptions['observer'],
 ): CallerConfig {
-  const matching = credentials.filter(({ jwt }) => jwt.issuer === issuer && matchesClaims(jwt, claims));
-  const [caller, ...others] = new Set(matching.map((credential) => credential.caller));
+  const [caller, ...others] = callersWith(credentials, issuer, claims);
   if (caller === undefined) throw new JwtError('jwt-no-caller', shortened(claims.sub));
   if (others.length === 0) return caller;
   const names = [caller, ...others].map(({ name }) => name);
@@ -130,8 +132,18 @@ function findCaller(
   throw new JwtError('jwt-ambiguous', shortened(claims.sub));
 }
 
+/** The callers whose credentials have the verified claims of this issuer. */
+export function callersWith(
+  credentials: readonly JwtCredential[],
+  issuer: string,
+  claims: SubjectClaims,
+): Set<CallerConfig> {
+  const matching = credentials.filter(({ jwt }) => jwt.issuer === issuer && matchesClaims(jwt, claims));
+  return new Set(matching.map(({ caller }) => caller));
+}
+
 /** Whether verified claims are those that a credential demands. A list has a match if one of its texts is one, as in `groups`. */
-function matchesClaims({ subject, claims: wanted }: JwtCredential['jwt'], claims: CheckedClaims): boolean {
+function matchesClaims({ subject, claims: wanted }: JwtCredential['jwt'], claims: SubjectClaims): boolean {
   return (
     (subject === undefined || matchesPattern(subject, claims.sub)) &&
     Object.entries(wanted).every(([name, pattern]) =>

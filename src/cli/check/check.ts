@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { dirname } from 'node:path';
 import { loadConfig } from '../../config/load.ts';
 import { configText } from '../../config/print.ts';
 import type { Problem } from '../../config/problem.ts';
@@ -9,8 +10,9 @@ import { coreDumpProblem } from '../../service/start-checks.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionNames, optionsHelp } from '../shared/command.ts';
-import { configFileOf, formatProblems } from '../shared/config-file.ts';
+import { configFileOf, formatProblems, validConfig } from '../shared/config-file.ts';
 import { hasOwnToken, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
+import { checkAgainst } from './against.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
@@ -22,7 +24,9 @@ const options = {
     'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway; prints a table of the results',
   print:
     'Print the configuration as YAML, with every default and absolute paths; in place of each secret is "hidden"',
-  json: 'With --online: print JSON',
+  'against OLD':
+    'List what FILE allows and the configuration OLD does not: by caller, environment, operation, login and endpoint, and who may be a caller. Addresses, limits and the content of files are not compared',
+  json: 'With --online or --against: print JSON',
   ...loginOptions,
   schema: 'Print the JSON Schema of the configuration file, for editors',
 };
@@ -30,6 +34,7 @@ const options = {
 const usage = `Usage: countersign check [FILE] [--no-file-checks]
        countersign check --online FILE [--json] [--token-file FILE]
        countersign check --print [FILE]
+       countersign check --against OLD FILE [--json]
        countersign check --schema
 
 Validates a configuration and reports every problem with its line; a notice is not a problem. Certificates must
@@ -37,7 +42,8 @@ be valid now and match their keys. With a token of your own, the files and crede
 
 ${optionsHelp(options)}
 
-Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage.`;
+Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage,
+3 FILE allows more than OLD.`;
 
 /** Validates a configuration; uses the network only with `--online`. */
 export const check = command(
@@ -58,10 +64,15 @@ export const check = command(
 type Values = OptionValues<typeof options>;
 
 async function checkFile(config: string | undefined, values: Values, io: Io): Promise<number> {
-  const { online, print, json, 'no-file-checks': skipFiles } = values;
+  const { online, print, against, json, 'no-file-checks': skipFiles } = values;
   const file = config ?? demoConfigFile;
   const isElsewhere = hasOwnToken(values);
   const unset = new Set<string>();
+  const lookUp = isElsewhere
+    ? lookUpUsed(values)
+    : skipFiles && !print
+      ? lookUpOrNote(unset)
+      : fromEnvironment;
   const loaded =
     config === undefined
       ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
@@ -82,7 +93,7 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     const problems = loaded.problems.filter(({ path }) => !unset.has(path));
     const lines = problems.length > 0 ? formatProblems(file, problems) : [`${file}: no problems`, ...skipped];
     for (const line of lines) io.out(line);
-    return problems.length > 0 || online ? exitCode.usage : exitCode.done;
+    return problems.length > 0 || online || against !== undefined ? exitCode.usage : exitCode.done;
   }
   const operations = createOperationTable(loaded.config);
   const found = [
@@ -90,11 +101,17 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     ...(config === undefined || skipFiles || isElsewhere ? [] : noticesOfThisHost()),
   ];
   const notices = found.length === 0 ? [] : formatProblems(file, found, 'notice');
-  if (online || print) for (const line of notices) io.err(line);
+  if (online || print || against !== undefined) for (const line of notices) io.err(line);
   if (online) return checkOnline(withLogin(loaded.config, values), operations, json, io);
   if (print) {
     io.out(configText(loaded.config).trimEnd());
     return exitCode.done;
+  }
+  if (against !== undefined) {
+    // Its files need not exist.
+    const before = { lookUp, folder: dirname(file), skipFiles: true };
+    const { config: old } = validConfig(against, await loadConfig(against, builtInOperations, before));
+    return checkAgainst(loaded.config, old, json, io);
   }
   for (const line of [...summary(file, loaded.config, operations), ...skipped, ...notices]) io.out(line);
   return exitCode.done;
@@ -117,13 +134,16 @@ function noticesOfThisHost(): Problem[] {
 
 /** What is wrong with the combination of options. */
 function misuseOf(values: Values): string | undefined {
-  const modes = (['online', 'print', 'schema'] as const).filter((mode) => values[mode]);
-  if (modes.length > 1) return `use one of --${modes.join(' and --')}`;
-  if (values.online && values.config === undefined) return '--online requires a FILE';
-  const needOnline = ['json', ...optionNames(loginOptions)];
-  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== false);
-  const lost = given.find(([name]) => !values.online && needOnline.includes(name));
-  return lost === undefined ? undefined : `--${lost[0]} requires --online`;
+  const given = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined || value === false ? [] : [name],
+  );
+  const modes = given.filter((name) => ['online', 'print', 'against', 'schema'].includes(name));
+  const [mode = ''] = modes;
+  if (modes.length > 1) return `--${modes.join(' and --')} are mutually exclusive`;
+  if (['online', 'against'].includes(mode) && values.config === undefined) return `--${mode} requires a FILE`;
+  if (values.json && !['online', 'against'].includes(mode)) return '--json requires --online or --against';
+  const login = given.find((name) => optionNames(loginOptions).includes(name));
+  return login === undefined || values.online ? undefined : `--${login} requires --online`;
 }
 
 function summary(file: string, config: Config, table: OperationTable): string[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AccessRequest, isAllowed } from '../../../src/auth/authorize.ts';
+import { type AccessRequest, decide } from '../../../src/auth/authorize.ts';
 import type { CallerConfig } from '../../../src/config/schema.ts';
 
 type Grant = CallerConfig['allow'][number];
@@ -8,12 +8,18 @@ const accessRequest: AccessRequest = { environment: 'sandbox', operation: 'trans
 const grant: Grant = { environments: ['sandbox'], operations: ['transfer'], logins: ['acme-1'] };
 
 function allows(...allow: Grant[]): boolean {
-  return isAllowed({ name: 'x', mode: 'enforce', credentials: [], allow }, accessRequest);
+  return decide({ name: 'x', mode: 'enforce', credentials: [], allow }, accessRequest) === 'allowed';
 }
 
 describe('an access request', () => {
   it('is denied without a grant', () => {
     expect(allows()).toBe(false);
+  });
+
+  it('is let through in a dry run, and said to be denied', () => {
+    const caller: CallerConfig = { name: 'x', mode: 'dry-run', credentials: [], allow: [] };
+    expect(decide(caller, accessRequest)).toBe('would-deny');
+    expect(decide({ ...caller, allow: [grant] }, accessRequest)).toBe('allowed');
   });
 
   it('is allowed if one grant has its environment, operation and login', () => {
