@@ -5,10 +5,10 @@ import { utf8In } from '../util/text.ts';
 import { exposedKeyFiles, fileFindings, fileProblem, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
 import { parseText } from './parse-value.ts';
-import { findingsOf, inOrder, located, type Path, type Problem, type Report } from './problem.ts';
+import { findingsOf, inOrder, located, type Path, type Problem } from './problem.ts';
 import { withReplacement } from './removed.ts';
-import { type BuiltIn, checkRules, type Ports } from './rules.ts';
-import { type Config, configSchema } from './schema.ts';
+import { type BuiltIn, type Ports, schemaWithRules } from './rules.ts';
+import type { Config } from './schema.ts';
 import { type EnvLookup, fromEnvironment } from './variables.ts';
 
 interface LoadOptions {
@@ -85,8 +85,7 @@ interface ValidateOptions extends Pick<LoadOptions, 'ports'> {
  * Never throws and does no I/O. No message contains a value of the file.
  */
 export function validateConfig(text: string, { lookUp, builtIn, ports }: ValidateOptions): CheckedText {
-  const acrossFields = (report: Report, content: unknown) => checkRules(content, builtIn, report, ports);
-  const parsed = parseText(text, configSchema, acrossFields, lookUp);
+  const parsed = parseText(text, schemaWithRules(builtIn, ports), lookUp);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
   const notices = findingsOf((report) => reportNotices(config, builtIn, report));

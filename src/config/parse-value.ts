@@ -1,14 +1,6 @@
 import { z } from 'zod';
 import { didYouMean } from '../util/text.ts';
-import {
-  type Finding,
-  findingsOf,
-  inOrder,
-  located,
-  type Path,
-  type Problem,
-  type Report,
-} from './problem.ts';
+import { type Finding, inOrder, located, type Path, type Problem } from './problem.ts';
 import { credential, jwksSource } from './schema/caller.ts';
 import { auth, keys } from './schema/keys.ts';
 import type { EnvLookup } from './variables.ts';
@@ -23,22 +15,19 @@ interface ParsedDocument<T> {
 /**
  * The data of a YAML text, or all its problems in the order of their lines. No message contains a value of the text.
  *
- * @param acrossFields reports on the plain content; the data is absent if the schema finds something
  * @param lookUp replaces variables
  */
 export function parseText<T extends z.ZodType>(
   text: string,
   schema: T,
-  acrossFields: (report: Report, content: unknown, data: z.output<T> | undefined) => void,
   lookUp?: EnvLookup,
 ): ParsedDocument<z.output<T>> | { readonly problems: readonly Problem[] } {
   const { content, problems: yamlProblems, lineOf } = readDocument(text, lookUp);
   if (content === undefined) return { problems: inOrder(yamlProblems) };
   const { data, findings } = parseValue(schema, content.value);
-  const more = findingsOf((report) => acrossFields(report, content.value, data));
   // An unset variable explains every other problem with its value.
   const unset = new Set(yamlProblems.map(({ path }) => path).filter((path) => path !== ''));
-  const problems = located([...findings, ...more], lineOf).filter(({ path }) => !unset.has(path));
+  const problems = located(findings, lineOf).filter(({ path }) => !unset.has(path));
   const all = inOrder([...yamlProblems, ...problems]);
   return data === undefined || all.length > 0 ? { problems: all } : { data, lineOf };
 }

@@ -1,55 +1,16 @@
-import { z } from 'zod';
-import { entriesOf } from '../util/text.ts';
+import type { z } from 'zod';
+import type { Secret } from '../secret.ts';
 import { type Path, pathText, type Report, repeated, reportUnknown } from './problem.ts';
-import { caller, credential } from './schema/caller.ts';
-import { environment } from './schema/environment.ts';
-import { operationOverride } from './schema/operation.ts';
-import { configSchema, type OperationConfig, type OperationOverride } from './schema.ts';
+import { type Config, configSchema, type OperationConfig, type OperationOverride } from './schema.ts';
 import { canonicalUrl, isLoopback, isPlaintextRemote, plainAddress } from './url.ts';
 
-type Credential = z.output<typeof credential>;
+/** What is invalid is `undefined`. */
+type Partly<T> =
+  | (T extends Secret | string | number | boolean ? T : { readonly [Key in keyof T]: Partly<T[Key]> })
+  | undefined;
 
-/** `undefined` for what is invalid. */
-const leniently = <T extends z.ZodType>(schema: T) => schema.optional().catch(undefined);
-const fields = <T extends z.ZodRawShape>(shape: T) => z.preprocess(entriesOf, z.object(shape));
-const byName = <T extends z.ZodType>(value: T) =>
-  z
-    .preprocess(entriesOf, z.record(z.string(), value))
-    .transform((entries) => new Map(Object.entries(entries)));
-const listOf = <T extends z.ZodType>(item: T) => z.array(item).catch([]);
-
-const overrides = byName(leniently(operationOverride));
-const texts = listOf(leniently(z.string()));
-
-/**
- * The configuration in parts for the rules across fields, so that an invalid part does not hide problems in others.
- * `undefined` means that a part is present but invalid.
- */
-const partsSchema = fields({
-  proxy: leniently(configSchema.shape.proxy),
-  admin: leniently(configSchema.shape.admin),
-  environments: byName(
-    fields({
-      baseUrl: leniently(environment.shape.baseUrl),
-      allowInsecureHttp: leniently(z.literal(true)),
-      operations: overrides,
-    }),
-  ),
-  operations: overrides,
-  keys: fields({
-    vault: fields({ transit: fields({ mounts: byName(z.unknown()) }) }),
-  }),
-  jwtIssuers: byName(fields({ issuer: leniently(z.string()) })),
-  callers: listOf(
-    fields({
-      name: leniently(caller.shape.name),
-      credentials: listOf(leniently(credential)),
-      allow: listOf(fields({ environments: texts, operations: texts })),
-    }),
-  ),
-});
-
-type Parts = z.output<typeof partsSchema>;
+type Parts = NonNullable<Partly<Config>>;
+type Credential = Config['callers'][number]['credentials'][number];
 
 export type BuiltIn = Readonly<Record<string, OperationConfig>>;
 
@@ -59,25 +20,52 @@ export interface Ports {
   readonly admin?: number | undefined;
 }
 
-/** Rules across the fields of a configuration, which may be invalid. Never throws. */
-export function checkRules(content: unknown, builtIn: BuiltIn, report: Report, ports: Ports = {}): void {
-  const parts = partsSchema.parse(content);
-  checkPorts(parts, ports, report);
-  checkEnvironments(parts, report);
-  checkOperations(parts, builtIn, report);
-  checkCallers(parts, operationNames(parts, builtIn), report);
+/** The schema with the rules across fields. They also hold between the valid fields of an invalid configuration. */
+export function schemaWithRules(builtIn: BuiltIn, ports: Ports = {}) {
+  return configSchema.superRefine(
+    (config, context) => {
+      const report = reportTo(context);
+      for (const issue of context.issues) drop(config, issue);
+      checkPorts(config, ports, report);
+      checkEnvironments(config, report);
+      checkOperations(config, builtIn, report);
+      checkCallers(config, operationNames(config, builtIn), report);
+    },
+    { when: ({ value }) => isContainer(value) && !Array.isArray(value) },
+  );
+}
+
+/** Rules of a schema. */
+export function reportTo(context: z.core.$RefinementCtx): Report {
+  return (path, message) => context.addIssue({ code: 'custom', path: [...path], message });
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Makes what is invalid `undefined`, but not a mapping whose keys are. Then the data is of no other use. */
+function drop(config: object, { code, path = [] }: Pick<z.core.$ZodRawIssue, 'code' | 'path'>): void {
+  const last = path.at(-1);
+  const get = (part: unknown, step: PropertyKey): unknown =>
+    isContainer(part) ? Reflect.get(part, step) : undefined;
+  const part = path.slice(0, -1).reduce<unknown>(get, config);
+  const isAboutKeys =
+    code === 'unrecognized_keys' || (code === 'custom' && isContainer(get(part, last ?? '')));
+  if (last !== undefined && isContainer(part) && !isAboutKeys) Reflect.set(part, last, undefined);
 }
 
 /** Only one of two listeners at the same address can start. Port 0 is a free one for each. */
 function checkPorts({ proxy, admin }: Parts, ports: Ports, report: Report): void {
-  if (proxy === undefined || admin === undefined) return;
-  const port = ports.proxy ?? proxy.port;
-  if (port === 0 || port !== (ports.admin ?? admin.port) || !shareAddress(proxy.host, admin.host)) return;
+  const port = ports.proxy ?? proxy?.port;
+  if (port === undefined || port === 0 || port !== (ports.admin ?? admin?.port)) return;
+  if (!shareAddress(proxy?.host, admin?.host)) return;
   report(['admin', 'port'], 'is also the port of the proxy, so Countersign could not start: use another one');
 }
 
 /** Whether listeners at these hosts have an address in common. `::` includes the addresses of IPv4. */
-function shareAddress(one: string, other: string): boolean {
+function shareAddress(one: string | undefined, other: string | undefined): boolean {
+  if (one === undefined || other === undefined) return false;
   const [a, b] = [plainAddress(one), plainAddress(other)];
   const isAny = (host: string) => host === '0.0.0.0' || host === '::';
   const isName = (host: string) => host === 'localhost';
@@ -89,38 +77,38 @@ function shareAddress(one: string, other: string): boolean {
  * in transit.
  */
 function checkEnvironments({ environments, keys }: Parts, report: Report): void {
-  const { mounts } = keys.vault.transit;
+  const own = Object.entries(environments ?? {});
+  const transit = keys?.source === 'vault' ? keys.vault?.transit : undefined;
+  const mounts = Object.entries(transit?.mounts ?? {});
   const mountPath = (name: string) => ['keys', 'vault', 'transit', 'mounts', name];
-  for (const name of mounts.keys())
-    reportUnknown(mountPath(name), name, [...environments.keys()], 'environment', report);
+  for (const [name] of mounts)
+    reportUnknown(mountPath(name), name, Object.keys(environments ?? {}), 'environment', report);
   // With one mount, two could sign with the keys of each other, and no policy could keep them apart.
   for (const [[name], [owner]] of repeated(mounts, ([, mount]) => mount))
     report(
       mountPath(name),
       `must differ from the mount of ${owner}: each environment has a separate Transit engine`,
     );
-  for (const [[name], [owner]] of repeated(
-    environments,
-    ([, { baseUrl }]) => baseUrl && canonicalUrl(baseUrl),
-  ))
+  for (const [[name], [owner]] of repeated(own, ([, one]) => one?.baseUrl && canonicalUrl(one.baseUrl)))
     report(
       ['environments', name, 'baseUrl'],
       `is also the URL of "${owner}", so keys of one could sign for the other: use separate URLs`,
     );
-  for (const [name, { baseUrl, allowInsecureHttp }] of environments) {
-    if (baseUrl !== undefined && isPlaintextRemote(baseUrl) && !allowInsecureHttp)
+  for (const [name, { baseUrl, allowInsecureHttp } = {}] of own)
+    if (baseUrl !== undefined && isPlaintextRemote(baseUrl) && allowInsecureHttp === false)
       report(
         ['environments', name, 'baseUrl'],
         'must use https unless the host is loopback, or set allowInsecureHttp: true',
       );
-  }
 }
 
 /** One layer of operations: built in, of the configuration, or of an environment. */
 interface Layer {
   readonly path: Path;
-  readonly operations: Parts['operations'];
+  readonly operations: NonNullable<Parts['operations']>;
 }
+
+type PartOfOperation = NonNullable<Partly<OperationOverride>>;
 
 /** What the rules about operations need. */
 type OperationParts = Pick<Parts, 'operations' | 'environments'>;
@@ -151,21 +139,22 @@ export function checkOperations(parts: OperationParts, builtIn: BuiltIn, report:
 }
 
 /** A control is made of what the request has, and only SHA1-control makes one. */
-function controlProblem({ signature, control, path }: OperationOverride): string | undefined {
+function controlProblem(fields: PartOfOperation): string | undefined {
+  const { signature, control = [], path } = fields;
   if (signature === undefined) return undefined;
-  if ((signature === 'SHA1-control') !== (control !== undefined))
+  if ((signature === 'SHA1-control') !== Object.hasOwn(fields, 'control'))
     return 'requires both signature: SHA1-control and control, or neither';
-  const missing = control?.find((name) => /^\{\w+\}$/.test(name) && path?.includes(name) === false);
+  const missing = control.find((name) => name && /^\{\w+\}$/.test(name) && path?.includes(name) === false);
   return missing === undefined ? undefined : `has ${missing} in its control, which its path does not contain`;
 }
 
 /** The layers of each environment, lowest first, and those that all environments share. */
-function layersOf({ operations, environments }: OperationParts, builtIn: BuiltIn): Layer[][] {
+function layersOf({ operations = {}, environments = {} }: OperationParts, builtIn: BuiltIn): Layer[][] {
   const shared: Layer[] = [
-    { path: [], operations: new Map(Object.entries(builtIn)) },
+    { path: [], operations: builtIn },
     { path: ['operations'], operations },
   ];
-  const own = [...environments].map(([name, { operations }]) => ({
+  const own = Object.entries(environments).map(([name, { operations = {} } = {}]) => ({
     path: ['environments', name, 'operations'],
     operations,
   }));
@@ -173,16 +162,16 @@ function layersOf({ operations, environments }: OperationParts, builtIn: BuiltIn
 }
 
 function namesIn({ operations }: Layer): string[] {
-  return [...operations.keys()];
+  return Object.keys(operations);
 }
 
 /** Without fields if it is invalid in one layer. Its place is the topmost layer that sets one of the checked fields. */
 function mergedOperation(name: string, layers: readonly Layer[]) {
   const own = layers
-    .filter(({ operations }) => operations.has(name))
-    .map(({ path, operations }) => ({ path: [...path, name], fields: operations.get(name) }));
+    .filter(({ operations }) => Object.hasOwn(operations, name))
+    .map(({ path, operations }) => ({ path: [...path, name], fields: operations[name] }));
   const isValid = own.every(({ fields }) => fields !== undefined);
-  const fields: OperationOverride = isValid ? Object.assign({}, ...own.map(({ fields }) => fields)) : {};
+  const fields: PartOfOperation = isValid ? Object.assign({}, ...own.map(({ fields }) => fields)) : {};
   const checked = ['path', 'loginFrom', 'signature', 'control'] as const;
   const top = own.findLast(({ fields }) => checked.some((field) => fields?.[field] !== undefined));
   const lowest = own[0] ?? { path: [name], fields: undefined };
@@ -190,67 +179,68 @@ function mergedOperation(name: string, layers: readonly Layer[]) {
 }
 
 /** An operation that no lower layer has is new, and inherits no fields. */
-function missingFields(fields: OperationOverride | undefined): string[] {
-  const required = ['path', 'signature', 'loginFrom'] as const;
-  return fields === undefined ? [] : required.filter((field) => fields[field] === undefined);
+function missingFields(fields: PartOfOperation | undefined): string[] {
+  const required = ['path', 'signature', 'loginFrom'];
+  return fields === undefined ? [] : required.filter((field) => !Object.hasOwn(fields, field));
 }
 
 type JwtCredential = Extract<Credential, { jwt: unknown }>['jwt'];
 
 /** Rules across callers, and with the listener, environments, operations and issuers that they reference. */
 function checkCallers(parts: Parts, operations: readonly string[], report: Report): void {
-  const { callers, environments, proxy } = parts;
-  const names = callers.map(({ name }, index) => ({ path: ['callers', index, 'name'], name }));
+  const { callers = [], environments = {}, proxy } = parts;
+  const names = callers.map((caller, index) => ({ path: ['callers', index, 'name'], name: caller?.name }));
   for (const [{ path }, first] of repeated(names, ({ name }) => name))
     report(path, `duplicate caller name (${pathText(first.path)}): remove one of the two`);
-  for (const [{ path }, first] of repeated(credentialsOf(parts.callers), identityOf))
+  for (const [{ path }, first] of repeated(credentialsOf(callers), identityOf))
     report(path, `duplicate credential (${pathText(first.path)}): remove one of the two`);
   checkListener(callers, proxy, report);
-  for (const [caller, { allow }] of callers.entries()) {
+  for (const [caller, { allow = [] } = {}] of callers.entries())
     for (const [index, grant] of allow.entries()) {
-      const check = (list: keyof typeof grant, known: readonly string[], what: string) => {
-        for (const [place, name] of grant[list].entries())
+      const check = (list: 'environments' | 'operations', known: readonly string[], what: string) => {
+        for (const [place, name] of (grant?.[list] ?? []).entries())
           if (name !== undefined && name !== '*')
             reportUnknown(['callers', caller, 'allow', index, list, place], name, known, what, report);
       };
-      check('environments', [...environments.keys()], 'environment');
+      check('environments', Object.keys(environments), 'environment');
       check('operations', operations, 'operation');
     }
-  }
   checkJwts(parts, report);
 }
 
 /** Credentials that must not be accepted at this listener. */
-export function checkListener(callers: Parts['callers'], proxy: Parts['proxy'], report: Report): void {
+function checkListener(callers: Callers, proxy: Parts['proxy'], report: Report): void {
   if (proxy === undefined) return;
-  const { host, tls, allowAnonymous, allowPlaintext } = proxy;
+  const { host = '127.0.0.1', tls, allowAnonymous, allowPlaintext } = proxy;
+  const isPlain = !Object.hasOwn(proxy, 'tls');
+  const hasClientCa = !isPlain && (tls === undefined || Object.hasOwn(tls, 'clientCaFile'));
   const credentials = credentialsOf(callers);
   // One for all credentials: the remedy is the same.
   const token = credentials.find(({ credential }) => 'tokenSha256' in credential || 'jwt' in credential);
-  if (token !== undefined && tls === undefined && !allowPlaintext && !isLoopback(host))
+  if (token !== undefined && isPlain && allowPlaintext === false && !isLoopback(host))
     report(
       token.path,
       'is a bearer token, which anyone on the network could read: set proxy.tls, set proxy.host to 127.0.0.1, or, if something else encrypts the connections, set proxy.allowPlaintext: true',
     );
   for (const { path, credential } of credentials) {
-    if ('anonymous' in credential && !isLoopback(host) && !allowAnonymous)
+    if ('anonymous' in credential && !isLoopback(host) && allowAnonymous === false)
       report(path, 'allows anonymous access: set proxy.host to 127.0.0.1, or set proxy.allowAnonymous: true');
     const isCertificate = 'certificateUri' in credential || 'certificateDns' in credential;
-    if (isCertificate && tls?.clientCaFile === undefined)
+    if (isCertificate && !hasClientCa)
       report(path, 'requires proxy.tls.clientCaFile to verify client certificates');
   }
 }
 
 /** Issuers of JWTs, and the credentials that refer to them. */
-function checkJwts({ jwtIssuers, callers }: Parts, report: Report): void {
+function checkJwts({ jwtIssuers = {}, callers = [] }: Parts, report: Report): void {
   // A token names its issuer by the claim `iss`, which must lead to one entry.
-  for (const [[name], [before]] of repeated(jwtIssuers, ([, { issuer }]) => issuer))
+  for (const [[name], [before]] of repeated(Object.entries(jwtIssuers), ([, one]) => one?.issuer))
     report(['jwtIssuers', name, 'issuer'], `duplicate issuer (jwtIssuers.${before}): remove one of the two`);
   const placed = credentialsOf(callers).flatMap(({ path, caller, credential }) =>
     'jwt' in credential ? [{ path: [...path, 'jwt'], caller, jwt: credential.jwt }] : [],
   );
   for (const { path, jwt } of placed)
-    reportUnknown([...path, 'issuer'], jwt.issuer, [...jwtIssuers.keys()], 'entry of jwtIssuers', report);
+    reportUnknown([...path, 'issuer'], jwt.issuer, Object.keys(jwtIssuers), 'entry of jwtIssuers', report);
   // A token that matches the credentials of two callers is rejected, so they must not overlap.
   for (const [index, { path, caller, jwt }] of placed.entries()) {
     const other = placed.slice(0, index).find((one) => one.caller !== caller && overlap(one.jwt, jwt));
@@ -259,14 +249,22 @@ function checkJwts({ jwtIssuers, callers }: Parts, report: Report): void {
   }
 }
 
+type Callers = NonNullable<Parts['callers']>;
+
 /** The valid ones. */
-function credentialsOf(callers: Parts['callers']) {
-  return callers.flatMap(({ credentials }, caller) =>
-    credentials.flatMap((credential, index) => {
-      const path: Path = ['callers', caller, 'credentials', index];
-      return credential === undefined ? [] : [{ path, caller, credential }];
+function credentialsOf(callers: Callers) {
+  return callers.flatMap((caller, at) =>
+    (caller?.credentials ?? []).flatMap((credential, index) => {
+      const path: Path = ['callers', at, 'credentials', index];
+      return isCredential(credential) ? [{ path, caller: at, credential }] : [];
     }),
   );
+}
+
+function isCredential(part: Partly<Credential>): part is Credential {
+  const isWhole = (value: unknown): boolean =>
+    isContainer(value) ? Object.values(value).every(isWhole) : value !== undefined;
+  return isWhole(part);
 }
 
 /** DNS names are case-insensitive (RFC 4343). */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseText } from '../config/parse-value.ts';
 import { type Path, type Report, repeated } from '../config/problem.ts';
-import { checkOperations } from '../config/rules.ts';
+import { checkOperations, reportTo } from '../config/rules.ts';
 import { operationOverrides } from '../config/schema/operation.ts';
 import { matching, operationName } from '../config/schema/values.ts';
 import { builtInOperations } from '../gateway/operations.ts';
@@ -118,9 +118,10 @@ export type Stage = z.output<typeof stage>;
 
 /** The scenario of a YAML text, or all its problems. config/scenario.yaml explains the format. */
 export function parseScenario(text: string) {
-  return parseText(text, scenarioSchema, (report, _content, scenario) => {
-    if (scenario !== undefined) checkScenario(scenario, report);
-  });
+  const schema = scenarioSchema.superRefine((scenario, context) =>
+    checkScenario(scenario, reportTo(context)),
+  );
+  return parseText(text, schema);
 }
 
 /** Rules across fields: known names, distinct IDs, operations that do not contradict each other. */
@@ -147,8 +148,7 @@ function checkScenario(scenario: Scenario, report: Report): void {
     for (const [{ path }] of repeated<{ id: string | undefined; path: Path }>(ids, ({ id }) => id))
       report(path, 'is used before: every order and stage needs its own');
 
-  const layers = { operations: new Map(Object.entries(scenario.operations)), environments: new Map() };
-  checkOperations(layers, builtInOperations, report);
+  checkOperations({ operations: scenario.operations, environments: {} }, builtInOperations, report);
   const operations = [...Object.keys(builtInOperations), ...Object.keys(scenario.operations)];
   for (const name of Object.keys(signatures)) checkOperation(name, operations, ['signatures', name], report);
   for (const [index, { operation }] of faults.entries())

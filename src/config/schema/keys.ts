@@ -59,18 +59,18 @@ const kubernetes = z.strictObject({
  * Every pair of environment and login must have a separate path, or one environment could sign with the key of
  * another. Within one segment, the two need a separator that no environment name contains.
  */
-const secretPath = matching(/^(?!.*\{(environment|login)\}.*\{\1\})(?=.*\{environment\})(?=.*\{login\})/, {
-  abort: true,
-  error: 'must contain {environment} and {login}, each once, such as gateway/{environment}/{login}',
-})
-  .refine((value) => segments.test(value.replaceAll(/\{(environment|login)\}/g, 'x')), {
-    abort: true,
-    error: 'must be plain segments joined by "/", such as gateway/{environment}/{login}',
-  })
-  .refine(
-    (value) => /\}.*[/._~@].*\{/.test(value),
-    'requires "/", "." or "_" between {environment} and {login}, so that no two keys share a path',
-  );
+const secretPath = matching(
+  /^(?!.*\{(environment|login)\}.*\{\1\})(?=.*\{environment\})(?=.*\{login\})/,
+  'must contain {environment} and {login}, each once, such as gateway/{environment}/{login}',
+).superRefine((value, context) => {
+  if (context.issues.length > 0) return;
+  if (!segments.test(value.replaceAll(/\{(environment|login)\}/g, 'x')))
+    context.addIssue('must be plain segments joined by "/", such as gateway/{environment}/{login}');
+  else if (!/\}.*[/._~@].*\{/.test(value))
+    context.addIssue(
+      'requires "/", "." or "_" between {environment} and {login}, so that no two keys share a path',
+    );
+});
 
 const transit = z
   .strictObject({

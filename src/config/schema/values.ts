@@ -4,7 +4,7 @@ import { Secret } from '../../secret.ts';
 import { wholeNumberIn } from '../../util/text.ts';
 import { httpUrlSuchAs, isPlaintextRemote } from '../url.ts';
 
-export function matching(pattern: RegExp, error: string | { readonly error: string; readonly abort: true }) {
+export function matching(pattern: RegExp, error: string) {
   return z.string().regex(pattern, error);
 }
 
@@ -19,11 +19,8 @@ export function duration(fallback: string) {
       error: ({ input }) =>
         typeof input === 'number' ? 'must be a duration with a unit, such as 3s' : undefined,
     })
-    .regex(/^\d{1,10}(ms|s|m|h|d)$/, {
-      abort: true,
-      error: 'must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d',
-    })
-    .refine((text) => milliseconds(text) <= maxDuration, 'must be at most 24d');
+    .regex(/^\d{1,10}(ms|s|m|h|d)$/, 'must be a duration with a unit, such as 500ms, 3s, 15m, 12h or 7d')
+    .refine((text) => !(milliseconds(text) > maxDuration), 'must be at most 24d');
   return z.codec(written, z.number(), { decode: milliseconds, encode: durationText }).prefault(fallback);
 }
 
@@ -46,7 +43,8 @@ function durationText(value: number): string {
 export function wholeNumber(minimum: number, maximum: number) {
   const fromDigits = (value: unknown) =>
     typeof value === 'string' ? (wholeNumberIn(value) ?? value) : value;
-  return orText(z.int().min(minimum).max(maximum), { type: 'integer', minimum, maximum }, fromDigits);
+  const whole = z.number().refine(Number.isInteger, 'must be a whole number');
+  return orText(whole.min(minimum).max(maximum), { type: 'integer', minimum, maximum }, fromDigits);
 }
 
 /** @param type of the number in a JSON Schema */

@@ -64,12 +64,7 @@ describe('the printed configuration', () => {
       fc.property(inputs(configSchema, 'config', marks), (input) => {
         const config = configSchema.parse(input);
         const text = configText(config);
-        const loaded = parseText(
-          text,
-          configSchema,
-          () => {},
-          () => 'from a variable',
-        );
+        const loaded = parseText(text, configSchema, () => 'from a variable');
         expect('data' in loaded ? loaded.data : loaded).toEqual(config);
         expect(text).not.toContain('marked');
         for (const [mark] of JSON.stringify(input).matchAll(/marked:[^:]*:/g)) seen.add(mark);

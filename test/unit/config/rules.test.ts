@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { validateConfig } from '../../../src/config/load.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
-import { digest, minimal, problemsOf } from './checking.ts';
+import { digest, exampleText, exampleVariables, minimal, problemsOf } from './checking.ts';
 
 const caller = (name: string, credential: string, allow = '[]') =>
   `  - { name: ${name}, credentials: [{ ${credential} }], allow: ${allow} }\n`;
@@ -435,6 +435,69 @@ describe('a caller with a bearer token', () => {
     const text = `${minimal}proxy: { host: 0.0.0.0 }\n${issuers}\ncallers:\n${caller('a', 'jwt: { issuer: idp, subject: a }')}`;
     expect(problemsOf(text)).toEqual([
       expect.stringMatching(/^8 callers\[0\]\.credentials\[0\]: is a bearer token/),
+    ]);
+  });
+});
+
+describe('a problem in one field', () => {
+  it('hides none between other fields, also of the same mapping', () => {
+    const text = `proxy: { port: 9000, maxBodyBytes: 0, host: "::", tls: { certFile: c } }
+admin: { port: 9000, tls: none }
+environments:
+  a: { baseUrl: "https://gateway.example", product: "/" }
+  B: { baseUrl: "https://other.example", endpoints: none }
+  c: { baseUrl: "https://gateway.example", product: gw, operations: { refund: { path: x, loginFrom: path } } }
+keys: { source: vault, vault: { transit: { mounts: { d: "" } } } }
+jwtIssuers: { idp: { issuer: i }, other: { issuer: i, audience: a, jwks: { file: f } } }
+callers:
+  - { name: one, mode: none, credentials: [{ tokenSha256: x }, { jwt: { issuer: idq, subject: s } }], allow: [{ environments: [B, d], operations: 1 }] }
+  - { name: one, credentials: [{ certificateUri: "spiffe://a/b" }, { certificateUri: "spiffe://a/b" }, 1] }
+`;
+    const problems = problemsOf(text);
+    expect(problems).toHaveLength(26);
+    for (const expected of [
+      '2 admin.port: is also the port of the proxy',
+      '6 environments.c.baseUrl: is also the URL of "a"',
+      '6 environments.c.operations.refund: is not a built-in operation, so it also requires signature',
+      '7 keys.vault.transit.mounts.d: unknown environment; known: a, c, B',
+      '8 jwtIssuers.other.issuer: duplicate issuer (jwtIssuers.idp)',
+      '10 callers[0].allow[0].environments[1]: unknown environment; known: a, c, B',
+      '10 callers[0].credentials[1].jwt.issuer: unknown entry of jwtIssuers; did you mean "idp"?',
+      '11 callers[1].name: duplicate caller name (callers[0].name)',
+      '11 callers[1].credentials[1]: duplicate credential (callers[1].credentials[0])',
+      '11 callers[1].credentials[0]: requires proxy.tls.clientCaFile to verify client certificates',
+    ])
+      expect(problems).toContainEqual(expect.stringContaining(expected));
+  });
+
+  it('hides none between other fields, whichever it is and whatever is wrong', () => {
+    const text = exampleText('vault').replace('name: payouts', 'name: billing');
+    const places = [...text.matchAll(/(?<=^ *[\w-]+: +)[^ |{[#].*$/gm)].filter(
+      ([value]) => value !== 'billing',
+    );
+    expect(places.length).toBeGreaterThan(15);
+    for (const { 0: value, index } of places)
+      for (const wrong of ['x/y', '1.5', '-1', '{}', '[1]', 'null', 'true', '""']) {
+        const problems = problemsOf(
+          text.slice(0, index) + wrong + text.slice(index + value.length),
+          exampleVariables,
+        );
+        expect({ value, wrong, problems }).toMatchObject({
+          problems: expect.arrayContaining([expect.stringContaining('name: duplicate caller name')]),
+        });
+      }
+  });
+
+  it('is the only one of it, although other fields depend on it', () => {
+    const token = `[${caller('a', `tokenSha256: ${digest}`).trim().slice(1)}, { name: b, credentials: [{ anonymous: true }] }]`;
+    const withProxy = (fields: string) => problemsOf(`${minimal}proxy: { ${fields} }\ncallers: ${token}\n`);
+    expect(withProxy('host: 1')).toEqual([expect.stringContaining('5 proxy.host: must be a string')]);
+    expect(withProxy('host: "::", tls: none, allowAnonymous: 1')).toEqual([
+      expect.stringContaining('5 proxy.tls: must be a mapping'),
+      expect.stringContaining('5 proxy.allowAnonymous: must be true or false'),
+    ]);
+    expect(withProxy('host: "::", allowPlaintext: 1, allowAnonymous: true')).toEqual([
+      expect.stringContaining('5 proxy.allowPlaintext: must be true or false'),
     ]);
   });
 });
