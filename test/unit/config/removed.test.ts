@@ -1,65 +1,66 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { reloadConfig } from '../../../src/cli/serve.ts';
+import { loadConfig } from '../../../src/config/load.ts';
 import { removedOptions, withReplacement } from '../../../src/config/removed.ts';
 import { configJsonSchema, type Schema } from '../../../src/config/schema.ts';
-import { minimal, problemsOf, withEnvironment } from './checking.ts';
+import { builtInOperations } from '../../../src/gateway/operations.ts';
+import { createLogger } from '../../../src/observability/logger.ts';
+import { run } from '../../support/cli.ts';
+import { Folder } from '../../support/folder.ts';
+import { minimal, problemsOf } from './checking.ts';
 
-const nothingOfItsOwn =
-  'Countersign sends nothing of its own to the gateway, and a rejected query or payment finds the accepted key by itself. Remove it';
+/** A place for each removed option. */
+const file = () => ({
+  proxy: {},
+  environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
+  audit: { keyFile: 'key' },
+  callers: [{ name: 'billing', credentials: [{ anonymous: true }] }],
+  keys: {
+    source: 'vault',
+    vault: {
+      address: 'https://vault.example',
+      auth: { method: 'approle', roleId: 'r', secretIdFile: '/s' },
+    },
+  },
+});
 
-describe('a removed option is one problem, at its line, that says what takes its place:', () => {
-  it.each([true, false])('keys.rotation.canary: %s', (canary) => {
-    const text = `environments:
-  sandbox: { baseUrl: "https://gateway.example", product: gw }
-keys:
-  source: directory
-  directory: keys
-  rotation:
-    canary: ${canary}
-`;
-    expect(problemsOf(text)).toEqual([
-      `6 keys.rotation: was removed, and with it canary: ${nothingOfItsOwn}`,
-    ]);
-  });
+function withOption(option: string, value: unknown) {
+  const config = file();
+  const steps = option.split('.');
+  const path: string[] = [];
+  let part: object = config;
+  for (const step of steps) {
+    const name = step === '*' ? (Object.keys(part)[0] ?? '') : step;
+    path.push(/^\d+$/.test(name) ? `[${name}]` : `.${name}`);
+    if (path.length === steps.length) Reflect.set(part, name, value);
+    else part = Reflect.get(part, name);
+  }
+  return { text: JSON.stringify(config), path: path.join('').slice(1) };
+}
 
-  it('environments.*.canaryEndpoint, also with a variable that is no longer set', () => {
-    for (const endpoint of ['"77"', '"${ENDPOINT}"'])
-      expect(
-        problemsOf(
-          withEnvironment(`baseUrl: "https://gateway.example", product: gw, canaryEndpoint: ${endpoint}`),
-        ),
-      ).toEqual([`3 environments.sandbox.canaryEndpoint: was removed: ${nothingOfItsOwn}`]);
-  });
+describe.each(Object.entries(removedOptions))('the removed option %s', (option, message) => {
+  const folder = new Folder();
+  afterAll(() => folder.remove());
 
-  it('revokedCertificates, for all callers and of one, also without entries', () => {
-    const revoked =
-      'was removed, and the certificates in it would be accepted again: put them on a revocation list of their CA (proxy.tls.clientCrlFile), or remove their callers, and then this';
-    const text = `${minimal}revokedCertificates: []
-callers:
-  - name: billing
-    credentials: [{ anonymous: true }]
-    revokedCertificates: [{ publicKeySha256: ${'ab'.repeat(32)} }, "${'AB'.repeat(32)}"]
-`;
-    expect(problemsOf(text)).toEqual([
-      `5 revokedCertificates: ${revoked}`,
-      `9 callers[0].revokedCertificates: ${revoked}`,
-    ]);
-  });
-
-  it('keys.vault.auth.wrappedSecretIdFile', () => {
-    const text = `environments:
-  sandbox: { baseUrl: "https://gateway.example", product: gw }
-keys:
-  source: vault
-  vault:
-    address: https://vault.example
-    auth: { method: approle, roleId: r, secretIdFile: /s, wrappedSecretIdFile: /w }
-`;
-    expect(problemsOf(text)).toEqual([
-      expect.stringMatching(
-        /^7 keys.vault.auth.wrappedSecretIdFile: was removed: put the secret ID itself into secretIdFile, /,
-      ),
-    ]);
-  });
+  it.each([true, [], '${COUNTERSIGN_TEST_NOT_SET}'])(
+    'stops check, start and reload with one line, which names what takes its place: %j',
+    async (value) => {
+      const { text, path } = withOption(option, value);
+      const name = folder.file('c.yaml', text);
+      const lines = [`${name}:1: ${path}: ${message}`, '1 problem'];
+      expect(await run(['check', name])).toEqual({ code: 2, out: lines.join('\n'), err: '' });
+      expect(await run(['serve', '--config', name])).toEqual({ code: 2, out: '', err: lines.join('\n') });
+      const logged: unknown[] = [];
+      const log = createLogger('info', { write: (line) => void logged.push(JSON.parse(line).msg) });
+      const service = {
+        reopenAudit: async () => {},
+        configLoaded: (valid: boolean) => void logged.push(valid),
+        reload: () => Promise.reject(new Error('applied')),
+      };
+      await reloadConfig({ file: name, load: () => loadConfig(name, builtInOperations) }, service, log);
+      expect(logged).toEqual([...lines, 'configuration reload failed; keeping the current one', false]);
+    },
+  );
 });
 
 it('any other unknown key is not one that was removed', () => {
