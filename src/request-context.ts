@@ -74,7 +74,13 @@ export interface ResponseResult {
   readonly gatewayErrorCode?: GatewayErrorCode | undefined;
   /** `serial-number` of a form-encoded gateway response, if UUID-shaped (docs/gateway-interface.md section 2.2). */
   readonly serialNumber?: string | undefined;
+  /** For `verify-callback` only. */
+  readonly callback?: CallbackResult;
 }
+
+/** What became of a callback. `key-missing`: the login has no control key, so nothing can be said. */
+export const callbackResults = ['verified', 'not-verified', 'key-missing'] as const;
+export type CallbackResult = (typeof callbackResults)[number];
 
 /** `would-deny`: denied in dry-run mode, so the request was let through. */
 export const authorizationDecisions = ['allowed', 'denied', 'would-deny'] as const;

@@ -1,4 +1,5 @@
 import { errorTable, type Outcome, type Reason } from '../../src/errors.ts';
+import { callbackResults } from '../../src/request-context.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -88,6 +89,7 @@ export function responses(): Json {
       `The response of the gateway: a form (name=value&...), ${orJson}.`,
       textOr({ 'application/json': schema('GatewayFields') }),
     ],
+    CallbackVerdict: ['What can be said of the callback.', { 'application/json': schema('CallbackVerdict') }],
     Gateway: [
       'The response of the gateway with any other status. Its body is unchanged, except that a form becomes a JSON ' +
         'object for a client that prefers application/json (Accept).',
@@ -140,6 +142,7 @@ export function schemas(): Json {
     Balance: balance,
     OrderStatus: orderStatus,
     GatewayFields: fields,
+    CallbackVerdict: callbackVerdict,
   };
 }
 
@@ -171,6 +174,27 @@ function problem(): Json {
     },
   };
 }
+
+const callbackVerdict: Json = {
+  type: 'object',
+  required: ['result', 'environment', 'login', 'covered'],
+  properties: {
+    result: {
+      type: 'string',
+      description:
+        'verified: made with a control key of the login. not-verified: with none of them. key-missing: the login has none.',
+      enum: callbackResults,
+    },
+    keyVersion: { type: 'integer', description: 'Of the key that made it.' },
+    environment: { type: 'string' },
+    login: { type: 'string', description: 'That of the request, whose keys were tried.' },
+    covered: {
+      type: 'array',
+      description: "The parameters that the control covers. All others may be anybody's.",
+      items: { type: 'string' },
+    },
+  },
+};
 
 const amount: Json = { type: 'number', format: 'double' };
 

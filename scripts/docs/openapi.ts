@@ -1,6 +1,6 @@
 import { stringify } from 'yaml';
 import type { OperationConfig } from '../../src/config/schema.ts';
-import { builtInOperations } from '../../src/gateway/operations.ts';
+import { mergeOperations, verifyCallback } from '../../src/gateway/operations.ts';
 import { identifierPattern } from '../../src/identifiers.ts';
 import { packageVersion } from '../../src/service/package-info.ts';
 import { errorStatuses, headers, type Json, responses, schemas } from './openapi-responses.ts';
@@ -21,10 +21,7 @@ export function openApiDocument(): string {
     servers: [server],
     security: [{ bearer: [] }, { clientCertificate: [] }, {}],
     paths: Object.fromEntries(
-      Object.entries(builtInOperations).map(([name, operation]) => [
-        operation.path,
-        pathItem(name, operation),
-      ]),
+      mergeOperations([]).map((operation) => [operation.path, pathItem(operation.name, operation)]),
     ),
     components: { securitySchemes, headers, responses: responses(), schemas: schemas() },
   };
@@ -55,7 +52,7 @@ const securitySchemes: Json = {
 interface Description {
   readonly summary: string;
   /** A name in `components.responses`. */
-  readonly success: 'Balances' | 'OrderStatus' | 'Fields';
+  readonly success: 'Balances' | 'OrderStatus' | 'Fields' | 'CallbackVerdict';
   /** Names that Countersign forwards without a check; `operations` may check more. */
   readonly parameters: readonly string[];
 }
@@ -83,6 +80,11 @@ const descriptions: Readonly<Record<string, Description>> = {
     parameters: ['client-order-id', 'sending-card-ref-id'],
   },
   transfer: { summary: 'Transfer', success: 'Fields', parameters: transferParameters.split(' ') },
+  [verifyCallback]: {
+    summary: 'Whether a callback or redirect was made with the control key of the login',
+    success: 'CallbackVerdict',
+    parameters: [],
+  },
 };
 
 function about(name: string): Description {
@@ -97,7 +99,7 @@ function pathItem(name: string, operation: OperationConfig): Json {
     post: {
       operationId: name,
       summary,
-      description: describe(operation),
+      description: name === verifyCallback ? aboutCallbacks : describe(operation),
       parameters: [...pathParameters(operation), ...headerParameters(operation)],
       requestBody: requestBody(name, operation),
       responses: {
@@ -110,6 +112,11 @@ function pathItem(name: string, operation: OperationConfig): Json {
     },
   };
 }
+
+const aboutCallbacks =
+  'Post the parameters as they were received. Nothing is sent. The login comes from the header Countersign-Login, or from ' +
+  'the path, which may go on with /{endpoint} or /login/{login}; never from the parameters. A verified callback may be ' +
+  'a repeated one, and only the covered parameters are those of the gateway: query the status of the order.';
 
 function describe({ signature, loginFrom, readOnly }: OperationConfig): string {
   const login = {

@@ -2,7 +2,7 @@ import { ProxyError } from '../errors.ts';
 import type { RequestContext } from '../request-context.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
-import { type AuditedAttempt, endFields, intentFields } from './record-fields.ts';
+import { type AuditedAttempt, callbackFields, endFields, intentFields } from './record-fields.ts';
 import type { AuditTrail } from './trail.ts';
 
 /** Records in a burst, and records per second after that: about 60 MB a day. */
@@ -50,10 +50,11 @@ export class AuditLog {
     return undefined;
   }
 
-  /** A request that had an upstream attempt has a result; any other was rejected. */
+  /** A request that had an upstream attempt has a result; any other was rejected, unless it was about a callback. */
   requestFinished(context: RequestContext): void {
     const { trail } = this.#options;
     if (context.attempts > 0) trail.append('result', endFields(context));
+    else if (context.callback !== undefined) trail.append('callback', callbackFields(context));
     else if (hasIntent(context) || this.#mayRecord(context.caller)) {
       trail.append('rejected', endFields(context));
     }

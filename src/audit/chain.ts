@@ -9,6 +9,7 @@ export const recordKinds = [
   'intent',
   'result',
   'rejected',
+  'callback',
   'omitted',
   'gap',
   'stop',

@@ -60,6 +60,21 @@ export function endFields(context: RequestContext) {
   };
 }
 
+/** Of a callback that was verified, or not. */
+export function callbackFields(context: RequestContext) {
+  const { environment, operation, login, callback, keyKind, keyVersion, keyFingerprint } = context;
+  return {
+    ...originFields(context),
+    environment,
+    operation,
+    login,
+    callback,
+    keyKind,
+    keyVersion,
+    keyFingerprint,
+  };
+}
+
 function originFields({ id, caller, credential, decision }: Origin) {
   return { request: id, caller, credential, decision };
 }

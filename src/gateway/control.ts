@@ -47,7 +47,7 @@ function placeholderIn(name: string): 'login' | 'endpoint' | 'endpointGroup' | u
 }
 
 /** The value of a parameter; of the order ID in either spelling. */
-function parameterOf(form: readonly Pair[], name: string): string | undefined {
+export function parameterOf(form: readonly Pair[], name: string): string | undefined {
   const spellings = orderIdNames.includes(name) ? orderIdNames : [name];
   return form.find(([one]) => spellings.includes(one))?.[1];
 }

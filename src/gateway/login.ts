@@ -1,10 +1,12 @@
 import { ProxyError } from '../errors.ts';
 import { identifierCharacters, identifierPattern } from '../identifiers.ts';
+import { verifyCallback } from './operations.ts';
 import type { Destination } from './router.ts';
 
 /**
  * Finds the login of a request: in the path, the body parameter `login`, the header `Countersign-Login` or the
- * environment's map of endpoints. All that are present must be equal.
+ * environment's map of endpoints. All that are present must be equal. In a callback the parameters do not count: a stranger
+ * may have written them.
  *
  * @throws ProxyError `login-conflict`, `login-missing`, `parameter-invalid`
  */
@@ -13,10 +15,11 @@ export function resolveLogin(
   form: readonly (readonly [name: string, value: string])[],
   header: string | undefined,
 ): string {
-  const { values, settings } = destination;
+  const { values, settings, operation } = destination;
+  const own = operation.name === verifyCallback ? [] : form;
   const endpoint = values.endpoint ?? values.endpointGroup;
   const candidates: [place: string, login: string | undefined][] = [['the path', values.login]];
-  for (const [name, value] of form)
+  for (const [name, value] of own)
     if (name === 'login') candidates.push(['the body parameter "login"', value]);
   candidates.push(
     ['the header Countersign-Login', header],

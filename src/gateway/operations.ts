@@ -9,9 +9,13 @@ const statusQuery: Omit<OperationConfig, 'path'> = {
   allowRepeatedParameters: true,
 };
 
+/** The operation that is Countersign's own: it verifies a callback, and sends nothing. */
+export const verifyCallback = 'verify-callback';
+
 /**
- * The five operations of docs/gateway-interface.md sections 4.1 to 4.3. The signature method of the last two is not
- * specified: HMAC-SHA1 for v2 and RSA-SHA256 for v4 are assumptions, which the configuration can override.
+ * The five operations of docs/gateway-interface.md sections 4.1 to 4.3, and {@link verifyCallback}. The signature method of the last two is not
+ * specified: HMAC-SHA1 for v2 and RSA-SHA256 for v4 are assumptions, which the configuration can override. So is what the
+ * control of a callback covers (section 6).
  */
 export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
   'manager-balance': {
@@ -45,13 +49,27 @@ export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
     parameters: { client_orderid: { required: true } },
     allowRepeatedParameters: false,
   },
+  [verifyCallback]: {
+    path: '/verify-callback',
+    signature: 'SHA1-control',
+    control: ['status', 'orderid', 'client_orderid'],
+    loginFrom: 'header',
+    readOnly: true,
+    retryOn403: false,
+    parameters: { control: { required: true } },
+    allowRepeatedParameters: false,
+  },
 };
 
-/** An operation of one environment, with its path split into segments. */
+/** An operation of one environment. */
 export interface Operation extends OperationConfig {
   readonly name: string;
-  readonly segments: readonly string[];
+  /** Its paths, each split into segments. */
+  readonly routes: readonly (readonly string[])[];
 }
+
+/** What may follow the path of {@link verifyCallback}, to say whose callback it is. */
+const callbackOwners = ['', '/{endpoint}', '/login/{login}'];
 
 /** Merges the layers over the built-in operations, field by field and parameter by parameter. A later one has precedence. */
 export function mergeOperations(
@@ -65,7 +83,9 @@ export function mergeOperations(
       operationDefaults,
     );
     const parameters = withCovered(merged);
-    return { ...merged, parameters, name, segments: merged.path.split('/').slice(1) };
+    const paths =
+      name === verifyCallback ? callbackOwners.map((owner) => merged.path + owner) : [merged.path];
+    return { ...merged, parameters, name, routes: paths.map((path) => path.split('/').slice(1)) };
   });
 }
 

@@ -46,6 +46,7 @@ interface RouteNode {
 /** An operation, and the placeholder of each of its path segments; `undefined` for a literal. */
 interface Route {
   readonly operation: Operation;
+  readonly segments: readonly string[];
   readonly placeholders: readonly (Placeholder | undefined)[];
 }
 
@@ -89,8 +90,10 @@ function createRouter(config: Config, operations: OperationTable): Routes['resol
 function buildRouteTree(operations: readonly Operation[]): RouteNode {
   const root: RouteNode = { literals: new Map() };
   for (const operation of operations) {
-    const placeholders = operation.segments.map(placeholderOf);
-    operation.segments.reduce(addSegment, root).route = { operation, placeholders };
+    for (const segments of operation.routes) {
+      const placeholders = segments.map(placeholderOf);
+      segments.reduce(addSegment, root).route = { operation, segments, placeholders };
+    }
   }
   return root;
 }
@@ -107,12 +110,12 @@ function addSegment(node: RouteNode, segment: string): RouteNode {
 
 /** The operation's path with the values of the request target: `/api/v4/status/1234`. */
 function expandPath(
-  { operation, placeholders }: Route,
+  { segments: literals, placeholders }: Route,
   segments: readonly string[],
 ): { values: PathValues; path: string } {
   const values: Partial<Record<Placeholder, string>> = {};
   let path = '';
-  for (const [index, literal] of operation.segments.entries()) {
+  for (const [index, literal] of literals.entries()) {
     const name = placeholders[index];
     if (name === undefined) {
       path += `/${literal}`;

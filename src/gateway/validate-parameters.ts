@@ -1,7 +1,7 @@
 import { ProxyError } from '../errors.ts';
 import { orderIdNames, orderIdsIn, shownName } from '../identifiers.ts';
 import { controlName, minorUnits } from './control.ts';
-import type { Operation } from './operations.ts';
+import { type Operation, verifyCallback } from './operations.ts';
 
 /**
  * Checks the parameters of an operation: none may be one that Countersign adds, required ones must be present once and not
@@ -14,7 +14,8 @@ export function validateParameters(
   operation: Operation,
   form: readonly (readonly [name: string, value: string])[],
 ): void {
-  const isAdded = operation.signature === 'SHA1-control' ? isReserved : isOAuth;
+  const hasControl = operation.signature === 'SHA1-control' && operation.name !== verifyCallback;
+  const isAdded = hasControl ? isReserved : isOAuth;
   const reserved = form.findIndex(([name]) => isAdded(name));
   if (reserved !== -1) throw reservedName(reserved + 1, form[reserved]?.[0] ?? '');
   const byName = Map.groupBy(form, ([name]) => name);

@@ -131,6 +131,29 @@ export class KeySelector {
     }
   }
 
+  /**
+   * Finds the key with which the gateway signed, which may be each key of the ring during a rotation. If none is, the key source may
+   * have a newer one. It never becomes the current key, since an old callback can be sent again.
+   *
+   * @throws ProxyError as {@link query}
+   */
+  async find(request: KeyRequest, isIt: (key: UsableKey) => boolean): Promise<UsableKey | undefined> {
+    const { setTimer, table, reader } = this.#options;
+    const { login, choice } = await this.#keysFor(request);
+    const found = choice.keys.find(isIt);
+    if (found !== undefined) return found;
+    const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
+    if (leave === undefined) return undefined;
+    try {
+      const look = reader.look(login, request.caller);
+      if (look === undefined) return undefined;
+      await inSpan('wait for a look', () => endsWithin(sourceWait, look, setTimer));
+    } finally {
+      leave();
+    }
+    return table.choiceOf(login, request.kind).keys.find(isIt);
+  }
+
   /** For the log. */
   reasonFor(ref: LoginRef, kind: KeyKind, key: UsableKey): SelectionReason {
     return this.#options.table.peek(ref)?.choices.get(kind)?.choice.reasonFor(key) ?? 'tried';

@@ -1,4 +1,4 @@
-import { hash, type KeyObject, sign } from 'node:crypto';
+import { hash, type KeyObject, sign, timingSafeEqual } from 'node:crypto';
 import { reveal, type Secret } from '../secret.ts';
 import { percentEncode } from './encode.ts';
 
@@ -82,7 +82,13 @@ function rsaSha256(text: string, key: SigningKey): Promise<string> {
  * Not of OAuth: SHA-1, in hex, over a text and then the control key (docs/gateway-interface.md section 5.5). The gateway
  * signs its callbacks with it as well.
  */
-export function sha1Control(text: string, key: SigningKey): string {
+function sha1Control(text: string, key: SigningKey): string {
   if (key.kind !== 'control_key') throw new TypeError('SHA1-control needs a control key');
   return hash('sha1', `${text}${reveal(key.secret)}`, 'hex');
+}
+
+/** Whether a control is that of the text and the key. Compares in constant time. */
+export function isSha1Control(control: string, text: string, key: SigningKey): boolean {
+  const [given, expected] = [Buffer.from(control.toLowerCase()), Buffer.from(sha1Control(text, key))];
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }

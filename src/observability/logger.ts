@@ -91,10 +91,11 @@ function now(): string {
 }
 
 /** By what an operator should look at first: unknown outcomes and bugs, then denials and a failing gateway. */
-function levelOf({ outcome, reason, status, gatewayStatus }: RequestContext): LineLevel {
+function levelOf({ outcome, reason, status, gatewayStatus, callback }: RequestContext): LineLevel {
   if (outcome === 'unknown' || reason === 'internal') return 'error';
   const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
-  if ((status ?? 0) >= 500 || isRejection(gatewayStatus ?? 0) || isDenied) return 'warn';
+  const isForged = callback !== undefined && callback !== 'verified';
+  if ((status ?? 0) >= 500 || isRejection(gatewayStatus ?? 0) || isDenied || isForged) return 'warn';
   return 'info';
 }
 
@@ -122,6 +123,7 @@ function requestLine(level: LineLevel, context: RequestContext): Line {
     unreachable: context.unreachable,
     tlsAlert: context.tlsAlert,
     rejection: context.rejection,
+    callback: context.callback,
     reason: context.reason,
     outcome: context.outcome,
     attempts: context.attempts,

@@ -94,6 +94,11 @@ function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
     inFlightLimit: gauge('requests_in_flight_limit', 'Maximum number of in-flight requests.', [
       'environment',
     ]),
+    callbacks: counter(
+      'callbacks_total',
+      'Callbacks of the gateway that were verified for a service, by result.',
+      ['environment', 'result'],
+    ),
     decisions: counter(
       'authorization_decisions_total',
       'Authorization decisions. would-deny means denied in dry-run mode.',

@@ -117,12 +117,14 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
 }
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {
-  const { outcome, reason = 'none', rejection, gatewayResult, gatewayErrorCode } = context;
+  const { outcome, reason = 'none', rejection, gatewayResult, gatewayErrorCode, callback } = context;
   const { durations, traceId, traceSampled = false } = context;
   const route = labels.route(context.environment, context.operation);
   const caller = labels.caller(context.caller);
   metrics.requests.inc({ ...route, ...caller, status: statusLabel(context.status), reason });
   metrics.outcomes.inc({ ...route, outcome, fault: responsibleParty(context) });
+  if (callback !== undefined)
+    metrics.callbacks.inc({ ...labels.environment(context.environment), result: callback });
   if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
   if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
   if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });

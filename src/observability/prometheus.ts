@@ -9,6 +9,7 @@ import { tlsProblems } from '../net/tls-observer.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import {
   authorizationDecisions,
+  callbackResults,
   gatewayErrorCodes,
   gatewayResults,
   type RequestContext,
@@ -172,6 +173,7 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
     initializeTls(metrics, 'gateway', environment);
     if (Object.hasOwn(mounts, environment))
       for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
+    for (const result of callbackResults) metrics.callbacks.inc({ environment, result }, 0);
     for (const result of cacheResults) metrics.cacheLookups.inc({ environment, result }, 0);
     const failures = networkFailures(egressProxy !== undefined);
     for (const { name: operation, readOnly } of table.get(environment) ?? []) {

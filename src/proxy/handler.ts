@@ -6,9 +6,11 @@ import { type AccessRequest, decide, isGrantedIn } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
+import { verifyCallback } from '../gateway/operations.ts';
 import { shownOrderId } from '../gateway/order-id.ts';
 import type { Destination } from '../gateway/router.ts';
 import { validateParameters } from '../gateway/validate-parameters.ts';
+import type { KeySelector } from '../keys/selector.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -19,14 +21,15 @@ import { type RequestContext, type RequestRecord, type ResponseResult } from '..
 import { withSpan } from '../trace.ts';
 import type { MonotonicClock, WallClock } from '../util/clock.ts';
 import { rejectWebPage } from '../util/web-page.ts';
+import { type CallbackVerdict, verdictOn } from './callback-verifier.ts';
 import type { ReadForm } from './inbound/read-form.ts';
 import { clientDetails, rejectedTarget, type TargetLookup } from './inbound/rejected-client.ts';
-import { awaitReader, sendProblem, sendResponse } from './inbound/send-response.ts';
+import { awaitReader, sendProblem, sendResponse, sendVerdict } from './inbound/send-response.ts';
 import { parseTraceparent } from './inbound/trace-context.ts';
 import { parseCallerRequestId, validateRequestHead } from './inbound/validate-head.ts';
 import type { InflightRequests } from './inflight-requests.ts';
 import type { ConcurrencyLimiter, MemoryBudget, MemoryReservation } from './limits.ts';
-import type { Forwarder } from './outbound/forwarder.ts';
+import { type Forwarder, keyRequestOf } from './outbound/forwarder.ts';
 import type { GatewayResponse } from './outbound/upstream-request.ts';
 import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 
@@ -37,6 +40,7 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   readonly memory: MemoryBudget;
   readonly inflight: InflightRequests;
   readonly forwarder: Forwarder;
+  readonly keySelector: Pick<KeySelector, 'find'>;
   readonly log: Logger;
   /** Absent without an audit trail. */
   readonly audit?: AuditLog | undefined;
@@ -153,16 +157,17 @@ async function processRequest(
   );
   // Held until the gateway has responded, even if the client disconnects.
   const release = options.limiter.acquireForCaller(caller.name, caller.maxInFlight);
-  let gatewayResponse: GatewayResponse;
+  let result: GatewayResponse | CallbackVerdict;
   try {
-    gatewayResponse = await withSpan(work.span, () =>
+    result = await withSpan(work.span, () =>
       processForm(request, response, { caller, destination }, work, options),
     );
   } finally {
     release();
   }
   const { securityHeaders } = options;
-  return await sendResponse(request, response, record.id, gatewayResponse, destination, securityHeaders);
+  if ('result' in result) return sendVerdict(response, record.id, result, securityHeaders);
+  return await sendResponse(request, response, record.id, result, destination, securityHeaders);
 }
 
 /** The steps for which the caller has a slot. */
@@ -172,7 +177,7 @@ async function processForm(
   { caller, destination }: { readonly caller: CallerConfig; readonly destination: Destination },
   work: Work,
   options: HandlerOptions,
-): Promise<GatewayResponse> {
+): Promise<GatewayResponse | CallbackVerdict> {
   const { record } = work;
   const { environment, operation, settings } = destination;
   const memory = options.memory.reservation(caller.name);
@@ -187,7 +192,9 @@ async function processForm(
   // Held until the gateway has responded.
   const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
   try {
-    return await options.forwarder.send({ record, destination, login, form, memory });
+    const validated = { record, destination, login, form, memory };
+    if (operation.name !== verifyCallback) return await options.forwarder.send(validated);
+    return await verdictOn(validated, keyRequestOf(validated, options.monotonic()), options.keySelector);
   } finally {
     release();
   }

@@ -79,6 +79,7 @@ export function createApp({ config, resolve }: Routes, parts: AppParts, shared: 
     securityHeaders: securityHeaders(),
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
+    keySelector: keys.keySelector,
     forwarder: new Forwarder({
       clock,
       monotonic,

@@ -1,4 +1,4 @@
-import { mergeOperations, type Operation } from '../gateway/operations.ts';
+import { mergeOperations, type Operation, verifyCallback } from '../gateway/operations.ts';
 import type { Pair } from './form.ts';
 import { statusResponse, transferResponse } from './orders.ts';
 import { VerificationError } from './rejections.ts';
@@ -28,6 +28,7 @@ const responders: ReadonlyMap<string, Route['respond']> = new Map([
 export function routesOf({ product, signatures, operations }: Scenario): Route[] {
   const methods = Object.entries(signatures).map(([name, signature]) => [name, { signature }] as const);
   return mergeOperations([operations, Object.fromEntries(methods)])
+    .filter(({ name }) => name !== verifyCallback)
     .toSorted(literalsFirst)
     .map(({ name, path, signature, loginFrom }) => ({
       operation: name,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { explain } from '../../src/cli/explain/explain.ts';
 import { runCommandHere } from '../support/cli.ts';
@@ -31,6 +32,13 @@ beforeAll(() => {
   local: { baseUrl: "http://[::1]:8090", product: gw, endpoints: { "1234": acme } }
   imposter: { baseUrl: https://localhost.gateway.test, product: gw, endpoints: { "1234": acme } }
 keys: { source: directory, directory: keys }
+operations:
+  return:
+    path: /api/v2/return/{endpoint}
+    signature: SHA1-control
+    loginFrom: header
+    control: [login, client_orderid, orderid, amount]
+    parameters: { amount: { minorUnitsOf: currency } }
 `,
   );
 });
@@ -163,5 +171,46 @@ describe('countersign explain', () => {
     const { code, err } = await runCommandHere(explain, ...argv);
     expect(code).toBe(2);
     expect(err).toContain('See: countersign explain --help');
+  });
+});
+
+describe('countersign explain of a control', () => {
+  const body = 'client_orderid=i-7&orderid=17&amount=10.42&currency=EUR&comment=late';
+  const sha1 = (text: string): string => createHash('sha1').update(text).digest('hex');
+  const control = sha1(`acmei-7171042${testControlKey}`);
+
+  it('shows what it is made of', async () => {
+    const { code, out } = await run('/local/gw/api/v2/return/1234', body, '--curl');
+    expect(code).toBe(0);
+    expect(out).toContain('\n  login=acme\n  client_orderid=i-7\n  orderid=17\n  amount=1042\n');
+    expect(out).toContain(
+      `--data-raw 'login=acme&client_orderid=i-7&orderid=17&amount=10.42&currency=EUR&comment=late&control=${control}'`,
+    );
+    expect(out).not.toContain(testControlKey);
+  });
+
+  it('hides it unless the gateway is on loopback, and has no base string to compare', async () => {
+    const target = '/sandbox/gw/api/v2/return/1234';
+    const { code, out } = await run(target, body, '--curl', '--show-values');
+    expect(code).toBe(0);
+    expect(out).toContain('control=hidden');
+    expect(out).not.toContain(control);
+    expect(out).not.toContain('curl -X');
+    const compared = await run(target, body, '--compare', folder.file('theirs', 'POST&'));
+    expect(compared.code).toBe(2);
+    expect(compared.err).toContain('SHA1-control has no base string');
+  });
+
+  it('of a callback says whether a key of the login made it, and never what it should be', async () => {
+    const made = sha1(`approved17i-7${testControlKey}`);
+    const callback = `status=approved&orderid=17&client_orderid=i-7&amount=1&control=${made}`;
+    const genuine = await run('/sandbox/gw/verify-callback/1234', callback);
+    expect([genuine.code, genuine.out]).toEqual([
+      0,
+      expect.stringMatching(/\nResult {7}verified with the control key, version \d+/),
+    ]);
+    const forged = await run('/sandbox/gw/verify-callback/1234', callback.replace(made, 'a'.repeat(40)));
+    expect(forged.out).toContain('not-verified: no key of the login made it');
+    for (const { out } of [genuine, forged]) expect(out).not.toContain(made);
   });
 });

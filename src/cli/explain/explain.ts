@@ -4,11 +4,12 @@ import { buffer as readAll } from 'node:stream/consumers';
 import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
+import { verifyCallback } from '../../gateway/operations.ts';
 import { createRoutes, type Destination } from '../../gateway/router.ts';
 import { validateParameters } from '../../gateway/validate-parameters.ts';
 import { type KeySource, ringIn } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
-import { type UsableKey, usableKeys } from '../../keys/ring.ts';
+import { type UsableKeys, usableKeys } from '../../keys/ring.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { decodeReceived } from '../../proxy/inbound/read-form.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
@@ -22,7 +23,7 @@ import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions, withLogin } from '../shared/vault-login.ts';
 import { compareBaseStrings } from './compare.ts';
-import { renderControl, renderExplanation } from './render.ts';
+import { renderCallback, renderControl, renderExplanation } from './render.ts';
 
 const options = {
   'target PATH': 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
@@ -104,12 +105,15 @@ async function explainWith(
   validateParameters(destination.operation, form);
   const { signature: method } = destination.operation;
   if (method === 'SHA1-control' && request.expected !== undefined)
-    throw new CliError('--compare is for OAuth: SHA1-control has no base string', exitCode.usage);
+    throw new CliError('--compare is for OAuth: SHA1-control has no base string', exitCode.usage, true);
   const report = (problem: string): void => io.err(problem);
   const events = { loginFailed: report, keyProblem: report };
   const { lines, baseString } = await withInventory(config.keys, events, async ({ source }) => {
     const loginRef = { environment: destination.environment, login };
-    const { key, ...entry } = await currentKey(config, destination, loginRef, source);
+    const keys = await keysOf(config, destination, loginRef, source);
+    if (destination.operation.name === verifyCallback)
+      return { lines: renderCallback({ ...request, destination, login, form }, keys), baseString: '' };
+    const [{ key, ...entry }] = keys;
     const signer = (text: string) => {
       if (!('publicKey' in key)) return methods[method].sign(text, key, '');
       if (source.sign === undefined) throw new TypeError('the key source does not sign');
@@ -127,22 +131,16 @@ async function explainWith(
   return equal ? exitCode.done : exitCode.failed;
 }
 
-/** The key that would sign the first request. */
-async function currentKey(
+/** The keys of the ring; the first one would sign the first request. */
+async function keysOf(
   config: Config,
   { operation }: Destination,
   login: LoginRef,
   source: KeySource,
-): Promise<UsableKey> {
+): Promise<UsableKeys> {
   const ring = ringIn(await source.read(login)) ?? [];
-  const [newest] = usableKeys(
-    login,
-    ring,
-    methods[operation.signature].kind,
-    Date.now(),
-    config.keys.rotationGracePeriod,
-  );
-  return newest;
+  const { kind } = methods[operation.signature];
+  return usableKeys(login, ring, kind, Date.now(), config.keys.rotationGracePeriod);
 }
 
 /** A parameter of the expected base string, in which `=` is `%3D` and `&` is `%26`. */

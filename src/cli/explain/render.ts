@@ -4,6 +4,7 @@ import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/ring.ts';
 import { encodePairs, joinPairs, type Pair } from '../../oauth1/parameters.ts';
 import { authorizationHeader, prepare, type Signer, type Unsigned } from '../../oauth1/sign.ts';
+import { hasMadeControl } from '../../proxy/callback-verifier.ts';
 import { redactBaseString, redactParameters } from '../../redact-card-data.ts';
 
 interface Explained {
@@ -33,15 +34,42 @@ export async function renderControl(explained: Explained): Promise<string[]> {
     'Form parameters, decoded and re-encoded (RFC 3986), in the order sent',
     ...list(parameters(body)),
     '',
-    'Control: SHA-1, in hex, of these values and the control key, with nothing between them',
-    ...list(parameters(joinPairs(encodePairs(controlParts(explained))))),
-    '',
+    ...controlLines(explained),
     `Key          SHA1-control with the ${describeSigningKey(key)}`,
     '',
     ...(isShown ? [] : hidden),
   ];
   if (!curl || !isShown) return lines;
   return [...lines, `curl -X POST '${destination.url.href}' \\`, `  --data-raw '${parameters(body)}'`, ''];
+}
+
+/** Which key made a callback, and never what its control should be. */
+export function renderCallback(
+  explained: Pick<Explained, 'destination' | 'login' | 'form' | 'showValues'>,
+  keys: readonly UsableKey[],
+): string[] {
+  const { environment, operation } = explained.destination;
+  const found = keys.find((key) => hasMadeControl(explained, key));
+  const result =
+    found === undefined
+      ? 'not-verified: no key of the login made it'
+      : `verified with the ${describeSigningKey(found)}`;
+  return [
+    `Callback     environment ${environment}, operation ${operation.name}, login ${explained.login}`,
+    '',
+    ...controlLines(explained),
+    `Result       ${result}`,
+    '',
+  ];
+}
+
+function controlLines(explained: Pick<Explained, 'destination' | 'login' | 'form' | 'showValues'>): string[] {
+  const values = joinPairs(encodePairs(controlParts(explained)));
+  return [
+    'Control: SHA-1, in hex, of these values and the control key, with nothing between them',
+    ...list(explained.showValues ? values : redactParameters(values)),
+    '',
+  ];
 }
 
 function requestLines({ destination, login }: Explained): string[] {

@@ -8,6 +8,7 @@ import { isCoded, isPaymentServerError, responseAsJson, resultOf } from '../../g
 import type { Destination } from '../../gateway/router.ts';
 import type { RequestRecord, ResponseResult } from '../../request-context.ts';
 import { AcceptedTypes } from '../../util/accept.ts';
+import type { CallbackVerdict } from '../callback-verifier.ts';
 import { UpstreamError } from '../outbound/upstream-error.ts';
 import type { GatewayResponse } from '../outbound/upstream-request.ts';
 import { unknownOutcomeAdvice } from '../outcome.ts';
@@ -66,6 +67,25 @@ export async function sendResponse(
     sendBody(response, status, head, body);
   }
   return result;
+}
+
+/** Sends what Countersign itself says about a callback. */
+export function sendVerdict(
+  response: Response,
+  requestId: string,
+  verdict: CallbackVerdict,
+  securityHeaders: OutgoingHttpHeaders,
+): ResponseResult {
+  const head = {
+    ...securityHeaders,
+    'Content-Type': 'application/json',
+    'Cache-Control': 'no-store',
+    'X-Request-Id': requestId,
+    'Countersign-Outcome': 'not-sent',
+    'Proxy-Status': 'countersign',
+  };
+  sendBody(response, 200, head, Buffer.from(`${JSON.stringify(verdict)}\n`));
+  return { status: 200, outcome: 'not-sent', callback: verdict.result };
 }
 
 /** Whether a client prefers JSON to the form. One that only sends wildcards gets the form. */

@@ -204,7 +204,11 @@ export class Forwarder {
   }
 }
 
-function keyRequestOf({ record, destination, login }: ValidatedRequest, startedAt: number): KeyRequest {
+/** @param startedAt monotonic, milliseconds */
+export function keyRequestOf(
+  { record, destination, login }: Pick<ValidatedRequest, 'record' | 'destination' | 'login'>,
+  startedAt: number,
+): KeyRequest {
   const { environment, operation, settings, values } = destination;
   return {
     login: { environment, login },

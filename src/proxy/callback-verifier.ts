@@ -1,0 +1,50 @@
+import { ProxyError } from '../errors.ts';
+import { type ControlSubject, controlName, controlText, parameterOf } from '../gateway/control.ts';
+import { coveredBy } from '../gateway/operations.ts';
+import type { UsableKey } from '../keys/ring.ts';
+import type { KeyRequest, KeySelector } from '../keys/selector.ts';
+import { isSha1Control } from '../oauth1/methods.ts';
+import type { CallbackResult } from '../request-context.ts';
+import type { ValidatedRequest } from './outbound/signed-request.ts';
+
+/** What the caller gets. Neither a control nor anything that the stranger who made a forged callback does not know. */
+export interface CallbackVerdict {
+  readonly result: CallbackResult;
+  /** Of the key that made the control. */
+  readonly keyVersion?: number;
+  readonly environment: string;
+  /** As it may be written. */
+  readonly login: string | undefined;
+  /** The parameters that the control covers. All others may be anybody's. */
+  readonly covered: readonly string[];
+}
+
+/** Verifies that whoever made a callback or redirect of the gateway had the control key of the login. Sends nothing. */
+export async function verdictOn(
+  request: Omit<ValidatedRequest, 'memory'>,
+  keyed: KeyRequest,
+  keys: Pick<KeySelector, 'find'>,
+): Promise<CallbackVerdict> {
+  const { record, destination } = request;
+  const { environment, operation } = destination;
+  const { login } = record;
+  const about = { environment, login, covered: coveredBy(operation.control ?? []) };
+  try {
+    const key = await keys.find(keyed, (one) => hasMadeControl(request, one));
+    if (key === undefined) return { result: 'not-verified', ...about };
+    record.keyKind = key.kind;
+    record.keyVersion = key.version;
+    if (key.fingerprint !== undefined) record.keyFingerprint = key.fingerprint;
+    return { result: 'verified', keyVersion: key.version, ...about };
+  } catch (error) {
+    if (error instanceof ProxyError && error.reason === 'key-missing')
+      return { result: 'key-missing', ...about };
+    throw error;
+  }
+}
+
+/** Whether the control of a callback was made with this key. */
+export function hasMadeControl(callback: ControlSubject, { key }: UsableKey): boolean {
+  const control = parameterOf(callback.form, controlName) ?? '';
+  return !('publicKey' in key) && isSha1Control(control, controlText(callback), key);
+}

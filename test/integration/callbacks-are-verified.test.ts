@@ -1,0 +1,216 @@
+import { createHash } from 'node:crypto';
+import { utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { auditIn, recordsIn } from '../support/audit.ts';
+import { post } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest } from '../support/raw-http.ts';
+import { testControlKey, testKeys } from '../support/service.ts';
+
+const starts = harness(afterAll);
+const otherKey = 'AC5D1F6E-0000-4B8B-9E2D-key-of-the-other';
+let edge: Edge;
+
+beforeAll(async () => {
+  edge = await starts.edge({
+    sandbox: { endpoints: { 77: 'acme', 88: 'other' } },
+    keys: { acme: testKeys, other: { controlKey: otherKey }, rsa: { privateKey: testKeys.privateKey } },
+    config: { operations: { 'verify-callback': { parameters: { client_orderid: { maxLength: 40 } } } } },
+  });
+});
+beforeEach(() => {
+  edge.gateway.requests.length = 0;
+});
+
+/** As the gateway makes it: docs/gateway-interface.md section 6. */
+function controlOf(status: string, orderid: string, clientOrderId: string, key = testControlKey): string {
+  return createHash('sha1').update(`${status}${orderid}${clientOrderId}${key}`).digest('hex');
+}
+
+const control = controlOf('approved', '5005', 'invoice-1');
+const callback = `status=approved&amount=10.42&orderid=5005&client_orderid=invoice-1&type=sale&control=${control}`;
+
+async function verify(form: string, path = '', login: string | undefined = 'acme', of = edge) {
+  const headers = login === undefined ? {} : { 'Countersign-Login': login };
+  const response = await post(`${of.url}/sandbox/gw/verify-callback${path}`, form, headers);
+  const body: unknown = JSON.parse(response.body);
+  return { ...response, body };
+}
+
+async function resultOf(form: string): Promise<unknown> {
+  const { body } = await verify(form);
+  return body;
+}
+
+const covered = ['status', 'orderid', 'client_orderid'];
+const verdict = (result: string) => expect.objectContaining({ result });
+
+describe('a callback of the gateway', () => {
+  it('is verified, with the key and what the control covers, and nothing is sent', async () => {
+    const { status, headers, body } = await verify(callback);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      result: 'verified',
+      keyVersion: expect.any(Number),
+      environment: 'sandbox',
+      login: 'acme',
+      covered,
+    });
+    expect(headers).toMatchObject({
+      'content-type': 'application/json',
+      'cache-control': 'no-store',
+      'countersign-outcome': 'not-sent',
+      'proxy-status': 'countersign',
+    });
+    expect(edge.gateway.requests).toEqual([]);
+  });
+
+  it('is verified with an upper-case control, and the other spelling of the order ID', async () => {
+    const form = callback
+      .replace(control, control.toUpperCase())
+      .replace('client_orderid', 'client-order-id');
+    expect(await resultOf(form)).toEqual(verdict('verified'));
+  });
+
+  it.each([
+    ['the endpoint', '/77', undefined],
+    ['the path', '/login/acme', undefined],
+    ['the endpoint and the header', '/77', 'acme'],
+  ])('has the login of %s', async (_, path, login) => {
+    expect((await verify(callback, path, login)).body).toMatchObject({ result: 'verified', login: 'acme' });
+  });
+
+  it('never has the login of a posted parameter', async () => {
+    expectProblem(
+      await edge.send(formRequest('/sandbox/gw/verify-callback', `${callback}&login=acme`)),
+      'login-missing',
+    );
+    const forged = `${callback.replace(control, controlOf('approved', '5005', 'invoice-1', otherKey))}&login=other`;
+    expect(await resultOf(forged)).toMatchObject({ result: 'not-verified', login: 'acme', covered });
+  });
+
+  it('gets key-missing if the login has no control key', async () => {
+    for (const login of ['rsa', 'nobody']) {
+      const { status, body } = await verify(callback, '', login);
+      expect(status).toBe(200);
+      expect(body).toEqual({ result: 'key-missing', environment: 'sandbox', login, covered });
+    }
+  });
+});
+
+describe('a callback that the gateway did not make is not verified', () => {
+  const without = (name: string): string => callback.replace(new RegExp(`(^|&)${name}=[^&]*`), '');
+
+  it.each([
+    ['another status', callback.replace('approved', 'declined')],
+    ['another order', callback.replace('5005', '5006')],
+    ['another order of the merchant', callback.replace('invoice-1', 'invoice-2')],
+    ['an invented control', callback.replace(control, 'a'.repeat(40))],
+    ['half of the control', callback.replace(control, control.slice(0, 20))],
+    ['a longer control', `${callback}0`],
+    ['a control of another form', callback.replace(control, `%00${control.slice(1)}`)],
+    ['the SHA-1 without the key', callback.replace(control, controlOf('approved', '5005', 'invoice-1', ''))],
+    ["another login's key", callback.replace(control, controlOf('approved', '5005', 'invoice-1', otherKey))],
+  ])('%s', async (_, form) => {
+    const { status, body } = await verify(form);
+    expect(status).toBe(200);
+    expect(body).toEqual({ result: 'not-verified', environment: 'sandbox', login: 'acme', covered });
+  });
+
+  it.each([
+    ['cut off before the control', callback.slice(0, callback.indexOf('&control')), /"control" is required/],
+    ['without a status', without('status'), /"status" is required/],
+    ['without an order', without('orderid'), /"orderid" is required/],
+    ['with an empty order', callback.replace('5005', ''), /"orderid" is required/],
+    ['with two statuses', `${callback}&status=approved`, /"status" appears 2 times/],
+    ['with two controls', `${callback}&control=${control}`, /"control" appears 2 times/],
+    ['with two spellings of the order', `${callback}&client-order-id=invoice-2`, /are different/],
+    ['with another parameter twice', `${callback}&amount=0.01`, /appears more than once/],
+    ['against a rule of the configuration', callback.replace('invoice-1', 'i'.repeat(41)), /more than 40/],
+  ])('%s: 400', async (_, form, detail) => {
+    const response = await edge.send(
+      formRequest('/sandbox/gw/verify-callback', form, ['Countersign-Login: acme']),
+    );
+    expect(String(expectProblem(response, 'parameter-invalid')['detail'])).toMatch(detail);
+  });
+});
+
+// docs/payments.md tells a service what follows.
+describe('what a control cannot show: verified, although', () => {
+  it('the callback was sent before', async () => {
+    for (let time = 0; time < 3; time += 1) expect(await resultOf(callback)).toEqual(verdict('verified'));
+  });
+
+  it('the amount is another one, since the control does not cover it', async () => {
+    const { body } = await verify(callback.replace('10.42', '10000.00'));
+    expect(body).toMatchObject({ result: 'verified', covered });
+  });
+
+  it('digits are shifted between two parameters that it covers', async () => {
+    const shifted = `status=approved&orderid=500&client_orderid=51&control=${controlOf('approved', '5005', '1')}`;
+    expect(await resultOf(shifted)).toEqual(verdict('verified'));
+  });
+});
+
+it('during a rotation each key of the ring counts, also one that was just stored', async () => {
+  const rotating = await starts.edge();
+  const versionOf = async (key: string): Promise<unknown> => {
+    const form = callback.replace(control, controlOf('approved', '5005', 'invoice-1', key));
+    return (await verify(form, '', 'acme', rotating)).body;
+  };
+  expect(await versionOf('the next key')).toEqual(verdict('not-verified'));
+  expect(await versionOf(testControlKey)).toEqual(verdict('verified'));
+  const file = join(rotating.keysFolder, 'sandbox', 'acme', 'control_key');
+  writeFileSync(file, 'the next key');
+  const later = Math.floor(Date.now() / 1000) + 5;
+  utimesSync(file, later, later);
+  await setTimeout(1_000);
+  expect(await versionOf('the next key')).toMatchObject({ result: 'verified', keyVersion: later });
+  expect(await versionOf(testControlKey)).toEqual(verdict('verified'));
+  expect(await rotating.counted('key_fallbacks_total')).toBe(0);
+});
+
+it('a caller needs a grant for it', async () => {
+  const others = await starts.edge({
+    config: {
+      callers: [
+        {
+          name: 'shop',
+          credentials: [{ anonymous: true }],
+          allow: [{ environments: ['*'], operations: ['transfer'], logins: ['*'] }],
+        },
+      ],
+    },
+  });
+  const target = formRequest('/sandbox/gw/verify-callback/login/acme', callback);
+  expectProblem(await others.send(target), 'not-allowed');
+});
+
+it('it is counted, logged and in the audit trail, without control or key', async () => {
+  const audit = auditIn(starts.folder());
+  const proxy = await starts.edge({ config: { audit } });
+  const forged = callback.replace('approved', 'declined');
+  await verify(callback, '', 'acme', proxy);
+  await verify(forged, '', 'acme', proxy);
+  const lines = await proxy.requestLines(2);
+  expect(lines).toMatchObject([
+    { operation: 'verify-callback', login: 'acme', callback: 'verified', outcome: 'not-sent', level: 'info' },
+    { operation: 'verify-callback', login: 'acme', callback: 'not-verified', status: 200, level: 'warn' },
+  ]);
+  expect(lines[0]).toHaveProperty('keyVersion');
+  for (const result of ['verified', 'not-verified'])
+    expect(await proxy.counted('callbacks_total', { environment: 'sandbox', result })).toBe(1);
+  await proxy.statusPages();
+  await proxy.stop();
+  const trail = recordsIn(audit.directory);
+  expect(trail.filter(({ audit }) => audit === 'callback')).toMatchObject([
+    { environment: 'sandbox', login: 'acme', callback: 'verified', keyKind: 'control_key' },
+    { environment: 'sandbox', login: 'acme', callback: 'not-verified' },
+  ]);
+  const expected = controlOf('declined', '5005', 'invoice-1');
+  for (const text of [proxy.seen(), JSON.stringify(trail)])
+    for (const secret of [control, expected, testControlKey]) expect(text).not.toContain(secret);
+});
