@@ -2,6 +2,7 @@ import { instances } from './instances.ts';
 import {
   aggregate,
   type DashboardModel,
+  inEnvironment,
   medianAndP99,
   onRoute,
   perSecond,
@@ -147,9 +148,12 @@ const gateway: Section = {
     {
       title: 'Results',
       description:
-        'The status field of form-encoded gateway responses: approved, declined, error, filtered, other.',
+        'The status field of form-encoded gateway responses: approved, declined, error, filtered, other. And callbacks: verified, not-verified, key-missing.',
       unit: 'reqps',
-      queries: { '{{result}}': perSecond('gateway_results_total', onRoute, 'result') },
+      queries: {
+        '{{result}}': perSecond('gateway_results_total', onRoute, 'result'),
+        'callback {{result}}': perSecond('callbacks_total', inEnvironment, 'result'),
+      },
     },
     {
       title: 'Error codes',

@@ -62,6 +62,8 @@ async function mixedTraffic(): Promise<void> {
   await post(status, 'login=acme&client_orderid=invoice-1', as('trial'));
   await post(status.replace('1234', '1235'), 'login=unknown&client_orderid=1', as('billing'));
   await post(status, 'login=acme', as('billing'));
+  const callback = 'status=approved&orderid=1&client_orderid=1&control=forged';
+  await post('/sandbox/gw/verify-callback/1234', callback, as('billing'));
   await post(status, statusForm, { Authorization: 'Bearer unknown' });
   await post(balance, '', { Authorization: `Bearer ${await issuer.sign({ sub: 'shop' })}` });
 }
@@ -187,6 +189,7 @@ describeWith('prometheus')('a real Prometheus that scrapes Countersign under mix
     'countersign_gateway_rejections_total{cause="other-key"}',
     'countersign_gateway_results_total{result="approved"}',
     'countersign_gateway_results_total{result="declined"}',
+    'countersign_callbacks_total{result="not-verified"}',
     'countersign_gateway_error_codes_total{code="124"}',
     'countersign_gateway_error_codes_total{code="other"}',
     'countersign_request_outcomes_total{outcome="answered", fault="gateway"}',

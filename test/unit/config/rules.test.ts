@@ -326,7 +326,7 @@ describe('validating callers', () => {
     expect(problemsOf(`${minimal}callers:\n${caller('a', `tokenSha256: ${digest}`, allow)}`)).toEqual([
       '6 callers[0].allow[0].environments[0]: unknown environment; did you mean "sandbox"?',
       '6 callers[0].allow[0].operations[0]: unknown operation; did you mean "order-status"?',
-      '6 callers[0].allow[0].operations[1]: unknown operation; known: manager-balance, order-status, order-status-group, pan-eligibility-send, transfer',
+      '6 callers[0].allow[0].operations[1]: unknown operation; known: manager-balance, order-status, order-status-group, pan-eligibility-send, transfer, verify-callback',
     ]);
   });
 

@@ -13,6 +13,7 @@ it('of the built-in operations only read-only ones are retried', () => {
     ['order-status-group', true, true],
     ['pan-eligibility-send', false, false],
     ['transfer', false, false],
+    ['verify-callback', true, false],
   ]);
 });
 
@@ -24,7 +25,7 @@ it('a configured operation is a payment that may repeat parameters, unless it sa
     ...defaults,
     ...refund,
     name: 'refund',
-    segments: ['refund'],
+    routes: [['refund']],
   });
   const strict = mergeOperations([{ refund }, { refund: { allowRepeatedParameters: false } }]);
   expect(strict.find(named('refund'))).toMatchObject({ ...refund, allowRepeatedParameters: false });

@@ -63,7 +63,7 @@ describe('countersign check', () => {
     expect(out).toEqual([
       expect.stringMatching(/config\/embedded\.yaml: no problems$/),
       'environments  sandbox',
-      'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer',
+      'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer, verify-callback',
       'callers       local',
       expect.stringMatching(/^keys {10}directory /),
     ]);
@@ -80,7 +80,7 @@ keys: { source: vault, vault: { address: "https://vault.example", auth: { method
 `);
     expect((await run('--config', file, '--no-file-checks')).out.slice(1)).toEqual([
       'environments  a, b',
-      'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer, refund',
+      'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer, verify-callback, refund',
       'callers       none (all requests will be rejected)',
       'keys          vault at https://vault.example',
     ]);
