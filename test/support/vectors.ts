@@ -17,6 +17,10 @@ export interface PublishedVector {
   readonly rsa_private_key_pem?: string;
   readonly expected_normalized_parameters?: string;
   readonly expected_base_string?: string;
+  /** Its beginning, where not all of it is published. */
+  readonly expected_base_string_prefix?: string;
+  /** The parameters as a form, OAuth parameters included. */
+  readonly expected_body?: string;
   readonly expected_signature?: string;
 }
 

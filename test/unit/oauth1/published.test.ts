@@ -4,11 +4,11 @@ import { baseString } from '../../../src/oauth1/base-string.ts';
 import { baseStringUri } from '../../../src/oauth1/base-uri.ts';
 import { decodeForm } from '../../../src/oauth1/decode-form.ts';
 import { methods, type SigningKey } from '../../../src/oauth1/methods.ts';
-import { encodePairs, normalize, type Pair } from '../../../src/oauth1/parameters.ts';
+import { encodePairs, joinPairs, normalize, type Pair } from '../../../src/oauth1/parameters.ts';
 import { Secret } from '../../../src/secret.ts';
 import { type PublishedVector, publishedVectors } from '../../support/vectors.ts';
 
-type Step = 'form' | 'normalized parameters' | 'base string' | 'signature';
+type Step = 'form' | 'body' | 'normalized parameters' | 'base string' | 'signature';
 
 interface Check {
   readonly id: string;
@@ -24,13 +24,14 @@ describe('the signing core reproduces every published vector', () => {
     expect(await compute()).toEqual(expected);
   });
 
-  it('covers all 21 vectors, each at every step that it states', () => {
+  it('covers all 32 vectors, each at every step that it states', () => {
     const count = (step: Step) => checks.filter((check) => check.step === step).length;
 
-    expect(new Set(checks.map(({ id }) => id)).size).toBe(21);
+    expect(new Set(checks.map(({ id }) => id)).size).toBe(32);
     expect(count('form')).toBe(2);
-    expect(count('normalized parameters')).toBe(13);
-    expect(count('base string')).toBe(9);
+    expect(count('body')).toBe(2);
+    expect(count('normalized parameters')).toBe(22);
+    expect(count('base string')).toBe(12);
     expect(count('signature')).toBe(12);
   });
 });
@@ -46,8 +47,14 @@ function checksOf(vector: PublishedVector): Check[] {
   });
   return [
     check('form', () => formOf(vector), form_body && params?.filter(([name]) => !isOAuth(name))),
+    check('body', () => joinPairs(encodePairs(params ?? [])), vector.expected_body),
     check('normalized parameters', () => normalizedParameters(vector), vector.expected_normalized_parameters),
     check('base string', () => wholeBaseString(vector), url && vector.expected_base_string),
+    check(
+      'base string',
+      () => wholeBaseString(vector).slice(0, vector.expected_base_string_prefix?.length),
+      vector.expected_base_string_prefix,
+    ),
     check('signature', () => signature(vector), vector.expected_signature),
   ].filter(({ expected }) => expected !== undefined);
 }
