@@ -112,9 +112,11 @@ function requestsOf(
   const all = [...patterns, ...patternsOf(caller.before), ...Object.values(endpoints)];
   const logins = new Map(all.map((pattern) => [pattern, loginsOf(pattern, all)]));
   const operations = routes.now.operations.get(environment) ?? [];
-  const unmapped = unlike('', [...ids, ...operations.flatMap(({ segments }) => segments)]);
-  return operations.flatMap(({ name: operation, path }) => {
-    const isMore = (endpoint: string) => (pattern: string) =>
+  const unmapped = unlike('', [...ids, ...operations.flatMap(({ routes: own }) => own.flat())]);
+  return operations.flatMap(({ name: operation, routes: own }) => {
+    const paths = own.map((segments) => `/${segments.join('/')}`);
+    const withEndpoint = paths.find((path) => path.includes('{endpoint'));
+    const isMore = (endpoint: string, path: string) => (pattern: string) =>
       (logins.get(pattern) ?? []).some((login) => {
         const request = { environment, path, login, endpoint };
         return (
@@ -122,14 +124,14 @@ function requestsOf(
         );
       });
     const row = { caller: caller.now.name, environment, operation };
-    const anywhere = withoutCovered(patterns.filter(isMore(unmapped)));
+    const anywhere = withoutCovered(patterns.filter(isMore(unmapped, paths[0] ?? '')));
     const rest = (pattern: string) => !anywhere.some((one) => matchesPattern(one, pattern));
-    const at = (endpoint: string) =>
-      withoutCovered([...patterns, endpoints[endpoint] ?? '*'].filter(rest).filter(isMore(endpoint)));
+    const at = (endpoint: string, path: string) =>
+      withoutCovered([...patterns, endpoints[endpoint] ?? '*'].filter(rest).filter(isMore(endpoint, path)));
     return [
       ...anywhere.map((login) => ({ ...row, login })),
-      ...(path.includes('{endpoint') ? changed : []).flatMap((endpoint) =>
-        at(endpoint).map((login) => ({ ...row, login, endpoint })),
+      ...(withEndpoint === undefined ? [] : changed).flatMap((endpoint) =>
+        at(endpoint, withEndpoint ?? '').map((login) => ({ ...row, login, endpoint })),
       ),
     ];
   });

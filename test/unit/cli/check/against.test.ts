@@ -4,6 +4,7 @@ import { decide, matchesPattern } from '../../../../src/auth/authorize.ts';
 import { allowedMore } from '../../../../src/cli/check/against.ts';
 import { check } from '../../../../src/cli/check/check.ts';
 import type { Config } from '../../../../src/config/schema.ts';
+import { builtInOperations } from '../../../../src/gateway/operations.ts';
 import { runCommandHere } from '../../../support/cli.ts';
 import { type ConfigInput, configFor, everything } from '../../../support/config.ts';
 import { Folder } from '../../../support/folder.ts';
@@ -77,9 +78,7 @@ describe('of what the new file allows and the old one did not, is listed', () =>
       'every request of a dry run that was none',
       { callers: [{ name: 'billing', mode: 'dry-run', credentials }] },
       billing(grant),
-      ['manager-balance', 'order-status', 'order-status-group', 'pan-eligibility-send', 'transfer'].map(
-        (operation) => `billing sandbox ${operation} * any`,
-      ),
+      Object.keys(builtInOperations).map((operation) => `billing sandbox ${operation} * any`),
     ],
     [
       'an operation of a wildcard that has another path now',
@@ -257,12 +256,13 @@ billing  sandbox      manager-balance       *      any
 billing  sandbox      order-status          *      any
 billing  sandbox      order-status-group    *      any
 billing  sandbox      pan-eligibility-send  *      any
-billing  sandbox      transfer              *      any`);
+billing  sandbox      transfer              *      any
+billing  sandbox      verify-callback       *      any`);
     const json = await runCommandHere(check, '--json', '--against', before, now);
     expect(json.code).toBe(3);
     expect(JSON.parse(json.out)).toMatchObject({
       credentials: [{ caller: 'billing', credential: { anonymous: true } }],
-      requests: [{ operation: 'manager-balance', login: '*' }, {}, {}, {}, {}],
+      requests: [{ operation: 'manager-balance', login: '*' }, {}, {}, {}, {}, {}],
     });
   });
 
