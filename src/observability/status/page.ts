@@ -1,8 +1,8 @@
 import { sourceName } from './findings.ts';
 import { latency, percent, rate, relative, secondsBetween, skew, span, whole } from './format.ts';
+import { banner, pageTone, stateOf } from './page/banner.ts';
 import { failedRequests } from './page/failed-requests.ts';
 import { keys } from './page/keys.ts';
-import { banner, pageTone, stateOf, tiles } from './page/overview.ts';
 import {
   bar,
   clockTime,
@@ -21,7 +21,7 @@ import {
   withDetail,
   worst,
 } from './page/parts.ts';
-import { script, scriptSource } from './page/script.ts';
+import { refreshInterval, script, scriptSource } from './page/script.ts';
 import { marks, style, styleSource } from './page/style.ts';
 import type { Status } from './schema.ts';
 import { clockDifference, failing, lifetime, rejections, saturation } from './thresholds.ts';
@@ -44,9 +44,6 @@ export const pagePolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Seconds. */
-const refreshInterval = 5;
-
 /**
  * The status page. It needs no other request, and is complete without its script, which keeps it up to date in place.
  *
@@ -61,13 +58,12 @@ export function renderStatusPage(status: Status, { refresh = true } = {}): strin
 ${refresh ? html`<noscript><meta http-equiv="refresh" content="${refreshInterval}"></noscript>\n` : undefined}<title>${stateOf(status)} \u00b7 Countersign status</title>
 ${icon(pageTone(status))}
 <style>${new Html(style)}</style>
-<script type="module">${new Html(script)}</script>
-</head>
+${refresh ? html`<script type="module">${new Html(script)}</script>\n` : undefined}</head>
 <body>
 ${header(status, refresh)}
 <p id="stale" role="alert" hidden></p>
 <main>
-${banner(status)}${tiles(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failedRequests(status)}</main>
+${banner(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failedRequests(status)}</main>
 <footer>Times are in UTC. The same as JSON: <a href="status.json">status.json</a>.</footer>
 </body>
 </html>
@@ -81,8 +77,7 @@ function header({ at }: Status, refresh: boolean): Html {
     : html`<span>paused \u00b7 </span><a href="?">Resume updates</a>`;
   return html`<header>
 <h1>Countersign <span>status</span></h1>
-<search><label for="filter">Filter rows</label> <input id="filter" type="search" placeholder="login, request ID, 403 \u2026" autocomplete="off" spellcheck="false"> <output id="matches" for="filter"></output></search>
-<p id="updates" ${refresh ? html`data-every="${refreshInterval}"` : undefined}>${clockTime(at, at)} UTC \u00b7 ${updates}</p>
+<p id="updates"><time datetime="${at}">${at.slice(0, 19).replace('T', ' ')}</time> UTC \u00b7 ${updates}</p>
 </header>`;
 }
 
@@ -99,7 +94,6 @@ function environments(status: Status): Html {
     title: 'Environments',
     hint: 'Rates, shares and latencies of the last minute',
     noun: 'environment',
-    key: ({ name }) => name,
     columns: [
       ['Environment', ({ name, gatewayHost }) => withDetail(name, gatewayHost)],
       ['In flight', inFlight],
@@ -144,7 +138,6 @@ function callers({ at, callers: list, findings }: Status): Html {
     hint: 'Since the start',
     noun: 'caller',
     empty: 'No callers are configured, so every request gets 401. Add one under "callers".',
-    key: ({ name }) => name,
     columns: [
       ['Caller', ({ name }) => name],
       ['Requests', ({ requests }) => whole(requests), 'number'],
@@ -167,7 +160,6 @@ function certificates({ at, certificates: list }: Status): Html {
     noun: 'certificate',
     empty:
       'No certificates are configured: the proxy port has no TLS, and no client certificate or CA is set for the gateway or Vault.',
-    key: ({ name, environment }) => `${environment ?? ''} ${name}`,
     columns: [
       ['Certificate', newFiles],
       ['Environment', ({ environment }) => environment ?? none('all')],

@@ -9,7 +9,6 @@ export function failedRequests({ at, failures: list, runbookUrl }: Status): Html
     hint: 'The last 100; search the log for the request ID',
     noun: 'failed request',
     empty: 'No request has failed since the start.',
-    key: (one) => `${one.at} ${one.requestId}`,
     columns: [
       ['Time (UTC)', (one) => clockTime(at, one.at)],
       ['Cause', (one) => cause(one, runbookUrl)],
@@ -28,8 +27,8 @@ export function failedRequests({ at, failures: list, runbookUrl }: Status): Html
   });
 }
 
-function cause({ cause: text, runbookSection }: FailedRequest, runbookUrl: string | null): Html {
-  if (runbookSection === null) return html`<code>${text}</code>`;
-  if (runbookUrl === null) return html`<code title="Runbook: ${runbookSection}">${text}</code>`;
-  return html`<a href="${runbookUrl}${runbookSection}" rel="noreferrer"><code>${text}</code></a>`;
+function cause({ cause: text, requestId, runbookSection }: FailedRequest, runbookUrl: string | null): Html {
+  const name = html`<code>${text}</code>`;
+  if (runbookSection === null || runbookUrl === null) return name;
+  return html`<a id="request ${requestId}" href="${runbookUrl}${runbookSection}" rel="noreferrer">${name}</a>`;
 }

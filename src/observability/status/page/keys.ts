@@ -43,7 +43,6 @@ export function keys(status: Status): Html {
     hint: total > list.length ? `The ${whole(list.length)} last used of ${whole(total)}` : undefined,
     noun: 'key',
     empty: 'No key was needed yet. Keys are read from the key source with the first request of a login.',
-    key: ({ key }) => nameOf(key),
     columns: [
       ['Login', ({ key }) => withDetail(key.login, key.environment)],
       ['Kind', ({ key }) => kindName(key.kind)],

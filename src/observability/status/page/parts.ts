@@ -41,8 +41,6 @@ ${content}
 interface Listing<Row> extends Section {
   /** What a row is. */
   readonly noun: string;
-  /** What a row is known by from one update of the page to the next. */
-  readonly key: (row: Row) => string;
   /** `number`: aligned as one. */
   readonly columns: readonly (readonly [heading: string, cell: (row: Row) => Content, align?: 'number'])[];
   /** How serious a row is. Absent: rows keep their order, and none is more serious than another. */
@@ -73,10 +71,10 @@ function table<Row>(listing: Listing<Row>, rows: readonly Row[]): Content {
   const shown = rows.length <= maxRows ? maxRows : Math.min(maxRows, urgent.length);
   const folded = sorted.slice(shown);
   return [
-    shown === 0 ? undefined : rowsOf(listing, `${id}-title`, sorted.slice(0, shown)),
+    shown === 0 ? undefined : rowsOf(listing, sorted.slice(0, shown), ['title']),
     folded.length === 0
       ? undefined
-      : html`<details><summary id="${id}-more">${summary(listing, folded)}</summary>${rowsOf(listing, `${id}-title ${id}-more`, folded)}</details>`,
+      : html`<details id="${id}-fold"><summary id="${id}-more">${summary(listing, folded)}</summary>${rowsOf(listing, folded, ['title', 'more'])}</details>`,
   ];
 }
 
@@ -97,7 +95,8 @@ function summary<Row>({ noun, tone }: Listing<Row>, rows: readonly Row[]): strin
  * On a narrow screen a row becomes a card. The roles say again what the elements mean: in some browsers
  * `display: block` removes it.
  */
-function rowsOf<Row>({ id, key, columns }: Listing<Row>, labels: string, rows: readonly Row[]): Html {
+function rowsOf<Row>({ id, columns }: Listing<Row>, rows: readonly Row[], titles: readonly string[]): Html {
+  const labels = titles.map((title) => `${id}-${title}`).join(' ');
   const headings = columns.map(
     ([heading, , align]) => html`<th scope="col" role="columnheader" class="${align}">${heading}</th>`,
   );
@@ -107,11 +106,11 @@ function rowsOf<Row>({ id, key, columns }: Listing<Row>, labels: string, rows: r
         ? html`<th scope="row" role="rowheader">${content(row)}</th>`
         : html`<td role="cell" class="${align}" data-heading="${heading}"><div>${content(row)}</div></td>`,
     );
-  return html`<div class="scroll" role="group" aria-labelledby="${labels}" tabindex="0">
+  return html`<div class="scroll" id="${id}-${titles.at(-1)}-rows" role="group" aria-labelledby="${labels}" tabindex="0">
 <table role="table" aria-labelledby="${labels}" class="${id}">
 <thead role="rowgroup"><tr role="row">${headings}</tr></thead>
 <tbody role="rowgroup">
-${rows.map((row) => html`<tr role="row" data-key="${key(row)}">${cellsOf(row)}</tr>\n`)}</tbody>
+${rows.map((row) => html`<tr role="row">${cellsOf(row)}</tr>\n`)}</tbody>
 </table></div>`;
 }
 

@@ -35,16 +35,12 @@ body {
 header, main, footer { max-width: 1720px; margin: 0 auto; padding: 0 24px; }
 header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 16px; padding-top: 16px; padding-bottom: 12px; }
 header p { margin: 0; }
-search { display: flex; align-items: baseline; gap: 8px; margin-left: auto; }
-search output { white-space: nowrap; }
 h1 { margin: 0; font-size: 18px; letter-spacing: -.01em; }
 h1 span { color: var(--soft); font-weight: 400; }
 h2 { margin: 0; font-size: 15px; }
 a { color: var(--link); text-underline-offset: 2px; }
-input { width: 210px; min-width: 0; padding: 3px 8px; border: 1px solid var(--line); border-radius: 6px; background: var(--card); color: var(--text); font: inherit; }
-input::placeholder { color: var(--soft); }
-search, #updates { color: var(--soft); }
-:is(a, .scroll, input, summary):focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+#updates { margin-left: auto; color: var(--soft); }
+:is(a, .scroll, summary):focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 code, b { font: 12px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 b { font-weight: 700; white-space: nowrap; }
 footer { color: var(--soft); padding-top: 16px; padding-bottom: 24px; font-size: 13px; }
@@ -59,9 +55,8 @@ strong.bad { color: var(--bad); }
   position: sticky; top: 0; z-index: 2; margin: 0 0 12px; padding: 8px 24px; font-weight: 600;
   color: var(--bad); background: var(--bad-ground); border-bottom: 1px solid var(--bad-mark);
 }
-#stale[hidden], body:has(#stale:not([hidden])) .live { display: none; }
+[hidden], body:has(#stale:not([hidden])) .live { display: none; }
 body:has(#stale:not([hidden])) main { filter: grayscale(1); }
-@media (scripting: none) { search { display: none; } }
 .pill {
   display: inline-block; padding: 0 8px 0 6px; border: 1px solid var(--ground); border-radius: 10px; font-size: 12px; font-weight: 600;
   line-height: 18px; white-space: nowrap; justify-self: start; color: var(--tone); background: var(--ground);
@@ -86,23 +81,11 @@ main > * { grid-column: 1 / -1; }
 .banner ul { margin: 0; padding: 0 16px 12px; list-style: none; }
 .banner li { display: grid; grid-template-columns: 110px 1fr; gap: 10px; align-items: baseline; padding: 3px 0; }
 .banner li p { margin: 0; }
-.banner li a { font-weight: 600; }
-.tiles { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 16px; margin: 0; padding: 0; list-style: none; }
-.tiles a {
-  display: flex; flex-direction: column; height: 100%; padding: 10px 16px; background: var(--card); border: 1px solid var(--line);
-  border-radius: 8px; color: var(--soft); font-size: 13px; text-decoration: none;
-}
-.tiles a:hover { border-color: var(--link); }
-.tiles span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.tiles strong { font-size: 24px; line-height: 1.25; color: var(--text); font-weight: 600; }
-.tiles .warn, .tiles .bad { box-shadow: inset 0 3px var(--mark); }
-.tiles .warn strong, .tiles .bad strong { color: var(--tone); }
 .scroll { overflow-x: auto; }
 summary { padding: 7px 16px; border-top: 1px solid var(--line); color: var(--link); cursor: pointer; }
 .head + details > summary { border-top: 0; padding-top: 2px; }
 details .scroll { max-height: 80vh; overflow-y: auto; }
 @media (min-width: 861px) { details thead { position: sticky; top: 0; z-index: 1; background: var(--card); } }
-[hidden], :is(.scroll, details):not(:has(tbody tr:not([hidden]))) { display: none; }
 table { width: 100%; border-collapse: collapse; font-size: 13px; }
 th, td { padding: 7px 8px; border-top: 1px solid var(--line); text-align: left; vertical-align: top; }
 :is(th, td):first-child { padding-left: 16px; }
@@ -140,20 +123,15 @@ dl > :has(code), dl > :has(.long) { grid-column: 1 / -1; }`;
 const narrow = `
 @media (max-width: 1100px) {
   #callers, #certificates, #key-source, #instance { grid-column: 1 / -1; }
-  .tiles { grid-template-columns: repeat(3, minmax(0, 1fr)); }
 }
 @media (max-width: 860px) {
   header, main, footer { padding-left: 12px; padding-right: 12px; }
-  search { flex: 1 1 100%; margin-left: 0; }
-  input { flex: 1; }
   #stale { padding: 8px 12px; }
-  main, .tiles { gap: 10px; }
-  .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
-  .tiles a { padding: 8px 12px; }
+  main { gap: 10px; }
   .banner li { grid-template-columns: 1fr; gap: 2px; padding: 6px 0; }
   table, tbody, tr, th, td { display: block; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-  tbody tr:not([hidden]) { padding: 8px 16px; border-top: 1px solid var(--line); }
+  tbody tr { padding: 8px 16px; border-top: 1px solid var(--line); }
   tbody :is(th, td):is(*, :first-child, :last-child) { padding: 2px 0; border: 0; white-space: normal; text-align: left; }
   tbody th { font-size: 14px; }
   td::before { content: attr(data-heading) / ""; color: var(--soft); font-size: 12px; }
