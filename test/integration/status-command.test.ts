@@ -68,29 +68,19 @@ describe('countersign status', () => {
     expect(JSON.parse(out)).toEqual(odd);
   });
 
-  it('sends the token of a file or a variable, and never prints it', async () => {
+  it('sends the token of a file, and never prints it', async () => {
     const { url, requests } = await json({}, 401);
     const file = start.folder().file('token', 'planted-token\n');
-    process.env['STATUS_TEST_TOKEN'] = 'planted-token';
-    start.atEnd(() => delete process.env['STATUS_TEST_TOKEN']);
-    for (const option of [
-      ['--token-file', file],
-      ['--token-env', 'STATUS_TEST_TOKEN'],
-    ]) {
-      const { code, out, err } = await run('--url', url, ...option);
-      expect([code, out, err]).toEqual([
-        1,
-        '',
-        `countersign status: ${url} rejected the token. Compare its SHA-256 with admin.tokenSha256 of the configuration in effect.`,
-      ]);
-    }
-    expect(requests.map(({ headers }) => headers.authorization)).toEqual(
-      Array.from({ length: 2 }, () => 'Bearer planted-token'),
-    );
+    expect(await run('--url', url, '--token-file', file)).toEqual({
+      code: 1,
+      out: '',
+      err: `countersign status: ${url} rejected the token. Compare its SHA-256 with admin.tokenSha256 of the configuration in effect.`,
+    });
+    expect(requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer planted-token']);
   });
 
   it.each([
-    [401, 'requires a token. Give it with --token-file FILE or --token-env NAME.'],
+    [401, 'requires a token. Give it with --token-file FILE.'],
     [
       404,
       'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set; or this is not the admin port: check --url.',
@@ -130,26 +120,6 @@ describe('countersign status', () => {
   });
 });
 
-it.each([
-  ['out', []],
-  ['err', ['--json']],
-] as const)('status --watch says on standard %s why there is no status', async (expected, options) => {
-  const { port, close } = await listen(createTcpServer());
-  await close();
-  const said: string[][] = [];
-  const io = (name: string) => (line: string) => {
-    said.push([name, line]);
-    // As if the reader of the output were gone.
-    if (line.startsWith('Next attempt')) process.stdout.emit('error', new Error('EPIPE'));
-  };
-  const argv = ['--watch', ...options, '--url', `http://127.0.0.1:${port}`];
-  expect(await status(argv, { out: io('out'), err: io('err') })).toBe(1);
-  expect(said.slice(0, 2)).toEqual([
-    [expected, expect.stringMatching(/^No status: .* refused the connection/)],
-    [expected, 'Next attempt in 2 s.'],
-  ]);
-});
-
 describe('countersign status --fail-on', () => {
   const withSeverity = (severity: 'bad' | 'warn' | 'info'): Status => ({
     ...emptyStatus(),
@@ -184,21 +154,18 @@ describe('countersign status --fail-on', () => {
 describe('countersign status of a running instance', () => {
   const loopback = (adminUrl: string): string => adminUrl.replace('0.0.0.0', '127.0.0.1');
 
-  it('shows the keys, callers and failed requests', async () => {
+  it('shows its findings and keys', async () => {
     const { url: gateway } = await start.simulator();
     const proxy = await start.proxy({ gateway });
     await proxy.balance();
-    await proxy.post('/sandbox/gw/api/v4/nothing');
     const { code, out, err } = await run('--url', proxy.adminUrl);
     expect([code, err]).toEqual([0, '']);
     expect(out).toMatch(
       new RegExp(
-        `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD {3}100% of responses from sandbox are 401 or 403`,
+        `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD +The clock of the gateway of sandbox is`,
       ),
     );
     expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +rejected +/m);
-    expect(out).toMatch(/^ {2}local {2}2 +0 +(just now|\d s ago)$/m);
-    expect(out).toMatch(/^ {2}\d+ s +1 +404 +not-sent .*\n +unknown-route/m);
     const { out: json } = await run('--url', proxy.adminUrl, '--json');
     expect(statusSchema.parse(JSON.parse(json))).toMatchObject({ health: { ready: true } });
   });
@@ -263,18 +230,12 @@ describe('countersign status without --url', () => {
       return `${out}${err}`;
     };
     expect(await withoutUrl()).toMatch(local);
-    const first = await processes.startDemo();
+    await processes.startDemo();
     const second = await processes.startDemo();
     const other = await withoutUrl();
     expect(other).toMatch(local);
     expect(other).not.toContain(second.adminUrl);
     expect((await processes.run(['status', '--demo'])).out).toContain(`Ready: ${second.adminUrl} at `);
-    const named = await processes.run(['status', '--ready-file', first.readyFile]);
-    expect(named).toMatchObject({
-      code: 0,
-      out: expect.stringContaining(`Ready: ${first.adminUrl} at `),
-      err: '',
-    });
   }, 60_000);
 });
 
@@ -472,17 +433,10 @@ describe('the options of countersign status', () => {
     [() => ['--url', 'http://:planted@127.0.0.1'], '--url must not hold credentials: use --token-file FILE'],
     [() => ['--url', 'http://127.0.0.1:9/?a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--url', 'http://127.0.0.1:9/#a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
-    [
-      () => ['--url', 'http://127.0.0.1', '--ready-file', 'x'],
-      '--url and --ready-file are mutually exclusive',
-    ],
+    [() => ['--demo'], '--url and --demo are mutually exclusive'],
     [() => ['--config', 'x'], '--url and --config are mutually exclusive'],
     [() => ['--cert-file', 'x'], '--cert-file and --key-file are only valid together'],
-    [() => ['--interval', '0'], '--interval must be a whole number from 1 to 3600'],
-    [() => ['--failures', '101'], '--failures must be a whole number from 0 to 100'],
-    [() => ['--token-file', 'x', '--token-env', 'Y'], '--token-file and --token-env are mutually exclusive'],
-    [() => ['--token-env', 'planted-token'], 'the variable of --token-env is empty or not set'],
-    [() => ['--token-file', token('')], 'is empty or not set: it must hold the token and nothing else'],
+    [() => ['--token-file', token('')], 'is empty: it must hold the token and nothing else'],
     [() => ['--token-file', token('planted\nplanted')], 'has more than one line'],
     [() => ['--token-file', token('{"token":"planted"}')], 'looks like JSON; store the value alone'],
     [() => ['--token-file', token('planted\u00a0')], 'ends with a no-break space (U+00A0); remove it'],

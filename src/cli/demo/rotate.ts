@@ -191,7 +191,7 @@ function rotationOf(
     async versions(): Promise<string | undefined> {
       if (page === undefined) return undefined;
       const server = { url: new URL('/status.json', page), token: undefined, tls: {} };
-      return versionsOf(await readStatus(server, { timeout: responseTimeout }), login, kind);
+      return versionsOf(await readStatus(server), login, kind);
     },
   };
 }

@@ -7,9 +7,9 @@ import { fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/finding-codes.ts';
 import { secretText } from '../../util/secret-text.ts';
-import { findDemo } from '../demo/ready-file.ts';
+import { findRunningDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { type OptionValues, oneOf, parsed, wholeNumber } from '../shared/command.ts';
+import { type OptionValues, oneOf, parsed } from '../shared/command.ts';
 import { adminPortVariable, configFileOf } from '../shared/config-file.ts';
 import type { StatusServer } from './read-status.ts';
 
@@ -17,44 +17,26 @@ const defaultUrl = 'http://127.0.0.1:9090';
 
 export const options = {
   'url URL': `Admin port of the instance (default: that of the configuration, or ${defaultUrl})`,
-  'timeout SECONDS': parsed('Seconds for the status of an instance, 1 to 60', wholeNumber(1, 60), '5'),
   'token-file FILE':
     'File with the token of the page (admin.tokenSha256 is its hash); - reads standard input',
-  'token-env NAME': 'Environment variable with the token, in place of a file',
   'ca-file FILE': 'Verify the certificate of an https URL with this CA',
   'config FILE':
     'Configuration of an instance on this host: the address of its admin port and its certificate (COUNTERSIGN_CONFIG, COUNTERSIGN_ADMIN_PORT)',
   'cert-file FILE': 'Client certificate, where admin.tls.clientCaFile requires one',
   'key-file FILE': 'Private key of that certificate',
   demo: 'Show the demo that was started last, at whatever port',
-  'ready-file FILE': 'Show the demo of this ready file',
-  watch: 'Keep updating the status until Ctrl-C',
-  'interval SECONDS': parsed(
-    'With --watch: seconds between two readings, 1 to 3600',
-    wholeNumber(1, 3600),
-    '2',
-  ),
+  watch: 'Show it again every 2 seconds, until Ctrl-C',
   'fail-on SEVERITY': parsed(
     'Exit with 1 also for a finding of this severity or worse: warn or bad',
     // What is only for information is no reason to fail.
     oneOf(['warn', 'bad']),
-  ),
-  'failures N': parsed(
-    'How many lines of failed requests to show, 0 to 100; equal ones share a line',
-    wholeNumber(0, 100),
-    '10',
   ),
   json: 'Print JSON; with --watch, each status in one line',
 };
 
 export interface StatusSettings {
   readonly of: StatusServer;
-  /** Milliseconds for the status of an instance. */
-  readonly timeout: number;
-  /** Milliseconds between two readings. Absent: one reading. */
-  readonly interval: number | undefined;
-  /** How many lines of failed requests are shown. */
-  readonly failures: number;
+  readonly watch: boolean;
   readonly json: boolean;
   /** Findings that make the command fail. */
   readonly failOn: readonly Severity[];
@@ -64,25 +46,22 @@ type Values = OptionValues<typeof options>;
 
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
 export async function settingsFrom(values: Values): Promise<StatusSettings> {
-  const { url, 'ready-file': readyFile, config, 'fail-on': failOn } = values;
-  const demo = values.demo ? '' : undefined;
-  assertOneOf({ url, demo, 'ready-file': readyFile, config });
+  const { url, config, 'fail-on': failOn, watch, json } = values;
+  assertOneOf({ url, demo: values.demo ? '' : undefined, config });
   assertOneOf({ 'ca-file': values['ca-file'], config });
   if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
   return {
     of: await serverFrom(values),
-    timeout: values.timeout * 1000,
-    interval: values.watch ? values.interval * 1000 : undefined,
-    failures: values.failures,
-    json: values.json,
+    watch,
+    json,
     failOn: failOn === undefined ? [] : severities.slice(0, severities.indexOf(failOn) + 1),
   };
 }
 
 async function serverFrom(values: Values): Promise<StatusServer> {
-  const { url, demo, 'ready-file': readyFile, 'ca-file': caFile } = values;
-  const named = url ?? (demo || readyFile !== undefined ? demoUrl(readyFile) : undefined);
+  const { url, demo, 'ca-file': caFile } = values;
+  const named = url ?? (demo ? demoUrl() : undefined);
   const configured = named === undefined ? await localAdminPort(values.config) : undefined;
   const access = await accessFrom(values);
   return {
@@ -93,15 +72,15 @@ async function serverFrom(values: Values): Promise<StatusServer> {
 }
 
 /** A demo is shown only where it is named: its "ready" says nothing about another instance. */
-function demoUrl(readyFile: string | undefined): string {
-  const demo = findDemo(readyFile);
+function demoUrl(): string {
+  const demo = findRunningDemo();
   if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
   return demo.adminUrl;
 }
 
 async function accessFrom(values: Values): Promise<Omit<StatusServer, 'url'>> {
   return {
-    token: await readToken(values),
+    token: await readToken(values['token-file']),
     tls: {
       ca: await readGiven(values['ca-file']),
       cert: await readGiven(values['cert-file']),
@@ -179,21 +158,19 @@ function statusUrl(text: string): URL {
 /**
  * The token for the status page. Never part of a message.
  *
- * @throws CliError for options that exclude each other, a variable that is not set, or what is no token
+ * @throws CliError for what is no token
  */
-async function readToken(values: Values): Promise<string | undefined> {
-  const { 'token-file': file, 'token-env': name } = values;
-  assertOneOf({ 'token-file': file, 'token-env': name });
-  if (file === '-') return checked(await buffer(process.stdin), 'standard input');
-  if (file !== undefined) return checked(await readFile(file), file);
-  // The name is not repeated: it may be the token, given by mistake.
-  return name === undefined ? undefined : checked(fromEnvironment(name) ?? '', 'the variable of --token-env');
+async function readToken(file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  return file === '-'
+    ? checked(await buffer(process.stdin), 'standard input')
+    : checked(await readFile(file), file);
 }
 
 /** What fits into a header. */
-function checked(content: string | Uint8Array, place: string): string {
+function checked(content: Uint8Array, place: string): string {
   const read = secretText(content, 'token');
   if ('text' in read && read.text.length <= 4096) return read.text;
-  const fault = 'fault' in read ? read.fault.replace(/^is empty$/, 'is empty or not set') : 'is too long';
+  const fault = 'fault' in read ? read.fault : 'is too long';
   throw new CliError(`${place} ${fault}: it must hold the token and nothing else`, exitCode.usage);
 }

@@ -21,12 +21,8 @@ function noStatus({ url }: StatusServer, advice: string): CliError {
   return new CliError(`${url.origin} ${printable(advice)}`);
 }
 
-interface StatusClientOptions {
-  /** Milliseconds for each request and its whole response. */
-  readonly timeout: number;
-  /** Ends the requests. */
-  readonly signal?: AbortSignal | undefined;
-}
+/** Milliseconds for the request and its whole response. */
+const timeout = 5_000;
 
 /** More than 10,000 keys or callers. */
 const maxResponseBytes = 8 * 1024 * 1024;
@@ -36,30 +32,30 @@ const maxResponseBytes = 8 * 1024 * 1024;
  *
  * @throws CliError
  */
-export async function readStatus(server: StatusServer, options: StatusClientOptions): Promise<Status> {
-  const response = await send(server, options);
+export async function readStatus(server: StatusServer): Promise<Status> {
+  const response = await send(server);
   if (response.status !== 200) {
     throw noStatus(server, statusAdvice(response.status, server.token !== undefined));
   }
   return parse(response.text, server);
 }
 
-async function send(server: StatusServer, { timeout, signal }: StatusClientOptions): Promise<SmallResponse> {
+async function send(server: StatusServer): Promise<SmallResponse> {
   const { url, token, tls } = server;
   const agent = createAgent(url.href, tls, { keepAlive: false });
   const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   const headers = { Accept: 'application/json', ...authorization };
   try {
-    const way = { agent, timeout, stopped: signal, maxResponseBytes };
+    const way = { agent, timeout, maxResponseBytes };
     return await sendSmallRequest({ method: 'GET', url, headers }, way);
   } catch (error) {
     if (!(error instanceof NoResponse)) throw error;
-    throw noStatus(server, failureAdvice(error, timeout));
+    throw noStatus(server, failureAdvice(error));
   }
 }
 
 /** Continues a sentence that begins with the address. */
-function failureAdvice({ reason, cause }: NoResponse, timeout: number): string {
+function failureAdvice({ reason, cause }: NoResponse): string {
   if (reason === 'too-large')
     return 'sent too long a response for a status. Is it the admin port of Countersign? Check --url.';
   if (reason === 'late')
@@ -81,7 +77,7 @@ function statusAdvice(status: number, hasToken: boolean): string {
   if (status === 401) {
     return hasToken
       ? 'rejected the token. Compare its SHA-256 with admin.tokenSha256 of the configuration in effect.'
-      : 'requires a token. Give it with --token-file FILE or --token-env NAME.';
+      : 'requires a token. Give it with --token-file FILE.';
   }
   const advice: Readonly<Record<number, string>> = {
     403: 'requires a client certificate of admin.tls.clientCaFile. Give it with --cert-file FILE and --key-file FILE.',

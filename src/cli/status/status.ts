@@ -1,3 +1,5 @@
+import { clearScreenDown, cursorTo } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fromEnvironment } from '../../config/variables.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, optionsHelp } from '../shared/command.ts';
@@ -5,72 +7,51 @@ import { lineLength } from '../shared/table.ts';
 import { options, type StatusSettings, settingsFrom } from './options.ts';
 import { readStatus } from './read-status.ts';
 import { asciiJson, statusLines } from './render.ts';
-import { openScreen, type Reading, sizeOf, untilStopped, watch } from './watch.ts';
+
+/** Milliseconds between two readings with `--watch`. */
+const pause = 2_000;
 
 const usage = `Usage: countersign status [--url URL | --demo] [--token-file FILE] [--watch] [--json] [options]
 
-Shows the status page of a running instance: findings, environments, keys and their rotation, callers, failed
-requests, certificates, configuration (docs/status.md). Changes nothing.
+Shows the findings of a running instance, and its keys with their rotation (docs/status.md). Changes nothing.
 
 ${optionsHelp(options)}
 
-Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on (with --watch: at the last reading); 2
-invalid usage.`;
+Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on; 2 invalid usage.`;
 
 export const status = command({ name: 'status', options, usage }, async ({ values }, io) => {
   const settings = await settingsFrom(values);
-  if (settings.interval !== undefined) return watchStatus(settings, settings.interval, io);
-  const { lines, exit } = await read(settings);
-  for (const line of lines) io.out(line);
-  return exit;
-});
-
-async function watchStatus(settings: StatusSettings, interval: number, io: Io): Promise<number> {
-  const { json } = settings;
-  const readOrSayWhy = async (signal: AbortSignal): Promise<Reading> => {
+  if (!settings.watch) return show(settings, io);
+  // The reader of the output is gone, such as head.
+  process.stdout.once('error', () => process.exit());
+  for (;;) {
     try {
-      return await read(settings, signal);
+      await show(settings, io);
     } catch (error) {
       if (!(error instanceof CliError)) throw error;
-      const lines = [`No status: ${error.message}`, `Next attempt in ${interval / 1000} s.`];
-      return { lines, failed: true, exit: exitCode.failed };
+      io.err(`No status: ${error.message}`);
     }
-  };
-  const stop = untilStopped();
-  const screen = hasScreen() && !json ? openScreen(process.stdout) : undefined;
-  const show = ({ lines, failed }: Reading): void => {
-    if (screen !== undefined) screen.draw(lines);
-    // A JSON reader gets nothing else on standard output. A block of text ends with an empty line.
-    else for (const line of json ? lines : [...lines, '']) (json && failed ? io.err : io.out)(line);
-  };
-  try {
-    return await watch(readOrSayWhy, { interval, stop: stop.signal, show });
-  } finally {
-    screen?.close();
-    stop.release();
+    await wait(pause);
   }
+});
+
+/** @returns the exit code. @throws CliError if there is no status */
+async function show({ of, watch, json, failOn }: StatusSettings, io: Io): Promise<number> {
+  const now = await readStatus(of);
+  if (json) io.out(asciiJson(now, watch ? undefined : 2));
+  else {
+    if (watch) startBlock(io);
+    // Without a terminal there are no columns; one without a window has 0.
+    const width = process.stdout.columns > 0 ? process.stdout.columns : lineLength;
+    for (const line of statusLines(now, of.url.origin, width)) io.out(line);
+  }
+  const fails = !now.health.ready || now.findings.some(({ severity }) => failOn.includes(severity));
+  return fails ? exitCode.failed : exitCode.done;
 }
 
-/** Characters: those of a terminal, or as many as a line of a table has elsewhere. */
-function lineWidth(): number {
-  return process.stdout.isTTY ? sizeOf(process.stdout).columns : lineLength;
-}
-
-/** A dumb terminal, such as that of an editor, would show control sequences as text. */
-function hasScreen(): boolean {
-  return process.stdout.isTTY && fromEnvironment('TERM') !== 'dumb';
-}
-
-/** @throws CliError if there is no status */
-async function read(settings: StatusSettings, signal?: AbortSignal): Promise<Reading> {
-  const { of, timeout, interval, failures, json, failOn } = settings;
-  const status = await readStatus(of, { timeout, signal });
-  const fails = !status.health.ready || status.findings.some(({ severity }) => failOn.includes(severity));
-  return {
-    lines: json
-      ? [asciiJson(status, interval === undefined ? 2 : undefined)]
-      : statusLines(status, { origin: of.url.origin, failures, width: lineWidth() }),
-    failed: false,
-    exit: fails ? exitCode.failed : exitCode.done,
-  };
+/** At the top of a terminal; elsewhere, and at one without control sequences, after an empty line. */
+function startBlock(io: Io): void {
+  if (!process.stdout.isTTY || fromEnvironment('TERM') === 'dumb') return io.out('');
+  cursorTo(process.stdout, 0, 0);
+  clearScreenDown(process.stdout);
 }
