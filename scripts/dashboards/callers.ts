@@ -16,18 +16,14 @@ const traffic: Section = {
   panels: [
     {
       title: 'Requests by caller',
+      purpose: 'Incident: which caller stopped, or sends too much?',
       description: 'Requests per second. caller=none means not authenticated.',
       unit: 'reqps',
       queries: { '{{caller}}': perSecond('requests_total', onRoute, 'caller') },
     },
     {
-      title: 'Requests by caller and operation',
-      description: 'Requests per second by caller and operation.',
-      unit: 'reqps',
-      queries: { '{{caller}} {{operation}}': perSecond('requests_total', onRoute, 'caller, operation') },
-    },
-    {
       title: 'Failures by caller',
+      purpose: 'Incident: which callers have to be told?',
       description: 'Ratio of 5xx responses by caller.',
       unit: 'percentunit',
       redFrom: 0.01,
@@ -36,6 +32,7 @@ const traffic: Section = {
     },
     {
       title: 'Client errors (4xx)',
+      purpose: 'Decision: which caller has to change what?',
       description:
         'Requests that Countersign rejected with a 4xx status. The reason says what the client has to change.',
       unit: 'reqps',
@@ -54,16 +51,8 @@ const authorization: Section = {
   title: 'Authorization',
   panels: [
     {
-      title: 'Decisions',
-      description: 'Authorization decisions per second, for all environments.',
-      unit: 'reqps',
-      runbook: 'CountersignAuthorizationDenials',
-      queries: {
-        '{{caller}}: {{decision}}': perSecond('authorization_decisions_total', inRelease, 'caller, decision'),
-      },
-    },
-    {
       title: 'Would be denied',
+      purpose: 'Decision: may the caller go from dry-run to enforce?',
       description:
         'Requests of callers in dry-run mode that enforce mode would deny. After a week at 0, switch to enforce.',
       unit: 'short',
@@ -77,6 +66,7 @@ const authorization: Section = {
     },
     {
       title: 'Denied requests',
+      purpose: 'Incident: a caller lost its access, or somebody tries credentials.',
       description:
         'not-allowed: an authenticated caller without a grant. caller-unknown: unknown or invalid credentials.',
       unit: 'reqps',
@@ -97,6 +87,7 @@ const tokens: Section = {
   panels: [
     {
       title: 'Tokens by result',
+      purpose: 'Incident: tokens of an issuer are rejected.',
       description:
         'Tokens per second by issuer and result. issuer=none: no configured issuer made the token.',
       unit: 'reqps',
@@ -108,6 +99,7 @@ const tokens: Section = {
     },
     {
       title: "Age of the issuers' keys",
+      purpose: 'Incident: the keys of an issuer cannot be fetched.',
       description:
         'Time since the public keys of an issuer were last fetched, on the instance where it is longest.',
       unit: 's',
@@ -131,6 +123,7 @@ const tls: Section = {
   panels: [
     {
       title: 'TLS connections',
+      purpose: 'Decision: may minVersion be 1.3?',
       description:
         'TLS connections since the start by our end (role), negotiated version and cipher suite, also those with servers. minVersion 1.3 would reject those with TLS 1.2: the log names their clients. Empty without TLS.',
       unit: 'short',
@@ -145,6 +138,7 @@ const tls: Section = {
     },
     {
       title: 'Failed TLS handshakes',
+      purpose: 'Incident: a client cannot connect since it or a certificate changed.',
       description:
         'TLS handshakes per second that failed because of the version, the cipher suites, a certificate, or another mistake of the peer. The log names the peer and the cause.',
       unit: 'ops',

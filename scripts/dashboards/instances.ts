@@ -21,6 +21,8 @@ export const instances: Section = {
   panels: [
     {
       title: 'In-flight requests (% of limit)',
+      purpose:
+        'Incident: requests are rejected as overloaded. Decision: more instances, or a higher maxInFlight?',
       description:
         'In-flight requests as a share of the limit. At 100 % requests are rejected as overloaded.',
       unit: 'percentunit',
@@ -35,22 +37,8 @@ export const instances: Section = {
       },
     },
     {
-      title: 'Signatures',
-      description: 'Signatures per second, by method.',
-      unit: 'ops',
-      queries: { '{{method}}': perSecond('signatures_total', inRelease, 'method') },
-    },
-    {
-      title: 'Signing queue',
-      description: 'RSA signatures waiting for a free thread. Above 0 for long means too little CPU.',
-      unit: 'short',
-      runbook: 'CountersignLatencyBudgetBurnFast',
-      queries: {
-        '{{instance}}': aggregate('sum', 'instance', `countersign_signing_queue_depth{${inRelease}}`),
-      },
-    },
-    {
       title: 'Signing duration',
+      purpose: 'Incident: slow, and not the gateway. Decision: more CPU?',
       description:
         'Duration of one signature, including queueing. RSA with 4096 bits takes some milliseconds.',
       unit: 's',
@@ -60,6 +48,7 @@ export const instances: Section = {
     },
     {
       title: 'CPU and event loop',
+      purpose: 'Decision: more instances?',
       description: 'CPU seconds per second, and the p99 event loop delay in seconds.',
       unit: 's',
       queries: {
@@ -77,6 +66,7 @@ export const instances: Section = {
     },
     {
       title: 'Memory',
+      purpose: 'Incident: an instance was killed for its memory. Decision: a higher limit?',
       description: 'Resident memory of each process. Growth over days is a leak.',
       unit: 'bytes',
       queries: {
@@ -85,6 +75,7 @@ export const instances: Section = {
     },
     {
       title: 'Versions',
+      purpose: 'Incident: a rollout is stuck.',
       description: 'Instances by version. Two versions for more than an hour: a stuck rollout.',
       unit: 'short',
       runbook: 'CountersignVersionSkew',
@@ -92,6 +83,7 @@ export const instances: Section = {
     },
     {
       title: 'Connections rejected',
+      purpose: 'Incident: clients cannot connect.',
       description: 'Client connections rejected because proxy.maxConnections was reached.',
       unit: 'ops',
       runbook: 'CountersignSaturated',
@@ -99,6 +91,7 @@ export const instances: Section = {
     },
     {
       title: 'Log lines not written',
+      purpose: 'Incident: lines that an investigation would need are missing.',
       description:
         'dropped: the line could not be written. suppressed: above the rate limit for requests rejected before authentication.',
       unit: 'ops',
@@ -109,27 +102,18 @@ export const instances: Section = {
       },
     },
     {
-      title: 'Spans of traces',
-      description:
-        'exported, dropped because the receiver did not get them, rejected by it. Zero unless tracing is configured.',
-      unit: 'ops',
-      runbook: 'CountersignSpansDropped',
-      queries: { '{{result}}': perSecond('spans_total', inRelease, 'result') },
-    },
-    {
-      title: 'Audit records',
-      description:
-        'written, lost because they could not be written, omitted above the rate limit for requests rejected before authentication. Zero without an audit trail.',
+      title: 'Audit records lost',
+      purpose: 'Incident: the audit trail has gaps.',
+      description: 'Records per second that could not be written. Zero without an audit trail.',
       unit: 'ops',
       runbook: 'CountersignAuditRecordsLost',
       queries: {
-        'written {{instance}}': perSecond('audit_records_total', inRelease, 'instance'),
-        'lost {{instance}}': perSecond('audit_records_lost_total', inRelease, 'instance'),
-        'omitted {{instance}}': perSecond('audit_records_omitted_total', inRelease, 'instance'),
+        '{{instance}}': perSecond('audit_records_lost_total', inRelease, 'instance'),
       },
     },
     {
       title: 'Audit trail writable',
+      purpose: 'Incident: with audit.required payments are rejected until records can be written.',
       description: '1 if the last write of audit records succeeded. Empty without an audit trail.',
       unit: 'short',
       redBelow: 1,
@@ -137,19 +121,8 @@ export const instances: Section = {
       queries: { '{{instance}}': min('audit_up', inRelease, 'instance') },
     },
     {
-      title: 'Audit trail head',
-      description:
-        'Sequence number of the newest audit record, and the first 48 bits of its MAC as a number, for audit verify --head. It begins again with each start. The MAC rises and falls with each record.',
-      kind: 'stat',
-      unit: 'none',
-      runbook: 'CountersignAuditUnavailable',
-      queries: {
-        'sequence {{instance}}': max('audit_sequence', inRelease, 'instance'),
-        'MAC {{instance}}': max('audit_head', inRelease, 'instance'),
-      },
-    },
-    {
       title: 'Certificate lifetime left',
+      purpose: 'Decision: which certificate has to be renewed, and by when?',
       description:
         'Share of its lifetime that each certificate in use has left. Renewal is due at 20 %, at the latest 7 days before expiry. environment=none: not specific to one. Empty without certificate files.',
       unit: 'percentunit',
@@ -164,6 +137,7 @@ export const instances: Section = {
     },
     {
       title: 'Configuration in effect',
+      purpose: 'Incident: an instance did not take the new configuration.',
       description: '1 if the last configuration reload took full effect.',
       unit: 'short',
       redBelow: 1,
@@ -171,13 +145,16 @@ export const instances: Section = {
       queries: { '{{instance}}': min('config_last_reload_successful', inRelease, 'instance') },
     },
     {
-      title: 'Configuration age',
+      title: 'Audit trail head',
+      purpose: 'Decision: is the audit trail complete?',
       description:
-        'Time since a configuration last took full effect. Instances differ after a failed reload.',
-      unit: 's',
-      runbook: 'CountersignConfigReloadFailed',
+        'Sequence number of the newest audit record, and the first 48 bits of its MAC as a number, for audit verify --head. It begins again with each start. The MAC rises and falls with each record.',
+      kind: 'table',
+      unit: 'none',
+      runbook: 'CountersignAuditUnavailable',
       queries: {
-        '{{instance}}': `time() - ${max('config_last_reload_success_timestamp_seconds', inRelease, 'instance')}`,
+        sequence: max('audit_sequence', inRelease, 'instance'),
+        MAC: max('audit_head', inRelease, 'instance'),
       },
     },
   ],

@@ -21,6 +21,7 @@ const rejections: Section = {
   panels: [
     {
       title: 'Gateway rejections by cause',
+      purpose: 'Incident: 401 or 403. Is it a key, a rotation or a clock?',
       description:
         'Requests rejected by the gateway with 401 or 403. other-key: accepted with another version, a rotation is in progress. clock-skew: clocks differ. current-key: neither; the key is not registered or a permission is missing.',
       unit: 'reqps',
@@ -29,6 +30,7 @@ const rejections: Section = {
     },
     {
       title: 'Rejected ratio',
+      purpose: 'Incident: which environment and operation does the gateway reject?',
       description: 'Ratio of gateway responses with status 401 or 403.',
       unit: 'percentunit',
       redFrom: 0.02,
@@ -44,6 +46,7 @@ const rejections: Section = {
     },
     {
       title: 'Clock skew',
+      purpose: 'Incident: the gateway rejects timestamps.',
       description:
         'Gateway clock minus local clock, from the Date header, which has a resolution of one second.',
       unit: 's',
@@ -58,20 +61,6 @@ const rejections: Section = {
         ),
       },
     },
-    {
-      title: 'Fallbacks',
-      description:
-        'How often the gateway rejected the current key and accepted a newer or an older one, which signs from then on.',
-      unit: 'reqps',
-      runbook: 'CountersignRotationStuck',
-      queries: {
-        '{{environment}} {{login}} {{kind}}: {{to}}': perSecond(
-          'key_fallbacks_total',
-          inEnvironment,
-          `${ofKey}, to`,
-        ),
-      },
-    },
   ],
 };
 
@@ -80,6 +69,7 @@ const rotation: Section = {
   panels: [
     {
       title: 'Rotation by instance',
+      purpose: 'Decision: is the rotation over everywhere, so that the old key may go?',
       description:
         'Is the rotation over everywhere? It is where every row is 0 behind: the instance signs with the newest version that any instance has read. An instance is behind while the newest version waits for the gateway there, or while the login had no request there for 10 minutes. Accepted: the version that the gateway accepted last from the instance; empty since its start until then.',
       kind: 'table',
@@ -95,6 +85,7 @@ const rotation: Section = {
     },
     {
       title: 'Key age',
+      purpose: 'Decision: which key is due for rotation?',
       description: 'Time since the latest version was created.',
       unit: 's',
       redFrom: 365 * 86_400,
@@ -105,6 +96,7 @@ const rotation: Section = {
     },
     {
       title: 'Unusable key versions',
+      purpose: 'Incident: a login has no usable key, or a rotation cannot begin.',
       description:
         'Key versions that cannot be parsed, are too weak, or are missing in the newest version. The log says why.',
       unit: 'short',
@@ -122,6 +114,7 @@ const source: Section = {
   panels: [
     {
       title: 'Key source up',
+      purpose: 'Incident: which instances do not reach the key source?',
       description: '1 if the key source responds to the instance, also if it denies reading keys.',
       unit: 'short',
       redBelow: 1,
@@ -130,6 +123,7 @@ const source: Section = {
     },
     {
       title: 'Logins not found',
+      purpose: 'Incident: logins vanished from the key source, which requests do not show yet.',
       description:
         'Logins whose cached keys are used although the key source does not know the login: it was moved, re-created or restored.',
       unit: 'short',
@@ -139,6 +133,7 @@ const source: Section = {
     },
     {
       title: 'Denied logins',
+      purpose: 'Incident: the key source denies keys, as after a policy was lost.',
       description: 'Logins in use whose keys the key source denies reading, as after a policy was lost.',
       unit: 'short',
       redFrom: 1,
@@ -147,6 +142,7 @@ const source: Section = {
     },
     {
       title: 'Time left for cached keys',
+      purpose: 'Incident: how long is there to repair the key source before payments fail?',
       description:
         'Time until the first cached keys that cannot be read again are no longer used. Empty while all can be read.',
       unit: 's',
@@ -156,6 +152,7 @@ const source: Section = {
     },
     {
       title: 'Vault token',
+      purpose: 'Incident: the Vault token is not renewed.',
       description:
         'Remaining share of the Vault token lease. It falls to a third and rises again when the token is renewed. Empty for keys in a directory and for a token that does not expire.',
       unit: 'percentunit',
@@ -170,15 +167,8 @@ const source: Section = {
       },
     },
     {
-      title: 'Key lookups by result',
-      description:
-        'fresh: from the cache. stale: from the cache while it is refreshed or the source fails. fetched: read from the source. missing: no such key. failed: not available.',
-      unit: 'reqps',
-      runbook: 'CountersignKeySourceDown',
-      queries: { '{{result}}': perSecond('key_cache_lookups_total', inEnvironment, 'result') },
-    },
-    {
       title: 'Key fetch duration',
+      purpose: 'Incident: slow, since keys are read from a slow source.',
       description: 'Duration of a key source read, successful or not.',
       unit: 's',
       redFrom: 5,
@@ -187,6 +177,7 @@ const source: Section = {
     },
     {
       title: 'Signatures in Vault',
+      purpose: 'Incident: slow, since Vault signs slowly.',
       description:
         'Duration of a signature with a key that does not leave Vault (Transit). Empty if there are no such keys.',
       unit: 's',
@@ -200,6 +191,7 @@ const source: Section = {
     },
     {
       title: 'Failed signatures in Vault',
+      purpose: 'Incident: Vault does not sign.',
       description:
         'unavailable: Vault is away, and nothing was sent. denied: its policy. rejected, invalid: the key of one login.',
       unit: 'reqps',
@@ -214,6 +206,7 @@ const source: Section = {
     },
     {
       title: 'Key problems',
+      purpose: 'Incident: keys cannot be read, or a login to the key source fails.',
       description:
         'Failed key reads, and failed logins to the key source (environment=none). The log says why.',
       unit: 'reqps',

@@ -13,6 +13,8 @@ export interface Section {
 
 export interface PanelModel {
   readonly title: string;
+  /** What a person needs it for. A panel that no incident and no decision needs is not there. */
+  readonly purpose: `Incident: ${string}` | `Decision: ${string}`;
   /** What it shows and how to read it. */
   readonly description: string;
   /** Time series by default. A table has a row for each combination of labels, and the last value of each query. */

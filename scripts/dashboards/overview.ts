@@ -16,6 +16,7 @@ const atAGlance: Section = {
   panels: [
     {
       title: 'Requests',
+      purpose: 'Incident: do requests still arrive, and of which environment?',
       description: 'Requests per second.',
       kind: 'stat',
       unit: 'reqps',
@@ -23,6 +24,8 @@ const atAGlance: Section = {
     },
     {
       title: 'Failures',
+      purpose:
+        'Incident: does Countersign or the gateway fail, and how much of the error budget does it take?',
       description:
         'Ratio of requests that failed because of Countersign or the gateway; client errors do not count. The objective is 0.1 % over 30 days.',
       kind: 'stat',
@@ -40,6 +43,7 @@ const atAGlance: Section = {
     },
     {
       title: 'p99 latency',
+      purpose: 'Incident: callers wait too long.',
       description: '99 % of requests take less time than this, including the gateway.',
       kind: 'stat',
       unit: 's',
@@ -49,6 +53,7 @@ const atAGlance: Section = {
     },
     {
       title: 'Unknown outcomes',
+      purpose: 'Incident: payments whose order has to be queried before anybody retries.',
       description:
         'Requests in this time range that the gateway may or may not have processed. Check the order before retrying.',
       kind: 'stat',
@@ -70,13 +75,8 @@ const requests: Section = {
   title: 'Traffic',
   panels: [
     {
-      title: 'Requests by operation',
-      description: 'Requests per second, with any outcome.',
-      unit: 'reqps',
-      queries: { '{{operation}}': perSecond('request_outcomes_total', onRoute, 'operation') },
-    },
-    {
       title: 'Outcomes',
+      purpose: 'Incident: who has to act?',
       description:
         'Requests by outcome at the gateway, and by who has to act on failed ones: caller, countersign (its operators) or gateway.',
       unit: 'reqps',
@@ -87,6 +87,7 @@ const requests: Section = {
     },
     {
       title: 'Failures by reason',
+      purpose: 'Incident: which cause do the failures have?',
       description: 'Responses with a 5xx status. reason=none: a forwarded gateway response.',
       unit: 'reqps',
       runbook: 'CountersignErrorBudgetBurnFast',
@@ -94,6 +95,7 @@ const requests: Section = {
     },
     {
       title: 'Request duration',
+      purpose: 'Incident: which operation is slow, and since when?',
       description:
         'From headers received to response sent. Dots are traces, if callers send a trace ID and exemplars are stored.',
       unit: 's',
@@ -109,6 +111,7 @@ const gateway: Section = {
   panels: [
     {
       title: 'Gateway responses',
+      purpose: 'Incident: what does the gateway respond, once its connection works?',
       description: 'Gateway responses by status, including retries.',
       unit: 'reqps',
       runbook: 'CountersignGatewayRejections',
@@ -116,6 +119,7 @@ const gateway: Section = {
     },
     {
       title: 'Gateway duration',
+      purpose: 'Incident: is it the gateway that is slow, or Countersign?',
       description:
         'Duration of a single gateway request. The difference to the request duration is Countersign itself.',
       unit: 's',
@@ -125,6 +129,7 @@ const gateway: Section = {
     },
     {
       title: 'Connection failures',
+      purpose: 'Incident: the gateway cannot be reached.',
       description:
         'Failed connections to the gateway: dns, refused, timeout, tls, other. Nothing was sent on them.',
       unit: 'reqps',
@@ -133,6 +138,7 @@ const gateway: Section = {
     },
     {
       title: 'Server errors on payments',
+      purpose: 'Incident: payments that the gateway may have processed although it failed.',
       description:
         'Gateway 5xx responses to operations that are not read-only. The payment may have been processed: check the order before retrying.',
       unit: 'reqps',
@@ -147,6 +153,7 @@ const gateway: Section = {
     },
     {
       title: 'Results',
+      purpose: 'Incident: more payments are declined, though nothing fails.',
       description:
         'The status field of form-encoded gateway responses: approved, declined, error, filtered, other. And callbacks: verified, not-verified, key-missing.',
       unit: 'reqps',
@@ -154,12 +161,6 @@ const gateway: Section = {
         '{{result}}': perSecond('gateway_results_total', onRoute, 'result'),
         'callback {{result}}': perSecond('callbacks_total', inEnvironment, 'result'),
       },
-    },
-    {
-      title: 'Error codes',
-      description: 'The error-code field of form-encoded gateway responses. 124: ambiguous client_orderid.',
-      unit: 'reqps',
-      queries: { '{{code}}': perSecond('gateway_error_codes_total', onRoute, 'code') },
     },
   ],
 };

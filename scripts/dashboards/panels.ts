@@ -95,7 +95,7 @@ function panelBuilder(model: PanelModel): StatBuilder | TimeseriesBuilder | Tabl
   const builder = { stat, table, timeseries }[model.kind ?? 'timeseries'](model);
   builder
     .title(model.title)
-    .description(model.description)
+    .description(`${model.purpose} ${model.description}`)
     .datasource(datasource)
     .unit(model.unit)
     .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps(model)))

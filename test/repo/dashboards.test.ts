@@ -128,13 +128,6 @@ it('dashboards have unique UIDs and the tag that links them', () => {
   for (const { dashboard } of committed) expect(dashboard.tags).toContain('countersign');
 });
 
-it('every metric is shown in a panel', () => {
-  const shown = panels.flatMap(({ panel }) => panel.targets.flatMap(({ expr }) => selectors(expr)));
-  const names = new Set(shown.map(({ name }) => name.replace(/_bucket$/, '')));
-  const declared = [...labels.keys()].filter((name) => !/_(bucket|count|sum)$/.test(name));
-  expect(declared.filter((name) => !names.has(name))).toEqual([]);
-});
-
 it('the runbook names only existing dashboards and panels', () => {
   const titles = committed.flatMap(({ model, dashboard }) => [
     model.title,

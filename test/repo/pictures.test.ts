@@ -48,6 +48,7 @@ describe.each(pictures)('the picture of $file', ({ file, model, svg }) => {
 describe('a picture', () => {
   const panel: PanelModel = {
     title: 'Rate',
+    purpose: 'Incident: some.',
     description: 'Some rate.',
     unit: 'reqps',
     redFrom: 3,
