@@ -1,25 +1,17 @@
 import type { KeyState } from '../../../keys/key-state.ts';
 import { kindName } from '../findings.ts';
 import { since, whole } from '../format.ts';
-import {
-  type KeyOrigin,
-  type KeyProgress,
-  keyProgress,
-  keyStates,
-  nextRead,
-  originOf,
-  versionLabel,
-} from '../key-texts.ts';
+import { type KeyOrigin, keyStates, nextRead, originOf, versionLabel } from '../key-texts.ts';
 import type { KeyStatus, Status } from '../schema.ts';
 import {
-  type Content,
   type Html,
   html,
-  inline,
   known,
   listingSection,
+  none,
   pill,
   relativeTime,
+  severityOf,
   withDetail,
   worst,
 } from './parts.ts';
@@ -27,16 +19,17 @@ import {
 interface Row {
   readonly key: KeyStatus;
   readonly origin: KeyOrigin;
-  readonly progress: readonly KeyProgress[];
 }
 
-/** By name: the order of their last use would change with each update. */
+/** By name: the order of their last use would change with each update. What is wrong with a key is a finding. */
 export function keys(status: Status): Html {
   const { total, list } = status.keys;
   const origin = originOf(status);
   const rows: Row[] = list
     .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
-    .map((key) => ({ key, origin, progress: keyProgress(key, origin) }));
+    .map((key) => ({ key, origin }));
+  const found = ({ environment, login }: KeyStatus) =>
+    status.findings.filter((one) => one.environment === environment && one.login === login);
   return listingSection(rows, {
     id: 'keys',
     title: 'Keys in use',
@@ -50,8 +43,7 @@ export function keys(status: Status): Html {
       ['Versions, newest first', versions],
       ['Key source read', read],
     ],
-    tone: ({ key, progress }) =>
-      worst([key.staleSince === null ? 'ok' : 'warn', ...progress.map(({ severity }) => severity)]),
+    tone: ({ key }) => worst([key.staleSince === null ? 'ok' : 'warn', severityOf(found(key))]),
   });
 }
 
@@ -65,14 +57,9 @@ function signs({ key: { signingVersion, newestVersion }, origin }: Row): Html {
   return withDetail(signing, signingVersion === newestVersion ? undefined : newest);
 }
 
-function versions(row: Row): Content {
-  return [
-    html`<ol class="versions">${row.key.versions.map((one) => versionItem(row, one))}</ol>`,
-    ...row.progress.map(
-      ({ severity, title, advice }) =>
-        html`<p class="note ${severity}"><strong>${title}.</strong> ${inline(advice)}</p>`,
-    ),
-  ];
+function versions(row: Row): Html {
+  if (row.key.versions.length === 0) return none('none left');
+  return html`<ol class="versions">${row.key.versions.map((one) => versionItem(row, one))}</ol>`;
 }
 
 function versionItem(

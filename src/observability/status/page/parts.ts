@@ -1,5 +1,5 @@
 import type { Severity } from '../finding-codes.ts';
-import { clockText, counted, relative, whole } from '../format.ts';
+import { clockText, counted, relative } from '../format.ts';
 import type { Finding } from '../schema.ts';
 
 export type Content = string | number | Html | undefined | readonly Content[];
@@ -55,40 +55,22 @@ export function listingSection<Row>(rows: readonly Row[], listing: Listing<Row>)
   return section(listing, isEmpty ? html`<p class="empty">${empty}</p>` : table(listing, rows));
 }
 
-/** So many rows are in sight at most. */
+/** So many rows are in sight; the others are folded. */
 const maxRows = 10;
 
 /** The most serious first. */
 const order: readonly Tone[] = ['bad', 'warn', 'info', 'ok', 'idle'];
-/** Those that need attention, or are in progress, such as a rotation. */
-const attention = order.slice(0, 3);
 
-/** Of many rows only those that need attention, and not all of them if they are many too; the others are folded. */
 function table<Row>(listing: Listing<Row>, rows: readonly Row[]): Content {
-  const { id, tone = () => 'bad' } = listing;
-  const urgent = attention.flatMap((severity) => rows.filter((row) => tone(row) === severity));
-  const sorted = [...urgent, ...rows.filter((row) => !attention.includes(tone(row)))];
-  const shown = rows.length <= maxRows ? maxRows : Math.min(maxRows, urgent.length);
-  const folded = sorted.slice(shown);
+  const { id, noun, tone = () => 'ok' } = listing;
+  const sorted = order.flatMap((severity) => rows.filter((row) => tone(row) === severity));
+  const folded = sorted.slice(maxRows);
   return [
-    shown === 0 ? undefined : rowsOf(listing, sorted.slice(0, shown), ['title']),
+    rowsOf(listing, sorted.slice(0, maxRows), ['title']),
     folded.length === 0
       ? undefined
-      : html`<details id="${id}-fold"><summary id="${id}-more">${summary(listing, folded)}</summary>${rowsOf(listing, folded, ['title', 'more'])}</details>`,
+      : html`<details id="${id}-fold"><summary id="${id}-more">${counted(folded.length, `more ${noun}`)}</summary>${rowsOf(listing, folded, ['title', 'more'])}</details>`,
   ];
-}
-
-function summary<Row>({ noun, tone }: Listing<Row>, rows: readonly Row[]): string {
-  if (tone === undefined) return `${whole(rows.length)} more ${noun}s`;
-  const count = (tones: readonly Tone[]): number => rows.filter((row) => tones.includes(tone(row))).length;
-  const [problems, inProgress] = [count(['bad', 'warn']), count(['info'])];
-  const details = [
-    ...(problems > 0 ? [`${whole(problems)} with a problem`] : []),
-    ...(inProgress > 0 ? [`${whole(inProgress)} in progress`] : []),
-  ];
-  return details.length === 0
-    ? `${counted(rows.length, noun)} without a problem`
-    : `${whole(rows.length)} more ${noun}s, ${details.join(', ')}`;
 }
 
 /**

@@ -83,7 +83,6 @@ main > * { grid-column: 1 / -1; }
 .banner li p { margin: 0; }
 .scroll { overflow-x: auto; }
 summary { padding: 7px 16px; border-top: 1px solid var(--line); color: var(--link); cursor: pointer; }
-.head + details > summary { border-top: 0; padding-top: 2px; }
 details .scroll { max-height: 80vh; overflow-y: auto; }
 @media (min-width: 861px) { details thead { position: sticky; top: 0; z-index: 1; background: var(--card); } }
 table { width: 100%; border-collapse: collapse; font-size: 13px; }
@@ -107,7 +106,6 @@ tbody th .detail { display: block; font-weight: 400; }
 .keys td:last-child { min-width: 170px; }
 td > div > .detail { display: inline-block; }
 .versions time, .versions code { color: var(--soft); white-space: nowrap; }
-.note { margin: 2px 0 4px; padding: 4px 10px; border-left: 3px solid var(--mark); background: var(--ground); color: var(--tone); border-radius: 0 4px 4px 0; }
 .failures { white-space: nowrap; }
 .failures tbody th { font-weight: 400; }
 #callers { grid-column: span 5; }
