@@ -112,27 +112,27 @@ function requestsOf(
   const all = [...patterns, ...patternsOf(caller.before), ...Object.values(endpoints)];
   const logins = new Map(all.map((pattern) => [pattern, loginsOf(pattern, all)]));
   const operations = routes.now.operations.get(environment) ?? [];
-  const unmapped = unlike('', [...ids, ...operations.flatMap(({ routes: own }) => own.flat())]);
-  return operations.flatMap(({ name: operation, routes: own }) => {
-    const paths = own.map((segments) => `/${segments.join('/')}`);
-    const withEndpoint = paths.find((path) => path.includes('{endpoint'));
-    const isMore = (endpoint: string, path: string) => (pattern: string) =>
-      (logins.get(pattern) ?? []).some((login) => {
-        const request = { environment, path, login, endpoint };
-        return (
-          isAllowed(routes.now, caller.now, request) && !isAllowed(routes.before, caller.before, request)
-        );
-      });
+  const unmapped = unlike('', [...ids, ...operations.flatMap(({ routes }) => routes.flat())]);
+  return operations.flatMap(({ name: operation, routes: ways }) => {
+    const paths = ways.map((segments) => `/${segments.join('/')}`);
+    const ofEndpoints = paths.filter((path) => path.includes('{endpoint'));
+    const isMore = (paths: readonly string[], endpoint: string) => (pattern: string) =>
+      paths.some((path) =>
+        (logins.get(pattern) ?? []).some((login) => {
+          const probe = { environment, path, login, endpoint };
+          return isAllowed(routes.now, caller.now, probe) && !isAllowed(routes.before, caller.before, probe);
+        }),
+      );
     const row = { caller: caller.now.name, environment, operation };
-    const anywhere = withoutCovered(patterns.filter(isMore(unmapped, paths[0] ?? '')));
+    const anywhere = withoutCovered(patterns.filter(isMore(paths, unmapped)));
     const rest = (pattern: string) => !anywhere.some((one) => matchesPattern(one, pattern));
-    const at = (endpoint: string, path: string) =>
-      withoutCovered([...patterns, endpoints[endpoint] ?? '*'].filter(rest).filter(isMore(endpoint, path)));
+    const at = (endpoint: string) =>
+      withoutCovered(
+        [...patterns, endpoints[endpoint] ?? '*'].filter(rest).filter(isMore(ofEndpoints, endpoint)),
+      );
     return [
       ...anywhere.map((login) => ({ ...row, login })),
-      ...(withEndpoint === undefined ? [] : changed).flatMap((endpoint) =>
-        at(endpoint, withEndpoint ?? '').map((login) => ({ ...row, login, endpoint })),
-      ),
+      ...changed.flatMap((endpoint) => at(endpoint).map((login) => ({ ...row, login, endpoint }))),
     ];
   });
 }

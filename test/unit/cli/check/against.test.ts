@@ -229,6 +229,7 @@ it('every request of many is listed if and only if it is allowed now and was not
 });
 
 describe('countersign check --against', () => {
+  const operations = Object.keys(builtInOperations);
   const folder = new Folder();
   afterAll(() => folder.remove());
   const fileOf = (name: string, config: object): string =>
@@ -249,20 +250,18 @@ describe('countersign check --against', () => {
     });
     const { code, out } = await runCommandHere(check, '--against', before, now);
     expect(code).toBe(3);
-    expect(out).toBe(`CALLER   NEW CREDENTIAL
-billing  {"anonymous":true}
-CALLER   ENVIRONMENT  OPERATION             LOGIN  ENDPOINT
-billing  sandbox      manager-balance       *      any
-billing  sandbox      order-status          *      any
-billing  sandbox      order-status-group    *      any
-billing  sandbox      pan-eligibility-send  *      any
-billing  sandbox      transfer              *      any
-billing  sandbox      verify-callback       *      any`);
+    const lines = out.split('\n').map((line) => line.replaceAll(/ +/g, ' '));
+    expect(lines).toEqual([
+      'CALLER NEW CREDENTIAL',
+      'billing {"anonymous":true}',
+      'CALLER ENVIRONMENT OPERATION LOGIN ENDPOINT',
+      ...operations.map((name) => `billing sandbox ${name} * any`),
+    ]);
     const json = await runCommandHere(check, '--json', '--against', before, now);
     expect(json.code).toBe(3);
     expect(JSON.parse(json.out)).toMatchObject({
       credentials: [{ caller: 'billing', credential: { anonymous: true } }],
-      requests: [{ operation: 'manager-balance', login: '*' }, {}, {}, {}, {}, {}],
+      requests: operations.map((operation) => ({ operation, login: '*' })),
     });
   });
 
