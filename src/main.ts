@@ -6,7 +6,7 @@ import { sizeThreadPool } from './service/thread-pool.ts';
 // debugger.
 ignoreDebuggerSignal();
 sizeThreadPool();
-const [command, ...argv] = process.argv.slice(2);
+const [, , command] = process.argv;
 const signals = catchSignals(command === 'serve' || command === 'demo');
 
 // Without a listener, a failed write to an output ends the process with an exception.
@@ -29,5 +29,5 @@ const io = {
   out: (line: string) => process.stdout.write(`${line}\n`),
   err: (line: string) => process.stderr.write(`${line}\n`),
 };
-const code = await run(command, argv, io, signals);
+const code = await run(process.argv.slice(2), io, signals);
 process.exitCode = lost ? failed : code;

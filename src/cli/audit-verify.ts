@@ -8,7 +8,7 @@ import { readAuditKey } from '../audit/key.ts';
 import { type Defect, headText, type TrailSummary, Verifier } from '../audit/verifier.ts';
 import { printable } from '../util/text.ts';
 import { CliError, exitCode } from './shared/cli-error.ts';
-import { command, group, list, optionsHelp } from './shared/command.ts';
+import { command, group, list } from './shared/command.ts';
 
 interface Line {
   /** Without its line feed. */
@@ -27,13 +27,6 @@ const minDigits = 12;
 /** Many times the length of a record. What is longer is cut: it cannot be a record. */
 const maxLineBytes = 65_536;
 
-const usage = `Usage: countersign audit SUBCOMMAND [options]
-
-Subcommands:
-  verify    Verify that an audit trail is complete and unchanged
-
-Run "countersign audit SUBCOMMAND --help" for details.`;
-
 const options = {
   'key-file FILE': list('Key of the trail (audit.keyFile); repeat it for earlier keys', String),
   'head SEQUENCE:MAC': list(
@@ -44,38 +37,37 @@ const options = {
   'skip-log': 'Skip the log lines in the output of a process whose trail goes to standard output',
 };
 
-const verifyUsage = `Usage: countersign audit verify PATH... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]...
+const spec = {
+  name: 'audit verify',
+  usage: 'PATH... --key-file FILE [--head SEQUENCE:MAC]... [--after SEQUENCE:MAC]...',
+  about:
+    'Verifies an audit trail: each record is unchanged, follows the one before it, and none is missing. A PATH is a folder (audit.directory) or a file; - reads standard input. Files of earlier versions and outputs are read in the given order, as those of one instance. Reports the first defect with its file and line.',
+  options,
+  exitCodes: '0 ok, 1 the trail is altered, or a failure, 2 invalid usage',
+  maxPositionals: Number.POSITIVE_INFINITY,
+};
 
-Verifies an audit trail: each record is unchanged, follows the one before it, and none is missing. A PATH is a folder
-(audit.directory) or a file; - reads standard input. Files of earlier versions and outputs are read in the given order, as
-those of one instance. Reports the first defect with its file and line.
-
-${optionsHelp(options)}
-
-Exit codes: 0 ok, 1 the trail is altered, or a failure, 2 invalid usage.`;
-
-const verify = command(
-  { name: 'audit verify', options, usage: verifyUsage, maxPositionals: Number.POSITIVE_INFINITY },
-  async ({ values, positionals: paths }, io) => {
-    if (paths.length === 0) throw new CliError('name a folder or a file', exitCode.usage);
-    const { 'key-file': keyFiles, head: heads, after, 'skip-log': skipOthers } = values;
-    if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
-    const keys = await Promise.all(keyFiles.map(readAuditKey));
-    const verifier = new Verifier({ keys, heads, after, skipOthers });
-    const trails = await trailsIn(paths);
-    const defect = await firstDefect(trails, verifier);
-    const files = trails.flat().length;
-    for (const line of summaryLines(verifier.summary, files, heads.length > 0)) io.out(line);
-    if (defect === undefined) return exitCode.done;
-    const { file, line } = defect;
-    const message = printable(defect.message);
-    io.err(file === undefined ? `defect: ${message}` : `defect: ${file}:${line}: ${message}`);
-    return exitCode.failed;
-  },
-);
+const verify = command(spec, async ({ values, positionals: paths }, io) => {
+  if (paths.length === 0) throw new CliError('name a folder or a file', exitCode.usage);
+  const { 'key-file': keyFiles, head: heads, after, 'skip-log': skipOthers } = values;
+  if (keyFiles.length === 0) throw new CliError('--key-file is missing', exitCode.usage);
+  const keys = await Promise.all(keyFiles.map(readAuditKey));
+  const verifier = new Verifier({ keys, heads, after, skipOthers });
+  const trails = await trailsIn(paths);
+  const defect = await firstDefect(trails, verifier);
+  const files = trails.flat().length;
+  for (const line of summaryLines(verifier.summary, files, heads.length > 0)) io.out(line);
+  if (defect === undefined) return exitCode.done;
+  const { file, line } = defect;
+  const message = printable(defect.message);
+  io.err(file === undefined ? `defect: ${message}` : `defect: ${file}:${line}: ${message}`);
+  return exitCode.failed;
+});
 
 /** Checks audit trails, for auditors. */
-export const audit = group('audit', usage, new Map([['verify', verify]]));
+export const audit = group('audit', [
+  ['verify', 'Verify that an audit trail is complete and unchanged', async () => verify],
+]);
 
 /** The files of each start of a process in their order; those with other names are one trail. @throws Error of node:fs */
 async function trailsIn(paths: readonly string[]): Promise<readonly (readonly string[])[]> {

@@ -1,12 +1,10 @@
 import { packageVersion } from '../service/package-info.ts';
 import type { Signals } from '../service/signals.ts';
 import { unsafeSettings } from '../service/start-checks.ts';
-import { didYouMean } from '../util/text.ts';
 import { exitCode } from './shared/cli-error.ts';
-import type { Io, Run } from './shared/command.ts';
+import { group, type Io, type Run } from './shared/command.ts';
 
-/** With a summary. The modules of a command are loaded when it runs: the proxy needs none of the others. */
-const commands: readonly (readonly [name: string, summary: string, load: () => Promise<Run>])[] = [
+const commands = group<[signals: Signals]>('', [
   ['serve', 'Run the proxy', async () => (await import('./serve-or-demo.ts')).serveOrDemo],
   [
     'demo',
@@ -24,38 +22,17 @@ const commands: readonly (readonly [name: string, summary: string, load: () => P
   ['keys', 'Manage keys in Vault', async () => (await import('./keys/keys.ts')).keys],
   ['audit', 'Verify an audit trail', async () => (await import('./audit-verify.ts')).audit],
   ['callers', 'Create a bearer token for a caller', async () => (await import('./callers.ts')).callers],
-];
+  ['--version', 'Show the version', async () => showVersion],
+]);
 
-const usage = `Usage: countersign COMMAND [options]
-
-Commands:
-${commands.map(([name, summary]) => `  ${name.padEnd(10)}${summary}`).join('\n')}
-
-Options:
-  --version  Show the version
-  --help     Show this help
-
-Run "countersign COMMAND --help" for details.`;
-
-/** Runs the named command. @returns the exit code */
-export async function run(
-  name = '--help',
-  argv: readonly string[],
-  io: Io,
-  signals: Signals,
-): Promise<number> {
-  if (name === '--version' || name === '--help') {
-    io.out(name === '--version' ? packageVersion() : usage);
-    return exitCode.done;
-  }
-  const [, , load] = commands.find(([known]) => known === name) ?? [];
-  const names = [...commands.map(([known]) => known), '--help', '--version'];
-  const problems =
-    load === undefined
-      ? [`countersign: unknown command "${name}"${didYouMean(name, names)}\n\n${usage}`]
-      : unsafeSettings();
-  for (const problem of problems) io.err(problem);
-  if (load === undefined || problems.length > 0) return exitCode.usage;
-  const runCommand = await load();
-  return runCommand(argv, io, signals);
+async function showVersion(_: readonly string[], io: Io): Promise<number> {
+  io.out(packageVersion());
+  return exitCode.done;
 }
+
+/** Runs a command line. @returns the exit code */
+export const run: Run = async (argv, io, signals) => {
+  const problems = (argv[0] ?? '--help').startsWith('--') ? [] : unsafeSettings();
+  for (const problem of problems) io.err(problem);
+  return problems.length > 0 ? exitCode.usage : commands(argv, io, signals);
+};

@@ -14,7 +14,7 @@ import {
   warnOfDescriptorLimit,
 } from '../service/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
-import { command, optionsHelp } from './shared/command.ts';
+import { command } from './shared/command.ts';
 import {
   configFileOf,
   formatProblems,
@@ -28,28 +28,26 @@ const options = {
   ...settingOptions,
 };
 
-const usage = `Usage: countersign serve [--config FILE] [--port PORT] [--admin-port PORT] [--log-level LEVEL]
-
-Runs the proxy until SIGTERM or SIGINT. SIGHUP reloads the configuration. An option has precedence over its
-environment variable (in parentheses), and that over the file.
-
-${optionsHelp(options)}
-
-Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid configuration or usage.`;
+const spec = {
+  name: 'serve',
+  usage: '[--config FILE] [--port PORT] [--admin-port PORT] [--log-level LEVEL]',
+  about:
+    'Runs the proxy until SIGTERM or SIGINT. SIGHUP reloads the configuration. An option has precedence over its environment variable (in parentheses), and that over the file.',
+  options,
+  exitCodes: '0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid configuration or usage',
+  describe: withheldMessage,
+};
 
 /** Runs the proxy until a signal. */
-export const serve = command(
-  { name: 'serve', options, usage, describe: withheldMessage, withoutHint: true },
-  async ({ values }, _io, signals: Signals) => {
-    const file = configFileOf(values.config) ?? '';
-    const load = async (): Promise<LoadedConfig> => {
-      const ports = { proxy: values.port, admin: values['admin-port'] };
-      const loaded = await loadConfig(file, builtInOperations, { ports });
-      return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
-    };
-    return runService({ file, load }, signals);
-  },
-);
+export const serve = command(spec, async ({ values }, _io, signals: Signals) => {
+  const file = configFileOf(values.config) ?? '';
+  const load = async (): Promise<LoadedConfig> => {
+    const ports = { proxy: values.port, admin: values['admin-port'] };
+    const loaded = await loadConfig(file, builtInOperations, { ports });
+    return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
+  };
+  return runService({ file, load }, signals);
+});
 
 interface ServiceSource {
   /** Name of the configuration in messages. */

@@ -10,7 +10,7 @@ import { type ListeningSimulator, listenSimulator, listenSimulatorWithAdmin } fr
 import type { GatewayKeys } from '../simulator/signature.ts';
 import { readDemoScenario } from './demo/config.ts';
 import { CliError, describeListenError, exitCode, messageOf } from './shared/cli-error.ts';
-import { command, type Io, list, type OptionValues, optionsHelp, parsed, port } from './shared/command.ts';
+import { command, type Io, list, type OptionValues, parsed, port } from './shared/command.ts';
 
 const options = {
   'keys DIR':
@@ -33,44 +33,40 @@ const options = {
   ),
 };
 
-const usage = `Usage: countersign simulate --keys DIR [--scenario FILE] [--port PORT] [--admin-port PORT]
-
-Simulates the payment gateway: verifies signatures and responds from a scenario. Every 403 states which
-check failed.
-
-${optionsHelp(options)}
-
-Exit codes: 0 stopped by a signal, 1 failure, 2 invalid scenario, keys or usage.`;
+const spec = {
+  name: 'simulate',
+  usage: '--keys DIR [--scenario FILE] [--port PORT] [--admin-port PORT]',
+  about:
+    'Simulates the payment gateway: verifies signatures and responds from a scenario. Every 403 states which check failed.',
+  options,
+  exitCodes: '0 stopped by a signal, 1 failure, 2 invalid scenario, keys or usage',
+};
 
 /** Runs the gateway simulator until SIGTERM or SIGINT. */
-export const simulate = command(
-  { name: 'simulate', options, usage, withoutHint: true },
-  async ({ values }, io) => {
-    const { admin, ...gateway } = await settingsFrom(values, io);
-    try {
-      const { url, adminUrl, close }: ListeningSimulator & { readonly adminUrl?: string } =
-        admin === undefined
-          ? await listenSimulator(gateway)
-          : await listenSimulatorWithAdmin({ ...gateway, admin });
-      io.out(`Gateway simulator: ${url}/${gateway.scenario.product}`);
-      if (adminUrl !== undefined) io.out(`Admin API: ${adminUrl}`);
-      await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-      await close();
-      return exitCode.done;
-    } catch (error) {
-      const ports = new Map([[gateway.port, '--port']]);
-      if (admin !== undefined) ports.set(admin.port, '--admin-port');
-      const reason = describeListenError(error, ports);
-      throw new CliError(`The gateway simulator cannot listen: ${reason}`, exitCode.failed, true);
-    }
-  },
-);
+export const simulate = command(spec, async ({ values }, io) => {
+  const { admin, ...gateway } = await settingsFrom(values, io);
+  try {
+    const { url, adminUrl, close }: ListeningSimulator & { readonly adminUrl?: string } =
+      admin === undefined
+        ? await listenSimulator(gateway)
+        : await listenSimulatorWithAdmin({ ...gateway, admin });
+    io.out(`Gateway simulator: ${url}/${gateway.scenario.product}`);
+    if (adminUrl !== undefined) io.out(`Admin API: ${adminUrl}`);
+    await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+    await close();
+    return exitCode.done;
+  } catch (error) {
+    const ports = new Map([[gateway.port, '--port']]);
+    if (admin !== undefined) ports.set(admin.port, '--admin-port');
+    const reason = describeListenError(error, ports);
+    throw new CliError(`The gateway simulator cannot listen: ${reason}`, exitCode.failed, true);
+  }
+});
 
 /** @throws CliError for a missing option, an invalid scenario or keys */
 async function settingsFrom(values: OptionValues<typeof options>, io: Io) {
   const { keys: directory, host, port, 'admin-host': adminHost, 'admin-port': adminPort } = values;
-  if (directory === undefined)
-    throw new CliError('--keys DIR is required\nSee: countersign simulate --help', exitCode.usage);
+  if (directory === undefined) throw new CliError('--keys DIR is required', exitCode.usage);
   const allowedHosts = values['admin-allowed-host'];
   try {
     const { scenario } = await readDemoScenario(values.scenario);

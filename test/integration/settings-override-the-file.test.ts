@@ -80,7 +80,11 @@ it('serve takes file and ports from options and variables, also after a reload',
 });
 
 it.each([
-  [['--port', '70000'], {}, 'countersign serve: --port must be a port from 0 to 65535; 0 picks a free one\n'],
+  [
+    ['--port', '70000'],
+    {},
+    'countersign serve: --port must be a port from 0 to 65535; 0 picks a free one\nSee: countersign serve --help\n',
+  ],
   [[], { COUNTERSIGN_LOG_LEVEL: 'loud' }, /^countersign serve: COUNTERSIGN_LOG_LEVEL must be one of debug, /],
 ])('serve %j %j is rejected in a sentence, before it starts', async (argv, env, text) => {
   write(0, 'info');
@@ -96,7 +100,7 @@ it('serve does not run the demo when the variable for the file is empty', async 
   const [code] = await once(child, 'close');
   expect([code, output()]).toEqual([
     2,
-    'countersign serve: COUNTERSIGN_CONFIG is empty: set it to a file, or unset it\n',
+    'countersign serve: COUNTERSIGN_CONFIG is empty: set it to a file, or unset it\nSee: countersign serve --help\n',
   ]);
 });
 

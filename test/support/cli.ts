@@ -21,5 +21,5 @@ export async function runCommandHere(
 }
 
 /** Runs a command line in this process, whose standard input has no end: not for one that reads that. */
-export const run = ([name, ...argv]: readonly string[]): Promise<CommandResult> =>
-  runCommandHere((rest, io) => runCommand(name, rest, io, catchSignals(false)), ...argv);
+export const run = (argv: readonly string[]): Promise<CommandResult> =>
+  runCommandHere((rest, io) => runCommand(rest, io, catchSignals(false)), ...argv);

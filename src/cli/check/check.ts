@@ -9,8 +9,9 @@ import { builtInOperations, createOperationTable, type OperationTable } from '..
 import { coreDumpProblem } from '../../service/start-checks.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
-import { command, type Io, type OptionValues, optionNames, optionsHelp } from '../shared/command.ts';
+import { command, type Io, type OptionValues, optionNames } from '../shared/command.ts';
 import { configFileOf, formatProblems, validConfig } from '../shared/config-file.ts';
+import { columns } from '../shared/table.ts';
 import { hasOwnToken, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
 import { checkAgainst } from './against.ts';
 import { checkOnline } from './online.ts';
@@ -31,35 +32,35 @@ const options = {
   schema: 'Print the JSON Schema of the configuration file, for editors',
 };
 
-const usage = `Usage: countersign check [FILE] [--no-file-checks]
-       countersign check --online FILE [--json] [--token-file FILE]
-       countersign check --print [FILE]
-       countersign check --against OLD FILE [--json]
-       countersign check --schema
-
-Validates a configuration and reports every problem with its line; a notice is not a problem. Certificates must
-be valid now and match their keys. With a token of your own, the files and credentials of the pod need not exist here.
-
-${optionsHelp(options)}
-
-Exit codes: 0 ok, 1 an online check failed, 2 invalid configuration or usage,
-3 FILE allows more than OLD.`;
+const spec = {
+  name: 'check',
+  usage: [
+    '[FILE] [--no-file-checks]',
+    '--online FILE [--json] [--token-file FILE]',
+    '--print [FILE]',
+    '--against OLD FILE [--json]',
+    '--schema',
+  ].join('\n'),
+  about:
+    'Validates a configuration and reports every problem with its line; a notice is not a problem. Certificates must be valid now and match their keys. With a token of your own, the files and credentials of the pod need not exist here.',
+  options,
+  exitCodes: '0 ok, 1 an online check failed, 2 invalid configuration or usage, 3 FILE allows more than OLD',
+  maxPositionals: 1,
+  describe: withheldMessage,
+};
 
 /** Validates a configuration; uses the network only with `--online`. */
-export const check = command(
-  { name: 'check', options, usage, maxPositionals: 1, describe: withheldMessage, withoutHint: true },
-  async ({ values, positionals: [argument] }, io) => {
-    const config = configFileOf(argument ?? values.config);
-    const misuse =
-      argument !== undefined && values.config !== undefined
-        ? 'name one file, as an argument or with --config'
-        : misuseOf({ ...values, config });
-    if (misuse !== undefined) throw new CliError(`${misuse}\nSee: countersign check --help`, exitCode.usage);
-    if (!values.schema) return checkFile(config, values, io);
-    io.out(JSON.stringify(configJsonSchema(), null, 2));
-    return exitCode.done;
-  },
-);
+export const check = command(spec, async ({ values, positionals: [argument] }, io) => {
+  const config = configFileOf(argument ?? values.config);
+  const misuse =
+    argument !== undefined && values.config !== undefined
+      ? 'name one file, as an argument or with --config'
+      : misuseOf({ ...values, config });
+  if (misuse !== undefined) throw new CliError(misuse, exitCode.usage);
+  if (!values.schema) return checkFile(config, values, io);
+  io.out(JSON.stringify(configJsonSchema(), null, 2));
+  return exitCode.done;
+});
 
 type Values = OptionValues<typeof options>;
 
@@ -86,12 +87,15 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
           certificatesAt: Date.now(),
         });
   const skipped = [...unset].map(
-    (path) => `not checked   ${path}, from an environment variable that is not set`,
+    (path) => ['not checked', `${path}, from an environment variable that is not set`] as const,
   );
   if ('problems' in loaded) {
     // Of the text in place of a variable.
     const problems = loaded.problems.filter(({ path }) => !unset.has(path));
-    const lines = problems.length > 0 ? formatProblems(file, problems) : [`${file}: no problems`, ...skipped];
+    const lines =
+      problems.length > 0
+        ? formatProblems(file, problems)
+        : [`${file}: no problems`, ...columns(skipped, unwrapped)];
     for (const line of lines) io.out(line);
     return problems.length > 0 || online || against !== undefined ? exitCode.usage : exitCode.done;
   }
@@ -113,9 +117,17 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     const { config: old } = validConfig(against, await loadConfig(against, builtInOperations, before));
     return checkAgainst(loaded.config, old, json, io);
   }
-  for (const line of [...summary(file, loaded.config, operations), ...skipped, ...notices]) io.out(line);
+  for (const line of [
+    `${file}: no problems`,
+    ...columns([...summary(loaded.config, operations), ...skipped], unwrapped),
+    ...notices,
+  ])
+    io.out(line);
   return exitCode.done;
 }
+
+/** For programs that read it. */
+const unwrapped = Number.POSITIVE_INFINITY;
 
 /** In place of a variable that is not set: a digest fits most fields. Adds the path of its field to `unset`. */
 function lookUpOrNote(unset: Set<string>): EnvLookup {
@@ -146,14 +158,13 @@ function misuseOf(values: Values): string | undefined {
   return login === undefined || values.online ? undefined : `--${login} requires --online`;
 }
 
-function summary(file: string, config: Config, table: OperationTable): string[] {
+function summary(config: Config, table: OperationTable) {
   const operations = new Set([...table.values()].flat().map(({ name }) => name));
   const { keys } = config;
   return [
-    `${file}: no problems`,
-    `environments  ${Object.keys(config.environments).join(', ')}`,
-    `operations    ${[...operations].join(', ')}`,
-    `callers       ${config.callers.map(({ name }) => name).join(', ') || 'none (all requests will be rejected)'}`,
-    `keys          ${keys.source === 'vault' ? `vault at ${keys.vault.address}` : `directory ${keys.directory}`}`,
+    ['environments', Object.keys(config.environments).join(', ')],
+    ['operations', [...operations].join(', ')],
+    ['callers', config.callers.map(({ name }) => name).join(', ') || 'none (all requests will be rejected)'],
+    ['keys', keys.source === 'vault' ? `vault at ${keys.vault.address}` : `directory ${keys.directory}`],
   ];
 }

@@ -7,7 +7,7 @@ import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../.
 import type { Scenario } from '../../simulator/scenario.ts';
 import { runService } from '../serve.ts';
 import { CliError, describeListenError, exitCode, messageOf } from '../shared/cli-error.ts';
-import { command, list, type OptionValues, optionsHelp, parsed, port, type Run } from '../shared/command.ts';
+import { command, list, type OptionValues, parsed, port, type Run } from '../shared/command.ts';
 import { settingOptions } from '../shared/config-file.ts';
 import { loadSimulatorKeys } from '../simulate.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
@@ -58,22 +58,20 @@ function durationOf(text: string, option: string): number {
   throw new CliError(`${option} ${found.error.issues[0]?.message ?? 'is not valid'}`, exitCode.usage);
 }
 
-const usage = `Usage: countersign demo [options]
-       countersign demo rotate [options]
-
-Runs the proxy with a gateway simulator and throwaway keys until SIGTERM or SIGINT: a test double for the
-tests of a service. Requests need no credentials; any bearer token is accepted. Ports by default: proxy 8080,
-status page, metrics and health 9090. "demo rotate" rotates a key of a running demo, to watch on the status page.
-
-${optionsHelp(options)}
-
-Exit codes: 0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid scenario or usage.`;
+const spec = {
+  name: 'demo',
+  usage: ['[options]', 'rotate [options]'].join('\n'),
+  about:
+    'Runs the proxy with a gateway simulator and throwaway keys until SIGTERM or SIGINT: a test double for the tests of a service. Requests need no credentials; any bearer token is accepted. Ports by default: proxy 8080, status page, metrics and health 9090. "demo rotate" rotates a key of a running demo, to watch on the status page.',
+  options,
+  exitCodes: '0 shut down gracefully, 1 failure or shutdown timeout, 2 invalid scenario or usage',
+};
 
 type Settings = Awaited<ReturnType<typeof settingsFrom>>;
 
 /** Runs until a signal. @param name of the command: `serve` without a configuration runs the demo */
 export function demoAs(name: 'demo' | 'serve'): Run {
-  return command({ name, options, usage, withoutHint: true }, async ({ values }, _io, signals: Signals) => {
+  return command({ ...spec, name }, async ({ values }, _io, signals: Signals) => {
     const settings = await settingsFrom(values);
     if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
     const keys = await generateDemoKeys(Object.keys(settings.scenario.logins));

@@ -9,7 +9,7 @@ import { keyStates } from '../../observability/status/key-texts.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import type { Signals } from '../../service/signals.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { command, type Io, oneOf, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
+import { command, type Io, oneOf, parsed, wholeNumber } from '../shared/command.ts';
 import { validConfig } from '../shared/config-file.ts';
 import { readStatus } from '../status/read-status.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig } from './config.ts';
@@ -36,22 +36,20 @@ const options = {
   'ready-file FILE': 'Ready file of the demo (default: the demo that was started last)',
 };
 
-const usage = `Usage: countersign demo rotate [--login LOGIN] [--kind KIND] [--after SECONDS] [--ready-file FILE]
-
-Rotates a key of a running demo, to watch on its status page. The key directory gets a new key, which waits until
-the gateway simulator accepts it in place of the old one. Meanwhile one query per second goes through the proxy;
-none of them fails. A payment at the moment of the switch may get a 403, and is then not processed
-(docs/key-rotation.md). After Ctrl-C the simulator accepts the new key at once.
-
-${optionsHelp(options)}
-
-Exit codes: 0 the new key is in use and every query succeeded, 1 failure, 2 invalid usage.`;
+const spec = {
+  name: 'demo rotate',
+  usage: '[--login LOGIN] [--kind KIND] [--after SECONDS] [--ready-file FILE]',
+  about:
+    'Rotates a key of a running demo, to watch on its status page. The key directory gets a new key, which waits until the gateway simulator accepts it in place of the old one. Meanwhile one query per second goes through the proxy; none of them fails. A payment at the moment of the switch may get a 403, and is then not processed (docs/key-rotation.md). After Ctrl-C the simulator accepts the new key at once.',
+  options,
+  exitCodes: '0 the new key is in use and every query succeeded, 1 failure, 2 invalid usage',
+};
 
 /** Milliseconds between two queries. */
 const pause = 1000;
 
 export const rotateDemoKey = command(
-  { name: 'demo rotate', options, usage },
+  spec,
   async ({ values: { kind, login, after, 'ready-file': readyFile } }, io, signals: Signals) => {
     const stop = new AbortController();
     void signals.stop.then(() => stop.abort());

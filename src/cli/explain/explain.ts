@@ -18,7 +18,7 @@ import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } f
 import { generateDemoKeys } from '../demo/keys.ts';
 import { findDemo, settingsOf } from '../demo/ready-file.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
-import { command, type Io, type OptionValues, optionsHelp } from '../shared/command.ts';
+import { command, type Io, type OptionValues } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions, withLogin } from '../shared/vault-login.ts';
@@ -42,21 +42,21 @@ const options = {
   'show-values': 'Do not redact card data',
 };
 
-const usage = `Usage: countersign explain --target PATH [--form FILE] [options]
-
-Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data, and hides the
-signature of a payment unless the gateway is on loopback: with it, anyone could make the payment.
-
-${optionsHelp(options)}
-
-Exit codes: 0 ok, 1 the base string differs or the proxy would reject the request, 2 invalid configuration
-or usage.`;
+const spec = {
+  name: 'explain',
+  usage: '--target PATH [--form FILE] [options]',
+  about:
+    'Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data, and hides the signature of a payment unless the gateway is on loopback: with it, anyone could make the payment.',
+  options,
+  exitCodes:
+    '0 ok, 1 the base string differs or the proxy would reject the request, 2 invalid configuration or usage',
+};
 
 /** Seconds since 1970, of twelve digits. */
 const maxTimestamp = 999_999_999_999;
 
 /** The exit code is 1 if the base string differs, or the proxy would reject the request. */
-export const explain = command({ name: 'explain', options, usage }, async ({ values }, io) => {
+export const explain = command(spec, async ({ values }, io) => {
   const { target, timestamp } = values;
   const isTimestamp = timestamp === undefined || wholeNumberIn(timestamp, 1, maxTimestamp) !== undefined;
   if (target === undefined || !isTimestamp)

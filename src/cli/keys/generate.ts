@@ -5,7 +5,7 @@ import { revealFields } from '../../keys/vault/client.ts';
 import type { VaultConnection } from '../../keys/vault/source.ts';
 import { isTransitName, transitKeyIn, transitNameOf } from '../../keys/vault/transit.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { command, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
+import { command, parsed, wholeNumber } from '../shared/command.ts';
 import { commonOptions } from './options.ts';
 import { addKey, addOptions, type NewKey } from './write.ts';
 
@@ -22,16 +22,15 @@ const options = {
   ...addOptions,
 };
 
-const usage = `Usage: countersign keys generate --config FILE --environment NAME --login LOGIN [options]
+const spec = {
+  name: 'keys generate',
+  usage: '--config FILE --environment NAME --login LOGIN [options]',
+  about:
+    "Generates an RSA key pair and stores the private key in Vault as a new version of the login's secret. Other fields are kept; the private key is stored nowhere else. Prints the public key and its fingerprint for the gateway's support manager. With --transit Vault generates it, and the secret only names it: the private key never leaves Vault. Without --transit, a login goes back to a key in its secret.",
+  options,
+};
 
-Generates an RSA key pair and stores the private key in Vault as a new version of the login's secret. Other
-fields are kept; the private key is stored nowhere else. Prints the public key and its fingerprint for the
-gateway's support manager. With --transit Vault generates it, and the secret only names it: the
-private key never leaves Vault. Without --transit, a login goes back to a key in its secret.
-
-${optionsHelp(options)}`;
-
-export const generateKey = command({ name: 'keys generate', options, usage }, ({ values }, io) => {
+export const generateKey = command(spec, ({ values }, io) => {
   const { bits, transit, 'transit-name': name } = values;
   if (transit) return addKey(values, io, newTransitKey(bits, name));
   if (name !== undefined) throw new CliError('--transit-name requires --transit', exitCode.usage);

@@ -4,7 +4,7 @@ import { type KeyFields, parseKeys } from '../../keys/key.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { type SecretForm, secretText } from '../../util/secret-text.ts';
 import { CliError } from '../shared/cli-error.ts';
-import { command, type Io, oneOf, optionsHelp } from '../shared/command.ts';
+import { command, type Io, oneOf } from '../shared/command.ts';
 import { commonOptions } from './options.ts';
 import { addKey, addOptions } from './write.ts';
 
@@ -31,15 +31,15 @@ const options = {
   ...addOptions,
 };
 
-const usage = `Usage: countersign keys import --config FILE --environment NAME --login LOGIN --kind KIND [options]
+const spec = {
+  name: 'keys import',
+  usage: '--config FILE --environment NAME --login LOGIN --kind KIND [options]',
+  about:
+    "Imports an existing key into Vault as a new version of the login's secret; other fields are kept. Reads the key from standard input (hidden on a terminal), never from an argument. Unusable keys are rejected and nothing is written.",
+  options,
+};
 
-Imports an existing key into Vault as a new version of the login's secret; other fields are kept. Reads the
-key from standard input (hidden on a terminal), never from an argument. Unusable keys are rejected and
-nothing is written.
-
-${optionsHelp(options)}`;
-
-export const importKey = command({ name: 'keys import', options, usage }, ({ values }, io) => {
+export const importKey = command(spec, ({ values }, io) => {
   const kind = oneOf(['control_key', 'private_key'])(values.kind ?? '', '--kind');
   return addKey(values, io, async () => {
     const { from, 'passphrase-file': passphraseFile } = values;

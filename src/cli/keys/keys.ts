@@ -1,29 +1,9 @@
 import { group } from '../shared/command.ts';
-import { generateKey } from './generate.ts';
-import { importKey } from './import.ts';
-import { listKeys } from './list.ts';
-import { rollBack } from './rollback.ts';
-import { verifyKeys } from './verify.ts';
 
-const subcommands = new Map([
-  ['list', listKeys],
-  ['generate', generateKey],
-  ['import', importKey],
-  ['verify', verifyKeys],
-  ['rollback', rollBack],
-]);
+const more = `
 
-const usage = `Usage: countersign keys SUBCOMMAND --config FILE --environment NAME [options]
-
-Subcommands:
-  list      List versions, ages and fingerprints
-  generate  Generate an RSA key pair and store the private key in Vault
-  import    Import an existing control key or private key
-  verify    Test which key versions the gateway accepts
-  rollback  Restore an earlier version
-
-Run "countersign keys SUBCOMMAND --help" for details. Private keys are never printed, never passed as
-arguments and never written to a file. Writes use check-and-set and fail if the secret changed concurrently.
+Private keys are never printed, never passed as arguments and never written to a file. Writes use
+check-and-set and fail if the secret changed concurrently.
 
 Rotating an RSA key: Vault first
   1. countersign keys generate --config FILE --environment NAME --login LOGIN --public-key new.pem
@@ -47,10 +27,29 @@ Metrics to watch (dashboard "Keys and rotation")
   countersign_key_fallbacks_total       how often another version was accepted after a rejection
   countersign_gateway_rejections_total  requests with a 401 or 403; "other-key": another version was accepted
 
-Options:
-  --help  Show this help
-
 Exit codes: 0 ok, 1 failure (the message states what was written), 2 invalid configuration or usage.`;
 
 /** Manages keys, for the platform team. */
-export const keys = group('keys', usage, subcommands);
+export const keys = group(
+  'keys',
+  [
+    ['list', 'List versions, ages and fingerprints', async () => (await import('./list.ts')).listKeys],
+    [
+      'generate',
+      'Generate an RSA key pair and store the private key in Vault',
+      async () => (await import('./generate.ts')).generateKey,
+    ],
+    [
+      'import',
+      'Import an existing control key or private key',
+      async () => (await import('./import.ts')).importKey,
+    ],
+    [
+      'verify',
+      'Test which key versions the gateway accepts',
+      async () => (await import('./verify.ts')).verifyKeys,
+    ],
+    ['rollback', 'Restore an earlier version', async () => (await import('./rollback.ts')).rollBack],
+  ],
+  more,
+);

@@ -5,18 +5,18 @@ import { findEqualKey } from '../../keys/ring.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
 import { printable } from '../../util/text.ts';
 import { CliError, exitCode, operatorMessage } from '../shared/cli-error.ts';
-import { command, type Io, optionsHelp } from '../shared/command.ts';
+import { command, type Io } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
 import { table } from '../shared/table.ts';
 import { type CommonValues, commonOptions, loginRefOf, withStoredKeys } from './options.ts';
 
-const usage = `Usage: countersign keys list --config FILE --environment NAME [--login LOGIN] [options]
-
-Lists the key versions of a login with age and fingerprint: of an RSA key the SHA-256 of its public key, of a
-control key 4 hex digits.
-Without --login: the current version of every login of the environment.
-
-${optionsHelp(commonOptions)}`;
+const spec = {
+  name: 'keys list',
+  usage: '--config FILE --environment NAME [--login LOGIN] [options]',
+  about:
+    'Lists the key versions of a login with age and fingerprint: of an RSA key the SHA-256 of its public key, of a control key 4 hex digits. Without --login: the current version of every login of the environment.',
+  options: commonOptions,
+};
 
 interface LoginVersions {
   readonly login: LoginRef;
@@ -31,7 +31,7 @@ interface Listing {
   readonly others: readonly string[];
 }
 
-export const listKeys = command({ name: 'keys list', options: commonOptions, usage }, ({ values }, io) =>
+export const listKeys = command(spec, ({ values }, io) =>
   withStoredKeys(values, async (inventory, context) => {
     const listing = await (values.login === undefined
       ? currentVersions(context.environment, inventory)

@@ -2,7 +2,7 @@ import { describeKey } from '../../keys/key.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { KeyVersion } from '../../keys/vault/read-ring.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { command, optionsHelp, parsed } from '../shared/command.ts';
+import { command, parsed } from '../shared/command.ts';
 import { commonOptions, withVault } from './options.ts';
 import { checkAndSet, expectedVersion, versionNumber, writeOptions } from './write.ts';
 
@@ -12,13 +12,15 @@ const options = {
   ...writeOptions,
 };
 
-const usage = `Usage: countersign keys rollback --config FILE --environment NAME --login LOGIN --to-version N [options]
+const spec = {
+  name: 'keys rollback',
+  usage: '--config FILE --environment NAME --login LOGIN --to-version N [options]',
+  about:
+    "Restores all fields of an earlier version of the login's secret as a new version. Never restore a leaked key.",
+  options,
+};
 
-Restores all fields of an earlier version of the login's secret as a new version. Never restore a leaked key.
-
-${optionsHelp(options)}`;
-
-export const rollBack = command({ name: 'keys rollback', options, usage }, ({ values }, io) => {
+export const rollBack = command(spec, ({ values }, io) => {
   const { 'to-version': restored } = values;
   if (restored === undefined) throw new CliError('--to-version N is required', exitCode.usage);
   return withVault(values, async (vault, login) => {

@@ -16,7 +16,7 @@ import { UpstreamError } from '../../proxy/outbound/upstream-error.ts';
 import type { GatewayResponse } from '../../proxy/outbound/upstream-request.ts';
 import { packageVersion } from '../../service/package-info.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { command, type Io, optionsHelp, parsed, wholeNumber } from '../shared/command.ts';
+import { command, type Io, parsed, wholeNumber } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
 import { table } from '../shared/table.ts';
 import { type CommonValues, commonOptions, type KeysContext, loginRefOf, withStoredKeys } from './options.ts';
@@ -39,23 +39,22 @@ const options = {
   ),
 };
 
-const usage = `Usage: countersign keys verify --config FILE --environment NAME --login LOGIN [options]
-
-Sends the gateway a read-only request signed with each key that Vault has for the login: an order status
-query (RSA keys) or a manager balance query (control keys). Shows which keys the gateway accepts. "Order not
-found" counts as accepted.
-
-${optionsHelp(options)}
-
-Exit codes: 0 the gateway accepts every key of the current version, 1 it does not, or a failure, 2 invalid
-configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done`;
+const spec = {
+  name: 'keys verify',
+  usage: '--config FILE --environment NAME --login LOGIN [options]',
+  about:
+    'Sends the gateway a read-only request signed with each key that Vault has for the login: an order status query (RSA keys) or a manager balance query (control keys). Shows which keys the gateway accepts. "Order not found" counts as accepted.',
+  options,
+  exitCodes:
+    '0 the gateway accepts every key of the current version, 1 it does not, or a failure, 2 invalid configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done',
+};
 
 interface VerifiedKey extends ProbeResult {
   readonly entry: KeyVersionEntry;
   readonly key: UsableKey | UnusableKey;
 }
 
-export const verifyKeys = command({ name: 'keys verify', options, usage }, ({ values }, io) =>
+export const verifyKeys = command(spec, ({ values }, io) =>
   withStoredKeys(values, async (inventory, context) => {
     const { environment, login } = loginRefOf(context, values);
     const query: QueryAbout = {

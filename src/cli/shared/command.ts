@@ -4,7 +4,7 @@ import { errorCode } from '../../errors.ts';
 import type { Signals } from '../../service/signals.ts';
 import { didYouMean, wholeNumberIn } from '../../util/text.ts';
 import { CliError, exitCode, messageOf, operatorMessage } from './cli-error.ts';
-import { wrapWords } from './table.ts';
+import { columns, wrapWords } from './table.ts';
 
 /** Where a command prints, line by line: results to `out`, everything else to `err`. */
 export interface Io {
@@ -109,20 +109,22 @@ export function optionNames(options: OptionTable): string[] {
 }
 
 interface Spec<T> {
-  /** As in the usage, such as `keys list`. */
+  /** Such as `keys list`. */
   readonly name: string;
-  readonly options: T;
+  /** What follows the name, in a line for each way to call it. */
   readonly usage: string;
+  /** A paragraph. */
+  readonly about: string;
+  readonly options: T;
+  readonly exitCodes?: string;
   /** Number of arguments without an option name that the command accepts. */
   readonly maxPositionals?: number;
   /** What is printed of an error. */
   readonly describe?: (error: unknown) => string;
-  /** An error about a value does not say where the help is; one about the name of an option always does. */
-  readonly withoutHint?: true;
 }
 
 /**
- * A command: parses its options, and prints the usage for `--help`. The one place that turns an error into an exit code.
+ * A command: parses its options, and prints the help for `--help`. The one place that turns an error into an exit code.
  *
  * @param run returns the exit code
  */
@@ -134,7 +136,7 @@ export function command<T extends OptionTable, Rest extends readonly unknown[]>(
     ...rest: Rest
   ) => Promise<number> | number,
 ): (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number> {
-  const { name, options, usage, maxPositionals = 0, describe = operatorMessage, withoutHint = false } = spec;
+  const { name, options, maxPositionals = 0, describe = operatorMessage } = spec;
   return async (argv, io, ...rest) => {
     let parsed: ReturnType<typeof parse>;
     try {
@@ -148,11 +150,11 @@ export function command<T extends OptionTable, Rest extends readonly unknown[]>(
         const { values, positionals } = parsed;
         return await run({ values: valuesOf(spec, values), positionals }, io, ...rest);
       }
-      io.out(usage);
+      io.out(helpOf(spec));
       return exitCode.done;
     } catch (error) {
       const exit = error instanceof CliError ? error.exit : exitCode.failed;
-      const hint = exit === exitCode.usage && !withoutHint ? seeHelp(name) : '';
+      const hint = exit === exitCode.usage ? seeHelp(name) : '';
       const isPlain = error instanceof CliError && error.isPlain;
       io.err(isPlain ? error.message : `countersign ${name}: ${describe(error)}${hint}`);
       return exit;
@@ -211,18 +213,16 @@ function valuesOf({ name: command, options }: Spec<OptionTable>, given: ParsedTe
 /** Characters in a line of the help. */
 const lineLength = 110;
 
-/** The `Options:` block of a usage text, with one column for all options. */
-export function optionsHelp(options: OptionTable): string {
-  const rows = rowsOf({ ...options, ...help }).map(({ name, value, description, fallback }) => ({
-    flag: `  --${name}${value === undefined ? '' : ` ${value}`}  `,
-    text: `${description}${fallback === undefined ? '' : ` (default: ${fallback})`}`,
-  }));
-  const width = Math.max(...rows.map(({ flag }) => flag.length));
-  const lines = rows.flatMap(({ flag, text }) => {
-    const [first = '', ...more] = wrapWords(text, lineLength - width);
-    return [`${flag.padEnd(width)}${first}`, ...more.map((line) => `${' '.repeat(width)}${line}`)];
-  });
-  return ['Options:', ...lines].join('\n');
+function helpOf({ name, usage, about, options, exitCodes }: Spec<OptionTable>): string {
+  const calls = usage.replaceAll(/^/gm, `       countersign ${name} `).trim();
+  const exits = `Exit codes: ${exitCodes ?? '0 ok, 1 failure, 2 invalid configuration or usage'}.`;
+  const rows = rowsOf({ ...options, ...help }).map(({ name, value, description, fallback }) => [
+    `  --${name}${value === undefined ? '' : ` ${value}`}`,
+    `${description}${fallback === undefined ? '' : ` (default: ${fallback})`}`,
+  ]);
+  const block = (text: string): string => wrapWords(text, lineLength).join('\n');
+  const optionBlock = ['Options:', ...columns(rows, lineLength)].join('\n');
+  return [`Usage: ${calls}`, block(about), optionBlock, block(exits)].join('\n\n');
 }
 
 function describeParseError(error: unknown, options: OptionTable): string {
@@ -232,21 +232,42 @@ function describeParseError(error: unknown, options: OptionTable): string {
   return `unknown option ${unknown}${didYouMean(unknown, known)}`;
 }
 
-/** A command that its first argument names. Without arguments prints `usage`. */
+/** A command of a group, which is loaded when it runs: the proxy needs none of the others. */
+type Entry<Rest extends readonly unknown[]> = readonly [
+  name: string,
+  summary: string,
+  load: () => Promise<(argv: readonly string[], io: Io, ...rest: Rest) => Promise<number>>,
+];
+
+/**
+ * A command that its first argument names. Without arguments prints the help.
+ *
+ * @param name empty for all commands
+ * @param more end of the help
+ */
 export function group<Rest extends readonly unknown[]>(
   name: string,
-  usage: string,
-  subcommands: ReadonlyMap<string, (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number>>,
+  entries: readonly Entry<Rest>[],
+  more = '',
 ): (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number> {
+  const [full, noun] = name === '' ? ['countersign', 'command'] : [`countersign ${name}`, 'subcommand'];
   return async ([first = '--help', ...argv], io, ...rest) => {
-    const subcommand = subcommands.get(first);
-    if (subcommand !== undefined) return subcommand(argv, io, ...rest);
+    const [, , load] = entries.find(([known]) => known === first) ?? [];
+    if (load !== undefined) return (await load())(argv, io, ...rest);
     if (first === '--help') {
-      io.out(usage);
+      const rows = [...entries, ['--help', help.help]].map(([known = '', summary = '']) => [
+        `  ${known}`,
+        summary,
+      ]);
+      const call = `${full} ${noun.toUpperCase()}`;
+      const details = `Run "${call} --help" for details.`;
+      io.out(
+        [`Usage: ${call} [options]`, columns(rows, lineLength).join('\n'), `${details}${more}`].join('\n\n'),
+      );
       return exitCode.done;
     }
-    const hint = didYouMean(first, subcommands.keys());
-    io.err(`countersign ${name}: unknown subcommand "${first}"${hint}${seeHelp(name)}`);
+    const hint = didYouMean(first, [...entries.map(([known]) => known), '--help']);
+    io.err(`${full}: unknown ${noun} "${first}"${hint}\nSee: ${full} --help`);
     return exitCode.usage;
   };
 }

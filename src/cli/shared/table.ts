@@ -6,23 +6,23 @@ const minLastWidth = 24;
 
 const belowIndent = '    ';
 
+type Row = readonly string[];
+
+export function table(head: Row, rows: readonly Row[], width = lineLength): string[] {
+  return columns([head, ...rows], width);
+}
+
 /**
- * Lines of a plain text table. The last column is wrapped between words if it is too long, and comes below its row if
- * there is too little space beside long names, or less than a word of it takes.
+ * Lines of plain text. The last column is wrapped between words if it is too long, and comes below its row if there is
+ * too little space beside long names, or less than a word of it takes.
  */
-export function table(
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-  width = lineLength,
-): string[] {
-  const last = head.length - 1;
-  const widths = head
-    .slice(0, last)
-    .map((name, column) =>
-      rows.reduce((width, row) => Math.max(width, (row[column] ?? '').length), name.length),
-    );
+export function columns(rows: readonly Row[], width = lineLength): string[] {
+  const last = (rows[0]?.length ?? 1) - 1;
+  const widths = Array.from({ length: last }, (_, column) =>
+    rows.reduce((width, row) => Math.max(width, (row[column] ?? '').length), 0),
+  );
   const indent = widths.reduce((sum, width) => sum + width + 2, 0);
-  return [head, ...rows].flatMap((cells) => {
+  return rows.flatMap((cells) => {
     const lead = widths.map((width, column) => (cells[column] ?? '').padEnd(width + 2)).join('');
     const text = cells[last] ?? '';
     if (text === '') return [lead.trimEnd()];

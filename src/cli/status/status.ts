@@ -2,7 +2,7 @@ import { clearScreenDown, cursorTo } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fromEnvironment } from '../../config/variables.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { command, type Io, optionsHelp } from '../shared/command.ts';
+import { command, type Io } from '../shared/command.ts';
 import { lineLength } from '../shared/table.ts';
 import { options, type StatusSettings, settingsFrom } from './options.ts';
 import { readStatus } from './read-status.ts';
@@ -11,15 +11,17 @@ import { asciiJson, statusLines } from './render.ts';
 /** Milliseconds between two readings with `--watch`. */
 const pause = 2_000;
 
-const usage = `Usage: countersign status [--url URL | --demo] [--token-file FILE] [--watch] [--json] [options]
+const spec = {
+  name: 'status',
+  usage: '[--url URL | --demo] [--token-file FILE] [--watch] [--json] [options]',
+  about:
+    'Shows the findings of a running instance, and its keys with their rotation (docs/status.md). Changes nothing.',
+  options,
+  exitCodes:
+    '0 ready; 1 not ready, no status, or a finding of --fail-on; 2 invalid usage',
+};
 
-Shows the findings of a running instance, and its keys with their rotation (docs/status.md). Changes nothing.
-
-${optionsHelp(options)}
-
-Exit codes: 0 ready; 1 not ready, no status, or a finding of --fail-on; 2 invalid usage.`;
-
-export const status = command({ name: 'status', options, usage }, async ({ values }, io) => {
+export const status = command(spec, async ({ values }, io) => {
   const settings = await settingsFrom(values);
   if (!settings.watch) return show(settings, io);
   // The reader of the output is gone, such as head.

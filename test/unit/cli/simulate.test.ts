@@ -103,6 +103,7 @@ describe('countersign simulate', () => {
       `${file}:4: faults[0].fault: must be status-403 or status-429 or status-500 or status-502 or status-503 or reset or garbage or drip or cut`,
       `${file}:5: faults[1].delay: is not a known key`,
       '2 problems',
+      'See: countersign simulate --help',
     ]);
   });
 

@@ -137,7 +137,7 @@ callers: [{ name: trial, mode: dry-run, credentials: [{ anonymous: true }] }]
       'certificateUri: "spiffe://x"',
       'certificateDns: x',
       '${COUNTERSIGN_TEST_URL}',
-      'not checked   environments.a.baseUrl, from an environment variable that is not set',
+      'not checked  environments.a.baseUrl, from an environment variable that is not set',
     ],
   ])(
     'skips variables that are not set with --no-file-checks: %s %s %s',

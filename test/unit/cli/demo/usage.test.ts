@@ -12,7 +12,7 @@ it('a demo listens for others only with --allow-anonymous', async () => {
     expect(await run(['demo', '--port', '0', '--host', host])).toEqual({
       code: 2,
       out: '',
-      err: `countersign demo: --host ${host} lets others send requests without credentials: add --allow-anonymous if that is intended`,
+      err: `countersign demo: --host ${host} lets others send requests without credentials: add --allow-anonymous if that is intended\nSee: countersign demo --help`,
     });
 });
 

@@ -1,12 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  command,
-  list,
-  oneOf,
-  optionsHelp,
-  parsed,
-  wholeNumber,
-} from '../../../../src/cli/shared/command.ts';
+import { command, list, oneOf, parsed, wholeNumber } from '../../../../src/cli/shared/command.ts';
 import { runCommandHere } from '../../../support/cli.ts';
 
 const options = {
@@ -17,9 +10,21 @@ const options = {
   json: 'Print JSON',
 };
 
-describe('the options block of a help', () => {
-  it('aligns the descriptions, shows defaults, and ends with --help', () => {
-    expect(optionsHelp(options).split('\n')).toEqual([
+/** Prints what it was given. */
+const spec = { name: 'x', usage: '[FILE]\n--json', about: 'Prints.', options, maxPositionals: 1 };
+const print = command(spec, (given, io) => {
+  io.out(JSON.stringify(given));
+  return 0;
+});
+
+describe('the help of a command', () => {
+  it('has its ways to call it, what it does, aligned options with their defaults, and the exit codes', async () => {
+    expect((await runCommandHere(print, '--help')).out.split('\n')).toEqual([
+      'Usage: countersign x [FILE]',
+      '       countersign x --json',
+      '',
+      'Prints.',
+      '',
       'Options:',
       '  --file FILE            File to read',
       '  --retry-after SECONDS  Delay (default: 5)',
@@ -27,20 +32,19 @@ describe('the options block of a help', () => {
       '  --name NAME            May be repeated',
       '  --json                 Print JSON',
       '  --help                 Show this help',
+      '',
+      'Exit codes: 0 ok, 1 failure, 2 invalid configuration or usage.',
     ]);
   });
 
-  it('wraps a long description in its column', () => {
-    const [, first = '', second = ''] = optionsHelp({ x: 'word '.repeat(60).trim() }).split('\n');
-    expect(first.length).toBeLessThanOrEqual(110);
-    expect(second.indexOf('word')).toBe(first.indexOf('word'));
+  it('wraps what is too long for a line, a description in its column', async () => {
+    const long = 'word '.repeat(60).trim();
+    const wordy = command({ name: 'x', usage: '', about: long, options: { x: long } }, () => 0);
+    const lines = (await runCommandHere(wordy, '--help')).out.split('\n');
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
+    const at = lines.findIndex((line) => line.startsWith('  --x'));
+    expect(lines[at + 1]?.indexOf('word')).toBe(lines[at]?.indexOf('word'));
   });
-});
-
-/** Prints what it was given. */
-const print = command({ name: 'x', options, usage: 'Usage: x', maxPositionals: 1 }, (given, io) => {
-  io.out(JSON.stringify(given));
-  return 0;
 });
 
 describe('a command gets', () => {
@@ -59,7 +63,7 @@ describe('a command gets', () => {
 
   it('nothing where the usage is asked for, whatever else is wrong', async () => {
     const asked = await runCommandHere(print, '--help', '--retry-after', 'soon', 'a', 'b');
-    expect(asked).toEqual({ code: 0, out: 'Usage: x', err: '' });
+    expect(asked).toEqual({ code: 0, out: expect.stringContaining('Usage: countersign x'), err: '' });
   });
 });
 

@@ -18,14 +18,11 @@ const lookUpIn =
 async function settingsOf(argv: readonly string[], variables: Readonly<Record<string, string>>) {
   const lines: string[] = [];
   const io = { out: (line: string) => lines.push(line), err: (line: string) => lines.push(line) };
-  const run = command(
-    { name: 'test', options: settingOptions, usage: '', withoutHint: true },
-    ({ values }) => {
-      const { proxy, admin, log } = withSettings(config, values);
-      io.out([proxy.port, admin.port, log.level].join());
-      return 0;
-    },
-  );
+  const run = command({ name: 'test', options: settingOptions, usage: '', about: '' }, ({ values }) => {
+    const { proxy, admin, log } = withSettings(config, values);
+    io.out([proxy.port, admin.port, log.level].join());
+    return 0;
+  });
   const before = { ...process.env };
   Object.assign(process.env, variables);
   try {
@@ -63,6 +60,7 @@ describe('ports and log level', () => {
       'countersign test: --port must be a port from 0 to 65535; 0 picks a free one',
       'countersign test: COUNTERSIGN_ADMIN_PORT must be a port from 0 to 65535; 0 picks a free one',
       'countersign test: COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent',
+      'See: countersign test --help',
     ]);
   });
 });
