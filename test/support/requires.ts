@@ -9,6 +9,7 @@ const programs = {
   'openapi-python-client': 'Python package openapi-python-client',
   'openapi-ts': 'npm package @hey-api/openapi-ts',
   openssl: 'Debian package openssl',
+  python3: 'Debian package python3',
   prlimit: 'Debian package util-linux',
   prometheus: 'Debian package prometheus',
   promtool: 'Debian package prometheus',
