@@ -93,7 +93,7 @@ const prefixUnits = 16;
 function reservedName(position: number, name: string): ProxyError {
   return new ProxyError(
     'reserved-parameter',
-    `Parameter ${position}${shownName(name)} is one that Countersign adds, or a gateway could take it for one. Send the form without parameters whose names start with "oauth_" or a similar prefix.`,
+    `Parameter ${position}${shownName(name)} is one that Countersign adds, or a gateway could take it for one. Send the form without it, and without others whose names start with "oauth_" or a similar prefix.`,
   );
 }
 

@@ -155,6 +155,32 @@ describe('what a control cannot show: verified, although', () => {
   });
 });
 
+it('what its control covers, and what of it may be absent, is configuration', async () => {
+  const other = await starts.edge({
+    sandbox: {
+      operations: {
+        'verify-callback': {
+          control: ['{login}', 'status', 'amount', 'client_orderid'],
+          parameters: {
+            amount: { minorUnitsOf: 'currency' },
+            currency: { required: true },
+            client_orderid: { required: false },
+          },
+        },
+      },
+    },
+  });
+  const made = createHash('sha1').update(`acmeapproved1042${testControlKey}`).digest('hex');
+  const form = `status=approved&amount=10.42&currency=EUR&control=${made}`;
+  expect((await verify(form, '/login/acme', undefined, other)).body).toMatchObject({
+    result: 'verified',
+    covered: ['status', 'amount', 'client_orderid'],
+  });
+  expect((await verify(form.replace('10.42', '10.43'), '/login/acme', undefined, other)).body).toEqual(
+    verdict('not-verified'),
+  );
+});
+
 it('during a rotation each key of the ring counts, also one that was just stored', async () => {
   const rotating = await starts.edge();
   const versionOf = async (key: string): Promise<unknown> => {
