@@ -514,3 +514,47 @@ describe('a login that is not cached', () => {
     await keys.time.advance(100);
   });
 });
+
+describe('the key of a callback', () => {
+  const find = (text: string, changes: Partial<KeyRequest> = {}) =>
+    selector.find(requestOf(changes), (key) => textOf(key) === text);
+
+  it('is any of the ring, and does not become the current one', async () => {
+    await has('new', 'old');
+    gateway = accepts('old');
+    expect(await query()).toBe('accepted');
+    expect((await find('new'))?.version).toBe(2);
+    expect((await find('old'))?.version).toBe(1);
+    expect(await query()).toBe('accepted');
+    expect(sentSince()).toEqual(['new', 'old', 'old']);
+    expect(changes).toEqual(['acme control_key 2 1']);
+  });
+
+  it('may be one that the source just got: it is looked at once, for a second at most', async () => {
+    await has('old');
+    keys.source.set(acme, 'new', 'old');
+    expect((await after(1_000, find('new')))?.version).toBe(2);
+    keys.source.paused = true;
+    expect(await after(1_000, find('forged'))).toBeUndefined();
+    await keys.source.release();
+  });
+
+  it('is not waited for beyond the room of rejected requests', async () => {
+    await has('key');
+    keys.source.paused = true;
+    const forged = Array.from({ length: 20 }, () => find('forged', { maxInFlight: 32 }));
+    let ended = 0;
+    for (const one of forged) void one.then(() => (ended += 1));
+    await settled();
+    // A quarter of 32, and a caller has half of it.
+    expect(ended).toBe(16);
+    await after(1_000, Promise.all(forged));
+    await keys.source.release();
+  });
+
+  it('is missing with the others of its kind', async () => {
+    await expect(find('key')).rejects.toMatchObject({ reason: 'key-missing' });
+    await has('key');
+    await expect(find('key', { kind: 'private_key' })).rejects.toMatchObject({ reason: 'key-missing' });
+  });
+});
