@@ -1,18 +1,9 @@
-import { errorCode } from '../errors.ts';
+import sonic, { type SonicBoom } from 'sonic-boom';
 import { type MonotonicClock, setTimer } from '../util/clock.ts';
 
-/** Where lines are written. Both resolve to, or return, the number of bytes written. */
-export interface Output {
-  /** Does not wait for a stalled reader. */
-  readonly write: (bytes: Buffer) => Promise<number>;
-  /** The same, synchronously, for a process that exits. */
-  readonly writeSync: (bytes: Buffer) => number;
-}
-
 interface LogDestinationOptions extends MonotonicClock {
-  readonly output: Output;
-  /** Maximum number of bytes that wait to be written. */
-  readonly capacity?: number;
+  /** A file, or a pipe or socket that does not block. */
+  readonly descriptor: number;
 }
 
 /** Whether log lines can be written. */
@@ -23,85 +14,87 @@ export interface LogState {
   readonly logStalled: boolean;
 }
 
-/** The bytes of one write whose caller waits for its result, or of all between two such. */
-interface Accepted {
-  size: number;
-  /** Bytes that are not written yet. */
-  left: number;
-  readonly done: ((written: number) => void) | undefined;
-}
-
-const newline = 0x0a;
-/** Errors after which the same write may succeed a moment later. */
-const temporary: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EINTR', 'EWOULDBLOCK']);
-/** Milliseconds. */
-const retryDelay = { initial: 5, max: 100 };
-/** Routine lines are written together: a write costs as much CPU as the rest of a line. */
-const gathering = { milliseconds: 20, bytes: 16_384 };
+/** Bytes that may wait. */
+const capacity = 1_048_576;
+/** Milliseconds between writes of routine lines, whose write costs more than the rest of them, and between attempts. */
+const interval = 20;
 const recently = 60_000;
 const stalledAfter = 5_000;
 
 /**
- * Writes log lines without ever blocking: lines of {@link gathering} are written together, or those of one turn of the
- * event loop if one of them is urgent; at most `capacity` bytes wait for a stalled reader, and a line that cannot be
- * written (a full disk, a closed pipe, a full buffer) is dropped and counted. Lines are dropped whole: when a write ends
- * within a line, the rest of that line is written next, however long that takes.
+ * Writes log lines without ever waiting: while the reader stalls or the disk is full, lines wait until they can be
+ * written, in their order. Lines for which there is no room are dropped whole, and counted.
  */
 export class LogDestination {
-  readonly #output: Output;
+  readonly #stream: SonicBoom;
   readonly #monotonic: () => number;
-  readonly #capacity: number;
-  /** Called when lines are written again, with the number of those that were dropped. */
+  /** Called when nothing waits any more, with the number of lines that were dropped. */
   onRecovery?: (lines: number) => void;
-  /** Size of everything that waits. */
-  #bytes = 0;
-  /** Lines without a write attempt. */
-  #lines = '';
-  #accepted: Accepted[] = [];
-  /** Bytes of the write in progress, or the rest of a partial write. */
-  #current = Buffer.alloc(0);
-  #attempted: Accepted[] = [];
-  /** The first byte of `#current` continues a line that is partly written. */
-  #withinLine = false;
-  #isWriting = false;
-  /** Until there is nothing to write. */
-  #written: Promise<void> | undefined;
-  #endGathering: (() => void) | undefined;
-  #stalledSince: number | undefined;
+  /** Lines that the stream does not have yet. */
+  #gathered = '';
+  #cancelTimer: (() => void) | undefined;
+  /** Bytes since the start. */
+  #accepted = 0;
+  #written = 0;
+  /** When bytes were written, or began to wait. */
+  #progressAt = 0;
+  /** Those who wait until this number of bytes is written. */
+  readonly #awaited: { readonly end: number; readonly resolve: () => void }[] = [];
   #dropped = 0;
   #droppedAt: number | undefined;
-  #unreported = 0;
+  #reported = 0;
 
-  constructor({ output, monotonic, capacity = 1_048_576 }: LogDestinationOptions) {
-    this.#output = output;
+  constructor({ descriptor, monotonic }: LogDestinationOptions) {
     this.#monotonic = monotonic;
-    this.#capacity = capacity;
+    // The stream keeps what it could not write. Its own timer for a stalled reader would keep the process alive.
+    this.#stream = new sonic.SonicBoom({ fd: descriptor, retryEAGAIN: () => false })
+      .on('write', (bytes: number) => this.#wrote(bytes))
+      .on('error', () => this.#schedule());
   }
 
-  /**
-   * @param line ends with a line feed; several lines are accepted or dropped together
-   * @param done called with the number of bytes that are written; 0 or the end of a line, if the rest was dropped
-   */
-  write(line: string, done?: (written: number) => void): void {
-    const size = Buffer.byteLength(line);
-    if (this.#bytes + size > this.#capacity) {
-      this.#drop(countLines(line));
-      done?.(0);
+  /** @param lines end with a line feed; they are accepted or dropped together */
+  write(lines: string): void {
+    if (!this.hasRoom) {
+      this.#dropped += lines.split('\n').length - 1;
+      this.#droppedAt = this.#monotonic();
       return;
     }
-    this.#bytes += size;
-    this.#lines += line;
-    const last = this.#accepted.at(-1);
-    if (last === undefined || last.done !== undefined || done !== undefined)
-      this.#accepted.push({ size, left: size, done });
-    else Object.assign(last, { size: last.size + size, left: last.left + size });
-    this.#written ??= this.#writeAll();
-    if (done !== undefined || this.#bytes > gathering.bytes) this.hurry();
+    if (this.#written === this.#accepted) this.#progressAt = this.#monotonic();
+    this.#accepted += Buffer.byteLength(lines);
+    this.#gathered += lines;
+    this.#schedule();
   }
 
-  /** Lines written so far are urgent: they wait for the end of this turn of the event loop only. */
+  get hasRoom(): boolean {
+    return this.#accepted - this.#written < capacity;
+  }
+
+  /** The lines so far do not wait for further ones. */
   hurry(): void {
-    this.#endGathering?.();
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    const lines = this.#gathered;
+    this.#gathered = '';
+    if (lines === '') this.#stream.flush();
+    else this.#stream.write(lines);
+  }
+
+  /** Resolves when the lines so far are written. */
+  async written(): Promise<void> {
+    this.hurry();
+    if (this.#written === this.#accepted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#awaited.push({ end: this.#accepted, resolve });
+    await promise;
+  }
+
+  /** As {@link written}, but within these milliseconds. */
+  async flush(milliseconds: number): Promise<void> {
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    // Unlike the other timer, this one keeps the process alive.
+    const timer = setTimeout(resolve, milliseconds);
+    await Promise.race([this.written(), late]);
+    clearTimeout(timer);
   }
 
   /** Lines that were dropped since the start. */
@@ -113,135 +106,29 @@ export class LogDestination {
     const now = this.#monotonic();
     return {
       logLinesDropped: this.#droppedAt !== undefined && now - this.#droppedAt < recently,
-      logStalled: this.#stalledSince !== undefined && now - this.#stalledSince > stalledAfter,
+      logStalled: this.#written < this.#accepted && now - this.#progressAt > stalledAfter,
     };
   }
 
-  /** Resolves when nothing waits to be written, or after this number of milliseconds. */
-  async flush(milliseconds: number): Promise<void> {
-    this.hurry();
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, milliseconds);
-    await Promise.race([this.#written, late]);
-    clearTimeout(timer);
+  #schedule(): void {
+    // A stalled reader does not keep an otherwise finished process alive.
+    this.#cancelTimer ??= setTimer(() => this.hurry(), interval);
   }
 
-  /**
-   * Writes what waits before it returns, for a process that exits. Does not wait for a stalled reader; a write
-   * in progress continues.
-   */
-  flushSync(): void {
-    if (this.#isWriting) this.#current = Buffer.alloc(0);
-    this.#takeLines();
-    try {
-      while (this.#current.length > 0)
-        this.#current = this.#current.subarray(this.#output.writeSync(this.#current));
-    } catch {
-      // The process exits; there is nowhere else to report this.
+  #wrote(bytes: number): void {
+    this.#written += bytes;
+    this.#progressAt = this.#monotonic();
+    for (
+      let [first] = this.#awaited;
+      first !== undefined && first.end <= this.#written;
+      [first] = this.#awaited
+    ) {
+      first.resolve();
+      this.#awaited.shift();
     }
+    const unreported = this.#dropped - this.#reported;
+    if (this.#written < this.#accepted || unreported === 0) return;
+    this.#reported = this.#dropped;
+    this.onRecovery?.(unreported);
   }
-
-  async #writeAll(): Promise<void> {
-    await this.#gather();
-    let delay = retryDelay.initial;
-    for (this.#takeLines(); this.#current.length > 0; this.#takeLines()) {
-      const written = await this.#attempt();
-      if (written === undefined) {
-        this.#failed();
-        if (this.#lines === '') break;
-      } else if (written > 0) {
-        this.#wrote(written);
-        delay = retryDelay.initial;
-      } else {
-        this.#stalledSince ??= this.#monotonic();
-        // A stalled reader does not keep an otherwise finished process alive.
-        await new Promise<void>((resolve) => setTimer(resolve, delay));
-        delay = Math.min(delay * 2, retryDelay.max);
-      }
-    }
-    this.#written = undefined;
-  }
-
-  async #gather(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, gathering.milliseconds);
-    this.#endGathering = () => {
-      this.#endGathering = undefined;
-      clearTimeout(timer);
-      setImmediate(resolve);
-    };
-    await promise;
-    this.#endGathering = undefined;
-  }
-
-  #takeLines(): void {
-    if (this.#lines === '') return;
-    this.#current = Buffer.concat([this.#current, Buffer.from(this.#lines)]);
-    this.#lines = '';
-    this.#attempted.push(...this.#accepted.splice(0));
-  }
-
-  /** @returns the number of bytes written: 0 if the reader has stalled, `undefined` if they cannot be written */
-  async #attempt(): Promise<number | undefined> {
-    this.#isWriting = true;
-    try {
-      return await this.#output.write(this.#current);
-    } catch (error) {
-      return temporary.has(errorCode(error)) ? 0 : undefined;
-    } finally {
-      this.#isWriting = false;
-    }
-  }
-
-  #wrote(count: number): void {
-    this.#withinLine = this.#current[count - 1] !== newline;
-    this.#current = this.#current.subarray(count);
-    this.#bytes -= count;
-    this.#stalledSince = undefined;
-    this.#report(count);
-    const lines = this.#unreported;
-    this.#unreported = 0;
-    if (lines > 0) this.onRecovery?.(lines);
-  }
-
-  /** Tells those whose bytes are written. */
-  #report(count: number): void {
-    const [first] = this.#attempted;
-    if (first === undefined) return;
-    first.left -= count;
-    if (first.left > 0) return;
-    this.#attempted.shift();
-    first.done?.(first.size);
-    this.#report(-first.left);
-  }
-
-  /** Keeps the rest of a partly written line for the next write. */
-  #failed(): void {
-    const kept = this.#withinLine ? this.#current.indexOf(newline) + 1 : 0;
-    const lost = this.#current.subarray(kept);
-    this.#current = this.#current.subarray(0, kept);
-    this.#bytes -= lost.length;
-    this.#stalledSince = undefined;
-    const [first] = this.#attempted;
-    if (kept > 0 && first !== undefined && kept < first.left) {
-      // Its line that is partly written counts, though the rest is written next.
-      first.left -= kept;
-      this.#attempted.unshift({ size: kept, left: kept, done: undefined });
-    }
-    for (const { size, left, done } of this.#attempted.splice(kept > 0 ? 1 : 0)) done?.(size - left);
-    this.#drop(countLines(lost));
-  }
-
-  #drop(lines: number): void {
-    if (lines === 0) return;
-    this.#dropped += lines;
-    this.#unreported += lines;
-    this.#droppedAt = this.#monotonic();
-  }
-}
-
-function countLines(text: Buffer | string): number {
-  let lines = 0;
-  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) lines += 1;
-  return lines;
 }

@@ -79,7 +79,8 @@ export function installCrashHandlers(log: Logger, flush: () => Promise<void>) {
     if (exiting) return;
     exiting = true;
     setTimeout(() => process.exit(1), exitTimeout);
-    void exit();
+    // After an exception no promise goes on before the next turn, and the abort relies on promises.
+    setImmediate(() => void exit());
   });
   return {
     /** @param next ends in-flight requests; called once, after an uncaught exception and before the exit */

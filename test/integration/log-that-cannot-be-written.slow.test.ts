@@ -68,24 +68,25 @@ it('a full disk for the log stops neither requests nor SIGTERM', async () => {
   const running = await serveWith(full);
   closeSync(full);
   await transferSucceeds(running);
-  await until(async () => (await droppedLines(running)) > 0);
+  const readiness = async () => (await (await fetch(`${running.adminUrl}/readyz`)).text()).trim();
+  const warned = (codes: string) => `{"ready":true,"reasons":[],"warnings":[${codes}]}`;
+  await until(async () => (await readiness()) === warned('"log-stalled"'));
+  await fillLog(running);
+  expect(await droppedLines(running)).toBeGreaterThan(0);
+  expect(await readiness()).toBe(warned('"log-lines-dropped","log-stalled"'));
   await transferSucceeds(running);
-  const readyz = await fetch(`${running.adminUrl}/readyz`);
-  expect([readyz.status, await readyz.json()]).toEqual([
-    200,
-    { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
-  ]);
   await exitsInTime(running);
-});
+}, 60_000);
 
 it('a closed log pipe stops neither requests nor SIGTERM', async () => {
   const running = await serveWith('pipe');
   running.child.stdout?.destroy();
   await transferSucceeds(running);
-  await until(async () => (await droppedLines(running)) > 0);
+  await fillLog(running);
+  expect(await droppedLines(running)).toBeGreaterThan(0);
   await transferSucceeds(running);
   await exitsInTime(running);
-});
+}, 60_000);
 
 it('a stalled log reader does not stop requests, and gets whole lines when it continues', async () => {
   const running = await serveWith('pipe');
@@ -104,7 +105,7 @@ it('a stalled log reader does not stop requests, and gets whole lines when it co
   expect(running.logLines('log lines dropped')).toEqual([expect.objectContaining({ lines: lost })]);
 }, 60_000);
 
-it('a stalled log reader has 0.3 s to continue before the process exits', async () => {
+it('a stalled log reader has a second to continue before the process exits', async () => {
   const running = await serveWith('pipe');
   running.child.stdout?.pause();
   await fillLog(running);
@@ -113,7 +114,7 @@ it('a stalled log reader has 0.3 s to continue before the process exits', async 
   await until(() => running.child.exitCode !== null);
   const elapsed = performance.now() - began;
   expect(running.child.exitCode).toBe(0);
-  expect(elapsed).toBeGreaterThanOrEqual(300);
+  expect(elapsed).toBeGreaterThanOrEqual(1_000);
   expect(elapsed).toBeLessThan(5_000);
   running.child.stdout?.resume();
 }, 60_000);

@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { openSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import type { Reason } from '../../src/errors.ts';
 import { LogDestination } from '../../src/observability/log-destination.ts';
@@ -129,11 +129,8 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     return send(paying, { config: { keys } });
   },
   'audit-unavailable': async () => {
-    const full = (): never => {
-      throw Object.assign(new Error('full'), { code: 'ENOSPC' });
-    };
-    const output = { write: async () => full(), writeSync: full };
-    const logDestination = new LogDestination({ output, monotonic: () => performance.now() });
+    const descriptor = openSync('/dev/full', 'w');
+    const logDestination = new LogDestination({ descriptor, monotonic: () => performance.now() });
     const { keyFile } = auditIn(starts.folder());
     return send(formRequest(balance), { config: { audit: { keyFile, required: true } }, logDestination });
   },

@@ -43,7 +43,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type observability/tracing/tracing',
   ],
   observability: [
-    'config/schema/values',
+    'type config/schema/values',
     'request-context',
     'gateway/response',
     'type gateway/router',
@@ -120,7 +120,9 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   jose: [/^src\/auth\/jwt\//],
   'lru-cache': [/^src\/keys\/(table|vault\/transit)\.ts$/],
   'node-vault': [/^src\/keys\/vault\/client\.ts$/],
+  pino: [/^src\/observability\/logger\.ts$/],
   'prom-client': [/^src\/observability\//],
+  'sonic-boom': [/^src\/observability\/log-destination\.ts$/],
   yaml: [/^src\/config\//],
   zod: [
     /^src\/config\//,

@@ -1,5 +1,5 @@
 import { ProxyError } from '../../errors.ts';
-import { safeStackFrames } from '../../observability/logger.ts';
+import { safeStackFrames } from '../../util/stack-frames.ts';
 
 /** A failed system call, as Node reports it. */
 interface SystemError {

@@ -4,6 +4,7 @@ import { LogDestination } from '../../../src/observability/log-destination.ts';
 import { openAudit } from '../../../src/service/audit.ts';
 import { auditFilesIn, auditIn, recordsOf } from '../../support/audit.ts';
 import { harness } from '../../support/harness.ts';
+import { Pipe } from '../../support/pipe.ts';
 import { until } from '../../support/until.ts';
 
 const starts = harness();
@@ -84,61 +85,65 @@ it('where the next file cannot be begun, the one before is still written, and th
 
 describe('a trail on standard output', () => {
   function toLog(required: boolean) {
-    const output = { text: '', isFull: false };
-    const writeSync = (bytes: Buffer): number => {
-      if (output.isFull) throw Object.assign(new Error('x'), { code: 'ENOSPC' });
-      output.text += bytes.toString();
-      return bytes.length;
-    };
-    const logDestination = new LogDestination({
-      output: { write: async (bytes) => writeSync(bytes), writeSync },
-      monotonic: () => performance.now(),
-    });
+    const pipe = starts.closing(new Pipe());
+    const { descriptor } = pipe;
+    const logDestination = new LogDestination({ descriptor, monotonic: () => performance.now() });
     const { keyFile } = auditIn(starts.folder());
-    return { output, logDestination, audit: open({ keyFile }, { required, logDestination }) };
+    return { pipe, logDestination, open: () => open({ keyFile }, { required, logDestination }) };
   }
+  /** More than a pipe holds. */
+  const fill = (log: LogDestination): void => log.write(`${'x'.repeat(100_000)}\n`);
   const kinds = (text: string) => recordsOf(text).map(({ audit: kind }) => kind);
 
   it('has its records among the lines of the log, each in one line', async () => {
-    const { output, logDestination, audit } = toLog(false);
+    const { pipe, logDestination, open: openTrail } = toLog(false);
     logDestination.write('{"msg":"a"}\n');
-    const opened = await audit;
-    await until(() => kinds(output.text).length === 1);
+    const opened = await openTrail();
+    await until(() => written === 1);
     logDestination.write('{"msg":"b"}\n');
     await opened.close(2_000);
-    expect(kinds(output.text)).toEqual(['start', 'stop']);
-    for (const line of output.text.trimEnd().split('\n')) expect(() => JSON.parse(line)).not.toThrow();
+    const text = pipe.read().toString();
+    expect(kinds(text)).toEqual(['start', 'stop']);
+    for (const line of text.trimEnd().split('\n')) expect(() => JSON.parse(line)).not.toThrow();
     expect(lines).toEqual([
       {
         level: 'info',
         message: 'audit head',
-        fields: { sequence: 2, mac: recordsOf(output.text)[1]?.['mac'] },
+        fields: { sequence: 2, mac: recordsOf(text)[1]?.['mac'] },
       },
     ]);
   });
 
-  it.each([true, false])('that is full rejects requests if records are required: %j', async (required) => {
-    const { output, audit } = toLog(required);
-    output.isFull = true;
-    const opened = await audit;
+  it.each([true, false])('that stalls rejects requests if records are required: %j', async (required) => {
+    const { pipe, logDestination, open: openTrail } = toLog(required);
+    fill(logDestination);
+    const opened = await openTrail();
     expect(opened.isUnavailable()).toBe(false);
     await until(() => states.length > 0);
     expect([opened.isUnavailable(), states[0], messages()]).toEqual([
       required,
-      [false, 'dropped'],
+      [false, 'timeout'],
       ['error audit records cannot be written'],
     ]);
-    output.isFull = false;
-    await until(() => kinds(output.text).length > 0);
-    expect([opened.isUnavailable(), states.at(-1)]).toEqual([false, [true]]);
+    let read = '';
+    await until(() => {
+      read += pipe.read().toString();
+      return written > 0;
+    });
+    read += pipe.read().toString();
+    expect([kinds(read.replace(/^x+$/m, '')), opened.isUnavailable(), states.at(-1)]).toEqual([
+      ['start'],
+      false,
+      [true],
+    ]);
     expect(messages().slice(1)).toEqual(['info audit records are written again']);
     await opened.close(2_000);
   });
 
-  it('that stays full loses records, which the log counts', async () => {
-    const { output, audit } = toLog(false);
-    output.isFull = true;
-    await (await audit).close(2_000);
+  it('that stays stalled loses records, which the log counts', async () => {
+    const { logDestination, open: openTrail } = toLog(false);
+    fill(logDestination);
+    await (await openTrail()).close(200);
     expect(lines.at(-1)).toEqual({ level: 'error', message: 'audit records lost', fields: { records: 2 } });
   });
 });

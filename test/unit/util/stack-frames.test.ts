@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { safeStackFrames } from '../../../src/observability/logger.ts';
+import { safeStackFrames } from '../../../src/util/stack-frames.ts';
 
 function withStack(message: string, stack: string): Error {
   return Object.assign(new Error(message), { stack });
@@ -9,7 +9,7 @@ it('the frames of a real error are kept, innermost first', () => {
   function failing(): Error {
     return new Error('data');
   }
-  expect(safeStackFrames(failing())[0]).toMatch(/^at failing \(.*stack-trace\.test\.ts:\d+:\d+\)$/);
+  expect(safeStackFrames(failing())[0]).toMatch(/^at failing \(.*stack-frames\.test\.ts:\d+:\d+\)$/);
 });
 
 it('a message that looks like frames is removed', () => {
