@@ -7,7 +7,8 @@ import { sizeThreadPool } from './service/thread-pool.ts';
 ignoreDebuggerSignal();
 sizeThreadPool();
 const [, , command] = process.argv;
-const signals = catchSignals(command === 'serve' || command === 'demo');
+const isService = command === 'serve' || command === 'demo';
+const signals = catchSignals(isService);
 
 // Without a listener, a failed write to an output ends the process with an exception.
 let lost = false;
@@ -31,3 +32,5 @@ const io = {
 };
 const code = await run(process.argv.slice(2), io, signals);
 process.exitCode = lost ? failed : code;
+// A service that has stopped waits for nothing, such as a receiver of traces that does not respond.
+if (isService) process.exit();

@@ -105,7 +105,7 @@ export async function createShared(
     prometheus,
     recorder,
     tlsPeers: createTlsPeers({ log: sampled, metrics, monotonic }),
-    tracing: createTracing({ clock, monotonic, random, log, metrics, version, instance }),
+    tracing: createTracing({ clock, monotonic, log, metrics, version, instance }),
     limiter: new ConcurrencyLimiter({ monotonic }),
     memory: new MemoryBudget(config.proxy.maxBufferedBytes),
     audit:

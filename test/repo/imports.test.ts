@@ -106,9 +106,10 @@ const leaves: ReadonlySet<string> = new Set([
 /** Packages that only these files may import. */
 const importers: Readonly<Record<string, readonly RegExp[]>> = {
   '@opentelemetry/api': [/^src\/observability\/tracing\/request-tracer\.ts$/],
-  '@opentelemetry/otlp-transformer': [/^src\/observability\/tracing\/(destination|span-queue)\.ts$/],
+  '@opentelemetry/otlp-exporter-base': [/^src\/observability\/tracing\/export-spans\.ts$/],
+  '@opentelemetry/otlp-transformer': [/^src\/observability\/tracing\/export-spans\.ts$/],
   '@opentelemetry/resources': [/^src\/observability\/tracing\/request-tracer\.ts$/],
-  '@opentelemetry/sdk-trace': [/^src\/observability\/tracing\/(request-tracer|span-queue)\.ts$/],
+  '@opentelemetry/sdk-trace': [/^src\/observability\/tracing\//],
   express: [
     /^src\/service\/app\.ts$/,
     /^src\/proxy\//,
@@ -229,7 +230,7 @@ describe('imports', () => {
       /^src\/keys\/key\.ts$/,
       /^src\/keys\/vault\//,
       /^src\/simulator\/signature\.ts$/,
-      /^src\/observability\/tracing\/destination\.ts$/,
+      /^src\/observability\/tracing\/export-spans\.ts$/,
       /^src\/net\/egress-proxy\.ts$/,
     ];
     expect(revealing.filter((path) => !places.some((place) => place.test(path)))).toEqual([]);

@@ -22,7 +22,7 @@ import { createAgent } from '../../net/agent.ts';
 import { ConnectionError, describeNetworkFailure } from '../../net/network-failure.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
-import { CliError, exitCode, messageOf, operatorMessage } from '../shared/cli-error.ts';
+import { exitCode, messageOf, operatorMessage } from '../shared/cli-error.ts';
 import type { Io } from '../shared/command.ts';
 import { type KeyInventory, withInventory } from '../shared/inventory.ts';
 import { table } from '../shared/table.ts';
@@ -107,10 +107,9 @@ function checkIssuer(name: string, settings: JwtIssuerConfig): Promise<CheckResu
 
 /** Only a warning: no request waits for the receiver. */
 async function checkTracing(settings: TracingConfig): Promise<CheckResult> {
-  const { createDestination } = await import('../../observability/tracing/destination.ts');
+  const { createExportSpans } = await import('../../observability/tracing/export-spans.ts');
   const send = async (): Promise<string> => {
-    const delivery = await createDestination(settings)(Buffer.alloc(0), new AbortController().signal);
-    if ('cause' in delivery) throw new CliError(delivery.cause);
+    await createExportSpans(settings)([]);
     return 'accepts traces';
   };
   const row = { check: 'tracing', subject: 'otlp' } as const;

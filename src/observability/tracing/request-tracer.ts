@@ -9,11 +9,15 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { resourceFromAttributes } from '@opentelemetry/resources';
-import { RandomIdGenerator, TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
+import {
+  RandomIdGenerator,
+  type SpanProcessor,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace';
 import type { RequestContext } from '../../request-context.ts';
 import type { Span, SpanAttributes, SpanName } from '../../trace.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
-import type { SpanQueue } from './span-queue.ts';
 
 /** Steps of one request. More are not recorded. */
 const maxSpans = 128;
@@ -62,7 +66,7 @@ export type RequestTracer = (start: RequestStart) => RequestSpan | undefined;
  * an influence. Whether a trace is recorded depends on its ID alone, so that services with the same ratio record the same
  * ones, and a caller's sampled flag has no influence.
  */
-export function createRequestTracer(queue: SpanQueue, options: RequestTracerOptions): RequestTracer {
+export function createRequestTracer(processor: SpanProcessor, options: RequestTracerOptions): RequestTracer {
   const { sampleRatio, version, instance } = options;
   const ids = new RandomIdGenerator();
   let givenTraceId: string | undefined;
@@ -72,7 +76,7 @@ export function createRequestTracer(queue: SpanQueue, options: RequestTracerOpti
       generateTraceId: () => givenTraceId ?? ids.generateTraceId(),
     },
     sampler: new TraceIdRatioBasedSampler(sampleRatio),
-    spanProcessors: [queue],
+    spanProcessors: [processor],
     spanLimits: { attributeValueLengthLimit: maxTextLength },
     resource: resourceFromAttributes({
       'service.name': 'countersign',

@@ -1,32 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ReadableSpan } from '@opentelemetry/sdk-trace';
+import { InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace';
 import {
   createRequestTracer,
   type ParentSpan,
 } from '../../../../src/observability/tracing/request-tracer.ts';
-import { SpanQueue } from '../../../../src/observability/tracing/span-queue.ts';
 import type { RequestContext } from '../../../../src/request-context.ts';
 import { inSpan, withSpan } from '../../../../src/trace.ts';
-
-class Collected extends SpanQueue {
-  readonly spans: ReadableSpan[] = [];
-
-  override onEnd(span: ReadableSpan): void {
-    this.spans.push(span);
-  }
-}
 
 const started = 1_000;
 
 function start(sampleRatio = 1) {
   let now = started;
-  const none = (): void => {};
-  const metrics = { spansCounted: none };
-  const outage = none;
-  const options = { random: () => 0, monotonic: () => now, metrics, outage };
-  const queue = new Collected(async () => ({ rejected: 0 }), options);
+  const exporter = new InMemorySpanExporter();
   const clock = (): number => Date.UTC(2026, 0, 15, 12) + now;
-  const tracer = createRequestTracer(queue, {
+  const tracer = createRequestTracer(new SimpleSpanProcessor({ exporter }), {
     sampleRatio,
     version: '1.2.3',
     instance: 'pod-7',
@@ -39,7 +26,9 @@ function start(sampleRatio = 1) {
     return request;
   };
   return {
-    spans: queue.spans,
+    get spans() {
+      return exporter.getFinishedSpans();
+    },
     request: begin(),
     begin,
     pass: (milliseconds: number) => (now += milliseconds),
