@@ -45,7 +45,7 @@ export function createOutageLog({ log, source, monotonic, messages }: OutageLogO
       startedAt = undefined;
       reported.reset();
     } else if (reported.isDue(now, cause)) {
-      reported.recordFailure(now, {}, cause);
+      reported.recordFailure(now, cause);
       log.message('error', messages.failed, { source, cause, seconds });
     }
   };

@@ -29,7 +29,7 @@ export function createTlsPeers({ log, metrics, monotonic }: TlsPeersOptions) {
   const isDue = (lines: Backoff, fields: object, isAllowed: () => boolean): boolean => {
     const [now, key] = [monotonic(), JSON.stringify(fields)];
     if (!lines.isDue(now, key) || !isAllowed()) return false;
-    lines.recordFailure(now, {}, key);
+    lines.recordFailure(now, key);
     return true;
   };
   const connected = (end: TlsEnd, session: TlsSession): void => {

@@ -11,13 +11,6 @@ export interface BackoffRange {
   readonly jitter?: number;
 }
 
-interface Failure {
-  /** When the attempt began: its wait begins then too. Monotonic, milliseconds. Default: now. */
-  readonly beganAt?: number;
-  /** Seconds, from `Retry-After`. */
-  readonly atLeast?: number | undefined;
-}
-
 interface Wait {
   readonly failures: number;
   readonly until: number;
@@ -59,13 +52,11 @@ export class Backoff {
   }
 
   /** Never brings the next attempt forward, whatever order attempts end in. */
-  recordFailure(now: number, { beganAt = now, atLeast = 0 }: Failure = {}, key = ''): void {
+  recordFailure(now: number, key = ''): void {
     const { initial, max, jitter = 0.5 } = this.#range;
     const { failures, until } = this.#waits.get(key) ?? { failures: 0, until: now };
     const doubled = Math.min(max, initial * 2 ** failures);
-    const spread = this.#random() * doubled;
-    const retryAfter = atLeast > 0 ? atLeast * 1000 + spread * 0.5 : 0;
-    const next = Math.max(until, beganAt + doubled - spread * jitter, now + retryAfter);
+    const next = Math.max(until, now + doubled - this.#random() * doubled * jitter);
     this.#waits.delete(key);
     this.#waits.set(key, { failures: failures + 1, until: next });
     const [oldest] = this.#waits.keys();

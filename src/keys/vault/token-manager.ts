@@ -219,7 +219,7 @@ export class TokenManager {
     const now = this.#options.monotonic();
     // Kubernetes rejects a valid token while its API server is away.
     if (error.kind === 'limited-uses' || (isRejected && this.#method !== 'kubernetes'))
-      this.#rejections.recordFailure(now, {}, fingerprint);
+      this.#rejections.recordFailure(now, fingerprint);
     else this.#loginDueAt = Math.max(beganAt + second, now + (error.retryAfter ?? 0) * 1000);
     throw this.#lastFailure;
   }
@@ -231,7 +231,7 @@ export class TokenManager {
     // With a valid token, keys can still be read.
     const report = this.#alive() === undefined ? 'loginFailed' : 'keyProblem';
     if (this.#reports.isDue(monotonic(), report + problem)) {
-      this.#reports.recordFailure(monotonic(), {}, report + problem);
+      this.#reports.recordFailure(monotonic(), report + problem);
       events[report](problem);
     }
     throw error;

@@ -23,32 +23,6 @@ describe('backing off', () => {
     expect(backOff.remaining(0)).toBeCloseTo(500.5);
   });
 
-  it('is never shorter than Retry-After, plus jitter', () => {
-    for (const random of [0, 0.5, 0.999]) {
-      const backOff = new Backoff(range, () => random);
-      backOff.recordFailure(0, { atLeast: 60 });
-      expect(backOff.remaining(0)).toBeGreaterThanOrEqual(60_000);
-      expect(backOff.remaining(0)).toBeLessThan(60_500);
-    }
-  });
-
-  it('is measured from when the attempt began, but Retry-After from the response', () => {
-    const backOff = new Backoff(range);
-    backOff.recordFailure(400, { beganAt: 0 });
-    expect(backOff.remaining(400)).toBe(600);
-    backOff.recordFailure(6000, { beganAt: 1000 });
-    expect(backOff.isDue(6000)).toBe(true);
-    backOff.recordFailure(11_000, { beganAt: 6000, atLeast: 60 });
-    expect(backOff.remaining(11_000)).toBe(60_000);
-  });
-
-  it('is not cut short by an earlier attempt that fails late', () => {
-    const backOff = new Backoff({ initial: 10_000, max: 10_000 });
-    backOff.recordFailure(5000, { beganAt: 4000 });
-    backOff.recordFailure(6000, { beganAt: 0 });
-    expect(backOff.remaining(6000)).toBe(8000);
-  });
-
   it('starts with the initial wait again after a success', () => {
     const backOff = new Backoff(range);
     backOff.recordFailure(0);
@@ -61,7 +35,7 @@ describe('backing off', () => {
 
   it('holds for each key alone, and remembers only so many', () => {
     const backOff = new Backoff(range, () => 0, 3);
-    for (const key of ['a', 'b', 'a', 'c', 'd']) backOff.recordFailure(0, {}, key);
+    for (const key of ['a', 'b', 'a', 'c', 'd']) backOff.recordFailure(0, key);
     expect(['a', 'b', 'c', 'd', 'e'].map((key) => backOff.failures(key))).toEqual([2, 0, 1, 1, 0]);
     backOff.reset('c');
     expect(['a', 'c', 'd'].map((key) => backOff.isDue(0, key))).toEqual([false, true, false]);
@@ -71,9 +45,9 @@ describe('backing off', () => {
 
   it('remembers a thousand keys unless told otherwise, and any number of failures', () => {
     const backOff = new Backoff(range);
-    for (let key = 0; key < 1_000; key += 1) backOff.recordFailure(0, {}, String(key));
+    for (let key = 0; key < 1_000; key += 1) backOff.recordFailure(0, String(key));
     expect(backOff.failures('0')).toBe(1);
-    for (let failure = 0; failure < 1_100; failure += 1) backOff.recordFailure(0, {}, 'often');
+    for (let failure = 0; failure < 1_100; failure += 1) backOff.recordFailure(0, 'often');
     expect([backOff.failures('0'), backOff.failures('often')]).toEqual([0, 1_100]);
     expect(backOff.remaining(0, 'often')).toBe(range.max);
   });
