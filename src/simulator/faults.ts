@@ -8,7 +8,7 @@ import { orderIdOf, type VerifiedRequest } from './verified-request.ts';
 
 const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'status-503'] as const;
 
-export const seconds = z.number({ error: 'must be a number of seconds' }).min(0).max(86_400).default(0);
+export const seconds = z.number({ error: 'must be a number of seconds' }).min(0).max(86_400);
 
 /** A fault of the gateway or the network, and the requests that it applies to: in a scenario, or added while running. */
 export const faultRule = z
@@ -22,7 +22,7 @@ export const faultRule = z
       .max(1_000_000)
       .optional()
       .describe('How many requests it applies to; all of them if absent.'),
-    delaySeconds: seconds.describe('Delay of the response, after the effect.'),
+    delaySeconds: seconds.default(0).describe('Delay of the response, after the effect.'),
     fault: z
       .enum([...statuses, 'reset', 'garbage', 'drip', 'cut'])
       .optional()

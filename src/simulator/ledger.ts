@@ -6,11 +6,13 @@ export interface Order {
   readonly clientOrderId: string;
   readonly orderId: string;
   /** Oldest first; a status query shows the last one. */
-  readonly stages: readonly Stage[];
+  readonly stages: Stage[];
   /** Milliseconds since 1970: a status query finds it from then on. */
-  readonly foundFrom?: number | undefined;
-  /** Milliseconds since 1970: until then it has the status `processing`. */
-  readonly processingUntil?: number | undefined;
+  foundFrom?: number;
+  /** Milliseconds since 1970: until then its last stage is in progress. */
+  processingUntil?: number;
+  /** Fields of the last stage while it is in progress. */
+  meanwhile?: Stage;
 }
 
 /** docs/gateway-interface.md section 4.2. `orderId` is only needed if `clientOrderId` is not unique for the merchant. */
@@ -22,9 +24,10 @@ interface OrderQuery {
   readonly orderId?: string | undefined;
 }
 
-/** The orders of the scenario, those that transfers add, and what each status response showed. */
+/** The orders of the scenario, those that requests add, and what each status response showed. */
 export class Ledger {
-  readonly #initial: readonly Order[];
+  readonly #scenario: Scenario['orders'];
+  #initial: readonly Order[] = [];
   #added: Order[] = [];
   readonly #shown = new Map<string, { readonly order: Order; readonly stage: Stage }>();
   readonly #capacity: { readonly orders: number; readonly responses: number };
@@ -32,17 +35,19 @@ export class Ledger {
 
   /** @param capacity numbers of added orders, and of serial numbers of status responses; the oldest are dropped first */
   constructor(orders: Scenario['orders'], capacity: { orders: number; responses: number }) {
-    this.#initial = orders.map(({ client_orderid, orderid, ...order }) => ({
-      ...order,
-      clientOrderId: client_orderid,
-      orderId: orderid,
-    }));
+    this.#scenario = orders;
     this.#capacity = capacity;
     this.reset();
   }
 
   /** Returns to the orders of the scenario. The next order id is the one after theirs again. */
   reset(): void {
+    this.#initial = this.#scenario.map(({ client_orderid, orderid, stages, ...order }) => ({
+      ...order,
+      clientOrderId: client_orderid,
+      orderId: orderid,
+      stages: [...stages],
+    }));
     this.#added = [];
     this.#shown.clear();
     this.#lastOrderId = this.#initial

@@ -25,7 +25,12 @@ export type ListeningSimulatorWithAdmin = Awaited<ReturnType<typeof listenSimula
 /** @throws Error of `listen`, such as `EADDRINUSE`. */
 export async function listenSimulator(options: ListenOptions) {
   const simulator = createSimulator(options);
-  return { simulator, ...(await listenOn(simulator.app, options)) };
+  const listening = await listenOn(simulator.app, options);
+  const close = (): Promise<void> => {
+    simulator.callbacks.clear();
+    return listening.close();
+  };
+  return { simulator, ...listening, close };
 }
 
 /**

@@ -1,47 +1,101 @@
+import type { Operation } from '../gateway/operations.ts';
+import { orderIdNames } from '../identifiers.ts';
+import { callbackOf } from './callbacks.ts';
 import type { Pair } from './form.ts';
+import type { Order } from './ledger.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Scenario, Stage } from './scenario.ts';
 import type { SimulatorState } from './state.ts';
 import { orderIdOf, parameter, type VerifiedRequest } from './verified-request.ts';
 
 /**
- * Approves a transfer at once, unless the scenario says otherwise; it becomes an order that a status query finds. Stores
- * only the fields named here: no card number, name, expiry or CVV. The gateway's interface only shows how transfers are
- * signed (docs/gateway-interface.md section 4.3), so every response is undocumented, and says so.
+ * Makes an order, or with `orderid` a further stage of one, as payout-pay, return and capture do; status queries say what
+ * becomes of it. Stores only the fields named here: no card number, name, expiry or CVV. The response has no status, and
+ * one without an order ID says why there is no order (docs/gateway-interface.md section 12).
  */
-export function transferResponse(
+export function orderResponse(
+  operation: Operation,
   request: VerifiedRequest,
-  { scenario, ledger, clock }: SimulatorState,
+  state: SimulatorState,
 ): SimulatorResponse {
-  const { login, path, serialNumber } = request;
-  const { endpoint = '' } = path;
-  const clientOrderId = orderIdOf(request);
-  const failed = (message: string, code: string) => errorResponse(request, 'transfer', message, code);
-  if (!scenario.endpoints.includes(endpoint)) return failed('Unknown endpoint', '9004');
-  if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
+  const { scenario, ledger } = state;
+  const { path, login, serialNumber } = request;
+  const endpoints = endpointsOf(request, scenario);
+  const clientOrderId = orderIdOf(request) ?? '';
+  const orderId = parameter(request, 'orderid');
+  const existing =
+    orderId === undefined ? undefined : ledger.find({ login, endpoints, clientOrderId, orderId });
+  const problem = problemOf(operation, request);
+  const [endpoint] = endpoints;
+  if (problem !== undefined) return failed(request, 'validation-error', ...problem);
+  if (endpoint === undefined) return failed(request, 'error', 'Unknown endpoint', '9004');
+  if (typeof existing === 'string') return failed(request, 'error', 'Order not found', '9002');
+  const order = existing ?? ledger.add({ login, endpoint, clientOrderId, stages: [] });
+  begin(order, operation, request, state);
+  return formResponse([
+    ['type', 'async-response'],
+    ['serial-number', serialNumber],
+    ['merchant-order-id', clientOrderId],
+    [`${scenario.product}-order-id`, order.orderId],
+    ['end-point-id', path['endpoint'] ?? endpoint],
+  ]);
+}
+
+/** Why there is no order: message and code. Only the code of a missing parameter is published. */
+function problemOf({ parameters }: Operation, request: VerifiedRequest): [string, string] | undefined {
+  const isMissing = (name: string) =>
+    !(orderIdNames.includes(name) ? orderIdOf(request) : parameter(request, name));
+  const required = Object.keys(parameters).filter((name) => parameters[name]?.required);
+  const missing = ['client_orderid', ...required].find(isMissing);
+  if (missing !== undefined) return [`${missing} is missing`, '1'];
   const currency = parameter(request, 'currency');
-  if (!isFitCurrency(currency)) return failed('currency must be three capital letters', '9006');
-  if (!isFitAmount(parameter(request, 'amount'), currency))
-    return failed('amount must be a positive number such as 12.50', '9005');
+  if (!isFitCurrency(currency)) return ['currency must be three capital letters', '9006'];
+  if (isFitAmount(parameter(request, 'amount'), currency)) return undefined;
+  return ['amount must be a positive number such as 12.50', '9005'];
+}
+
+/** Begins a stage of an order: in progress for a time, then final, which a callback tells. */
+function begin(
+  order: Order,
+  { path }: Operation,
+  request: VerifiedRequest,
+  { scenario, clock, callbacks, keys }: SimulatorState,
+): void {
   const now = clock.now();
-  const rule = scenario.transfers.find(({ client_orderid }) => client_orderid === clientOrderId);
-  const { orderId } = ledger.add({
-    login,
-    endpoint,
-    clientOrderId,
-    stages: [transferStage(request, rule?.status ?? 'approved', now)],
-    foundFrom: rule && now + rule.foundAfterSeconds * 1000,
-    processingUntil: rule && now + rule.processingSeconds * 1000,
-  });
-  return formResponse(
-    [
-      ['type', 'transfer-response'],
-      ['serial-number', serialNumber],
-      ['merchant-order-id', clientOrderId],
-      [`${scenario.product}-order-id`, orderId],
-    ],
-    true,
-  );
+  const rule = scenario.transfers.find(({ client_orderid }) => client_orderid === order.clientOrderId);
+  const cvv2 = parameter(request, 'cvv2') ?? '';
+  const seconds = rule?.processingSeconds ?? scenario.processingSeconds;
+  const status = rule?.status ?? statusOfCvv2.get(cvv2) ?? 'approved';
+  const stage = stageOf(request, transactionTypeOf(path), status, now + seconds * 1000);
+  order.stages.push(stage);
+  order.foundFrom = now + (rule?.foundAfterSeconds ?? 0) * 1000;
+  order.processingUntil = now + seconds * 1000;
+  order.meanwhile = { status: rule?.processingStatus ?? 'processing', ...(cvv2 === '321' && secureForm) };
+  const url = parameter(request, 'server_callback_url');
+  const [controlKey] = keys.get(order.login)?.controlKeys ?? [];
+  if (url !== undefined && controlKey !== undefined && finalStatuses.includes(status))
+    callbacks.send(url, callbackOf(order, stage, controlKey), seconds);
+}
+
+const finalStatuses: readonly string[] = ['approved', 'declined', 'filtered', 'error'];
+
+/** docs/gateway-interface.md section 12: the CVV2 decides; every other one is approved. */
+const statusOfCvv2: ReadonlyMap<string, string> = new Map([
+  ['217', 'unknown'],
+  ...['101', '116', '119', '209'].map((cvv2) => [cvv2, 'declined'] as const),
+]);
+
+/** docs/gateway-interface.md section 2.2. The simulator has no 3-D Secure server: the order goes on by itself. */
+const secureForm = {
+  html: '<form method="POST" action="https://acs.example/"></form>',
+  'redirect-to': 'https://acs.example/',
+};
+
+/** docs/gateway-interface.md section 2.2. None for other commands, whose type is not shown. */
+function transactionTypeOf(path: string): string | undefined {
+  const [, command = ''] = /^\/api\/v\d+\/([a-z]+)/.exec(path) ?? [];
+  if (command === 'return') return 'reversal';
+  return ['transfer', 'payout', 'sale', 'preauth', 'capture'].find((type) => type === command);
 }
 
 /** Currencies with three decimals (ISO 4217). */
@@ -58,21 +112,21 @@ function isFitCurrency(currency = 'EUR'): boolean {
   return /^[A-Z]{3}$/.test(currency);
 }
 
-function transferStage(request: VerifiedRequest, status: string, now: number): Stage {
+function stageOf(request: VerifiedRequest, type: string | undefined, status: string, finalAt: number): Stage {
   const amount = parameter(request, 'amount');
   const currency = parameter(request, 'currency');
   return {
     'serial-number': request.serialNumber,
     status,
-    ...(status === 'approved' && { 'order-stage': 'transfer_approved' }),
+    ...(status === 'approved' && type !== undefined && { 'order-stage': `${type}_approved` }),
     ...(['declined', 'filtered', 'error'].includes(status) && {
-      'error-message': 'Set by the scenario',
+      'error-message': 'Set by the scenario, or by the CVV2',
       'error-code': '9103',
     }),
-    'transaction-type': 'transfer',
+    ...(type !== undefined && { 'transaction-type': type }),
     ...(amount !== undefined && { amount, 'initial-amount': amount }),
     ...(currency !== undefined && { currency }),
-    'transaction-date': `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+    'transaction-date': `${new Date(finalAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
   };
 }
 
@@ -86,20 +140,19 @@ export function statusResponse(
 ): SimulatorResponse {
   const { login, serialNumber } = request;
   const clientOrderId = orderIdOf(request);
-  const failed = (message: string, code: string) => errorResponse(request, 'status', message, code);
-  if (clientOrderId === undefined) return failed('client_orderid is missing', '9001');
+  const unresolved = (message: string, code: string) => failed(request, 'status-response', message, code);
+  if (clientOrderId === undefined) return unresolved('client_orderid is missing', '9001');
   const endpoints = endpointsOf(request, scenario);
   const order = ledger.find({ login, endpoints, clientOrderId, orderId: parameter(request, 'orderid') });
-  if (order === 'ambiguous') return failed('AMBIGUOUS_CLIENT_ORDER_ID', documentedCode);
+  if (order === 'ambiguous') return unresolved('AMBIGUOUS_CLIENT_ORDER_ID', '124');
   const now = clock.now();
-  if (order === 'unknown' || (order.foundFrom ?? now) > now) return failed('Order not found', '9002');
+  if (order === 'unknown' || (order.foundFrom ?? now) > now) return unresolved('Order not found', '9002');
 
   const requested = parameter(request, 'by-request-sn');
   const stage = requested === undefined ? order.stages.at(-1) : ledger.stageAt(order, requested);
-  if (stage === undefined) return failed('No such request for this order', '9003');
-  // The documentation of the gateway does not have this status; its list of values is not complete.
-  const isProcessing = (order.processingUntil ?? now) > now;
-  const shown = isProcessing ? processing(stage) : stage;
+  if (stage === undefined) return unresolved('No such request for this order', '9003');
+  const isProcessing = stage === order.stages.at(-1) && (order.processingUntil ?? now) > now;
+  const shown = isProcessing ? { ...order.meanwhile, ...withoutResult(stage) } : stage;
   ledger.recordResponse(serialNumber, order, shown);
   const echo: Pair[] = requested === undefined ? [] : [['by-request-sn', requested]];
   const fields: Pair[] = [
@@ -110,41 +163,44 @@ export function statusResponse(
     [`${scenario.product}-order-id`, order.orderId],
     ...Object.entries(shown).filter(([name]) => name !== 'serial-number'),
   ];
-  return formResponse(fields, isProcessing);
+  return formResponse(fields);
 }
 
 /** How a group query differs from a single one is not shown: here it covers all endpoints of the group. */
 function endpointsOf(
   { path: { endpoint, endpointGroup = '' } }: VerifiedRequest,
-  { groups }: Scenario,
+  { endpoints, groups }: Scenario,
 ): readonly string[] {
-  if (endpoint !== undefined) return [endpoint];
+  if (endpoint !== undefined) return endpoints.filter((known) => known === endpoint);
   return (Object.hasOwn(groups, endpointGroup) ? groups[endpointGroup] : undefined) ?? [];
 }
 
 /** A stage before its result is known. */
-function processing(stage: Stage): Stage {
-  const result = ['order-stage', 'transaction-date', 'error-message', 'error-code'];
-  const known = Object.entries(stage).filter(([name]) => !result.includes(name));
-  return { ...Object.fromEntries(known), status: 'processing' };
+function withoutResult(stage: Stage): Stage {
+  const result = ['status', 'order-stage', 'transaction-date', 'error-message', 'error-code'];
+  return Object.fromEntries(Object.entries(stage).filter(([name]) => !result.includes(name)));
 }
 
-const documentedCode = '124';
+const documentedCodes = ['1', '124'];
 
-/** The fields of an error are documented (docs/gateway-interface.md section 7); message and code are not, except one. */
-function errorResponse(
+/**
+ * The fields are documented (docs/gateway-interface.md sections 7 and 12); message and code are not, except two. Only a
+ * status response has a status.
+ */
+function failed(
   request: VerifiedRequest,
-  type: 'status' | 'transfer',
+  type: 'status-response' | 'validation-error' | 'error',
   message: string,
   code: string,
 ): SimulatorResponse {
+  const status: Pair[] = type === 'status-response' ? [['status', 'error']] : [];
   const fields: Pair[] = [
-    ['type', `${type}-response`],
+    ['type', type],
     ['serial-number', request.serialNumber],
     ['merchant-order-id', orderIdOf(request) ?? ''],
-    ['status', 'error'],
+    ...status,
     ['error-message', message],
     ['error-code', code],
   ];
-  return formResponse(fields, code !== documentedCode);
+  return formResponse(fields, !documentedCodes.includes(code));
 }

@@ -1,42 +1,42 @@
 import { mergeOperations, type Operation, verifyCallback } from '../gateway/operations.ts';
 import type { Pair } from './form.ts';
-import { statusResponse, transferResponse } from './orders.ts';
+import { orderResponse, statusResponse } from './orders.ts';
 import { VerificationError } from './rejections.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
 import type { Balance, Scenario } from './scenario.ts';
 import type { SimulatorState } from './state.ts';
 import { orderIdOf, parameter, type VerifiedRequest } from './verified-request.ts';
-import type { Expectation } from './verify.ts';
 
 /** An operation of the proxy, as the simulator serves it. */
-export interface Route extends Expectation {
-  readonly operation: string;
+export interface Route {
+  readonly operation: Operation;
   /** In express syntax: `/gw/api/v4/status/:endpoint`. */
   readonly path: string;
   respond(request: VerifiedRequest, state: SimulatorState): SimulatorResponse;
 }
 
-const responders: ReadonlyMap<string, Route['respond']> = new Map([
-  ['manager-balance', balanceResponse],
-  ['order-status', statusResponse],
-  ['order-status-group', statusResponse],
-  ['pan-eligibility-send', eligibilityResponse],
-  ['transfer', transferResponse],
-] satisfies [string, Route['respond']][]);
-
 /** The built-in operations and those of the scenario. The first that matches a path is the one that the proxy finds. */
-export function routesOf({ product, signatures, operations }: Scenario): Route[] {
+export function routesOf({ product, signatures, operations, responses }: Scenario): Route[] {
   const methods = Object.entries(signatures).map(([name, signature]) => [name, { signature }] as const);
   return mergeOperations([operations, Object.fromEntries(methods)])
     .filter(({ name }) => name !== verifyCallback)
     .toSorted(literalsFirst)
-    .map(({ name, path, signature, loginFrom }) => ({
-      operation: name,
-      path: `/${product}${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
-      signature,
-      loginFrom,
-      respond: responders.get(name) ?? ((request, state) => addedResponse(name, request, state)),
+    .map((operation) => ({
+      operation,
+      path: `/${product}${operation.path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
+      respond: responderOf(operation, responses),
     }));
+}
+
+/** The fields of the scenario, if it has any; an operation that changes something makes an order. */
+function responderOf(operation: Operation, responses: Scenario['responses']): Route['respond'] {
+  const { name, path, readOnly } = operation;
+  const fields = Object.hasOwn(responses, name) ? responses[name] : undefined;
+  if (fields !== undefined) return (request) => scriptedResponse(fields, request);
+  if (!readOnly) return (request, state) => orderResponse(operation, request, state);
+  if (path.includes('/get-balance/')) return balanceResponse;
+  if (path.includes('/status/')) return statusResponse;
+  return (request) => scriptedResponse({ type: `${name}-response` }, request);
 }
 
 /** Express takes the first path that matches; for the proxy a literal segment precedes a placeholder. */
@@ -45,18 +45,14 @@ function literalsFirst(a: Operation, b: Operation): number {
   return (keyA ?? '') < (keyB ?? '') ? -1 : 1;
 }
 
-/** The response of an operation that the scenario adds: undocumented, with the fields of the scenario if it has any. */
-function addedResponse(
-  operation: string,
+/** Undocumented. */
+function scriptedResponse(
+  fields: Readonly<Record<string, string>>,
   request: VerifiedRequest,
-  { scenario: { responses } }: SimulatorState,
 ): SimulatorResponse {
   const orderId = orderIdOf(request);
-  const scripted = Object.hasOwn(responses, operation) ? responses[operation] : undefined;
-  const fields: Pair[] =
-    scripted === undefined ? [['type', `${operation}-response`]] : Object.entries(scripted);
   const order: Pair[] = orderId === undefined ? [] : [['merchant-order-id', orderId]];
-  return formResponse([...fields, ['serial-number', request.serialNumber], ...order], true);
+  return formResponse([...Object.entries(fields), ['serial-number', request.serialNumber], ...order], true);
 }
 
 /**
@@ -103,20 +99,4 @@ function record(balance: Balance, login: string): string {
 
 function decimals(amount: number): string {
   return amount.toFixed(3);
-}
-
-/**
- * The gateway's interface only shows how pan-eligibility is signed (docs/gateway-interface.md section 4.3). The response
- * is undocumented, and says so.
- */
-function eligibilityResponse(request: VerifiedRequest): SimulatorResponse {
-  return formResponse(
-    [
-      ['type', 'pan-eligibility-response'],
-      ['serial-number', request.serialNumber],
-      ['client-order-id', orderIdOf(request) ?? ''],
-      ['eligible', 'true'],
-    ],
-    true,
-  );
 }

@@ -52,12 +52,13 @@ const order = z.strictObject({
   stages: z.array(stage).min(1),
 });
 
-/** The result of a transfer. Its own response is the same for all. */
+/** What becomes of an order. The response that makes it is the same for all. */
 const transferRule = z.strictObject({
   client_orderid: z.string().min(1).max(128),
-  status: stringValue.min(1).default('approved').describe('Of its order in the end.'),
-  foundAfterSeconds: seconds.describe('Until then a status query does not find the order.'),
-  processingSeconds: seconds.describe('So long after the transfer its order is `processing`.'),
+  status: stringValue.min(1).optional().describe('In the end. If absent, the CVV2 decides.'),
+  foundAfterSeconds: seconds.default(0).describe('Until then a status query does not find the order.'),
+  processingSeconds: seconds.optional().describe('So long it is in progress.'),
+  processingStatus: stringValue.min(1).default('processing').describe('So long its status.'),
 });
 
 const scenarioSchema = z.strictObject(
@@ -99,10 +100,11 @@ const scenarioSchema = z.strictObject(
     endpoints: z.array(identifier).default([]),
     groups: z.record(identifier, z.array(identifier)).default({}).describe('Maps group ID to endpoints.'),
     orders: z.array(order).default([]),
+    processingSeconds: seconds.default(1).describe('So long an order is in progress.'),
     transfers: z
       .array(transferRule)
       .default([])
-      .describe('The result of transfers, by client_orderid; every other one is approved at once.'),
+      .describe('What becomes of an order, by client_orderid; of every other one the CVV2 decides.'),
     faults: z.array(faultRule).default([]).describe('The first match applies.'),
   },
   {

@@ -24,7 +24,7 @@ type SignatureMethod = Operation['signature'];
 /**
  * docs/gateway-interface.md section 5.1 and RFC 5849 section 3.4.1: method, URL and parameters, each encoded.
  *
- * @param parameters those of the received body, including the five OAuth parameters
+ * @param parameters those of the form, and the five OAuth parameters once
  */
 export function baseStringOf(url: string, parameters: readonly Pair[]): string {
   const joined = parameters
@@ -83,6 +83,13 @@ function hmacMatches(controlKey: Secret, baseString: string, signature: Buffer):
   const key = `${percentEncode(reveal(controlKey))}&`;
   const expected = createHmac('sha1', key).update(baseString).digest();
   return expected.length === signature.length && timingSafeEqual(expected, signature);
+}
+
+/** docs/gateway-interface.md section 12: SHA-1 of the text and the control key. */
+export function controlOf(text: string, controlKey: Secret): string {
+  return createHash('sha1')
+    .update(`${text}${reveal(controlKey)}`)
+    .digest('hex');
 }
 
 /** RFC 4648 section 4, canonical. Hexadecimal signatures are not allowed (docs/gateway-interface.md section 5.3). */

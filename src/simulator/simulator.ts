@@ -30,7 +30,7 @@ export function createSimulator(options: SimulatorOptions) {
   const state = createState(options);
   const routes = routesOf(options.scenario);
   /** Names of the operations that are served. */
-  const operations = routes.map(({ operation }) => operation);
+  const operations = routes.map(({ operation }) => operation.name);
   return { ...state, app: createApp(options, state, routes), operations };
 }
 
@@ -45,7 +45,7 @@ function createApp(options: SimulatorOptions, state: SimulatorState, routes: rea
   const serve = (route: Route) => async (request: Request, response: Response) => {
     const trace = new VerificationTrace();
     const handled = handle(route, request, trace, state, options);
-    record(request, trace, handled, route.operation);
+    record(request, trace, handled, route.operation.name);
     await deliver(response, handled);
   };
   const reject = (request: Request, response: Response, status: number, text: string) => {
@@ -82,10 +82,10 @@ function handle(
   state: SimulatorState,
   { serialNumber = randomUUID, fault: faultOf }: SimulatorOptions,
 ): Handled {
-  const { operation } = route;
+  const { name: operation } = route.operation;
   try {
     const received = receivedFrom(httpRequest);
-    const { login, form } = verifyRequest(received, route, state, trace);
+    const { login, form } = verifyRequest(received, route.operation, state, trace);
     const request = { login, path: received.path, form, serialNumber: serialNumber() };
     const { id: faultId, rule } = state.faults.take(operation, request) ?? {};
     if (rule?.fault === 'status-403') return { ...rejected('fault-injected'), faultId, fault: rule };

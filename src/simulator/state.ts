@@ -1,3 +1,4 @@
+import { Callbacks } from './callbacks.ts';
 import { FaultRules } from './faults.ts';
 import { Journal } from './journal.ts';
 import { Ledger } from './ledger.ts';
@@ -33,11 +34,15 @@ export function createState({ scenario, keys, clock: realClock }: StateOptions) 
     journal: new Journal(1000),
     ledger: new Ledger(scenario.orders, { orders: 1000, responses: 10_000 }),
     nonces: new NonceMemory(200_000),
+    callbacks: new Callbacks(),
   };
   const resets: Readonly<Record<StatePart, () => void>> = {
     journal: () => state.journal.clear(),
     nonces: () => state.nonces.clear(),
-    transfers: () => state.ledger.reset(),
+    transfers: () => {
+      state.ledger.reset();
+      state.callbacks.clear();
+    },
     faults: () => state.faults.reset(),
     clock: () => {
       state.clock.offsetSeconds = 0;

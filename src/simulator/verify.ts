@@ -71,7 +71,8 @@ export function verifyRequest(
   const keys = state.keys.get(login);
   if (keys === undefined) throw new VerificationError('login-unknown');
   trace.begin('base-string');
-  const baseString = baseStringOf(received.url, parameters);
+  const signed = header.filter(([name]) => name !== inHeaderOnly);
+  const baseString = baseStringOf(received.url, [...form, ...signed]);
   trace.note({ baseString });
   trace.begin('signature');
   const triedKeys = keyNames(expected.signature, keys);
@@ -153,14 +154,15 @@ function malformed(): never {
 }
 
 /**
- * The same five parameters with the same values in header and body, the signature only in the header, and no other OAuth
- * parameter (docs/gateway-interface.md section 5.4).
+ * Five parameters and the signature in the header. The body has the same five with the same values
+ * (docs/gateway-interface.md section 5.4), or no OAuth parameter (section 12).
  *
  * @throws VerificationError `oauth-parameter-...` or `header-body-mismatch`.
  */
 function agreedParameters(header: readonly Pair[], body: readonly Pair[]): (name: string) => string {
   const inHeader = onceEach([...inBoth, inHeaderOnly], header);
-  const inBody = onceEach(inBoth, body.filter(isOAuth));
+  const ofBody = body.filter(isOAuth);
+  const inBody = ofBody.length === 0 ? inHeader : onceEach(inBoth, ofBody);
   const different = inBoth.find((name) => inHeader(name) !== inBody(name));
   if (different !== undefined) throw new VerificationError('header-body-mismatch', different);
   inHeader(inHeaderOnly);

@@ -64,7 +64,7 @@ describe('a fault that is added', () => {
   });
 
   it.each([
-    [false, 'approved'],
+    [false, 'processing'],
     [true, 'error'],
   ])('"status-500" with beforeEffect %s leaves the order %s', async (beforeEffect, state) => {
     const started = await start();
@@ -92,7 +92,7 @@ describe('a fault that is added', () => {
         const { body } = await started.send(statusDraft([['client_orderid', id]]));
         return fieldsOf(body)['status'];
       });
-      expect(await Promise.all(states)).toEqual(['approved', 'error']);
+      expect(await Promise.all(states)).toEqual(['processing', 'error']);
       expect((await journalOf(started)).slice(0, 2)).toMatchObject([{ status }, { status }]);
     },
   );

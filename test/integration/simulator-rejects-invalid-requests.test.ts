@@ -70,6 +70,19 @@ describe('the simulator', () => {
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 
+  it('accepts OAuth parameters in the header alone, which the signature still covers', async () => {
+    const only = (draft: Draft) => (wire: Wire) => ({ ...wire, body: bodyOf(draft.form) });
+    const draft = status();
+    expect(await reasonFor(draft, only(draft))).toBe(200);
+    const altered = withOAuth(status(), 'oauth_nonce', 'another');
+    const authorization = (url: string) => headerOf(altered.oauth, signatureOf(url, draft));
+    const reason = await reasonFor(draft, (wire, url) => ({
+      ...only(draft)(wire),
+      authorization: authorization(url),
+    }));
+    expect(reason).toBe('signature-wrong');
+  });
+
   it('reports why it rejected a request', async () => {
     const rejections: unknown[][] = [];
     const { url } = await starts.simulator({

@@ -23,7 +23,11 @@ async function start(options: Partial<ListenOptions> = {}) {
     return `sn-${last}`;
   };
   const listening = await starts.simulator({ serialNumber, ...options });
-  return { ...listening, send: (draft: Draft) => post(listening.url, draft) };
+  /** Until the orders so far are final. */
+  const finish = (): void => {
+    listening.simulator.clock.offsetSeconds += 1;
+  };
+  return { ...listening, finish, send: (draft: Draft) => post(listening.url, draft) };
 }
 
 const order = (clientOrderId: string, ...more: (readonly [string, string])[]) =>
@@ -86,8 +90,9 @@ describe('a status query', () => {
   });
 
   it('finds an order by either spelling of its ID', async () => {
-    const { send } = await start();
+    const { send, finish } = await start();
     const transfer = await send(transferDraft([['client-order-id', 'spelled-1']]));
+    finish();
     expect(fieldsOf(transfer.body)).toMatchObject({ 'merchant-order-id': 'spelled-1' });
     for (const name of ['client_orderid', 'client-order-id']) {
       const response = await send(statusDraft([[name, 'spelled-1']]));
@@ -228,38 +233,80 @@ describe('a transfer', () => {
       ['card_printed_name', 'ADA EXAMPLE'],
     ]);
 
-  it('gets a response that is marked as undocumented', async () => {
+  it('gets an async-response without a status', async () => {
     const { send } = await start();
     const response = await send(transfer('t-1'));
-    expect(response.headers['simulator-undocumented']).toBe('true');
+    expect(response.headers['simulator-undocumented']).toBeUndefined();
     expect(response.body).toBe(
-      'type=transfer-response\n&serial-number=sn-1\n&merchant-order-id=t-1\n&gw-order-id=900008\n',
+      'type=async-response\n&serial-number=sn-1\n&merchant-order-id=t-1\n&gw-order-id=900008\n&end-point-id=1234\n',
     );
   });
 
-  it('becomes an order that a status query finds, without anything of the card', async () => {
-    const { send } = await start();
+  it('becomes an order that is processing, then final, without anything of the card', async () => {
+    const { send, finish } = await start();
     await send(transfer('t-1'));
-    const response = await send(order('t-1', ['orderid', '900008']));
-    expect(response.body).toBe(
+    const query = () => send(order('t-1', ['orderid', '900008']));
+    expect((await query()).body).toBe(
       'type=status-response\n&serial-number=sn-2\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
+        '&status=processing\n&transaction-type=transfer\n&amount=12.30\n&initial-amount=12.30\n&currency=EUR\n',
+    );
+    finish();
+    expect((await query()).body).toBe(
+      'type=status-response\n&serial-number=sn-3\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
         '&status=approved\n&order-stage=transfer_approved\n&transaction-type=transfer\n&amount=12.30\n' +
-        '&initial-amount=12.30\n&currency=EUR\n&transaction-date=2026-01-15+12%3A00%3A00+UTC\n',
+        '&initial-amount=12.30\n&currency=EUR\n&transaction-date=2026-01-15+12%3A00%3A01+UTC\n',
     );
   });
 
   it('can be queried by its serial number', async () => {
-    const { send } = await start();
+    const { send, finish } = await start();
     await send(transfer('t-1'));
+    finish();
     const response = await send(order('t-1', ['by-request-sn', 'sn-1']));
     expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', status: 'approved' });
+  });
+
+  it.each([
+    ['123', 'approved'],
+    ['111', 'approved'],
+    ['217', 'unknown'],
+    ...['101', '116', '119', '209'].map((cvv2) => [cvv2, 'declined'] as const),
+  ])('with the CVV2 %s becomes %s', async (cvv2, status) => {
+    const { send, finish } = await start();
+    await send(
+      transferDraft([
+        ['client_orderid', 't-1'],
+        ['cvv2', cvv2],
+      ]),
+    );
+    finish();
+    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ status });
+  });
+
+  it('with the CVV2 321 has a 3-D Secure form while it is processing', async () => {
+    const { send, finish } = await start();
+    await send(
+      transferDraft([
+        ['client_orderid', 't-1'],
+        ['cvv2', '321'],
+      ]),
+    );
+    const shown = async () => fieldsOf((await send(order('t-1'))).body);
+    expect(await shown()).toMatchObject({
+      status: 'processing',
+      html: expect.stringContaining('<form'),
+      'redirect-to': 'https://acs.example/',
+    });
+    finish();
+    expect(await shown()).toMatchObject({ status: 'approved' });
+    expect(await shown()).not.toHaveProperty('html');
   });
 
   it('becomes what the scenario says, and is processing or not found until then', async () => {
     let now = noon;
     const { send } = await start({ clock: () => now });
-    for (const id of ['declined', 'processing-at-first', 'found-later', 'ambiguous'])
-      await send(transfer(id));
+    const ids = ['declined', 'unknown', 'chain-declined', 'processing-at-first', 'found-later', 'ambiguous'];
+    for (const id of ids) await send(transfer(id));
     const shown = async (id: string) => {
       const { body, headers } = await send(order(id));
       const { status, 'error-code': code, 'gw-order-id': orderId } = fieldsOf(body);
@@ -268,19 +315,24 @@ describe('a transfer', () => {
     };
     const declined = { id: 'declined', status: 'declined', code: '9103', isFound: true, undocumented: false };
     const approved = { status: 'approved', code: undefined, isFound: true, undocumented: false };
-    expect(await shown('declined')).toEqual(declined);
-    expect(await shown('processing-at-first')).toMatchObject({ status: 'processing', undocumented: true });
+    const processing = { status: 'processing', undocumented: false };
+    expect(await shown('declined')).toMatchObject(processing);
+    expect(await shown('processing-at-first')).toMatchObject(processing);
+    expect(await shown('chain-declined')).toMatchObject({ status: 'chain_declined' });
     expect(await shown('found-later')).toMatchObject({ status: 'error', code: '9002', isFound: false });
     expect(await shown('ambiguous')).toMatchObject({ status: 'error', code: '124', isFound: false });
     now += 2_000;
+    expect(await shown('declined')).toEqual(declined);
+    expect(await shown('unknown')).toMatchObject({ status: 'unknown', code: undefined });
+    expect(await shown('chain-declined')).toMatchObject(approved);
     expect(await shown('processing-at-first')).toEqual({ id: 'processing-at-first', ...approved });
     expect(await shown('found-later')).toEqual({ id: 'found-later', ...approved });
   });
 
   it('that is filtered in the end shows nothing of that while it is processing', async () => {
     let now = noon;
-    const rule = { client_orderid: 't-1', status: 'filtered', foundAfterSeconds: 0, processingSeconds: 2 };
-    const scenario = { ...loadScenario(shippedScenario()), transfers: [rule] };
+    const rule = 'transfers: [{ client_orderid: t-1, status: filtered, processingSeconds: 2 }]';
+    const scenario = loadScenario(`logins: { acme: {} }\nendpoints: ["1234"]\n${rule}`);
     const { send } = await start({ clock: () => now, scenario });
     await send(transfer('t-1'));
     const shown = async () => fieldsOf((await send(order('t-1'))).body);
@@ -317,39 +369,48 @@ describe('a transfer', () => {
     ['1.234', 'KWD'],
     ['100000000', 'EUR'],
   ])('is made with the amount %s %s', async (amount, currency) => {
-    const { send } = await start();
+    const { send, finish } = await start();
     await send(paid(amount, currency));
+    finish();
     expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ status: 'approved', amount });
   });
 
   it.each([
     ['an unknown endpoint', { ...transfer('t-1'), path: '/gw/api/v4/transfer/9' }, '9004'],
-    ['no client_orderid', transferDraft([['amount', '1']]), '9001'],
+    ['no client_orderid', transferDraft([['amount', '1']]), '1'],
     ...['-5', '0', '0.00', '', '1e3', '1,50', '12.345', '12.3456', ' 5', 'five', '+5', '.5'].map(
       (amount) => [`the amount "${amount}"`, paid(amount, 'EUR'), '9005'] as const,
     ),
     ...['EURO', 'eur', 'EU', '', '978', 'E R'].map(
       (currency) => [`the currency "${currency}"`, paid('12.50', currency), '9006'] as const,
     ),
-  ])('with %s is an error and no order', async (_, draft, code) => {
+  ])('with %s is an error without a status, and no order', async (_, draft, code) => {
     const { send } = await start();
     const response = await send(draft);
-    expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': code });
+    expect(response.headers['simulator-undocumented']).toBe(code === '1' ? undefined : 'true');
+    const type = code === '9004' ? 'error' : 'validation-error';
+    expect(fieldsOf(response.body)).toEqual({
+      type,
+      'serial-number': 'sn-1',
+      'merchant-order-id': expect.any(String),
+      'error-message': expect.any(String),
+      'error-code': code,
+    });
     expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ 'error-code': '9002' });
   });
 });
 
-it('a pan-eligibility request gets a response that is marked as undocumented', async () => {
-  const { send } = await start();
+it('a pan-eligibility request makes an order, which is polled', async () => {
+  const { send, finish } = await start();
   const draft = balanceDraft([
     ['client-order-id', 'p-1'],
     ['sending-card-ref-id', '42'],
   ]);
   const response = await send({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
-  expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
-  expect(response.body).toBe(
-    'type=pan-eligibility-response\n&serial-number=sn-1\n&client-order-id=p-1\n&eligible=true\n',
-  );
+  expect(fieldsOf(response.body)).toMatchObject({ type: 'async-response', 'merchant-order-id': 'p-1' });
+  finish();
+  const status = fieldsOf((await send(statusDraft([['client-order-id', 'p-1']]))).body);
+  expect(status).toMatchObject({ status: 'approved', 'merchant-order-id': 'p-1' });
 });
 
 it('the Date header follows the given clock', async () => {

@@ -76,7 +76,7 @@ describe('a fault', () => {
     await expect(post(url, transfer)).rejects.toMatchObject({ code: 'ECONNRESET' });
     expect(simulator.seen.accepted({ operation: 'transfer' })).toBe(1);
     const status = await post(url, statusDraft([['client_orderid', 'lost-response']]));
-    expect(fieldsOf(status.body)).toMatchObject({ status: 'approved' });
+    expect(fieldsOf(status.body)).toMatchObject({ status: 'processing' });
   });
 
   it('of the scenario hits only the requests that it names', async () => {

@@ -30,21 +30,24 @@ const refund = (path = '/gw/api/v4/refund/1234'): Draft => ({
 });
 
 describe('an operation that the scenario adds', () => {
-  it('is verified as it says, and has a response that is marked as undocumented', async () => {
+  it('is verified as it says, and makes an order', async () => {
     const { url, simulator } = await start(refunds);
     const response = await post(url, refund());
-    expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
+    expect(response.status).toBe(200);
     expect(fieldsOf(response.body)).toEqual({
-      type: 'refund-response',
+      type: 'async-response',
       'serial-number': 'sn-1',
       'merchant-order-id': 'r-1',
+      'gw-order-id': '900008',
+      'end-point-id': '1234',
     });
     expect(simulator.seen.accepted({ operation: 'refund', login: 'acme' })).toBe(1);
   });
 
-  it('has the fields of the scenario in its response', async () => {
+  it('has the fields of the scenario in its response, which is marked as undocumented', async () => {
     const { url } = await start(`${refunds}\nresponses: { refund: { type: refund, status: declined } }`);
     const response = await post(url, refund());
+    expect(response.headers['simulator-undocumented']).toBe('true');
     expect(fieldsOf(response.body)).toMatchObject({
       type: 'refund',
       status: 'declined',
@@ -61,7 +64,9 @@ describe('an operation that the scenario adds', () => {
   it('takes the login from its path', async () => {
     const { url } = await start(refunds);
     const draft = { ...balanceDraft(), path: '/gw/api/v2/profile/acme' };
-    expect((await post(url, draft)).status).toBe(200);
+    const response = await post(url, draft);
+    expect(response.headers['simulator-undocumented']).toBe('true');
+    expect(fieldsOf(response.body)).toEqual({ type: 'profile-response', 'serial-number': 'sn-1' });
     const other = { ...balanceDraft(), path: '/gw/api/v2/profile/beta' };
     expect((await post(url, other)).headers['simulator-rejection']).toBe('login-mismatch');
   });
@@ -79,5 +84,5 @@ it('an override of a built-in operation counts', async () => {
   const draft = transferDraft([['client_orderid', 't-1']]);
   expect((await post(url, draft)).status).toBe(404);
   const response = await post(url, { ...draft, path: '/gw/api/v5/transfer/1234' });
-  expect(fieldsOf(response.body)).toMatchObject({ type: 'transfer-response', 'merchant-order-id': 't-1' });
+  expect(fieldsOf(response.body)).toMatchObject({ type: 'async-response', 'merchant-order-id': 't-1' });
 });
