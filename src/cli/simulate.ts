@@ -80,8 +80,8 @@ async function settingsFrom(values: OptionValues<typeof options>, io: Io) {
       port,
       admin: adminPort === undefined ? undefined : { host: adminHost, port: adminPort, allowedHosts },
       clock: Date.now,
-      onHandled: ({ time, operation, rejection }: HandledRequest) => {
-        if (rejection !== undefined) io.out(`${time} ${operation} 403 ${rejection}`);
+      onHandled: ({ time, operation, rejection, status }: HandledRequest) => {
+        if (rejection !== undefined) io.out(`${time} ${operation} ${status} ${rejection}`);
       },
     };
   } catch (error) {

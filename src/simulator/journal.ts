@@ -25,6 +25,8 @@ interface Step {
   readonly clock?: number;
   readonly windowSeconds?: number;
   readonly baseString?: string | undefined;
+  /** What a control covers. */
+  readonly controlText?: string;
   /** The key that made the signature. */
   readonly key?: KeyName | undefined;
   /** The keys that did not make it. */
@@ -104,12 +106,13 @@ function shownParameter([name, value]: Pair) {
 
 /** The texts that come from the request. */
 function shownStep(step: Step): Step {
-  const { parameter, receivedMethod, baseString } = step;
+  const { parameter, receivedMethod, baseString, controlText } = step;
   return {
     ...step,
     parameter: parameter && shown(parameter),
     receivedMethod: receivedMethod && shown(receivedMethod),
     baseString: baseString && shortened(redactBaseString(baseString), maxBaseStringLength),
+    ...(controlText !== undefined && { controlText: shown(controlText) }),
   };
 }
 

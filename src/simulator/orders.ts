@@ -1,6 +1,7 @@
 import type { Operation } from '../gateway/operations.ts';
 import { orderIdNames } from '../identifiers.ts';
 import { callbackOf } from './callbacks.ts';
+import { decimalsOf } from './control.ts';
 import type { Pair } from './form.ts';
 import type { Order } from './ledger.ts';
 import { formResponse, type SimulatorResponse } from './response.ts';
@@ -98,13 +99,10 @@ function transactionTypeOf(path: string): string | undefined {
   return ['transfer', 'payout', 'sale', 'preauth', 'capture'].find((type) => type === command);
 }
 
-/** Currencies with three decimals (ISO 4217). */
-const threeDecimals: ReadonlySet<string> = new Set(['BHD', 'IQD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND']);
-
 /** More than zero, with at most the decimals of its currency. A transfer without one is for other tests. */
 function isFitAmount(amount = '1', currency = 'EUR'): boolean {
-  const decimals = threeDecimals.has(currency) ? 3 : 2;
-  return new RegExp(`^\\d{1,12}(\\.\\d{1,${decimals}})?$`).test(amount) && Number(amount) > 0;
+  const [whole, fraction = ''] = /^\d{1,12}(?:\.(\d+))?$/.exec(amount) ?? [];
+  return whole !== undefined && fraction.length <= decimalsOf(currency) && Number(amount) > 0;
 }
 
 /** docs/gateway-interface.md section 2.1. */

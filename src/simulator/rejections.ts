@@ -22,6 +22,7 @@ export const rejections = {
   'login-mismatch':
     'The consumer key is not the login of the path, or not the value of the only parameter `login`.',
   'login-unknown': 'The scenario has no such login. Add it under `logins`.',
+  'control-missing': 'The form does not have `control` once.',
   'key-missing': 'The simulator has no key of this kind for the login. Add one.',
   'signature-malformed': 'The signature is not base64, or it is hexadecimal.',
   'signature-wrong':
@@ -34,8 +35,9 @@ export const rejections = {
 export type VerificationFailure = keyof typeof rejections;
 
 /**
- * Thrown by the first failed check. The gateway responds with 403 and no reason (docs/gateway-interface.md section 7). So
- * does the simulator, but it adds the reason in the header `Simulator-Rejection`.
+ * Thrown by the first failed check. The gateway responds with 403 and no reason (docs/gateway-interface.md section 7), to a
+ * wrong control perhaps with an error and 200 (section 5.5). So does the simulator, but it adds the reason in the header
+ * `Simulator-Rejection`.
  */
 export class VerificationError extends Error {
   override readonly name = 'VerificationError';

@@ -33,6 +33,17 @@ export function htmlResponse(
   return { status, type: html, body, undocumented: status !== 403, headers };
 }
 
+/** A control that is wrong gets 200 here; the gateway's response is not known (docs/gateway-interface.md section 5.5). */
+export function controlRejection(reason: string, serialNumber: string): SimulatorResponse {
+  const error: Pair[] = [
+    ['type', 'validation-error'],
+    ['serial-number', serialNumber],
+    ['error-message', 'Invalid control'],
+    ['error-code', '9007'],
+  ];
+  return { ...formResponse(error, true), headers: { 'Simulator-Rejection': reason } };
+}
+
 /** Not `response.send`, which would rewrite the content type and add an `ETag`. */
 export function writeResponse(response: ServerResponse, content: SimulatorResponse): void {
   writeHead(response, content);

@@ -67,7 +67,7 @@ export function acceptingKey(
 
 /** The login's keys for a signature method. */
 export function keyNames(method: SignatureMethod, { controlKeys, publicKeys }: GatewayKeys): KeyName[] {
-  return method === 'HMAC-SHA1'
+  return method !== 'RSA-SHA256'
     ? controlKeys.map((_key, index) => ({ kind: 'control_key', index }))
     : publicKeys.map((key, index) => ({ kind: 'private_key', index, fingerprint: fingerprintOf(key) }));
 }
@@ -85,7 +85,7 @@ function hmacMatches(controlKey: Secret, baseString: string, signature: Buffer):
   return expected.length === signature.length && timingSafeEqual(expected, signature);
 }
 
-/** docs/gateway-interface.md section 12: SHA-1 of the text and the control key. */
+/** docs/gateway-interface.md section 5.5: SHA-1 of the text and the control key. */
 export function controlOf(text: string, controlKey: Secret): string {
   return createHash('sha1')
     .update(`${text}${reveal(controlKey)}`)

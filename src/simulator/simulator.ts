@@ -4,7 +4,7 @@ import express from 'express';
 import { deliver, type Fault, statusFaults } from './faults.ts';
 import { entryOf, type Handled, type HandledRequest, VerificationTrace } from './journal.ts';
 import { VerificationError, type VerificationFailure } from './rejections.ts';
-import { htmlResponse, writeResponse } from './response.ts';
+import { controlRejection, htmlResponse, writeResponse } from './response.ts';
 import { type Route, routesOf } from './routes.ts';
 import { createState, type SimulatorState, type StateOptions } from './state.ts';
 import type { VerifiedRequest } from './verified-request.ts';
@@ -101,7 +101,8 @@ function handle(
   } catch (error) {
     if (!(error instanceof VerificationError)) throw error;
     trace.fail(error);
-    return rejected(error.reason);
+    if (route.operation.signature !== 'SHA1-control') return rejected(error.reason);
+    return { rejection: error.reason, content: controlRejection(error.reason, serialNumber()) };
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Request } from 'express';
 import type { Operation } from '../gateway/operations.ts';
+import { verifyControl } from './control.ts';
 import { decodeForm, type Pair, percentDecode } from './form.ts';
 import type { VerificationTrace } from './journal.ts';
 import { VerificationError } from './rejections.ts';
@@ -33,9 +34,6 @@ export function receivedFrom(request: Request) {
   };
 }
 
-/** What the operation requires: its signature method, and where the request repeats the login. */
-export type Expectation = Pick<Operation, 'signature' | 'loginFrom'>;
-
 /**
  * Verifies a request from its received bytes (docs/gateway-interface.md section 5, RFC 5849 section 3.2). Shares no step
  * with the proxy's signer. Records the nonce only if all other checks pass.
@@ -44,12 +42,14 @@ export type Expectation = Pick<Operation, 'signature' | 'loginFrom'>;
  */
 export function verifyRequest(
   received: ReceivedRequest,
-  expected: Expectation,
+  expected: Operation,
   state: SimulatorState,
   trace: VerificationTrace,
 ) {
   trace.begin('form');
   const parameters = readBody(received);
+  if (expected.signature === 'SHA1-control')
+    return verifyControl(received.path, expected, state, trace, parameters);
   const form = parameters.filter((pair) => !isOAuth(pair));
   trace.form = form;
   trace.begin('authorization');
@@ -118,7 +118,7 @@ function checkTimestamp(
 /** docs/gateway-interface.md sections 4.1 and 4.2: the consumer key is the manager login, or the value of `login`. */
 function repeatsLogin(
   login: string,
-  { loginFrom: from }: Expectation,
+  { loginFrom: from }: Operation,
   received: ReceivedRequest,
   form: readonly Pair[],
 ): boolean {
