@@ -4,12 +4,19 @@ import { dirname } from 'node:path';
 import { utf8In } from '../util/text.ts';
 import { exposedKeyFiles, fileFindings, fileProblem, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
+import {
+  type OperationsFile,
+  operationsFileOf,
+  readOperationsFile,
+  withOperations,
+} from './operations-file.ts';
 import { parseText } from './parse-value.ts';
 import { findingsOf, inOrder, located, type Path, type Problem } from './problem.ts';
 import { withReplacement } from './removed.ts';
 import { type BuiltIn, type Ports, schemaWithRules } from './rules.ts';
 import type { Config } from './schema.ts';
 import { type EnvLookup, fromEnvironment } from './variables.ts';
+import { readDocument } from './yaml.ts';
 
 interface LoadOptions {
   /** Looks up variables; {@link fromEnvironment} by default. */
@@ -22,11 +29,16 @@ interface LoadOptions {
   readonly certificatesAt?: number;
   /** What options and variables set in place of the ports in the file. */
   readonly ports?: Ports | undefined;
+  /** Its operations are added if the configuration names no such file. */
+  readonly operationsFile?: string;
 }
 
 export interface ValidConfig {
   readonly config: Config;
-  /** SHA-256 over the bytes of the file, hex: variables are not yet substituted, so it says nothing about a secret. */
+  /**
+   * SHA-256 over the bytes of the file and of its operationsFile, hex: variables are not yet substituted, so it says nothing
+   * about a secret.
+   */
   readonly digest: string;
 }
 
@@ -48,6 +60,7 @@ export async function loadConfig(
     skipFiles = false,
     certificatesAt,
     ports,
+    operationsFile,
   }: LoadOptions = {},
 ): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
@@ -56,7 +69,19 @@ export async function loadConfig(
   const text = utf8In(bytes);
   if (text === undefined)
     return { problems: [{ path: '', line: 0, message: 'is not text in UTF-8; save it as UTF-8' }] };
-  const checked = validateConfig(text, { lookUp, builtIn, ports });
+  const document = readDocument(text, lookUp);
+  const included = operationsFileOf(document.content?.value, folder) ?? operationsFile;
+  const added = included === undefined ? noOperations : await readOperationsFile(included, builtIn);
+  if ('problems' in added) {
+    const path = ['operationsFile'];
+    return {
+      problems: located(
+        added.problems.map((message) => ({ path, message })),
+        document.lineOf,
+      ),
+    };
+  }
+  const checked = validateConfig(text, { lookUp, builtIn, ports, operations: added.operations });
   if ('problems' in checked) return checked;
   const { config } = checked;
   resolveFiles(config, folder);
@@ -64,8 +89,10 @@ export async function loadConfig(
   if (findings.length > 0) return { problems: inOrder(located(findings, checked.lineOf)) };
   const exposed = skipFiles || certificatesAt === undefined ? [] : await exposedKeyFiles(config);
   const notices = inOrder([...checked.notices, ...located(exposed, checked.lineOf)]);
-  return { config, digest: hash('sha256', bytes), notices };
+  return { config, digest: hash('sha256', Buffer.concat([bytes, added.bytes])), notices };
 }
+
+const noOperations: OperationsFile = { operations: {}, bytes: Buffer.alloc(0) };
 
 type CheckedText =
   | { readonly problems: readonly Problem[] }
@@ -78,14 +105,19 @@ type CheckedText =
 interface ValidateOptions extends Pick<LoadOptions, 'ports'> {
   readonly lookUp: EnvLookup;
   readonly builtIn: BuiltIn;
+  /** Of the file that `operationsFile` names. */
+  readonly operations?: OperationsFile['operations'];
 }
 
 /**
  * Parses the text of a configuration file into a {@link Config}, or reports all problems in the order of their lines.
  * Never throws and does no I/O. No message contains a value of the file.
  */
-export function validateConfig(text: string, { lookUp, builtIn, ports }: ValidateOptions): CheckedText {
-  const parsed = parseText(text, schemaWithRules(builtIn, ports), lookUp);
+export function validateConfig(
+  text: string,
+  { lookUp, builtIn, ports, operations = {} }: ValidateOptions,
+): CheckedText {
+  const parsed = parseText(text, withOperations(operations, schemaWithRules(builtIn, ports)), lookUp);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
   const notices = findingsOf((report) => reportNotices(config, builtIn, report));

@@ -208,6 +208,9 @@ export const configSchema = z.strictObject(
     operations: operationOverrides.describe(
       'Additional operations, or overrides of fields of the built-in ones.',
     ),
+    operationsFile: optionalFile.describe(
+      'YAML file with more `operations`, such as the published ones of config/operations.yaml. `operations` overrides their fields.',
+    ),
     keys: keys.describe('The key source: where control keys and RSA private keys come from.'),
     signing: signing.prefault({}).describe('Limits for RSA signing.'),
     jwtIssuers: dictionary(issuerName, jwtIssuer)

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { withOperations } from '../config/operations-file.ts';
 import { parseText } from '../config/parse-value.ts';
 import { type Path, type Report, repeated } from '../config/problem.ts';
 import { checkOperations, reportTo } from '../config/rules.ts';
@@ -118,12 +119,16 @@ export type Scenario = z.output<typeof scenarioSchema>;
 export type Balance = z.output<typeof balance>;
 export type Stage = z.output<typeof stage>;
 
-/** The scenario of a YAML text, or all its problems. config/scenario.yaml explains the format. */
-export function parseScenario(text: string) {
+/**
+ * The scenario of a YAML text, or all its problems. config/scenario.yaml explains the format.
+ *
+ * @param operations are served too; `operations` of the scenario overrides their fields
+ */
+export function parseScenario(text: string, operations: Scenario['operations'] = {}) {
   const schema = scenarioSchema.superRefine((scenario, context) =>
     checkScenario(scenario, reportTo(context)),
   );
-  return parseText(text, schema);
+  return parseText(text, withOperations(operations, schema));
 }
 
 /** Rules across fields: known names, distinct IDs, operations that do not contradict each other. */

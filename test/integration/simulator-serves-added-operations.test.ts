@@ -13,8 +13,9 @@ import {
 const starts = harness();
 
 /** The shipped scenario with more sections. */
-function start(sections: string) {
-  const scenario = loadScenario(`${shippedScenario()}\n${sections}`);
+function start(sections: string, responses = '') {
+  const shipped = shippedScenario().replace('\nresponses:\n', `\nresponses:\n${responses}\n`);
+  const scenario = loadScenario(`${shipped}\n${sections}`);
   return starts.simulator({ scenario, serialNumber: () => 'sn-1' });
 }
 
@@ -45,7 +46,7 @@ describe('an operation that the scenario adds', () => {
   });
 
   it('has the fields of the scenario in its response, which is marked as undocumented', async () => {
-    const { url } = await start(`${refunds}\nresponses: { refund: { type: refund, status: declined } }`);
+    const { url } = await start(refunds, '  refund: { type: refund, status: declined }');
     const response = await post(url, refund());
     expect(response.headers['simulator-undocumented']).toBe('true');
     expect(fieldsOf(response.body)).toMatchObject({

@@ -3,37 +3,14 @@ import { expect, it } from '@jest/globals';
 import { Secret } from '../../src/secret.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
-import {
-  bodyOf,
-  controlKey,
-  fieldsOf,
-  post,
-  send,
-  shippedScenario,
-  statusDraft,
-} from '../support/simulator.ts';
+import { bodyOf, controlKey, fieldsOf, post, send, statusDraft } from '../support/simulator.ts';
 
 const starts = harness();
 
-const operations = `
-operations:
-  return:
-    path: /api/v2/return/{endpoint}
-    signature: SHA1-control
-    loginFrom: body
-    control: [login, client_orderid, orderid, amount, currency]
-    parameters: { amount: { required: false, minorUnitsOf: currency }, currency: { required: false } }
-  preauth:
-    path: /api/v2/preauth/{endpoint}
-    signature: SHA1-control
-    loginFrom: header
-    control: ["{endpoint}", client_orderid, amount, email]
-    parameters: { amount: { minorUnitsOf: currency } }
-`;
 type Pair = readonly [name: string, value: string];
 
 async function start() {
-  const started = await starts.simulator({ scenario: loadScenario(shippedScenario() + operations) });
+  const started = await starts.simulator();
   const call = async (path: string, form: readonly Pair[], control: string) => {
     const body = bodyOf([...form, ['control', control]]);
     const response = await send(started.url, { path, authorization: undefined, body });
@@ -55,7 +32,7 @@ const good = sha1(`acmeinvoice-190000194USD${controlKey}`);
 
 it('accepts the published example of a control', async () => {
   const key = { controlKeys: [new Secret('B17F59B4-A7DC-41B4-8FF9-37D986B43D20')], publicKeys: [] };
-  const scenario = loadScenario(`logins: { beta: {}, acme: {} }\nendpoints: ["1111"]\n${operations}`);
+  const scenario = loadScenario(`logins: { beta: {}, acme: {} }\nendpoints: ["1111"]\n`);
   const { url, simulator } = await starts.simulator({ scenario, keys: new Map([['acme', key]]) });
   // printf '%s' '1111902B4FF51042john.smith@gmail.comB17F59B4-A7DC-41B4-8FF9-37D986B43D20' | sha1sum
   const body = bodyOf([

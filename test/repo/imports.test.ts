@@ -69,6 +69,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   simulator: [
     'gateway/operations',
     'net/http',
+    'config/operations-file',
     'config/problem',
     'config/rules',
     'config/schema/operation',

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { tokenDigest } from '../../auth/bearer-token.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
+import { readOperationsFile } from '../../config/operations-file.ts';
 import { withoutPrototype } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
@@ -11,6 +12,8 @@ import { formatProblems, type Settings, withSettings } from '../shared/config-fi
 
 /** The configuration used without `--config`. */
 export const demoConfigFile = fileURLToPath(new URL('config/embedded.yaml', packageRoot));
+/** The published operations, which the demo and the simulator serve besides the built-in ones. */
+const publishedOperations = fileURLToPath(new URL('config/operations.yaml', packageRoot));
 const defaultScenarioFile = fileURLToPath(new URL('config/scenario.yaml', packageRoot));
 
 /** The only environment of that configuration. */
@@ -45,7 +48,9 @@ export async function readDemoScenario(
   file = defaultScenarioFile,
 ): Promise<{ scenario: Scenario; scenarioText: string }> {
   const scenarioText = await readFile(file, 'utf8');
-  const parsed = parseScenario(scenarioText);
+  const published = await readOperationsFile(publishedOperations, builtInOperations);
+  if ('problems' in published) throw new Error([publishedOperations, ...published.problems].join('\n'));
+  const parsed = parseScenario(scenarioText, published.operations);
   if ('data' in parsed) return { scenario: parsed.data, scenarioText };
   throw new Error(['invalid scenario', ...formatProblems(file, parsed.problems)].join('\n'));
 }
@@ -60,7 +65,10 @@ export async function loadDemoConfig(
     ['COUNTERSIGN_GATEWAY', gatewayUrl],
   ]);
   const lookUp = (name: string): string | undefined => variables.get(name);
-  const loaded = await loadConfig(demoConfigFile, builtInOperations, { lookUp });
+  const loaded = await loadConfig(demoConfigFile, builtInOperations, {
+    lookUp,
+    operationsFile: publishedOperations,
+  });
   if (settings === undefined || 'problems' in loaded) return loaded;
   return { ...loaded, config: runningConfig(loaded.config, settings) };
 }

@@ -247,7 +247,7 @@ export const statusSchema = z.strictObject({
   }),
   config: z.strictObject({
     digest: text.describe(
-      'SHA-256 of the configuration file in effect, hex, as `sha256sum` prints it: of the text before variables are substituted.',
+      'SHA-256 of the configuration file in effect, hex, as `sha256sum` prints it: of the text before variables are substituted; with an operationsFile, of both, one after the other.',
     ),
     loadedAt: time.describe('When that file was loaded.'),
     reloadFailed: z.boolean().describe('Whether the last reload failed or requires a restart.'),

@@ -1,4 +1,5 @@
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load.ts';
@@ -6,6 +7,7 @@ import { referencedFiles, resolveFiles } from '../../../src/config/named-files.t
 import { fromEnvironment } from '../../../src/config/variables.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 import { Folder } from '../../support/folder.ts';
+import { operationsFile, publishedOperations } from '../../support/scenario.ts';
 import { configOf, exampleText, exampleVariables, minimal } from './checking.ts';
 
 const text = `proxy: { tls: { certFile: tls/cert.pem, keyFile: /abs/key.pem } }
@@ -110,6 +112,46 @@ describe('reading a configuration', () => {
     expect(await read('right.yaml')).toMatchObject({
       config: { proxy: { tls: { keyFile: folder.at('key.pem') } } },
     });
+  });
+
+  it('adds the operations of operationsFile, whose fields those of the configuration override', async () => {
+    const least =
+      'environments: { sandbox: { baseUrl: "https://gw.example", product: gw } }\nkeys: { source: directory, directory: . }\n' +
+      'callers: [{ name: a, credentials: [{ anonymous: true }], allow: [{ environments: ["*"], operations: [payout], logins: ["*"] }] }]\n';
+    folder.file('more.yaml', readFileSync(operationsFile, 'utf8'));
+    const bytes = `${least}operationsFile: more.yaml\noperations: { payout: { path: /api/v5/payout, parameters: { amount: { required: true } } } }\n`;
+    folder.file('added.yaml', bytes);
+    const loaded = await read('added.yaml', true);
+    const { payout, ...others } = publishedOperations;
+    expect(loaded).toMatchObject({
+      config: {
+        operations: {
+          ...others,
+          payout: {
+            ...payout,
+            path: '/api/v5/payout',
+            parameters: { client_orderid: { required: true }, amount: { required: true } },
+          },
+        },
+      },
+      digest: hash('sha256', bytes + readFileSync(operationsFile, 'utf8')),
+    });
+  });
+
+  it('reports an operationsFile that is not there or not valid, with its problems', async () => {
+    folder.file('wrong-operations.yaml', 'operations:\n  pay: { path: /api/v4/pay }\n');
+    const problemsWith = async (line: string) => {
+      folder.file('added.yaml', `\n${line}\n`);
+      const loaded = await read('added.yaml', true);
+      return 'problems' in loaded ? loaded.problems : [];
+    };
+    expect(await problemsWith('operationsFile: nowhere.yaml')).toEqual([
+      { path: 'operationsFile', line: 2, message: expect.stringContaining('a file that does not exist') },
+    ]);
+    const wrong = await problemsWith('operationsFile: wrong-operations.yaml');
+    expect(wrong.map(({ message }) => message)).toEqual([
+      'names a file with a problem: line 2: operations.pay: is not a built-in operation, so it also requires signature, loginFrom',
+    ]);
   });
 
   it('reports each file that cannot be read, with its line and without its name', async () => {

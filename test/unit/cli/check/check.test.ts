@@ -63,7 +63,7 @@ describe('countersign check', () => {
     expect(out).toEqual([
       expect.stringMatching(/config\/embedded\.yaml: no problems$/),
       'environments  sandbox',
-      'operations    manager-balance, order-status, order-status-group, pan-eligibility-send, transfer, verify-callback',
+      expect.stringMatching(/^operations {4}manager-balance, .*, transfer, endpoint-balance, /),
       'callers       local',
       expect.stringMatching(/^keys {10}directory /),
     ]);
