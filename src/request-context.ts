@@ -50,6 +50,8 @@ export interface RequestRecord {
   keyRejected?: boolean | undefined;
   /** Likely cause, if the gateway responded with 401 or 403 to at least one attempt. */
   rejection?: Rejection;
+  /** The gateway's response is about another order than the request; absent if nothing says so. */
+  orderMismatch?: OrderMismatch | undefined;
   /** For 401 and 403 only. Apart from the fields above, since metrics show only what an authorized caller may use. */
   rejected?: (ClientDetails & RejectedTarget) | undefined;
   /** Seconds, retries included. Absent for a step that was not reached. */
@@ -125,6 +127,10 @@ export interface RequestContext
 /** The four status values of docs/gateway-interface.md section 3, or `other`; `coded` if the response cannot be read. */
 export const gatewayResults = ['approved', 'declined', 'error', 'filtered', 'other', 'coded'] as const;
 export type GatewayResult = (typeof gatewayResults)[number];
+
+/** What of a response is not what was signed. */
+export const orderMismatches = ['order-id', 'amount', 'currency'] as const;
+export type OrderMismatch = (typeof orderMismatches)[number];
 
 /** The one error code of docs/gateway-interface.md section 7 (124: ambiguous client_orderid), or `other`. */
 export const gatewayErrorCodes = ['124', 'other'] as const;

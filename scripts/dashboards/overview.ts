@@ -155,11 +155,12 @@ const gateway: Section = {
       title: 'Results',
       purpose: 'Incident: more payments are declined, though nothing fails.',
       description:
-        'The status field of form-encoded gateway responses: approved, declined, error, filtered, other. And callbacks: verified, not-verified, key-missing.',
+        'The status field of form-encoded gateway responses: approved, declined, error, filtered, other. And callbacks: verified, not-verified, key-missing. And responses about another order than the request.',
       unit: 'reqps',
       queries: {
         '{{result}}': perSecond('gateway_results_total', onRoute, 'result'),
         'callback {{result}}': perSecond('callbacks_total', inEnvironment, 'result'),
+        'another order {{environment}}': perSecond('order_mismatches_total', onRoute, 'environment'),
       },
     },
   ],

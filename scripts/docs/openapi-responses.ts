@@ -1,5 +1,5 @@
 import { errorTable, type Outcome, type Reason } from '../../src/errors.ts';
-import { callbackResults } from '../../src/request-context.ts';
+import { callbackResults, orderMismatches } from '../../src/request-context.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -13,6 +13,7 @@ const everyResponse: Json = {
   'X-Request-Id': { $ref: '#/components/headers/RequestId' },
   'Countersign-Outcome': { $ref: '#/components/headers/Outcome' },
   'Proxy-Status': { $ref: '#/components/headers/ProxyStatus' },
+  'Countersign-Order-Mismatch': { $ref: '#/components/headers/OrderMismatch' },
   'Cache-Control': { $ref: '#/components/headers/CacheControl' },
 };
 
@@ -32,6 +33,10 @@ export const headers: Json = {
     description: 'RFC 9209. Has the status of the gateway, or the reason of an error.',
     required: true,
     schema: { type: 'string' },
+  },
+  OrderMismatch: {
+    description: "Only on a gateway's response that is about another order than the request: what differs.",
+    schema: { type: 'string', enum: orderMismatches },
   },
   CacheControl: {
     description: "no-store on errors of Countersign's own; otherwise the gateway's, if it sent one.",

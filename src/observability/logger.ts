@@ -74,9 +74,10 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
   };
 }
 
-/** By what an operator should look at first: unknown outcomes and bugs, then denials and a failing gateway. */
-function levelOf({ outcome, reason, status, gatewayStatus, callback }: RequestContext): LineLevel {
-  if (outcome === 'unknown' || reason === 'internal') return 'error';
+/** By what an operator should look at first: unknown outcomes, crossed orders and bugs, then denials and a failing gateway. */
+function levelOf(context: RequestContext): LineLevel {
+  const { outcome, reason, status, gatewayStatus, callback, orderMismatch } = context;
+  if (outcome === 'unknown' || reason === 'internal' || orderMismatch !== undefined) return 'error';
   const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
   const isForged = callback !== undefined && callback !== 'verified';
   if ((status ?? 0) >= 500 || isRejection(gatewayStatus ?? 0) || isDenied || isForged) return 'warn';
@@ -102,6 +103,7 @@ function fieldsOf(context: RequestContext): object {
     gatewayStatus: context.gatewayStatus,
     gatewayResult: context.gatewayResult,
     gatewayErrorCode: context.gatewayErrorCode,
+    orderMismatch: context.orderMismatch,
     unreachable: context.unreachable,
     tlsAlert: context.tlsAlert,
     rejection: context.rejection,

@@ -139,6 +139,11 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
       'Requests rejected by the gateway with 401 or 403, by likely cause.',
       [...route, 'cause'],
     ),
+    orderMismatches: counter(
+      'order_mismatches_total',
+      'Total number of requests whose response was about another order. The log says what differs.',
+      route,
+    ),
     paymentServerErrors: counter(
       'payment_server_errors_total',
       'Gateway 5xx responses to operations that are not read-only. The payment may have been processed.',

@@ -128,6 +128,7 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
   if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
   if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
   if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
+  if (context.orderMismatch !== undefined) metrics.orderMismatches.inc(route);
   if (isPaymentServerError(context)) metrics.paymentServerErrors.inc(route);
   if (durations.total !== undefined) {
     const exemplarLabels = traceId === undefined || !traceSampled ? {} : { trace_id: traceId };

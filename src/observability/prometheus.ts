@@ -210,6 +210,7 @@ function initializeRoute(
   for (const cause of rejections) metrics.rejections.inc({ ...route, cause }, 0);
   for (const status of statuses) metrics.gatewayResponses.inc({ ...route, status }, 0);
   for (const cause of failures) metrics.unreachable.inc({ ...route, cause }, 0);
+  metrics.orderMismatches.inc(route, 0);
   for (const result of gatewayResults) metrics.results.inc({ ...route, result }, 0);
   for (const code of gatewayErrorCodes) metrics.errorCodes.inc({ ...route, code }, 0);
 }

@@ -167,7 +167,7 @@ async function processRequest(
   }
   const { securityHeaders } = options;
   if ('result' in result) return sendVerdict(response, record.id, result, securityHeaders);
-  return await sendResponse(request, response, record.id, result, destination, securityHeaders);
+  return await sendResponse(request, response, record, result, destination, securityHeaders);
 }
 
 /** The steps for which the caller has a slot. */

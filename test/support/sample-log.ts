@@ -96,6 +96,7 @@ export function sampleLog(): string {
     log.requestFinished({ ...full, status: 403, gatewayStatus: 403, rejection });
   }
   log.requestFinished({ ...full, unreachable: 'dns' });
+  log.requestFinished({ ...full, orderMismatch: 'order-id' });
   for (const reason of Object.keys(errorTable).filter(isReason)) {
     const { status, outcome } = errorTable[reason];
     const rejected = status === 401 || status === 403 ? client : undefined;

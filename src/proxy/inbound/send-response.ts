@@ -30,7 +30,13 @@ const forwardedHeaderNames = ['content-type', 'content-encoding', 'date', 'retry
 const onePieceBytes = 16_384;
 
 /** Headers that we set on every response. A gateway's headers of these names are never forwarded. */
-const ownHeaders = ['x-request-id', 'countersign-outcome', 'proxy-status', 'content-length'];
+const ownHeaders = [
+  'x-request-id',
+  'countersign-outcome',
+  'countersign-order-mismatch',
+  'proxy-status',
+  'content-length',
+];
 
 /**
  * Forwards the gateway's response: status and body unchanged, or a form-encoded body as JSON if the client accepts
@@ -39,7 +45,7 @@ const ownHeaders = ['x-request-id', 'countersign-outcome', 'proxy-status', 'cont
 export async function sendResponse(
   request: Request,
   response: Response,
-  requestId: string,
+  { id: requestId, orderMismatch }: Pick<RequestRecord, 'id' | 'orderMismatch'>,
   gatewayResponse: GatewayResponse,
   { settings, operation }: Destination,
   securityHeaders: OutgoingHttpHeaders,
@@ -54,6 +60,7 @@ export async function sendResponse(
   head['X-Request-Id'] = requestId;
   head['Countersign-Outcome'] = 'answered';
   head['Proxy-Status'] = proxyStatus(status, operation.readOnly);
+  if (orderMismatch !== undefined) head['Countersign-Order-Mismatch'] = orderMismatch;
   if (rest !== undefined) {
     const length = headers['content-length'];
     response.writeHead(status, length === undefined ? head : { ...head, 'Content-Length': length });

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AuditLog } from '../../audit/audit-log.ts';
 import { ProxyError } from '../../errors.ts';
+import { orderMismatchOf } from '../../gateway/order-mismatch.ts';
 import { formIn, notableSkew, skewOf, testimonyOf } from '../../gateway/response.ts';
 import { sameKey, type UsableKey } from '../../keys/ring.ts';
 import type { KeyRequest, KeySelector, Send, Sent } from '../../keys/selector.ts';
@@ -197,7 +198,9 @@ export class Forwarder {
       const observed = { environment, operation: operation.name, status: response.status };
       const seconds = (monotonic() - startedAt) / 1000;
       metrics.gatewayResponded({ ...observed, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
-      return { ...response, form: formIn(response), clockSkew };
+      const form = formIn(response);
+      record.orderMismatch = orderMismatchOf(request.form, form);
+      return { ...response, form, clockSkew };
     } finally {
       record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;
     }

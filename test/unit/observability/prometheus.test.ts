@@ -296,6 +296,7 @@ it('counters of a route begin at 0, so that their first event is an increase', a
         'gateway_rejections',
         'gateway_responses',
         'gateway_results',
+        'order_mismatches',
         'payment_server_errors',
         'request_outcomes',
       ].map((name) => `countersign_${name}_total`),

@@ -27,7 +27,7 @@ async function resultAfter(failure: Error): Promise<unknown> {
   const waiting = Promise.withResolvers<Response>();
   const app = express().use((received, response) => {
     const gatewayResponse = { status: 200, headers: {}, body: Buffer.from('begin'), rest };
-    resolve(sendResponse(received, response, 'id', gatewayResponse, destination, {}));
+    resolve(sendResponse(received, response, { id: 'id' }, gatewayResponse, destination, {}));
     waiting.resolve(response);
   });
   const server = createServer(app);
@@ -66,7 +66,7 @@ it.each([204, 304])(
   async (status) => {
     const app = express().use((received, response) => {
       const gatewayResponse = { status, headers: {}, body: Buffer.alloc(0) };
-      void sendResponse(received, response, 'id', gatewayResponse, destination, {});
+      void sendResponse(received, response, { id: 'id' }, gatewayResponse, destination, {});
     });
     const { port, close } = await listen(createServer(app));
     stops.push(() => void close());

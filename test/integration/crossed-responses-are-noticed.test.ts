@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { post } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+
+const starts = harness(afterAll);
+let edge: Edge;
+beforeAll(async () => {
+  edge = await starts.edge();
+});
+
+const transfer = '/sandbox/gw/api/v4/transfer/1234';
+const status = '/sandbox/gw/api/v4/status/1234';
+const respondWith = (body: string): void => {
+  edge.gateway.respond = (response) => response.setHeader('Content-Type', 'text/html').end(body);
+};
+const counted = async (operation: string) => {
+  const page = await (await fetch(`${edge.adminUrl}/metrics`)).text();
+  const series = `countersign_order_mismatches_total{environment="sandbox",operation="${operation}"}`;
+  return page
+    .split('\n')
+    .find((line) => line.startsWith(series))
+    ?.slice(series.length + 1);
+};
+
+it('a response about another order is forwarded unchanged, and noticed in header, log and metrics', async () => {
+  const body = 'type=async-response\n&serial-number=1\n&merchant-order-id=a-2\n&gw-order-id=7\n';
+  respondWith(body);
+  const response = await post(`${edge.url}${transfer}`, 'client_orderid=a-1&amount=1&currency=EUR');
+  expect(response).toMatchObject({ status: 200, body });
+  expect(response.headers).toMatchObject({
+    'countersign-outcome': 'answered',
+    'countersign-order-mismatch': 'order-id',
+  });
+  const lines = await edge.requestLines();
+  expect(lines.at(-1)).toMatchObject({ level: 'error', orderMismatch: 'order-id', outcome: 'answered' });
+  expect(await counted('transfer')).toBe('1');
+});
+
+it('so is one in JSON, and one of a query', async () => {
+  respondWith('type=status-response\n&merchant-order-id=a-2\n&status=approved\n');
+  const response = await post(`${edge.url}${status}`, 'login=acme&client_orderid=a-1', {
+    Accept: 'application/json',
+  });
+  expect(JSON.parse(response.body)).toMatchObject({ status: 'approved' });
+  expect(response.headers['countersign-order-mismatch']).toBe('order-id');
+  expect(await counted('order-status')).toBe('1');
+});
+
+it('a response about the same order is not, whatever header the gateway sends', async () => {
+  edge.gateway.respond = (response) =>
+    response
+      .setHeader('Content-Type', 'text/html')
+      .setHeader('Countersign-Order-Mismatch', 'order-id')
+      .end('type=async-response\n&merchant-order-id=a+1\n');
+  const response = await post(`${edge.url}${transfer}`, 'client_orderid=a%201');
+  expect(response.headers).not.toHaveProperty('countersign-order-mismatch');
+  expect((await edge.requestLines()).at(-1)).not.toHaveProperty('orderMismatch');
+  expect(await counted('transfer')).toBe('1');
+});

@@ -1,0 +1,44 @@
+import { expect, it } from '@jest/globals';
+import { orderMismatchOf } from '../../../src/gateway/order-mismatch.ts';
+
+const mismatch = (request: Record<string, string>, response: Record<string, string>) =>
+  orderMismatchOf(Object.entries(request), Object.entries(response));
+const paid = { client_orderid: 'a-1', amount: '12.50', currency: 'EUR' };
+const shown = { 'merchant-order-id': 'a-1', amount: '12.5', currency: 'EUR' };
+
+it.each([
+  ['another order', paid, { ...shown, 'merchant-order-id': 'a-2' }, 'order-id'],
+  ['an order ID in another case', paid, { 'merchant-order-id': 'A-1' }, 'order-id'],
+  [
+    'another order, by the other spelling',
+    { 'client-order-id': 'a-1' },
+    { 'merchant-order-id': 'b' },
+    'order-id',
+  ],
+  ['another amount', paid, { ...shown, amount: '12.51' }, 'amount'],
+  ['no amount', paid, { ...shown, amount: 'nothing' }, 'amount'],
+  ['another currency', paid, { ...shown, currency: 'USD' }, 'currency'],
+  ['the same order', paid, shown, undefined],
+  ['an order without an ID', paid, { 'merchant-order-id': '' }, undefined],
+  ['no order', paid, { type: 'error' }, undefined],
+  ['an order that the request does not name', { login: 'acme' }, shown, undefined],
+  ['fees on the amount', paid, { ...shown, 'initial-amount': '12.50', amount: '12.00' }, undefined],
+  [
+    'a conversion',
+    paid,
+    { ...shown, 'orig-amount': '12.50', 'orig-currency': 'EUR', amount: '13', currency: 'USD' },
+    undefined,
+  ],
+  [
+    'the amount of the order of which a part is returned',
+    { ...paid, orderid: '7' },
+    { ...shown, amount: '99' },
+    undefined,
+  ],
+] as const)('a response about %s', (_, request, response, expected) => {
+  expect(mismatch(request, response)).toBe(expected);
+});
+
+it('what is no form is not compared', () => {
+  expect(orderMismatchOf(Object.entries(paid), undefined)).toBeUndefined();
+});
