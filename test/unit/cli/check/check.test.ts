@@ -63,7 +63,9 @@ describe('countersign check', () => {
     expect(out).toEqual([
       expect.stringMatching(/config\/embedded\.yaml: no problems$/),
       'environments  sandbox',
-      expect.stringMatching(/^operations {4}manager-balance, .*, transfer, verify-callback, endpoint-balance, /),
+      expect.stringMatching(
+        /^operations {4}manager-balance, .*, transfer, verify-callback, endpoint-balance, /,
+      ),
       'callers       local',
       expect.stringMatching(/^keys {10}directory /),
     ]);
