@@ -1,4 +1,4 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { createHash, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { auditFilesIn, auditIn, recordsOf } from '../support/audit.ts';
@@ -119,7 +119,9 @@ async function auditText({ stop }: Pick<TestProxy, 'stop'>, requests: number): P
     .flatMap(auditFilesIn)
     .map((file) => readFileSync(file, 'utf8'))
     .join('');
-  const ended = recordsOf(text).filter(({ audit }) => audit === 'result' || audit === 'rejected');
+  const ended = recordsOf(text).filter(({ audit }) =>
+    ['result', 'rejected', 'callback'].includes(String(audit)),
+  );
   expect(ended.length).toBeGreaterThanOrEqual(requests);
   const exported = receivers.flatMap((receiver) =>
     receiver.requests.map(({ body }) => body.toString('latin1')),
@@ -230,6 +232,25 @@ describe('no secret leaks if the gateway', () => {
   });
 });
 
+const callbackPath = '/sandbox/gw/verify-callback/1234';
+
+it.each(['genuine', 'forged'])('no secret leaks of a callback that is %s', async (kind) => {
+  const status = 'approved';
+  const expected = createHash('sha1').update(`${status}17${cardMarks.orderCard}${controlKey}`).digest('hex');
+  const control = kind === 'genuine' ? expected : 'f'.repeat(40);
+  const proxy = await start({});
+  const response = await proxy.post(
+    callbackPath,
+    `${form}&status=${status}&orderid=17&control=${control}`,
+    asBilling,
+  );
+  expect(response.body).toContain(kind === 'genuine' ? '"verified"' : '"not-verified"');
+  await proxy.requestLines();
+  const shown = [JSON.stringify(response.headers), response.body, proxy.logText(), await proxy.metrics()];
+  for (const text of [...shown, await statusText(proxy), await auditText(proxy, 1)])
+    expect(marksIn(text, { ...marks, expected })).toEqual([]);
+});
+
 describe('no secret leaks if a request has', () => {
   const card = cardMarks.card;
   const urlencoded = { 'Content-Type': 'application/x-www-form-urlencoded' };
@@ -249,6 +270,7 @@ describe('no secret leaks if a request has', () => {
     ['an impossible endpoint', `/sandbox/gw/api/v4/transfer/%20${card}`, form, asBilling],
     ['a form that cannot be decoded', paths.transfer, `${form}&x=%zz${card}`, asBilling],
     ['a parameter of the signature', paths.transfer, `${form}&oauth_token=${card}`, asBilling],
+    ['a callback that is cut off', callbackPath, form, asBilling],
     ['two logins', paths.transfer, `${form}&login=${card}`, asBilling],
     ['an impossible login', paths.status, `login=%20${card}&client_orderid=1`, asBilling],
     ['an unknown login', paths.status, `login=mark-in-a-path&client_orderid=1`, asBilling],

@@ -8,6 +8,7 @@ import { parseToken } from '../../src/auth/jwt/parse-token.ts';
 import { parseStrictJson } from '../../src/auth/jwt/strict-json.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { ProxyError } from '../../src/errors.ts';
+import { controlText } from '../../src/gateway/control.ts';
 import { resolveLogin } from '../../src/gateway/login.ts';
 import { shownOrderId } from '../../src/gateway/order-id.ts';
 import { parseResponse, responseAsJson, skewOf } from '../../src/gateway/response.ts';
@@ -39,15 +40,27 @@ import { costOf, growthProblem } from '../support/cpu-time.ts';
 const config = configSchema.parse({
   environments: { sandbox: { baseUrl: 'https://gateway.test', product: 'gw' } },
   keys: { source: 'directory', directory: 'keys' },
+  operations: {
+    sale: {
+      path: '/api/v2/sale/{endpoint}',
+      signature: 'SHA1-control',
+      loginFrom: 'header',
+      control: ['login', '{endpoint}', 'client_orderid', 'amount'],
+      parameters: { amount: { minorUnitsOf: 'currency' } },
+    },
+  },
 });
 const { resolve } = createRoutes(config);
 const destination = resolve('/sandbox/gw/api/v2/pan-eligibility/send/1234');
+const withControl = resolve('/sandbox/gw/api/v2/sale/1234');
 const redactor = new LoginRedactor([]);
 
 /** Everything that is done with a form up to its signature. */
 function processForm(form: readonly Pair[]): void {
   attempt(() => resolveLogin(destination, form, 'acme'));
   attempt(() => validateParameters(destination.operation, form));
+  attempt(() => validateParameters(withControl.operation, form));
+  attempt(() => controlText({ destination: withControl, login: 'acme', form }));
   const oauth = { consumerKey: 'acme', nonce: 'nonce', timestamp: 1, signatureMethod: 'HMAC-SHA1' } as const;
   prepare({ method: 'POST', url: destination.url, form, ...oauth });
 }
@@ -69,6 +82,19 @@ const steps: Readonly<Record<string, (text: string) => unknown>> = {
     processForm([
       ['client_orderid', text],
       ['order_desc', text],
+    ]),
+  'an amount and a control': (text) =>
+    processForm([
+      ['client_orderid', '1'],
+      ['currency', 'EUR'],
+      ['amount', text],
+      ['control', text],
+    ]),
+  'an amount of many digits': (text) =>
+    processForm([
+      ['client_orderid', '1'],
+      ['currency', 'EUR'],
+      ['amount', '0'.repeat(text.length)],
     ]),
   Authorization: (text) => tokenDigest(bearerToken(text)?.token ?? ''),
   'Authorization at the admin port': (text) => presentsToken(text, '0'.repeat(64)),
