@@ -27,7 +27,7 @@ export const errorTable = {
   'too-large': row(413, 'not-sent', 'The form is too large'),
   'malformed-form': row(400, 'not-sent', 'The form cannot be decoded'),
   'query-not-allowed': row(400, 'not-sent', 'Parameters belong in the body', 'http_request_denied'),
-  'reserved-parameter': row(400, 'not-sent', 'OAuth parameters are added by Countersign'),
+  'reserved-parameter': row(400, 'not-sent', 'A parameter that Countersign adds'),
   'parameter-invalid': row(400, 'not-sent', 'A parameter is missing or invalid'),
   'login-missing': row(400, 'not-sent', 'No login in the request'),
   'login-conflict': row(400, 'not-sent', 'Conflicting logins in the request'),
