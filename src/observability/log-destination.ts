@@ -24,6 +24,7 @@ const stalledAfter = 5_000;
 /**
  * Writes log lines without ever waiting: while the reader stalls or the disk is full, lines wait until they can be
  * written, in their order. Lines for which there is no room are dropped whole, and counted.
+ * pino's own destination would lose lines uncounted once a pipe is closed, and block at the exit.
  */
 export class LogDestination {
   readonly #stream: SonicBoom;
