@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { alertRules, objectiveRules } from './docs/alert-rules.ts';
 import { generatedPages, withGeneratedParts } from './docs/pages.ts';
 import { statusSchemaFile } from './docs/status-schema.ts';
 
@@ -8,3 +9,6 @@ for (const page of generatedPages) {
   writeFileSync(file, withGeneratedParts(page, readFileSync(file, 'utf8')));
 }
 writeFileSync(new URL('../docs/status.schema.json', import.meta.url), statusSchemaFile());
+const prometheus = new URL('../deploy/prometheus/', import.meta.url);
+writeFileSync(new URL('alerts.rules.yaml', prometheus), alertRules());
+writeFileSync(new URL('objectives.rules.yaml', prometheus), objectiveRules());

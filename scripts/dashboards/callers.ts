@@ -27,7 +27,7 @@ const traffic: Section = {
       description: 'Ratio of 5xx responses by caller.',
       unit: 'percentunit',
       redFrom: 0.01,
-      runbook: 'CountersignErrorBudgetBurnFast',
+      runbook: 'CountersignErrorBudgetBurn',
       queries: { '{{caller}}': share('requests_total', 'status=~"5.."', onRoute, 'caller') },
     },
     {

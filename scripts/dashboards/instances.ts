@@ -43,7 +43,7 @@ export const instances: Section = {
         'Duration of one signature, including queueing. RSA with 4096 bits takes some milliseconds.',
       unit: 's',
       redFrom: 0.1,
-      runbook: 'CountersignLatencyBudgetBurnFast',
+      runbook: 'CountersignLatencyBudgetBurn',
       queries: medianAndP99('signing_duration_seconds', inRelease, 'method'),
     },
     {
@@ -78,7 +78,7 @@ export const instances: Section = {
       purpose: 'Incident: a rollout is stuck.',
       description: 'Instances by version. Two versions for more than an hour: a stuck rollout.',
       unit: 'short',
-      runbook: 'CountersignVersionSkew',
+      runbook: 'CountersignDown',
       queries: { '{{version}}': aggregate('count', 'version', `countersign_build_info{${inRelease}}`) },
     },
     {
@@ -106,7 +106,7 @@ export const instances: Section = {
       purpose: 'Incident: the audit trail has gaps.',
       description: 'Records per second that could not be written. Zero without an audit trail.',
       unit: 'ops',
-      runbook: 'CountersignAuditRecordsLost',
+      runbook: 'CountersignAuditUnavailable',
       queries: {
         '{{instance}}': perSecond('audit_records_lost_total', inRelease, 'instance'),
       },

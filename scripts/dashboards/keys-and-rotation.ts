@@ -137,7 +137,7 @@ const source: Section = {
       description: 'Logins in use whose keys the key source denies reading, as after a policy was lost.',
       unit: 'short',
       redFrom: 1,
-      runbook: 'CountersignKeysDenied',
+      runbook: 'CountersignKeySourceDown',
       queries: { '{{instance}}': max('key_source_denied_logins', inRelease, 'instance') },
     },
     {
@@ -210,7 +210,7 @@ const source: Section = {
       description:
         'Failed key reads, and failed logins to the key source (environment=none). The log says why.',
       unit: 'reqps',
-      runbook: 'CountersignKeyProblem',
+      runbook: 'CountersignKeySourceDown',
       queries: {
         '{{environment}}': perSecond(
           'key_problems_total',

@@ -31,7 +31,7 @@ const atAGlance: Section = {
       kind: 'stat',
       unit: 'percentunit',
       redFrom: 0.01,
-      runbook: 'CountersignErrorBudgetBurnFast',
+      runbook: 'CountersignErrorBudgetBurn',
       queries: {
         '{{environment}}': share(
           'request_outcomes_total',
@@ -48,7 +48,7 @@ const atAGlance: Section = {
       kind: 'stat',
       unit: 's',
       redFrom: 2.5,
-      runbook: 'CountersignLatencyBudgetBurnFast',
+      runbook: 'CountersignLatencyBudgetBurn',
       queries: { '{{environment}}': quantile(0.99, 'request_duration_seconds', onRoute, 'environment') },
     },
     {
@@ -90,7 +90,7 @@ const requests: Section = {
       purpose: 'Incident: which cause do the failures have?',
       description: 'Responses with a 5xx status. reason=none: a forwarded gateway response.',
       unit: 'reqps',
-      runbook: 'CountersignErrorBudgetBurnFast',
+      runbook: 'CountersignErrorBudgetBurn',
       queries: { '{{reason}}': perSecond('requests_total', `${onRoute}, status=~"5.."`, 'reason') },
     },
     {
@@ -100,7 +100,7 @@ const requests: Section = {
         'From headers received to response sent. Dots are traces, if callers send a trace ID and exemplars are stored.',
       unit: 's',
       redFrom: 2.5,
-      runbook: 'CountersignLatencyBudgetBurnFast',
+      runbook: 'CountersignLatencyBudgetBurn',
       queries: medianAndP99('request_duration_seconds', onRoute, 'operation'),
     },
   ],
@@ -124,7 +124,7 @@ const gateway: Section = {
         'Duration of a single gateway request. The difference to the request duration is Countersign itself.',
       unit: 's',
       redFrom: 2.5,
-      runbook: 'CountersignLatencyBudgetBurnFast',
+      runbook: 'CountersignLatencyBudgetBurn',
       queries: medianAndP99('gateway_request_duration_seconds', onRoute, 'operation'),
     },
     {
@@ -133,7 +133,7 @@ const gateway: Section = {
       description:
         'Failed connections to the gateway: dns, refused, timeout, tls, other. Nothing was sent on them.',
       unit: 'reqps',
-      runbook: 'CountersignErrorBudgetBurnFast',
+      runbook: 'CountersignErrorBudgetBurn',
       queries: { '{{cause}}': perSecond('gateway_connection_failures_total', onRoute, 'cause') },
     },
     {
@@ -142,7 +142,7 @@ const gateway: Section = {
       description:
         'Gateway 5xx responses to operations that are not read-only. The payment may have been processed: check the order before retrying.',
       unit: 'reqps',
-      runbook: 'CountersignPaymentServerError',
+      runbook: 'CountersignOutcomeUnknown',
       queries: {
         '{{environment}} {{operation}}': perSecond(
           'payment_server_errors_total',

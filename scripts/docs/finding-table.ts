@@ -1,13 +1,19 @@
-import { findingCodes } from '../../src/observability/status/finding-codes.ts';
+import {
+  anchorOf,
+  type Condition,
+  conditions,
+  sectionOf,
+} from '../../src/observability/status/conditions.ts';
 import { cell, code, table } from './markdown.ts';
 
 /** Every finding that a status can have. */
 export function findingTable(): string {
-  const rows = Object.entries(findingCodes).map(([name, { severities, when, runbookSection }]) => [
-    code(name),
-    severities.map(code).join(', '),
-    cell(when),
-    `[${runbookSection.slice(1)}](../deploy/runbook.md${runbookSection})`,
-  ]);
+  const rows = Object.entries<Condition>(conditions).flatMap(([name, condition]) => {
+    const { severities = [], when, find } = condition;
+    if (find === undefined) return [];
+    const section = sectionOf(condition);
+    const link = `[${section}](../deploy/runbook.md${anchorOf(section)})`;
+    return [[code(name), severities.map(code).join(', '), cell(when), link]];
+  });
   return table(['code', 'severity', 'when', 'runbook'], rows);
 }

@@ -3,12 +3,14 @@ import { configurationTables } from './config-table.ts';
 import { errorTableOf } from './error-table.ts';
 import { findingTable } from './finding-table.ts';
 import { metricTable } from './metric-table.ts';
+import { runbookIndex } from './runbook-index.ts';
 import { endpointTable, faultTable, rejectionTable } from './simulator-tables.ts';
 import { statusTable } from './status-schema.ts';
 import { valuesTable } from './values-table.ts';
 
 /** Parts of pages that are made from the code: by page, then by the name of the markers around the part. */
 const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+  'deploy/runbook.md': { index: runbookIndex },
   'docs/configuration.md': { configuration: configurationTables },
   'docs/errors.md': { errors: errorTableOf },
   'docs/metrics.md': { metrics: metricTable },

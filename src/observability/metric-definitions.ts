@@ -144,6 +144,11 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
       'Total number of requests whose response was about another order. The log says what differs.',
       route,
     ),
+    loginRequests: counter(
+      'login_requests_total',
+      'Requests of a login: rejected by the gateway with 401 or 403, no-key if it has no usable key, or other. login is other beyond 1000 of them, for one without a key since the start, and for one that may not be written.',
+      ['environment', 'login', 'result'],
+    ),
     paymentServerErrors: counter(
       'payment_server_errors_total',
       'Gateway 5xx responses to operations that are not read-only. The payment may have been processed.',

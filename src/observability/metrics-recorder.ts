@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { errorTable, responsibleParty } from '../errors.ts';
-import { isPaymentServerError } from '../gateway/response.ts';
+import { isPaymentServerError, isRejection } from '../gateway/response.ts';
 import type { Routes } from '../gateway/router.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
 import type { KeyRing } from '../keys/ring.ts';
@@ -34,10 +34,14 @@ const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
 /** Turns events into metrics. */
 export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventObserver {
   const keys = createKeyMetrics(metrics);
+  const countLogin = createLoginCounter(metrics, labels);
   return {
     connectionRejected: () => metrics.dropped.inc({}),
     logLineSuppressed: () => metrics.logSuppressed.inc({}),
-    requestFinished: (context) => countRequest(metrics, labels, context),
+    requestFinished(context) {
+      countRequest(metrics, labels, context);
+      countLogin(context);
+    },
     gatewayResponded({ environment, operation, status, seconds, clockSkew }) {
       const route = labels.route(environment, operation);
       metrics.gatewayResponses.inc({ ...route, status: statusLabel(status) });
@@ -134,6 +138,29 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
     const exemplarLabels = traceId === undefined || !traceSampled ? {} : { trace_id: traceId };
     metrics.requestDuration.observe({ labels: route, value: durations.total, exemplarLabels });
   }
+}
+
+export const loginResults = ['rejected', 'no-key', 'other'] as const;
+
+/** Counts requests by login. Only a login of which the gateway got a request has a name: callers may send any. */
+function createLoginCounter({ loginRequests }: Metrics, labels: Labels) {
+  const named = new Set<string>();
+  return ({ environment, login, reason, gatewayStatus }: RequestContext): void => {
+    if (login === undefined) return;
+    const id = `${environment}/${login}`;
+    if (gatewayStatus !== undefined && login !== redactedLogin && named.size < maxLogins && !named.has(id)) {
+      named.add(id);
+      for (const result of loginResults)
+        loginRequests.inc({ ...labels.environment(environment), login, result }, 0);
+    }
+    const hasNoKey = reason === 'key-missing' || reason === 'key-unusable';
+    const otherwise = isRejection(gatewayStatus ?? 0) ? 'rejected' : 'other';
+    loginRequests.inc({
+      ...labels.environment(environment),
+      login: named.has(id) ? login : 'other',
+      result: hasNoKey ? 'no-key' : otherwise,
+    });
+  };
 }
 
 /** The metrics that name a login: only for key rings in use, and only for a limited number of them. */

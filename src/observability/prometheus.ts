@@ -17,7 +17,7 @@ import {
 } from '../request-context.ts';
 import { type EventObserver, spanResults, type TlsEnd } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
-import { type ConfiguredNames, createMetricsRecorder, Labels } from './metrics-recorder.ts';
+import { type ConfiguredNames, createMetricsRecorder, Labels, loginResults } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
 
 const methodNames: readonly MethodName[] = ['HMAC-SHA1', 'RSA-SHA256', 'SHA1-control'];
@@ -174,6 +174,7 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
     if (Object.hasOwn(mounts, environment))
       for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
     for (const result of callbackResults) metrics.callbacks.inc({ environment, result }, 0);
+    for (const result of loginResults) metrics.loginRequests.inc({ environment, login: 'other', result }, 0);
     for (const result of cacheResults) metrics.cacheLookups.inc({ environment, result }, 0);
     const failures = networkFailures(egressProxy !== undefined);
     for (const { name: operation, readOnly } of table.get(environment) ?? []) {

@@ -2,91 +2,76 @@ import { globSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { alerting, alertRules, objectiveRules } from '../../scripts/docs/alert-rules.ts';
 import { createPrometheus } from '../../src/observability/prometheus.ts';
+import { alertRulesIn } from '../support/alert-expressions.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';
 import { noReadings, routesOf } from '../support/routes.ts';
-import { runbookSections } from '../support/runbook.ts';
 
-const rule = z.object({
-  alert: z.string().optional(),
-  record: z.string().optional(),
+const check = z.object({
   expr: z.string(),
-  labels: z.object({ severity: z.enum(['page', 'ticket']) }).optional(),
-  annotations: z.object({ summary: z.string(), description: z.string(), runbook_url: z.string() }).optional(),
-});
-const ruleFile = z.object({ groups: z.array(z.object({ name: z.string(), rules: z.array(rule) })) });
-const promqlTest = z.object({
-  expr: z.string(),
+  eval_time: z.string(),
   exp_samples: z.array(z.object({ labels: z.string() })).default([]),
 });
-const testFile = z.object({ tests: z.array(z.object({ promql_expr_test: z.array(promqlTest) })) });
+const testFile = z.object({ tests: z.array(z.object({ promql_expr_test: z.array(check) })) });
+type Check = z.output<typeof check>;
 
-const ruleFiles = globSync('deploy/prometheus/*.rules.yaml').sort();
-const testFiles = globSync('deploy/prometheus/*.test.yaml').sort();
-const rules = ruleFiles
-  .flatMap((file) => ruleFile.parse(parse(readFileSync(file, 'utf8'))).groups)
-  .flatMap((group) => group.rules);
-const alerts = rules.flatMap(({ alert, ...rest }) => (alert === undefined ? [] : [{ alert, ...rest }]));
-const checks = testFiles
-  .flatMap((file) => testFile.parse(parse(readFileSync(file, 'utf8'))).tests)
-  .flatMap((test) => test.promql_expr_test);
+// promtool runs these tests in alert-rules.slow.test.ts.
+const tests = globSync('deploy/prometheus/*.test.yaml').flatMap(
+  (file) => testFile.parse(parse(readFileSync(file, 'utf8'))).tests,
+);
 
-describe('promtool', () => {
-  itWith('promtool')('accepts the rules', () => {
-    const { status, output } = promtool(['check', 'rules', '--lint-fatal', ...ruleFiles]);
-    expect(output).not.toMatch(/FAILED|error/i);
-    expect(status).toBe(0);
-  });
+it('the rules are those of the conditions (npm run generate)', () => {
+  expect(readFileSync('deploy/prometheus/alerts.rules.yaml', 'utf8')).toBe(alertRules());
+  expect(readFileSync('deploy/prometheus/objectives.rules.yaml', 'utf8')).toBe(objectiveRules());
 });
 
-describe.each(alerts)('$alert', ({ alert, expr, labels, annotations }) => {
-  it('has a severity, a summary, a description and a section in the runbook', () => {
-    expect(labels?.severity).toBeDefined();
-    expect(annotations?.summary).toMatch(/\S/);
-    expect(annotations?.description).toMatch(/\S/);
-    expect(annotations?.runbook_url).toBe(`deploy/runbook.md#${alert.toLowerCase()}`);
-    expect([...runbookSections().keys()]).toContain(alert);
-  });
+itWith('promtool')('promtool accepts the rules', () => {
+  const files = globSync('deploy/prometheus/*.rules.yaml').sort();
+  const { status, output } = promtool(['check', 'rules', '--lint-fatal', ...files]);
+  expect(output).not.toMatch(/FAILED|error/i);
+  expect(status).toBe(0);
+});
 
-  it('has a test in which it fires, with every label in its texts', () => {
-    const firing = checks
-      .flatMap((check) => check.exp_samples)
-      .filter((sample) => sample.labels.includes(`alertname="${alert}"`));
-    expect(firing.length).toBeGreaterThan(0);
-    const named = `${annotations?.summary} ${annotations?.description}`.matchAll(/\$labels\.(\w+)/g);
-    for (const [, label = ''] of named) {
-      // Without the chart, Prometheus may add neither of the two.
-      if (['namespace', 'release'].includes(label)) continue;
-      for (const sample of firing) expect(sample.labels).toContain(`${label}="`);
-    }
-  });
+it('an alert has one condition; ten are core', () => {
+  const names = alerting.map(({ alert: { name } }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  expect(alerting.filter(({ alert: { core } }) => core)).toHaveLength(10);
+});
 
-  it('distinguishes releases, and its description names the release if there is one', () => {
-    expect(annotations?.description).toMatch(
-      /\{\{ with \$labels\.release \}\}Release \{\{ \. \}\} in namespace \{\{ \$labels\.namespace \}\}\.\{\{ end \}\}$/,
-    );
-    const firing = checks
-      .flatMap((check) => check.exp_samples)
-      .filter((sample) => sample.labels.includes(`alertname="${alert}"`));
-    expect(firing.map((sample) => sample.labels)).toContainEqual(
-      expect.stringMatching(/namespace="\w+", release="\w+"/),
-    );
-  });
-
-  it('has a test in which it stays silent', () => {
-    const silent = checks.filter((check) => check.exp_samples.length === 0);
-    expect(silent.map((check) => check.expr)).toContainEqual(
-      expect.stringMatching(new RegExp(`^ALERTS\\{alertname=~?"[^"]*\\b${alert}\\b`)),
-    );
+describe.each(alertRulesIn('deploy/prometheus'))('$alert as $severity', ({ alert, severity, expr, text }) => {
+  it('fires when caused, for its release and with every label of its texts, and resolves, in one promtool test', () => {
+    const firing = tests.flatMap(({ promql_expr_test }) => firingBeforeResolved(promql_expr_test, alert));
+    const labels = firing.filter((one) => one.includes(`severity="${severity}"`));
+    expect(labels).toContainEqual(expect.stringMatching(/namespace="\w+", release="\w+"/));
+    for (const [, label = ''] of text.matchAll(/\$labels\.(\w+)/g))
+      expect(labels).toContainEqual(expect.stringContaining(`${label}="`));
   });
 
   it('uses only exposed metrics', async () => {
     const page = (await createPrometheus({ version: '1', routes: routesOf() }).page(false, noReadings)).body;
-    const recorded = rules.flatMap((other) => other.record ?? []);
+    const recorded = readFileSync('deploy/prometheus/objectives.rules.yaml', 'utf8');
     for (const [name] of expr.matchAll(/\b(environment:)?countersign_[\w:]+/g)) {
       const family = name.replace(/_(bucket|count|sum)$/, '');
-      expect(recorded.includes(name) || page.includes(`# TYPE ${family} `)).toBe(true);
+      expect(recorded.includes(`record: ${name}\n`) || page.includes(`# TYPE ${family} `)).toBe(true);
     }
   });
 });
+
+/** Labels with which an alert fires in a test, if it no longer does at a later time. */
+function firingBeforeResolved(checks: readonly Check[], alert: string): string[] {
+  // Only queries without further labels: no result for one label value says nothing about the others.
+  const query = new RegExp(`^ALERTS\\{alertname="${alert}"(, alertstate="firing")?\\}$`);
+  const ours = checks.filter(({ expr }) => query.test(expr));
+  const resolved = ours.findLast(({ exp_samples }) => exp_samples.length === 0)?.eval_time ?? '0m';
+  const before = ours.filter(({ eval_time }) => seconds(eval_time) < seconds(resolved));
+  return before.flatMap(({ exp_samples }) => exp_samples.map(({ labels }) => labels));
+}
+
+const units: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+function seconds(duration: string): number {
+  const parts = [...duration.matchAll(/(\d+)([smhd])/g)];
+  return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (units[unit] ?? Number.NaN), 0);
+}

@@ -49,6 +49,13 @@ whenHelm('the PrometheusRule holds every group of the rule files, unchanged', ()
   expect(list(renderOne(everything, 'PrometheusRule'), 'spec', 'groups')).toEqual(groups);
 });
 
+whenHelm('the PrometheusRule has ten alerts by default', () => {
+  const rendered = renderOne([...values('default'), '--set=prometheusRule.enabled=true'], 'PrometheusRule');
+  const alerts = list(rendered, 'spec', 'groups').flatMap((group) => list(group, 'rules'));
+  const names = new Set(alerts.map((rule) => at(rule, 'alert')).filter((name) => name !== undefined));
+  expect(names.size).toBe(10);
+});
+
 /** Each threshold of the rule files: name, number and marked line. */
 const thresholds = namesIn('deploy/prometheus', '.rules.yaml')
   .flatMap((name) => readFileSync(join('deploy/prometheus', name), 'utf8').split('\n'))

@@ -129,7 +129,7 @@ const importers: Readonly<Record<string, readonly RegExp[]>> = {
   zod: [
     /^src\/config\//,
     /^src\/keys\/vault\//,
-    /^src\/observability\/status\/schema\.ts$/,
+    /^src\/observability\/status\/(facts|schema)\.ts$/,
     /^src\/simulator\//,
   ],
 };

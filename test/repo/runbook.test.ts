@@ -3,32 +3,23 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { parse, stringify } from 'yaml';
-import { z } from 'zod';
+import { stringify } from 'yaml';
+import { causeSections, runbookIndex } from '../../scripts/docs/runbook-index.ts';
 import { errorTable } from '../../src/errors.ts';
 import { vaultErrors } from '../../src/keys/vault/errors.ts';
 import { networkFailures } from '../../src/net/network-failure.ts';
 import { createMetrics } from '../../src/observability/metric-definitions.ts';
-import { computeReadiness } from '../../src/observability/readiness.ts';
-import {
-  paymentServerErrorSection,
-  runbookSections as sectionsOfFailures,
-} from '../../src/observability/status/runbook-sections.ts';
+import { rejections } from '../../src/request-context.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';
-import { anchorOf, blocks, indexRows, runbookSections, runbookText } from '../support/runbook.ts';
+import { anchorOf, blocks, keyProblems, runbookSections, runbookText } from '../support/runbook.ts';
 import { sampleLog, sampleNotes } from '../support/sample-log.ts';
 
-const ruleFile = z.object({
-  groups: z.array(
-    z.object({ rules: z.array(z.object({ alert: z.string().optional(), record: z.string().optional() })) }),
-  ),
-});
-const rules = globSync('deploy/prometheus/*.rules.yaml')
-  .flatMap((file) => ruleFile.parse(parse(readFileSync(file, 'utf8'))).groups)
-  .flatMap((group) => group.rules);
-const alerts = rules.flatMap(({ alert }) => alert ?? []);
-const recorded = rules.flatMap(({ record }) => record ?? []);
+const recorded = [
+  ...readFileSync('deploy/prometheus/objectives.rules.yaml', 'utf8').matchAll(/record: (.*)/g),
+].map(([, name = '']) => name);
+
+const causes = [...rejections, ...networkFailures(true)];
 
 const sections = [...runbookSections()];
 const queries = blocks(runbookText(), 'promql');
@@ -38,14 +29,16 @@ const source = globSync('src/**/*.ts')
   .join('\n');
 
 describe('the runbook', () => {
-  it('has a section for each alert', () => {
-    expect(sections.map(([heading]) => heading)).toEqual(expect.arrayContaining(alerts));
+  it('begins with an index, and has the sections that it links to, and no others', () => {
+    const linked = [...runbookIndex().matchAll(/^\| \[(.*?)\]\((#.*?)\)/gm)];
+    expect(runbookText()).toMatch(/^# Runbook\n\n## Index\n/);
+    expect(new Set(linked.map(([, heading]) => heading))).toEqual(new Set(sections.map(([one]) => one)));
+    for (const [, heading = '', anchor] of linked) expect(anchor).toBe(anchorOf(heading));
   });
 
-  it('has only sections of alerts and sections that the index links to', () => {
-    const others = sections.map(([heading]) => heading).filter((heading) => !alerts.includes(heading));
-    const targets = new Set(indexRows('Reasons').map((row) => row.at(-1)));
-    for (const heading of others) expect([...targets]).toContain(`[${heading}](${anchorOf(heading)})`);
+  it('explains each reason and cause in its section', () => {
+    for (const [cause, section] of causeSections())
+      expect(runbookSections().get(section)).toContain(`\`${cause}\``);
   });
 
   it('links only to sections and files that exist', () => {
@@ -163,66 +156,25 @@ describe('the log searches', () => {
   });
 });
 
-const causes = ['current-key', 'other-key', 'clock-skew', ...networkFailures(true)];
+describe('key problems', () => {
+  const rows = keyProblems();
 
-describe('the index', () => {
-  const anchors = sections.map(([heading]) => `[${heading}](${anchorOf(heading)})`);
-
-  it.each(['Reasons', 'Causes', 'Readiness', 'Key problems'])('%s links to sections', (table) => {
-    for (const row of indexRows(table)) expect(anchors).toContain(row.at(-1));
+  it('link to sections', () => {
+    const anchors = sections.map(([heading]) => `[${heading}](${anchorOf(heading)})`);
+    for (const row of rows) expect(anchors).toContain(row.at(-1));
   });
 
-  it('has every error reason with its status, and its section names it', () => {
-    const rows = indexRows('Reasons').map(([reason = '', status]) => [reason, Number(status)]);
-    expect(Object.fromEntries(rows)).toEqual(
-      Object.fromEntries(Object.entries(errorTable).map(([reason, { status }]) => [reason, status])),
-    );
-    const text = new Map(anchors.map((anchor, index) => [anchor, sections[index]?.[1]]));
-    for (const [reason = '', , target = ''] of indexRows('Reasons'))
-      expect(text.get(target)).toContain(`\`${reason}\``);
-  });
-
-  it('has every cause of a rejection and of a failed connection', () => {
-    expect(indexRows('Causes').map(([cause]) => cause)).toEqual(causes);
-    for (const cause of causes) expect(source).toContain(`'${cause}'`);
-  });
-
-  it('leads to the same sections as the status does for failed requests', () => {
-    const rows = [...indexRows('Reasons'), ...indexRows('Causes')].map((row) => [row[0] ?? '', row.at(-1)]);
-    const targets = new Map(rows.map(([cause = '', target = '']) => [cause, /\((#.*)\)/.exec(target)?.[1]]));
-    const { 'gateway-status': none, ...shown } = sectionsOfFailures;
-    expect(none).toBeNull();
-    expect(Object.keys(shown)).toEqual(
-      expect.arrayContaining([...Object.keys(errorTable), 'current-key', 'other-key', 'clock-skew']),
-    );
-    for (const [cause, section] of Object.entries(shown))
-      expect([cause, section]).toEqual([cause, targets.get(cause)]);
-    expect(sections.map(([heading]) => anchorOf(heading))).toContain(paymentServerErrorSection);
-  });
-
-  it('has every reason and warning of /readyz', () => {
-    const all = {
-      draining: true,
-      keySourceReady: false,
-      jwtKeysAvailable: false,
-      auditUnavailable: true,
-      keysCached: false,
-    };
-    const { reasons, warnings } = computeReadiness({ ...all, logLinesDropped: true, logStalled: true });
-    expect(indexRows('Readiness').map(([reason]) => reason)).toEqual([...reasons, ...warnings]);
-  });
-
-  it('has every key and Vault error, and only messages of the code', () => {
+  it('are every key and Vault error, and only messages of the code', () => {
     const parser = readFileSync('src/keys/key.ts', 'utf8');
     const ofKeys = [
       ...parser.matchAll(/['`]((?:the (?:control|private) key|the passphrase|RSA key) [^'`]*)['`]/g),
     ].map(([, text = '']) => text.replaceAll(/\$\{\w+\}/g, '…'));
     expect(ofKeys.length).toBeGreaterThan(8);
-    const rows = indexRows('Key problems').map(([message = '']) => message);
+    const messages = rows.map(([message = '']) => message);
     const ofVault = Object.values(vaultErrors).map(({ text }) => text);
-    expect(rows).toEqual(expect.arrayContaining([...ofKeys, ...ofVault]));
-    for (const row of rows) {
-      if (!ofKeys.includes(row)) expect(source).toContain(row);
+    expect(messages).toEqual(expect.arrayContaining([...ofKeys, ...ofVault]));
+    for (const message of messages) {
+      if (!ofKeys.includes(message)) expect(source).toContain(message);
     }
   });
 });

@@ -37,7 +37,7 @@ export interface Incident {
 type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp, alert: string];
 type Play = Pick<Incident, 'begin' | 'end'> & Partial<Pick<Incident, 'traffic'>>;
 
-const burn = 'CountersignErrorBudgetBurnFast';
+const burn = 'CountersignErrorBudgetBurn';
 const keyMissing = 'CountersignKeyMissing';
 const ok = httpResponse('200 OK', 'OK');
 const cache = { ttl: '1s', negativeTtl: '1s' };
@@ -413,7 +413,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
         'key-source-denied',
         /Vault denies reading the keys of login acme in sandbox.*: Vault denied permission/,
         /no restart is needed/,
-        'CountersignKeysDenied',
+        'CountersignKeySourceDown',
       ],
       {
         begin: () =>

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { table } from '../../src/cli/shared/table.ts';
-import { alertExpressions } from './alert-expressions.ts';
+import { alertRulesIn } from './alert-expressions.ts';
 import { type Countersign, sumOf } from './countersign.ts';
 import { post } from './forwarding.ts';
 import { Load, type LoadRequest } from './load.ts';
@@ -100,12 +100,14 @@ export async function runOutage(
   };
 }
 
-/** The condition of an alert on one metric, as the rules have it; not one that compares two. */
+/** A condition on one metric, as the rules have it, alone or after an `or`; not one that compares two. */
 const condition = /^(?![^]*countersign_[^]*countersign_)[^]*\(countersign_(\w+)\) (==|>) (\d+)$/;
-const conditions = alertExpressions(`${root}/deploy/prometheus`).flatMap(([alert, expression]) => {
-  const [, metric = '', operator, limit] = condition.exec(expression.trim()) ?? [];
-  return metric === '' ? [] : [{ alert, metric, operator, limit: Number(limit) }];
-});
+const conditions = alertRulesIn(`${root}/deploy/prometheus`).flatMap(({ alert, expr }) =>
+  expr.split('\n  or\n').flatMap((part) => {
+    const [, metric = '', operator, limit] = condition.exec(part) ?? [];
+    return metric === '' ? [] : [{ alert, metric, operator, limit: Number(limit) }];
+  }),
+);
 
 /** What a process says now or, while responses alternate, as soon as it says what is expected. */
 async function whatIsSaid(
@@ -129,7 +131,7 @@ async function saidNow(one: Countersign): Promise<Pick<Saying, 'state' | 'alerts
     return value !== undefined && (operator === '==' ? value === limit : value > limit);
   });
   const aboutKeys = alerts.filter(({ metric }) => metric.startsWith('key_')).map(({ alert }) => alert);
-  return { state: keySource.state ?? 'up', alerts: aboutKeys };
+  return { state: keySource.state ?? 'up', alerts: [...new Set(aboutKeys)] };
 }
 
 /** Every cached login once per process: balances and statuses in turn. */

@@ -95,7 +95,7 @@ const saysDown: Saying = {
 };
 const saysDenied: Saying = {
   state: 'denied',
-  alerts: ['CountersignKeysDenied'],
+  alerts: ['CountersignKeySourceDown'],
   lines: ['key source denies reading keys', 'key source permits reading keys again'],
   uncached: ['503 key-source-unavailable'],
 };

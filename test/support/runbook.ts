@@ -4,13 +4,15 @@ const runbook = readFileSync(new URL('../../deploy/runbook.md', import.meta.url)
 
 export const runbookText = (): string => runbook;
 
-/** Each section by its heading, without the index. */
+const others = ['Index', 'How to use it', 'Key problems'];
+
+/** Each section on a condition by its heading. */
 export function runbookSections(): ReadonlyMap<string, string> {
   const sections = runbook
     .split(/^## /m)
     .slice(1)
     .map((section) => [section.slice(0, section.indexOf('\n')), section] as const);
-  return new Map(sections.filter(([heading]) => heading !== 'Index'));
+  return new Map(sections.filter(([heading]) => !others.includes(heading)));
 }
 
 /** The GitHub anchor of a heading of plain words. */
@@ -24,10 +26,9 @@ export function blocks(text: string, language: 'promql' | 'sh'): string[] {
   return [...fences].map(([, block = '']) => block.trim());
 }
 
-/** The rows of a table of the index: the cells of each. */
-export function indexRows(heading: string): string[][] {
-  const [, rest = ''] = runbook.split(`\n### ${heading}\n`);
-  const [table = ''] = rest.split('\n### ');
+/** The rows of the table of messages: the cells of each. */
+export function keyProblems(): string[][] {
+  const [, table = ''] = runbook.split('\n## Key problems\n');
   return table
     .split('\n')
     .filter((line) => line.startsWith('| '))

@@ -1,11 +1,11 @@
-import { withFindings } from '../../src/observability/status/findings.ts';
 import type {
   FailedRequest,
   KeyStatus,
-  Status,
   StatusFacts,
   UncertainPayment,
-} from '../../src/observability/status/schema.ts';
+} from '../../src/observability/status/facts.ts';
+import { withFindings } from '../../src/observability/status/findings.ts';
+import type { Status } from '../../src/observability/status/schema.ts';
 
 const now = Date.UTC(2026, 10, 22, 14, 3, 7);
 const [minute, hour, day] = [60, 3_600, 86_400];

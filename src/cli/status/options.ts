@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { loadConfig } from '../../config/load.ts';
 import { fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
-import { type Severity, severities } from '../../observability/status/finding-codes.ts';
+import { type Severity, severities } from '../../observability/status/thresholds.ts';
 import { secretText } from '../../util/secret-text.ts';
 import { findRunningDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';

@@ -1,6 +1,7 @@
+import type { KeyStatus } from '../../observability/status/facts.ts';
 import { since } from '../../observability/status/format.ts';
 import { keyStates } from '../../observability/status/key-texts.ts';
-import type { Finding, KeyStatus, Status } from '../../observability/status/schema.ts';
+import type { Finding, Status } from '../../observability/status/schema.ts';
 import { printable } from '../../util/text.ts';
 import { table } from '../shared/table.ts';
 

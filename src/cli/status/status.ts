@@ -17,8 +17,7 @@ const spec = {
   about:
     'Shows the findings of a running instance, and its keys with their rotation (docs/status.md). Changes nothing.',
   options,
-  exitCodes:
-    '0 ready; 1 not ready, no status, or a finding of --fail-on; 2 invalid usage',
+  exitCodes: '0 ready; 1 not ready, no status, or a finding of --fail-on; 2 invalid usage',
 };
 
 export const status = command(spec, async ({ values }, io) => {

@@ -1,13 +1,12 @@
 import type { KeyState } from '../../keys/key-state.ts';
-import type { FindingCode, Severity } from './finding-codes.ts';
+import type { KeyStatus, StatusFacts } from './facts.ts';
 import { clockText, relative, secondsBetween } from './format.ts';
-import type { Tone } from './page/parts.ts';
-import type { KeyStatus, Status, StatusFacts } from './schema.ts';
+import type { Severity } from './thresholds.ts';
 import { isNoKey } from './thresholds.ts';
 
 /** How the state of a key version is shown: with a title in a color on the status page, with a text in a terminal. */
 export const keyStates: Readonly<
-  Record<KeyState, { readonly tone: Tone; readonly title: string; readonly text: string }>
+  Record<KeyState, { readonly tone: Severity | 'ok' | 'idle'; readonly title: string; readonly text: string }>
 > = {
   'in-use': { tone: 'ok', title: 'In use', text: 'in use' },
   waiting: { tone: 'info', title: 'Waiting for the gateway', text: 'waiting' },
@@ -16,9 +15,11 @@ export const keyStates: Readonly<
   unusable: { tone: 'warn', title: 'Unusable', text: 'unusable' },
 };
 
+export type ProgressCode = 'key-missing' | 'key-unusable' | 'key-rejected' | 'key-waiting';
+
 /** What there is to say about a key beyond the states of its versions, and what to do. */
 export interface KeyProgress {
-  readonly code: Extract<FindingCode, 'key-missing' | 'key-unusable' | 'key-rejected' | 'key-waiting'>;
+  readonly code: ProgressCode;
   readonly severity: Severity;
   readonly title: string;
   readonly advice: string;
@@ -27,7 +28,7 @@ export interface KeyProgress {
 /** Where the keys come from, and when the status was put together. */
 export interface KeyOrigin {
   readonly now: string;
-  readonly type: Status['keySource']['type'];
+  readonly type: StatusFacts['keySource']['type'];
   /** Environments in which a rejection says nothing about a key. */
   readonly notAboutKeys: ReadonlySet<string>;
 }
@@ -35,6 +36,14 @@ export interface KeyOrigin {
 export function originOf({ at, keySource: { type }, environments }: StatusFacts): KeyOrigin {
   const notAboutKeys = new Set(environments.filter(isNoKey).map(({ name }) => name));
   return { now: at, type, notAboutKeys };
+}
+
+export function kindName(kind: KeyStatus['kind']): string {
+  return kind === 'control_key' ? 'Control key' : 'RSA key';
+}
+
+export function keyName({ kind, login, environment }: KeyStatus): string {
+  return `${kindName(kind)} of ${login} in ${environment}`;
 }
 
 /** `v3`. In a directory a version is the time in seconds at which a file changed: shown as a time. */

@@ -1,4 +1,4 @@
-import { sourceName } from './findings.ts';
+import { sourceName } from './condition-checks.ts';
 import { latency, percent, rate, relative, secondsBetween, skew, span, whole } from './format.ts';
 import { banner, pageTone, stateOf } from './page/banner.ts';
 import { failedRequests } from './page/failed-requests.ts';

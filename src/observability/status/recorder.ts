@@ -3,10 +3,11 @@ import { isPaymentServerError, isRejection, isUncertainPayment } from '../../gat
 import type { RequestContext } from '../../request-context.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
+import { anchorOf, conditions, sectionOf, sectionOfCause } from './conditions.ts';
+import type { FailedRequest, FailureCause, StatusFacts, UncertainPayment } from './facts.ts';
 import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
 import { RequestWindow, type Verdict } from './request-window.ts';
-import { type FailureCause, paymentServerErrorSection, runbookSections } from './runbook-sections.ts';
-import type { FailedRequest, Status, UncertainPayment } from './schema.ts';
+import { maxFailures, maxUncertainPayments } from './thresholds.ts';
 
 /** Milliseconds. */
 const recent = 60_000;
@@ -17,12 +18,8 @@ const maxLogins = 1_000;
 /** Of those that the gateway rejects. */
 const maxRejectedNames = 5;
 
-/** Failed requests that a status has at most. */
-export const maxFailures = 100;
 /** Those of unknown callers: anybody can cause them, and they must not hide the others. */
 const maxUnknownCallers = 20;
-/** Payments of an environment whose outcome has to be queried that a status has at most. */
-export const maxUncertainPayments = 1_000;
 /** How long they are kept, in milliseconds. */
 const uncertainAge = 3_600_000;
 
@@ -59,7 +56,7 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
     return keys.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
   };
   const { useNames, ...requests } = createRequestRecorder(clocks, detailOf);
-  let audit: Status['audit'] = null;
+  let audit: StatusFacts['audit'] = null;
   let config = { digest: '', loadedAt: '', reloadFailed: false };
   /** Keeps what is known of the names that a reloaded configuration still has. */
   const reconfigure = (next: Configured): void => {
@@ -263,10 +260,17 @@ export function failureOf(context: RequestContext, at: number): FailedRequest {
   const { id: requestId, caller = null, environment = null, operation = null } = context;
   const { login = null, status = null, outcome } = context;
   const cause = causeOf(context);
-  const runbookSection = isPaymentServerError(context) ? paymentServerErrorSection : runbookSections[cause];
+  const runbookSection = sectionFor(context, cause);
   const orderId = isUncertainPayment(context) ? (context.orderId ?? null) : null;
   const route = { caller, environment, operation, login, orderId };
   return { at: isoTime(at), requestId, ...route, status, outcome, cause, runbookSection };
+}
+
+/** A server error for a payment leaves its outcome uncertain, whatever its status. */
+function sectionFor(context: RequestContext, cause: FailureCause): string | null {
+  if (isPaymentServerError(context)) return anchorOf(sectionOf(conditions['outcome-unknown']));
+  const isOfCaller = cause === 'gateway-status' && (context.gatewayStatus ?? 0) < 500;
+  return isOfCaller ? null : anchorOf(sectionOfCause(cause));
 }
 
 /** A request that failed although the caller did nothing wrong, other than by a rejection of the gateway. */

@@ -1,4 +1,4 @@
-import type { FailureCause } from './runbook-sections.ts';
+import type { FailureCause } from './facts.ts';
 
 /** Upper bound of the first bucket in seconds. */
 const smallest = 0.0001;

@@ -1,168 +1,11 @@
 import { z } from 'zod';
-import type { KeyState } from '../../keys/key-state.ts';
-import { readinessReasons, readinessWarnings } from '../readiness.ts';
-import { type FindingCode, findingCodes, severities } from './finding-codes.ts';
-import { keySourceStates } from './key-source-recorder.ts';
+import { codes } from './conditions.ts';
+import { paymentToQuery, statusFacts } from './facts.ts';
+import { severities } from './thresholds.ts';
 
-const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const satisfies KeyState[];
-
-const time = z.iso.datetime();
-const count = z.int().nonnegative();
-const seconds = z.number();
-const share = z.number().min(0).max(1);
 const text = z.string();
 /** `null`: there is none, or it is not known. */
 const maybeText = text.nullable();
-const maybeTime = time.nullable();
-const maybeShare = share.nullable();
-
-const health = z.strictObject({
-  ready: z.boolean().describe('Whether this instance should receive requests, as `/readyz` says.'),
-  reasons: z.array(z.enum(readinessReasons)).describe('Why it is not ready.'),
-  warnings: z.array(z.enum(readinessWarnings)).describe('Problems that do not make it unready.'),
-});
-
-const cause = text.describe(
-  "`reason` of Countersign's own errors; of a 401 or 403 of the gateway `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
-);
-
-const recentFailures = z.strictObject({
-  cause,
-  detail: maybeText.describe(
-    'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, or the problem of the key source.',
-  ),
-  login: maybeText.describe('If all of these requests have the same.'),
-  count,
-  share: share.describe('Of all requests of the last minute.'),
-  lastAt: time,
-});
-
-const environment = z.strictObject({
-  name: text,
-  gatewayHost: text.describe('Host, and port unless it is the default, of the base URL.'),
-  inFlight: count.describe('Requests to the gateway in flight.'),
-  waiting: seconds
-    .nullable()
-    .describe('For which there have been requests in flight and none has ended; null: none is in flight.'),
-  maxInFlight: count,
-  requestsPerSecond: z.number().nonnegative().describe('Over the last minute.'),
-  rejectedShare: maybeShare.describe(
-    'Share of 401 and 403 among the gateway responses of the last minute; null without responses.',
-  ),
-  failedShare: maybeShare.describe(
-    'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
-  ),
-  allFail: z
-    .boolean()
-    .describe(
-      'Whether requests ended in the last 4 seconds and every one failed, other than by a fault of its caller: 401 and 403 of the gateway too.',
-    ),
-  failures: z.array(recentFailures).describe('These requests by cause.'),
-  logins: z
-    .strictObject({
-      accepted: count,
-      rejected: count,
-      rejectedNames: z.array(text).describe('The last five of the rejected.'),
-    })
-    .describe(
-      'Logins by what the gateway said to the last request of each in the last minute; rejected: 401 or 403.',
-    ),
-  latency: z
-    .strictObject({ p50: seconds, p99: seconds })
-    .nullable()
-    .describe(
-      'Seconds from request to response over the last minute, at most a tenth too high; null without requests.',
-    ),
-  clockSkew: seconds.nullable().describe('Seconds that the clock of the gateway is ahead; null if unknown.'),
-});
-
-const keyVersion = z.strictObject({
-  version: z.int(),
-  state: z
-    .enum(keyStates)
-    .describe(
-      '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it; it may still sign if there is no better one. `replaced`: older, kept for a while. `unusable`: see `problem`.',
-    ),
-  verdict: z
-    .enum(['accepted', 'rejected'])
-    .nullable()
-    .describe(
-      'What the gateway said last to this instance about this version: `accepted` for the last one that it accepted, `rejected` after a 401 or 403; null: neither.',
-    ),
-  createdAt: maybeTime,
-  fingerprint: maybeText.describe(
-    "RSA keys: SHA-256 over the public key's SPKI DER, hex. Control keys: four hex digits that give nothing away.",
-  ),
-  transitKey: maybeText.describe(
-    "Name and version in Vault's Transit engine of a key that does not leave it, as `NAME:VERSION`.",
-  ),
-  problem: maybeText.describe('Why an unusable version cannot be used.'),
-});
-
-const key = z.strictObject({
-  environment: text,
-  login: text,
-  kind: z.enum(['control_key', 'private_key']),
-  newestVersion: z.int(),
-  signingVersion: z.int().nullable().describe('Version that signs payments; null if none is usable.'),
-  versions: z.array(keyVersion).describe('Newest first.'),
-  readAt: time.describe('When the key source was last read successfully.'),
-  staleSince: maybeTime.describe(
-    'Since when the cached keys are outdated because they could not be read again; else null.',
-  ),
-  readProblem: maybeText.describe('Why they could not be read again, if that is known.'),
-  missingSince: maybeTime.describe('Since when the newest version of the secret lacks this key; else null.'),
-  nextRefreshAt: maybeTime.describe(
-    'When a request reads the key source again; null: with the next request.',
-  ),
-});
-
-const caller = z.strictObject({
-  name: text,
-  mode: z.enum(['enforce', 'dry-run']).describe('`dry-run`: its grants are not enforced.'),
-  requests: count.describe('Since the start.'),
-  denied: count.describe('Requests since the start that were rejected because no grant allowed them.'),
-  limited: count.describe('Requests since the start that got 429 because of its `maxInFlight`.'),
-  limitedAt: maybeTime.describe('When the last of them was.'),
-  lastSeenAt: maybeTime,
-});
-
-const failure = z.strictObject({
-  at: time,
-  requestId: text,
-  caller: maybeText,
-  environment: maybeText,
-  operation: maybeText,
-  login: maybeText.describe('Only one that the caller may use.'),
-  orderId: maybeText.describe(
-    "The merchant's order ID of a payment whose outcome has to be queried, redacted if it may hold a card number; else null.",
-  ),
-  status: z.int().nullable().describe('HTTP status of the response; null if none was sent.'),
-  outcome: z.enum(['answered', 'not-sent', 'unknown']),
-  cause,
-  runbookSection: maybeText.describe('Section of the runbook, such as `#countersign403`.'),
-});
-
-/** What is needed to query one. */
-const queried = {
-  at: true,
-  requestId: true,
-  caller: true,
-  operation: true,
-  login: true,
-  orderId: true,
-} as const;
-const uncertainPayment = failure.pick({ ...queried, environment: true, outcome: true });
-
-const certificate = z.strictObject({
-  name: text.describe('As the label `certificate` of the metrics.'),
-  environment: maybeText,
-  from: time,
-  until: time,
-  problem: maybeText.describe('Why files that replaced its own are not used; null: there are none.'),
-});
-
-const codes = Object.keys(findingCodes).filter((code): code is FindingCode => code in findingCodes);
 
 /** Texts are plain; what is between backticks is code. */
 const finding = z.strictObject({
@@ -176,88 +19,17 @@ const finding = z.strictObject({
   summary: text.describe('What happened.'),
   advice: text.describe('What to do, or what it means.'),
   runbookSection: text.describe('Section of the runbook, such as `#countersignclockskew`.'),
-  payments: z
-    .array(failure.pick(queried))
-    .describe('Each payment whose outcome has to be queried, newest first.'),
+  payments: z.array(paymentToQuery).describe('Each payment whose outcome has to be queried, newest first.'),
 });
 
-/** What `/status.json` returns. Times are ISO 8601 in UTC. */
+/** What `/status.json` returns. */
 export const statusSchema = z.strictObject({
-  at: time.describe('When this was put together.'),
+  ...statusFacts.shape,
   well: z
     .boolean()
     .describe('Whether this instance does its work: no finding is `bad`. One that is ready may not be well.'),
   findings: z.array(finding).describe('What needs attention or should be known, the most serious first.'),
-  runbookUrl: maybeText.describe(
-    '`admin.runbookUrl`, to which a `runbookSection` is appended; null: not configured.',
-  ),
-  health,
-  environments: z.array(environment),
-  keys: z.strictObject({
-    total: count.describe('Keys in use, also those that are not listed.'),
-    list: z.array(key).describe('The last used first.'),
-  }),
-  callers: z.array(caller),
-  failures: z
-    .array(failure)
-    .describe('The last 100 failed requests, newest first; at most 20 of unknown callers.'),
-  uncertainPayments: z
-    .array(uncertainPayment)
-    .describe(
-      'Payments of the last hour whose outcome is unknown, or to which the gateway responded with a server error, newest first; at most 1,000 of each environment.',
-    ),
-  certificates: z.array(certificate),
-  jwtIssuers: z.array(
-    z.strictObject({
-      name: text,
-      available: z.boolean().describe('Whether there are keys that may be used.'),
-      problem: maybeText.describe('Why the last attempt to fetch its keys failed; else null.'),
-    }),
-  ),
-  audit: z
-    .strictObject({
-      up: z.boolean().describe('Whether the last record could be written.'),
-      problem: maybeText,
-    })
-    .nullable()
-    .describe('null: no audit trail, or no record yet.'),
-  keySource: z.strictObject({
-    type: z.enum(['vault', 'directory']),
-    state: z
-      .enum(keySourceStates)
-      .nullable()
-      .describe(
-        '`up`, `denied` (it responds, and denies reading the keys of some logins in use) or `down`; null before the first read.',
-      ),
-    since: maybeTime.describe('Since when it has been in this state.'),
-    deniedLogins: count.describe('Logins in use whose keys it denied reading when it last responded.'),
-    deniedLogin: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
-    problem: maybeText.describe('Why it is denied or down; else null.'),
-    tokenExpiresAt: maybeTime.describe('When the Vault token expires; null: never, unknown or none.'),
-    loginsNotFound: count.describe(
-      'Number of logins whose cached keys are used although the source does not know the login.',
-    ),
-    loginNotFound: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
-  }),
-  process: z.strictObject({
-    version: text,
-    node: text,
-    startedAt: time,
-    uptime: seconds,
-  }),
-  config: z.strictObject({
-    digest: text.describe(
-      'SHA-256 of the configuration file in effect, hex, as `sha256sum` prints it: of the text before variables are substituted; with an operationsFile, of both, one after the other.',
-    ),
-    loadedAt: time.describe('When that file was loaded.'),
-    reloadFailed: z.boolean().describe('Whether the last reload failed or requires a restart.'),
-  }),
 });
 
 export type Status = z.output<typeof statusSchema>;
-/** All but what follows from it. */
-export type StatusFacts = Omit<Status, 'well' | 'findings'>;
 export type Finding = Status['findings'][number];
-export type KeyStatus = z.output<typeof key>;
-export type FailedRequest = z.output<typeof failure>;
-export type UncertainPayment = z.output<typeof uncertainPayment>;

@@ -1,20 +1,41 @@
 import { isRejection, notableSkew } from '../../gateway/response.ts';
-import type { Severity } from './finding-codes.ts';
+import type { StatusFacts } from './facts.ts';
 import { secondsBetween } from './format.ts';
-import { maxFailures } from './recorder.ts';
-import type { Status, StatusFacts } from './schema.ts';
 
-type Environment = Status['environments'][number];
-type Certificate = Status['certificates'][number];
+type Environment = StatusFacts['environments'][number];
+type Certificate = StatusFacts['certificates'][number];
 
-// The thresholds of the alerts in deploy/prometheus/alerts.rules.yaml; a test compares them.
+/** Severities, the most serious first: `bad` has to be dealt with now, `warn` soon, `info` is normal. */
+export const severities = ['bad', 'warn', 'info'] as const;
+
+export type Severity = (typeof severities)[number];
+
+/** Limits of the alerts, some of them also of findings. The chart has them as values of the same names. */
 export const thresholds = {
-  saturationRatio: 0.8,
   gatewayRejectionsRatio: 0.02,
+  gatewayRejectionsCount: 3,
   clockSkewSeconds: notableSkew,
+  tokenLeaseRatio: 0.2,
+  tokenDays: 7,
   certificateLifetimeRatio: 0.2,
   certificateDays: 7,
+  keyMissingCount: 3,
+  cachedKeysSeconds: 21_600,
+  jwtKeysAgeSeconds: 3_600,
+  keyAgeDays: 365,
+  saturationRatio: 0.8,
+  authorizationDenialsCount: 5,
+  unknownCallersCount: 20,
+  failureBudget: 0.001,
+  failureCount: 5,
+  latencyBudget: 0.01,
+  latencyCount: 50,
 } as const;
+
+/** Failed requests that a status has at most. */
+export const maxFailures = 100;
+/** Payments of an environment whose outcome has to be queried that a status has at most. */
+export const maxUncertainPayments = 1_000;
 
 /** Share of the requests of an environment from which failures of the last minute are bad. */
 const failedRatio = 0.1;

@@ -35,8 +35,8 @@ async function value(name: string, labels: Readonly<Record<string, string>>): Pr
 }
 
 async function keySeries(): Promise<string[]> {
-  return [...samples((await metrics.page(false, noReadings)).body).keys()].filter((name) =>
-    name.includes('login='),
+  return [...samples((await metrics.page(false, noReadings)).body).keys()].filter(
+    (name) => name.startsWith('countersign_key_') && name.includes('login='),
   );
 }
 

@@ -209,6 +209,6 @@ describe('observers', () => {
     }
     const { body } = await prometheus.page(false, noReadings);
     const logins = new Set([...body.matchAll(/login="([^"]*)"/g)].map(([, name]) => name));
-    expect(logins).toEqual(new Set(['5555555555554444', 'acme']));
+    expect(logins).toEqual(new Set(['5555555555554444', 'acme', 'other']));
   });
 });

@@ -1,4 +1,5 @@
-import type { FailedRequest, Status } from '../schema.ts';
+import type { FailedRequest } from '../facts.ts';
+import type { Status } from '../schema.ts';
 import { clockTime, type Html, html, listingSection, none, pill, withDetail } from './parts.ts';
 
 /** Newest first. */

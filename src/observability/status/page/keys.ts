@@ -1,8 +1,8 @@
 import type { KeyState } from '../../../keys/key-state.ts';
-import { kindName } from '../findings.ts';
+import type { KeyStatus } from '../facts.ts';
 import { since, whole } from '../format.ts';
-import { type KeyOrigin, keyStates, nextRead, originOf, versionLabel } from '../key-texts.ts';
-import type { KeyStatus, Status } from '../schema.ts';
+import { type KeyOrigin, keyStates, kindName, nextRead, originOf, versionLabel } from '../key-texts.ts';
+import type { Status } from '../schema.ts';
 import {
   type Html,
   html,

@@ -1,6 +1,6 @@
-import type { Severity } from '../finding-codes.ts';
 import { clockText, counted, relative } from '../format.ts';
 import type { Finding } from '../schema.ts';
+import type { Severity } from '../thresholds.ts';
 
 export type Content = string | number | Html | undefined | readonly Content[];
 

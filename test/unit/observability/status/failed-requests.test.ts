@@ -71,7 +71,7 @@ describe('a failed request', () => {
   it('that is a payment with a server error has the section about its uncertain outcome', () => {
     const failed = { status: 502, gatewayStatus: 502 };
     const section = (fields: Partial<RequestContext>) => failureOf(completed(fields), 0).runbookSection;
-    expect(section({ ...failed, readOnly: false })).toBe('#countersignpaymentservererror');
-    expect(section({ ...failed, readOnly: true })).toBeNull();
+    expect(section({ ...failed, readOnly: false })).toBe('#countersignoutcomeunknown');
+    expect(section({ ...failed, readOnly: true })).toBe('#gateway-server-error');
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import type { FailureCause } from '../../../../src/observability/status/facts.ts';
 import {
   bucketCount,
   bucketOf,
@@ -7,7 +8,6 @@ import {
   RequestWindow,
   type Verdict,
 } from '../../../../src/observability/status/request-window.ts';
-import type { FailureCause } from '../../../../src/observability/status/runbook-sections.ts';
 
 interface Event {
   /** Milliseconds since the event before it. */

@@ -1,0 +1,578 @@
+import {
+  deniedKeys,
+  differentClocks,
+  dryRuns,
+  expiredToken,
+  expiringCertificates,
+  type Found,
+  failures,
+  gatewayBlocks,
+  jwtKeys,
+  keysWith,
+  limitedCallers,
+  rejectedRequests,
+  requestLimit,
+  reset,
+  silences,
+  sourceDown,
+  staleKeys,
+  uncertainPayments,
+  unknownLogins,
+  unreachable,
+  unready,
+  unusableCertificateFiles,
+  unwrittenAudit,
+} from './condition-checks.ts';
+import type { FailureCause, StatusFacts } from './facts.ts';
+import type { Severity } from './thresholds.ts';
+
+/** In PromQL, `$name` is a threshold. */
+export interface Alert {
+  readonly name: `Countersign${string}`;
+  /** One of those that the chart has without `prometheusRule.allAlerts`. */
+  readonly core?: true;
+  /** `<name>` is a label, `<value|function>` the value of the expression. */
+  readonly summary: string;
+  /** PromQL of what needs action now. */
+  readonly page?: string;
+  /** PromQL of what needs action this week. */
+  readonly ticket?: string;
+  readonly for?: string;
+  readonly keepFiringFor?: string;
+}
+
+/** Something that operators have to know of: a finding of the status, an alert, or both. */
+export interface Condition {
+  /** Of its findings. */
+  readonly severities?: readonly [Severity, ...Severity[]];
+  /** What it is. */
+  readonly when: string;
+  /** What to do about it. */
+  readonly todo: string;
+  /** Heading in deploy/runbook.md; unless given, the name of the alert. */
+  readonly section?: string;
+  /** Causes of failed requests to which the section applies. */
+  readonly causes?: readonly string[];
+  /** What a status says about it while it holds. */
+  readonly find?: (facts: StatusFacts) => Found[];
+  readonly alert?: Alert;
+}
+
+const bad = ['bad'] as const;
+const warn = ['warn'] as const;
+const info = ['info'] as const;
+const badOrWarn = ['bad', 'warn'] as const;
+
+const keepCache = 'Repair it, and do not restart: the cached keys would be lost.';
+const checkOnline = '`countersign check --online` separates login, policy and key problems.';
+const checkOutput =
+  'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.';
+const checkIssuer = '`countersign check --online` fetches them and says what fails.';
+const checkWay = 'Look for a proxy or load balancer on the way, and ask the support of the gateway.';
+
+/**
+ * Everything that operators have to know of, by its stable code, the most serious first. Findings, alert rules and the
+ * index of the runbook are made from it.
+ */
+export const conditions = {
+  'outcome-unknown': {
+    severities: bad,
+    when: 'A payment was sent, and no complete response or a server error came back: it may have been processed. A finding has those of the last hour.',
+    todo: 'Query the order status of each, and do not send it again before that.',
+    find: uncertainPayments,
+    alert: {
+      name: 'CountersignOutcomeUnknown',
+      core: true,
+      summary: 'Unknown outcome of <operation> in <environment>',
+      page: `
+          sum by (namespace, release, environment, operation) (
+            increase(countersign_request_outcomes_total{outcome="unknown", operation!~"manager-balance|order-status|order-status-group"}[10m])
+          ) > 0
+            or
+          sum by (namespace, release, environment, operation) (increase(countersign_payment_server_errors_total[10m])) > 0`,
+      keepFiringFor: '30m',
+    },
+  },
+  down: {
+    when: 'Prometheus cannot scrape an instance, or sees none of a release that it saw in the last 6 hours.',
+    todo: 'If requests work, repair the scrape; otherwise find out why the process does not run.',
+    alert: {
+      name: 'CountersignDown',
+      core: true,
+      summary: 'Countersign is down <instance>',
+      page: `
+          up{job="countersign"} == 0
+            or
+          (
+            count by (namespace, release) (last_over_time(countersign_build_info[6h]))
+              unless
+            count by (namespace, release) (countersign_build_info)
+          )
+            or
+          absent(last_over_time(countersign_build_info[6h]))`,
+      for: '3m',
+    },
+  },
+  draining: {
+    severities: bad,
+    when: 'The instance is shutting down.',
+    todo: 'Requests in flight are finished; new ones belong to another instance.',
+    section: 'Shutting down',
+    causes: ['shutting-down'],
+    find: unready('draining', 'Shutting down'),
+  },
+  'audit-unavailable': {
+    severities: badOrWarn,
+    when: 'Audit records cannot be written, or were lost: the disk is full, failing or hanging.',
+    todo: 'Check space and permissions of the audit folder; no restart is needed.',
+    causes: ['audit-unavailable'],
+    find: unwrittenAudit,
+    alert: {
+      name: 'CountersignAuditUnavailable',
+      core: true,
+      summary: '<instance> cannot write audit records',
+      page: `
+          min by (namespace, release, instance) (countersign_audit_up) == 0
+            or
+          sum by (namespace, release, instance) (increase(countersign_audit_records_lost_total[10m])) > 0`,
+      for: '2m',
+    },
+  },
+  'key-source-never-reached': {
+    severities: bad,
+    when: 'The key source has not responded since the start.',
+    todo: 'Check its address and the login to it with `countersign check --online`.',
+    section: 'CountersignKeySourceDown',
+    find: unready(
+      'key-source-never-reached',
+      'No keys yet: the key source has not responded since the start',
+    ),
+  },
+  'key-source-down': {
+    severities: bad,
+    when: 'Vault or the key directory does not respond, rejects the login, or denies reading the keys of logins in use (a finding of its own).',
+    todo: keepCache,
+    find: sourceDown,
+    alert: {
+      name: 'CountersignKeySourceDown',
+      core: true,
+      summary: '<instance> cannot read keys',
+      ticket: `
+          min by (namespace, release, instance) (countersign_key_source_up) == 0
+            or
+          max by (namespace, release, instance) (countersign_key_source_denied_logins) > 0`,
+      for: '5m',
+    },
+  },
+  'key-source-denied': {
+    severities: bad,
+    when: 'Vault or the key directory responds, and denies reading the keys of logins in use.',
+    todo: '`countersign check --online` says which path may not be read. Permit it; no restart is needed.',
+    section: 'Keys denied',
+    find: deniedKeys,
+  },
+  'keys-unreadable': {
+    severities: badOrWarn,
+    when: 'Requests failed because the keys of their login cannot be read, and none are cached.',
+    todo: checkOnline,
+    section: 'CountersignKeySourceDown',
+    ...failures({ 'key-source-unavailable': ['keys cannot be read, and none are cached'] }),
+  },
+  'cached-keys-expiring': {
+    when: 'Cached keys cannot be read again, and are soon no longer used (`keys.cache.staleIfError`).',
+    todo: keepCache,
+    alert: {
+      name: 'CountersignCachedKeysExpiring',
+      core: true,
+      summary: 'Cached keys on <instance> run out in <value|humanizeDuration>',
+      page: 'min by (namespace, release, instance) (countersign_cached_keys_remaining_seconds) < $cachedKeysSeconds',
+      for: '5m',
+    },
+  },
+  'logins-not-found': {
+    severities: badOrWarn,
+    when: 'The key source does not know logins whose cached keys are used, though it did not delete their keys.',
+    todo: 'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions.',
+    find: unknownLogins,
+    alert: {
+      name: 'CountersignLoginsNotFound',
+      summary: 'The key source does not know <value|humanize> logins whose cached keys are used',
+      page: 'max by (namespace, release) (countersign_key_logins_not_found) > 0',
+      for: '2m',
+    },
+  },
+  'vault-token-expired': {
+    severities: warn,
+    when: 'The Vault token was not renewed in time. A finding if it has expired.',
+    todo: 'Keys cannot be read until the login to Vault succeeds again.',
+    find: expiredToken,
+    alert: {
+      name: 'CountersignVaultTokenExpiring',
+      summary: 'The Vault token on <instance> ends in <value|humanizeDuration>',
+      page: `
+          (countersign_vault_token_expiry_timestamp_seconds - time())
+            <
+          clamp_max($tokenLeaseRatio * countersign_vault_token_lease_seconds, $tokenDays * 86400)`,
+    },
+  },
+  'signing-unavailable': {
+    severities: badOrWarn,
+    when: 'Vault does not sign with the keys that it alone has. Only requests signed with such keys fail; nothing is sent.',
+    todo: checkOnline,
+    ...failures({ 'signing-unavailable': ['Vault does not sign with the private keys that it holds'] }),
+    alert: {
+      name: 'CountersignSigningUnavailable',
+      summary: 'Vault does not sign for <environment>',
+      page: `
+          sum by (namespace, release, environment) (rate(countersign_transit_signature_duration_seconds_count{result=~"unavailable|denied"}[5m])) > 0
+            unless sum by (namespace, release, environment) (rate(countersign_transit_signature_duration_seconds_count{result="ok"}[5m])) > 0`,
+      for: '2m',
+    },
+  },
+  failing: {
+    when: 'More requests fail because of Countersign or the gateway than the SLO allows: at this rate the error budget of the month is used up in days (page), or before its end (ticket).',
+    todo: 'The findings of the status say why.',
+    alert: {
+      name: 'CountersignErrorBudgetBurn',
+      core: true,
+      summary: '<value|humanizePercentage> of the requests to <environment> fail',
+      ...burn('failures', '$failureBudget', 'failures:increase6h >= $failureCount'),
+    },
+  },
+  slow: {
+    when: 'More requests take longer than 2.5 s than the SLO allows.',
+    todo: 'Is the gateway slow, or Countersign? Compare the duration of both.',
+    alert: {
+      name: 'CountersignLatencyBudgetBurn',
+      summary: '<value|humanizePercentage> of the requests to <environment> take longer than 2.5 s',
+      ...burn('slow', '$latencyBudget', 'requests:increase6h >= $latencyCount'),
+    },
+  },
+  'gateway-unreachable': {
+    severities: badOrWarn,
+    when: 'Requests failed without a connection to the gateway. Nothing was sent.',
+    todo: 'The log has the code.',
+    section: 'Gateway unreachable',
+    ...failures({ 'gateway-unreachable': unreachable }),
+  },
+  'gateway-silent': {
+    severities: badOrWarn,
+    when: 'Requests to an environment are in flight, and for 4 s none has ended; warn: a single one.',
+    todo: 'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. `countersign check --online` says which.',
+    section: 'No complete gateway response',
+    find: silences,
+  },
+  'gateway-timeout': {
+    severities: badOrWarn,
+    when: 'The gateway did not respond in time.',
+    todo: 'The limit is `timeouts.request`. Ask the support of the gateway: nothing in Countersign makes it faster.',
+    section: 'No complete gateway response',
+    ...failures({ 'gateway-timeout': ['the gateway does not respond in time'] }),
+  },
+  'gateway-response-incomplete': {
+    severities: badOrWarn,
+    when: 'The gateway ended a connection before its response was complete, or its response was not valid HTTP.',
+    todo: checkWay,
+    section: 'No complete gateway response',
+    ...failures({
+      'gateway-reset': reset,
+      'gateway-reply-invalid': [
+        'the gateway sends responses that are not valid HTTP, or of payments without a length',
+      ],
+    }),
+  },
+  'gateway-server-error': {
+    severities: badOrWarn,
+    when: 'The gateway responded with a 5xx.',
+    todo: 'Ask the support of the gateway, with the serial numbers of the log.',
+    section: 'Gateway server error',
+    ...failures({ 'gateway-status': ['the gateway responds with server errors'] }),
+  },
+  'internal-error': {
+    severities: badOrWarn,
+    when: 'Requests failed because of a defect of Countersign.',
+    todo: 'The log has a line for each, with the stack: give it to the developers.',
+    section: 'Internal error',
+    ...failures({ internal: ['internal error'] }),
+  },
+  saturated: {
+    severities: badOrWarn,
+    when: 'An environment has more than 80 % of its limit of requests in flight, or requests were rejected as `overloaded`.',
+    todo: 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`.',
+    causes: ['overloaded'],
+    find: requestLimit,
+    alert: {
+      name: 'CountersignSaturated',
+      core: true,
+      summary: '<environment> on <instance> is near its limit of requests in flight',
+      page: 'max by (namespace, release, environment, instance) (countersign_requests_in_flight / countersign_requests_in_flight_limit) > $saturationRatio',
+      for: '5m',
+    },
+  },
+  'clock-skew': {
+    severities: badOrWarn,
+    when: 'The clocks of the gateway and the instance differ by more than 30 s.',
+    todo: 'Either one may be off: check the time synchronization of this machine, and whether other environments and instances show the same; if not, ask the support of the gateway.',
+    causes: ['clock-skew'],
+    find: differentClocks,
+    alert: {
+      name: 'CountersignClockSkew',
+      summary:
+        'The clocks of <instance> and of the gateway of <environment> differ by <value|humanizeDuration>',
+      page: `
+          max by (namespace, release, environment, instance) (
+            abs(quantile_over_time(0.5, countersign_gateway_clock_skew_seconds[10m]))
+          ) > $clockSkewSeconds`,
+      for: '5m',
+    },
+  },
+  'gateway-blocks': {
+    severities: bad,
+    when: 'In the last minute the gateway responded with 401 or 403 to every login of an environment, and to at least two.',
+    todo: 'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
+    section: 'Gateway rejects every login',
+    find: gatewayBlocks,
+  },
+  'key-rejected': {
+    severities: bad,
+    when: 'The gateway rejected the key that signs, and has not accepted it since. Requests are still sent.',
+    todo: 'If the gateway has a new key, store it in the key source.',
+    section: 'CountersignGatewayRejections',
+    find: keysWith('key-rejected'),
+  },
+  'gateway-rejections': {
+    severities: ['bad', 'warn', 'info'],
+    when: 'More than 2 % of the responses to a login (finding: of an environment) are 401 or 403: the gateway does not know the key, or the login lacks a permission.',
+    todo: 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`.',
+    causes: ['current-key', 'other-key'],
+    find: rejectedRequests,
+    alert: {
+      name: 'CountersignGatewayRejections',
+      core: true,
+      summary: 'The gateway of <environment> rejects requests of <login>',
+      page: `
+          (
+            sum by (namespace, release, environment, login) (rate(countersign_login_requests_total{result="rejected"}[10m]))
+              /
+            sum by (namespace, release, environment, login) (rate(countersign_login_requests_total{result=~"rejected|other"}[10m]))
+          ) > $gatewayRejectionsRatio
+            and
+          sum by (namespace, release, environment, login) (increase(countersign_login_requests_total{result="rejected"}[10m])) >= $gatewayRejectionsCount`,
+      for: '5m',
+    },
+  },
+  'key-missing': {
+    severities: badOrWarn,
+    when: 'A login has no usable key, so that its requests fail. A finding also if the key source no longer has a key that still signs.',
+    todo: 'Store it in the key source.',
+    ...failures({ 'key-missing': ['a login has no key of the required kind'] }, keysWith('key-missing')),
+    alert: {
+      name: 'CountersignKeyMissing',
+      core: true,
+      summary: 'No usable key of <login> in <environment>',
+      ticket:
+        'sum by (namespace, release, environment, login) (increase(countersign_login_requests_total{result="no-key"}[15m])) >= $keyMissingCount',
+      for: '1m',
+    },
+  },
+  'key-unusable': {
+    severities: badOrWarn,
+    when: 'The newest version of a key cannot be used or, in Vault, lacks it. An older one signs, if there is one.',
+    todo: 'Store a correct key as a new version.',
+    ...failures({ 'key-unusable': ['a key cannot be used'] }, keysWith('key-unusable')),
+    alert: {
+      name: 'CountersignKeyUnusable',
+      summary: 'The newest <kind> of <login> in <environment> cannot be used',
+      ticket: 'max by (namespace, release, environment, login, kind) (countersign_key_unusable_versions) > 0',
+      for: '1m',
+    },
+  },
+  'key-waiting': {
+    severities: info,
+    when: 'A rotation: a new version of a key waits for the gateway. The alert fires if no instance has signed with it for 2 hours.',
+    todo: 'Has the gateway the new public key? `countersign keys verify` shows which versions it accepts.',
+    find: keysWith('key-waiting'),
+    alert: {
+      name: 'CountersignRotationStuck',
+      summary: 'The rotation of the <kind> of <login> in <environment> is not finished',
+      ticket: `
+          max by (namespace, release, environment, login, kind) (countersign_key_version)
+            - max by (namespace, release, environment, login, kind) (countersign_key_signing_version) > 0`,
+      for: '2h',
+    },
+  },
+  'key-rotation-due': {
+    when: 'The latest version of a key in use is older than a year.',
+    todo: 'Rotate it.',
+    alert: {
+      name: 'CountersignKeyRotationDue',
+      summary: 'The <kind> of <login> in <environment> is <value|humanizeDuration> old',
+      ticket:
+        'time() - max by (namespace, release, environment, login, kind) (countersign_key_created_timestamp_seconds) > $keyAgeDays * 86400',
+      for: '1h',
+    },
+  },
+  'keys-stale': {
+    severities: warn,
+    when: 'Cached keys could not be read again although the key source is up.',
+    todo: `Cached keys sign until \`keys.cache.staleIfError\` has passed. ${checkOnline}`,
+    section: 'Keys cannot be read',
+    find: staleKeys,
+  },
+  'certificate-expiring': {
+    severities: badOrWarn,
+    when: 'A certificate has expired, or has less than a fifth of its lifetime or 7 days left.',
+    todo: 'Renew it and replace the file; no restart is needed.',
+    find: expiringCertificates,
+    alert: {
+      name: 'CountersignCertificateExpiring',
+      core: true,
+      summary:
+        'The certificate <certificate> on <instance> (environment <environment>) ends in <value|humanizeDuration>',
+      page: `
+          (countersign_certificate_expiry_timestamp_seconds - time())
+            <
+          clamp_max(
+            $certificateLifetimeRatio * (countersign_certificate_expiry_timestamp_seconds - countersign_certificate_not_before_timestamp_seconds),
+            $certificateDays * 86400
+          )`,
+      for: '5m',
+    },
+  },
+  'certificate-files-unusable': {
+    severities: warn,
+    when: 'Certificate files were replaced by files that cannot be used, such as a revocation list older than the one in use.',
+    todo: 'The previous ones are in use. Correct the files; no restart is needed.',
+    section: 'CountersignCertificateExpiring',
+    find: unusableCertificateFiles,
+  },
+  'jwt-keys-unavailable': {
+    severities: bad,
+    when: 'There are no keys of a JWT issuer, so its callers are rejected.',
+    todo: checkIssuer,
+    section: 'CountersignJwtKeysStale',
+    find: jwtKeys(false),
+  },
+  'jwt-keys-stale': {
+    severities: warn,
+    when: 'The keys of a JWT issuer cannot be fetched; the previous ones are still used.',
+    todo: checkIssuer,
+    causes: ['issuer-unavailable'],
+    find: jwtKeys(true),
+    alert: {
+      name: 'CountersignJwtKeysStale',
+      summary: 'The keys of the JWT issuer <issuer> cannot be fetched on <instance>',
+      ticket: 'time() - countersign_jwt_keys_fetched_timestamp_seconds > $jwtKeysAgeSeconds',
+      for: '5m',
+    },
+  },
+  'caller-limited': {
+    severities: warn,
+    when: 'In the last minute requests of a caller got 429 because of its `maxInFlight`.',
+    todo: 'Nothing was sent for these, and other callers are not affected. Does it send more than it should, or is the gateway slow? Otherwise raise `maxInFlight` of the caller.',
+    section: 'Caller limit',
+    causes: ['caller-limit'],
+    find: limitedCallers,
+  },
+  'caller-denied': {
+    when: 'A caller often requests what it has no grant for, or credentials are unknown (caller none).',
+    todo: 'Add the grant, or find out who that is.',
+    causes: ['not-allowed', 'caller-unknown'],
+    alert: {
+      name: 'CountersignAuthorizationDenials',
+      summary: '<value|humanize> requests of <caller> in 15 minutes were denied',
+      ticket: `
+          sum by (namespace, release, caller) (increase(countersign_authorization_decisions_total{decision="denied"}[15m])) >= $authorizationDenialsCount
+            or
+          sum by (namespace, release, caller) (increase(countersign_requests_total{reason="caller-unknown"}[15m])) >= $unknownCallersCount`,
+    },
+  },
+  'caller-dry-run': {
+    severities: warn,
+    when: 'A caller is in dry-run: its requests are let through, whatever its grants say.',
+    todo: 'Set `enforce` when the log has no more requests with the decision `would-deny`.',
+    section: 'CountersignAuthorizationDenials',
+    find: dryRuns,
+  },
+  'log-lines-dropped': {
+    severities: warn,
+    when: 'Log lines were dropped, because standard output did not accept them.',
+    todo: checkOutput,
+    find: unready('log-lines-dropped', 'Log lines were dropped, because standard output did not accept them'),
+    alert: {
+      name: 'CountersignLogLinesDropped',
+      summary: '<instance> drops log lines',
+      page: 'sum by (namespace, release, instance) (increase(countersign_log_lines_dropped_total[10m])) > 0',
+      keepFiringFor: '10m',
+    },
+  },
+  'log-stalled': {
+    severities: warn,
+    when: 'Log lines wait, and cannot be written.',
+    todo: checkOutput,
+    section: 'CountersignLogLinesDropped',
+    find: unready('log-stalled', 'The log cannot be written, because standard output accepts no lines'),
+  },
+  'spans-dropped': {
+    when: 'Traces are configured, and spans are not delivered: the receiver is down, slow, or rejects them. Requests are not affected.',
+    todo: 'The log has the cause.',
+    alert: {
+      name: 'CountersignSpansDropped',
+      summary: '<instance> does not deliver traces',
+      ticket:
+        'sum by (namespace, release, instance) (increase(countersign_spans_total{result!="exported"}[15m])) > 0',
+      for: '15m',
+    },
+  },
+  'config-reload-failed': {
+    severities: warn,
+    when: 'The last reload failed or requires a restart.',
+    todo: 'The previous one is in effect. The log says what is wrong, or that a restart is required.',
+    find: ({ config }) => (config.reloadFailed ? [{ summary: 'The configuration was not reloaded' }] : []),
+    alert: {
+      name: 'CountersignConfigReloadFailed',
+      summary: 'The configuration file on <instance> is not in effect',
+      ticket: 'min by (namespace, release, instance) (countersign_config_last_reload_successful) == 0',
+      for: '5m',
+    },
+  },
+} satisfies Readonly<Record<string, Condition>>;
+
+export type ConditionCode = keyof typeof conditions;
+
+export const codes = Object.keys(conditions).filter((code): code is ConditionCode => code in conditions);
+
+const incomplete: ReadonlySet<string> = new Set(['request-timeout', 'caller-gone']);
+
+/** Heading of the section of the runbook. */
+export function sectionOf({ section, alert }: Condition): string {
+  return section ?? alert?.name ?? '';
+}
+
+/** The same for failed requests, by their cause: if no condition has it, the caller has to act. */
+export function sectionOfCause(cause: FailureCause): string {
+  const one = Object.values<Condition>(conditions).find(({ causes }) => causes?.includes(cause));
+  if (one !== undefined) return sectionOf(one);
+  return incomplete.has(cause) ? 'Incomplete request' : 'Invalid request';
+}
+
+/** `#clock-skew` */
+export function anchorOf(heading: string): string {
+  return `#${heading.toLowerCase().replaceAll(' ', '-')}`;
+}
+
+/**
+ * On an SLO, as in the SRE workbook, chapter 5. Page: 2 % of the budget of 30 days in one hour or 5 % in six; ticket: 10 %
+ * in one or three days. A few failed requests at night do not page.
+ */
+function burn(what: 'failures' | 'slow', budget: `$${string}`, enough: string) {
+  const above = (factor: number, long: string, short: string): string =>
+    [long, short]
+      .map((window) => `environment:countersign_${what}:ratio_rate${window} > ${factor} * ${budget}`)
+      .join('\n  and\n');
+  return {
+    page: `(\n${above(14.4, '1h', '5m')}\n  or\n${above(6, '6h', '30m')}\n)\n  and on (namespace, release, environment)\nenvironment:countersign_${enough}`,
+    ticket: `${above(3, '1d', '2h')}\n  or\n${above(1, '3d', '6h')}`,
+    for: '2m',
+  };
+}
