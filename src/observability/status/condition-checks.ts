@@ -1,7 +1,6 @@
 import type { ReadinessCode } from '../readiness.ts';
 import type { FailureCause, KeyStatus, PaymentToQuery, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
-import { keyName, keyProgress, originOf, type ProgressCode } from './key-texts.ts';
 import {
   clockDifference,
   failing,
@@ -32,21 +31,12 @@ export interface Found {
   readonly payments?: readonly PaymentToQuery[];
 }
 
-type Check = (facts: StatusFacts) => Found[];
+export type Check = (facts: StatusFacts) => Found[];
 
 /** `No failure for 8 s.`, once it is over: the finding goes within a minute. @param last time of the last failure */
 function quiet(at: string, last: string): string {
   const seconds = secondsBetween(last, at);
   return seconds < 2 ? '' : `No failure for ${span(seconds)}.`;
-}
-
-/** Of names in a text. */
-const maxNames = 5;
-
-/** `acme, beta`, or `such as acme, beta` with a few of them. */
-function listed(names: readonly string[]): string {
-  const some = names.slice(0, maxNames).join(', ');
-  return names.length > maxNames ? `such as ${some}` : some;
 }
 
 /** One for each environment. */
@@ -329,42 +319,6 @@ export function differentClocks(facts: StatusFacts): Found[] {
     const summary = `The clock of the gateway of ${environment} is ${span(Math.abs(clockSkew ?? 0))} ${(clockSkew ?? 0) > 0 ? 'ahead of' : 'behind'} that of this machine`;
     return [{ severity: rejected === 'bad' ? 'bad' : 'warn', summary, state: [effect], environment }];
   });
-}
-
-/** One for each severity, however many keys it concerns. */
-export function keysWith(code: ProgressCode): Check {
-  return (facts) => {
-    const origin = originOf(facts);
-    const all = facts.keys.list.flatMap((key) =>
-      keyProgress(key, origin).flatMap((progress) => (progress.code === code ? [{ ...progress, key }] : [])),
-    );
-    return [...Map.groupBy(all, ({ severity }) => severity).values()].flatMap(([first, ...others]) => {
-      if (first === undefined) return [];
-      const { severity, title, advice: todo, key } = first;
-      const names = listed(others.map((other) => keyName(other.key)));
-      const same =
-        others.length === 0 ? '' : `The same for ${counted(others.length, 'other key')}: ${names}.`;
-      const summary = `${keyName(key)}: ${title.charAt(0).toLowerCase()}${title.slice(1)}`;
-      const { environment, login } = key;
-      return [{ severity, summary, state: [same], todo, environment, login }];
-    });
-  };
-}
-
-/** While the key source is down, denies keys, or does not know all of these logins, that is the finding. */
-export function staleKeys({ keySource: { state, loginsNotFound }, keys: { list } }: StatusFacts): Found[] {
-  const stale = list.filter(({ staleSince }) => staleSince !== null);
-  const logins = new Set(stale.map(({ environment, login }) => `${environment}/${login}`));
-  const [first] = stale;
-  if (first === undefined || state === 'down' || state === 'denied' || logins.size <= loginsNotFound)
-    return [];
-  const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
-  const which =
-    stale.length === 1
-      ? `The key of ${login} in ${environment}`
-      : `${counted(stale.length, 'cached key')}, such as of ${login} in ${environment},`;
-  const summary = `${which} could not be read again${readProblem === null ? '' : `: ${readProblem}`}`;
-  return [{ summary, environment, login }];
 }
 
 export function expiringCertificates({ at, certificates }: StatusFacts): Found[] {

@@ -8,14 +8,12 @@ import {
   failures,
   gatewayBlocks,
   jwtKeys,
-  keysWith,
   limitedCallers,
   rejectedRequests,
   requestLimit,
   reset,
   silences,
   sourceDown,
-  staleKeys,
   uncertainPayments,
   unknownLogins,
   unreachable,
@@ -24,6 +22,7 @@ import {
   unwrittenAudit,
 } from './condition-checks.ts';
 import type { FailureCause, StatusFacts } from './facts.ts';
+import { keysWith, missing, rejected, staleKeys, unusable, waiting } from './key-checks.ts';
 import type { Severity } from './thresholds.ts';
 
 /** In PromQL, `$name` is a threshold. */
@@ -336,9 +335,9 @@ export const conditions = {
   'key-rejected': {
     severities: bad,
     when: 'The gateway rejected the key that signs, and has not accepted it since. Requests are still sent.',
-    todo: 'If the gateway has a new key, store it in the key source.',
+    todo: 'If the gateway has a new key, store it in the key source: Countersign looks for it each second while there are requests.',
     section: 'CountersignGatewayRejections',
-    find: keysWith('key-rejected'),
+    find: keysWith(rejected),
   },
   'gateway-rejections': {
     severities: ['bad', 'warn', 'info'],
@@ -364,8 +363,8 @@ export const conditions = {
   'key-missing': {
     severities: badOrWarn,
     when: 'A login has no usable key, so that its requests fail. A finding also if the key source no longer has a key that still signs.',
-    todo: 'Store it in the key source.',
-    ...failures({ 'key-missing': ['a login has no key of the required kind'] }, keysWith('key-missing')),
+    todo: 'Store it in the key source; Countersign reads it within a minute.',
+    ...failures({ 'key-missing': ['a login has no key of the required kind'] }, keysWith(missing)),
     alert: {
       name: 'CountersignKeyMissing',
       core: true,
@@ -379,7 +378,7 @@ export const conditions = {
     severities: badOrWarn,
     when: 'The newest version of a key cannot be used or, in Vault, lacks it. An older one signs, if there is one.',
     todo: 'Store a correct key as a new version.',
-    ...failures({ 'key-unusable': ['a key cannot be used'] }, keysWith('key-unusable')),
+    ...failures({ 'key-unusable': ['a key cannot be used'] }, keysWith(unusable)),
     alert: {
       name: 'CountersignKeyUnusable',
       summary: 'The newest <kind> of <login> in <environment> cannot be used',
@@ -391,7 +390,7 @@ export const conditions = {
     severities: info,
     when: 'A rotation: a new version of a key waits for the gateway. The alert fires if no instance has signed with it for 2 hours.',
     todo: 'Has the gateway the new public key? `countersign keys verify` shows which versions it accepts.',
-    find: keysWith('key-waiting'),
+    find: keysWith(waiting),
     alert: {
       name: 'CountersignRotationStuck',
       summary: 'The rotation of the <kind> of <login> in <environment> is not finished',

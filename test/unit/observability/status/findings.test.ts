@@ -283,14 +283,6 @@ describe('a key', () => {
     expect(pageOf({ keys: { total: 1, list: [older] } })).toMatch(/v2 Unusable .* the control key is empty/);
   });
 
-  it('is one of several with the same to say, which are counted', () => {
-    expect(keys(two('waiting', 2), two('waiting', 2), two('waiting', 2))).toEqual([
-      expect.stringMatching(
-        /^info .* waiting for the gateway\. The same for 2 other keys: Control key of acme in production, Control key/,
-      ),
-    ]);
-  });
-
   it.each([
     [
       5,
@@ -758,7 +750,7 @@ it('a key is missing in the key source, with and without an older version that s
   const key = (fields: object) =>
     found({ keys: { total: 1, list: [keyStatus({ missingSince, ...fields })] } });
   expect(key({ signingVersion: null, versions: [] })).toEqual([
-    'bad key-missing: Control key of acme in production: missing in the key source since 14:02:07. Requests that need it fail. Store it in the key source again; Countersign reads it within a minute.',
+    'bad key-missing: Control key of acme in production: missing in the key source since 14:02:07. Requests that need it fail. Store it in the key source; Countersign reads it within a minute.',
   ]);
   expect(key({})).toEqual([
     expect.stringMatching(/^warn key-missing: .*Version 3 still signs, until `keys\.rotationGracePeriod`/),

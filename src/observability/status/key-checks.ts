@@ -1,0 +1,110 @@
+import type { Check, Found } from './condition-checks.ts';
+import type { KeyStatus, StatusFacts } from './facts.ts';
+import { clockText, counted } from './format.ts';
+import { type KeyOrigin, keyName, originOf, versionName } from './key-texts.ts';
+
+/** What there is to say about one key; `undefined`: nothing. */
+type KeyCheck = (
+  key: KeyStatus,
+  origin: KeyOrigin,
+) => (Pick<Found, 'severity' | 'todo'> & { readonly what: string; readonly state?: string }) | undefined;
+
+/** Of other keys in a finding. */
+const maxNames = 5;
+
+/** One for each severity, however many keys it concerns. */
+export function keysWith(check: KeyCheck): Check {
+  return (facts) => {
+    const origin = originOf(facts);
+    const all = facts.keys.list.flatMap((key) => {
+      const found = check(key, origin);
+      return found === undefined ? [] : [{ ...found, key }];
+    });
+    return [...Map.groupBy(all, ({ severity }) => severity).values()].flatMap(([first, ...others]) => {
+      if (first === undefined) return [];
+      const { what, state = '', key, ...about } = first;
+      const { environment, login } = key;
+      const summary = `${keyName(key)}: ${what}`;
+      return [{ ...about, summary, state: [theSame(others), state], environment, login }];
+    });
+  };
+}
+
+function theSame(others: readonly { readonly key: KeyStatus }[]): string {
+  if (others.length === 0) return '';
+  const names = others.slice(0, maxNames).map(({ key }) => keyName(key));
+  const such = others.length > maxNames ? 'such as ' : '';
+  return `The same for ${counted(others.length, 'other key')}: ${such}${names.join(', ')}.`;
+}
+
+export const missing: KeyCheck = ({ missingSince, signingVersion }, origin) => {
+  if (missingSince === null) return undefined;
+  const what = `missing in the key source since ${clockText(origin.now, missingSince)}`;
+  if (signingVersion === null) return { severity: 'bad', what, state: 'Requests that need it fail.' };
+  const until = '`keys.rotationGracePeriod` has passed, or longer if the gateway accepted it last';
+  const state = `${capitalized(versionName(origin, signingVersion))} still signs, until ${until}.`;
+  return { severity: 'warn', what, state };
+};
+
+export const unusable: KeyCheck = (key, origin) => {
+  if (key.missingSince !== null) return undefined;
+  if (key.signingVersion === null) {
+    const problem = key.versions.find((one) => one.problem !== null)?.problem ?? null;
+    const state = `${sentence(problem)}Requests that need this key fail.`;
+    return { severity: 'bad', what: 'no version can sign', state };
+  }
+  const one = newer(key, 'unusable');
+  if (one === undefined) return undefined;
+  const what = `${versionName(origin, one.version)} cannot be used`;
+  return { severity: 'warn', what, state: sentence(one.problem).trim() };
+};
+
+export const rejected: KeyCheck = ({ environment, missingSince, signingVersion, versions }, origin) => {
+  const isRejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
+  if (!isRejected || missingSince !== null || origin.notAboutKeys.has(environment)) return undefined;
+  return { what: `the gateway rejects ${versionName(origin, signingVersion ?? 0)}` };
+};
+
+export const waiting: KeyCheck = (key, origin) => {
+  const { kind, missingSince, signingVersion } = key;
+  const next = newer(key, 'waiting');
+  if (next === undefined || missingSince !== null || signingVersion === null) return undefined;
+  const name = versionName(origin, next.version);
+  const todo =
+    kind === 'private_key'
+      ? `Register the public key of ${name} at the gateway`
+      : `The gateway makes control keys: check that ${name} is the one it sent`;
+  const command = origin.type === 'vault' ? '; `countersign keys verify` shows when it is accepted' : '';
+  const state = `${capitalized(versionName(origin, signingVersion))} signs until then.`;
+  return { what: `${name} is waiting for the gateway`, state, todo: `${todo}${command}.` };
+};
+
+/** The newest version in a state; an older one than what signs does not matter any more. */
+function newer({ versions, signingVersion }: KeyStatus, state: string) {
+  return versions.find((one) => one.state === state && one.version > (signingVersion ?? 0));
+}
+
+/** While the key source is down, denies keys, or does not know all of these logins, that is the finding. */
+export function staleKeys({ keySource: { state, loginsNotFound }, keys: { list } }: StatusFacts): Found[] {
+  const stale = list.filter(({ staleSince }) => staleSince !== null);
+  const logins = new Set(stale.map(({ environment, login }) => `${environment}/${login}`));
+  const [first] = stale;
+  if (first === undefined || state === 'down' || state === 'denied' || logins.size <= loginsNotFound)
+    return [];
+  const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
+  const which =
+    stale.length === 1
+      ? `The key of ${login} in ${environment}`
+      : `${counted(stale.length, 'cached key')}, such as of ${login} in ${environment},`;
+  const summary = `${which} could not be read again${readProblem === null ? '' : `: ${readProblem}`}`;
+  return [{ summary, environment, login }];
+}
+
+/** With a space behind it; empty without a text. */
+function sentence(text: string | null): string {
+  return text === null ? '' : `${capitalized(text).replace(/\.$/, '')}. `;
+}
+
+function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}
