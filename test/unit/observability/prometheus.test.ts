@@ -63,6 +63,24 @@ describe('a finished request', () => {
     expect(page.get(series(outcomes, { ...route, outcome: 'unknown', fault: 'gateway' }))).toBe(1);
   });
 
+  it('is counted by login, which has a name if the gateway got a request of it, and only a thousand have one', async () => {
+    const metrics = create();
+    const request = (login: string, fields: Partial<RequestContext>) =>
+      metrics.requestFinished(ended({ login, ...fields }));
+    request('never', { status: 502, reason: 'key-missing' });
+    request('acme', { status: 200, gatewayStatus: 200 });
+    request('acme', { status: 403, gatewayStatus: 403 });
+    request('acme', { status: 502, reason: 'key-unusable' });
+    for (let index = 0; index < 1_000; index += 1)
+      request(`login-${index}`, { status: 200, gatewayStatus: 200 });
+    const page = await read(metrics);
+    const count = (login: string, result: string) =>
+      page.get(series('countersign_login_requests_total', { environment: 'sandbox', login, result }));
+    expect(['other', 'rejected', 'no-key'].map((result) => count('acme', result))).toEqual([1, 1, 1]);
+    expect([count('never', 'no-key'), count('other', 'no-key')]).toEqual([undefined, 1]);
+    expect([count('login-998', 'rejected'), count('login-999', 'other')]).toEqual([0, undefined]);
+  });
+
   it('before its route was known is counted as none', async () => {
     const metrics = create();
     const { environment: _, operation: __, ...nowhere } = ended({ status: 404, reason: 'unknown-route' });
