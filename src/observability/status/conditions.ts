@@ -93,7 +93,7 @@ export const conditions = {
     },
   },
   down: {
-    when: 'Prometheus cannot scrape an instance, or sees none of a release that it saw in the last 6 hours.',
+    when: 'Prometheus cannot scrape an instance, or no longer finds any of a release that it scraped in the last 6 hours.',
     todo: 'If requests work, repair the scrape; otherwise find out why the process does not run.',
     alert: {
       name: 'CountersignDown',
@@ -102,13 +102,9 @@ export const conditions = {
       page: `
           up{job="countersign"} == 0
             or
-          (
-            count by (namespace, release) (last_over_time(countersign_build_info[6h]))
-              unless
-            count by (namespace, release) (countersign_build_info)
-          )
+          count by (namespace, release) (last_over_time(countersign_build_info[6h])) unless on (namespace, release) up{job="countersign"}
             or
-          absent(last_over_time(countersign_build_info[6h]))`,
+          absent(up{job="countersign"} or last_over_time(countersign_build_info[6h]))`,
       for: '3m',
     },
   },
