@@ -81,7 +81,11 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         problem: problem === undefined ? null : redactor.text(problem),
       })),
       audit: recorder.audit(),
-      keySource: { type: config.keys.source, ...recorder.keySource() },
+      keySource: {
+        type: config.keys.source,
+        ...recorder.keySource(),
+        cachedKeysExpireAt: cachedKeysExpireAt(keys, clock()),
+      },
       process: {
         version: packageVersion(),
         node: process.version,
@@ -91,6 +95,12 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       config: recorder.config(),
     });
   };
+}
+
+/** @param now milliseconds since 1970 */
+function cachedKeysExpireAt({ table, reader }: KeysInUse, now: number): string | null {
+  const left = table.secondsLeft(reader.isFailing);
+  return left === undefined ? null : isoTime(now + left * 1000);
 }
 
 /** The keys in the cache and those that vanished, one row per login and kind. */

@@ -175,6 +175,7 @@ export const sampleStatus: Status = withFindings({
     tokenExpiresAt: '2026-11-22T08:30:00.000Z',
     loginsNotFound: 0,
     loginNotFound: null,
+    cachedKeysExpireAt: null,
   },
   process: { version: '0.1.0', node: '26.10.0', startedAt: '2026-11-21T08:00:00.000Z', uptime: 86_400 },
   config: {

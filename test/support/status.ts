@@ -165,6 +165,7 @@ export function emptyStatus(): Status {
       tokenExpiresAt: null,
       loginsNotFound: 0,
       loginNotFound: null,
+      cachedKeysExpireAt: null,
     },
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(4), uptime: 4 },
     config: { digest: fingerprint(99), loadedAt: ago(4), reloadFailed: false },
@@ -269,6 +270,7 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       tokenExpiresAt: ago(-43 * minute),
       loginsNotFound: 0,
       loginNotFound: null,
+      cachedKeysExpireAt: null,
     },
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(9 * day), uptime: 9 * day },
     config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
@@ -393,6 +395,7 @@ export function troubleStatus(): Status {
       tokenExpiresAt: ago(8 * minute),
       loginsNotFound: 0,
       loginNotFound: null,
+      cachedKeysExpireAt: null,
     },
     config: { ...calm.config, reloadFailed: true },
   });

@@ -22,7 +22,7 @@ import {
   unwrittenAudit,
 } from './condition-checks.ts';
 import type { FailureCause, StatusFacts } from './facts.ts';
-import { keysWith, missing, rejected, staleKeys, unusable, waiting } from './key-checks.ts';
+import { expiringKeys, keysWith, missing, rejected, staleKeys, unusable, waiting } from './key-checks.ts';
 import type { Severity } from './thresholds.ts';
 
 /** In PromQL, `$name` is a threshold. */
@@ -174,8 +174,10 @@ export const conditions = {
     ...failures({ 'key-source-unavailable': ['keys cannot be read, and none are cached'] }),
   },
   'cached-keys-expiring': {
+    severities: bad,
     when: 'Cached keys cannot be read again, and are soon no longer used (`keys.cache.staleIfError`).',
     todo: keepCache,
+    find: expiringKeys,
     alert: {
       name: 'CountersignCachedKeysExpiring',
       core: true,

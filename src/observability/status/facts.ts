@@ -217,6 +217,9 @@ export const statusFacts = z.strictObject({
       'Number of logins whose cached keys are used although the source does not know the login.',
     ),
     loginNotFound: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
+    cachedKeysExpireAt: maybeTime.describe(
+      'When the first cached keys that could not be read again are no longer used; null: all can be read.',
+    ),
   }),
   process: z.strictObject({
     version: text,

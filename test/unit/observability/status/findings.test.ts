@@ -373,6 +373,7 @@ describe('a key', () => {
       tokenExpiresAt: null,
       loginsNotFound: 0,
       loginNotFound: null,
+      cachedKeysExpireAt: null,
     } as const;
     const page = pageOf({ keys: { total: 1, list }, keySource });
     expect(page).toContain('13:54:07 Waiting for the gateway');
@@ -459,6 +460,15 @@ it('a key source that denies keys says whether keys are cached', () => {
   expect(none).toMatch(
     /^bad key-source-denied: .*denied\. No key is cached, so requests of the logins that it/,
   );
+});
+
+it('cached keys that run out are found six hours before, as the alert is', () => {
+  const left = (seconds: number) =>
+    found({ keySource: { ...calmStatus().keySource, cachedKeysExpireAt: ago(-seconds) } });
+  expect(left(21_600)).toEqual([]);
+  expect(left(21_599)).toEqual([
+    expect.stringMatching(/^bad cached-keys-expiring: Cached keys .* run out in 5 h\. .* do not restart/),
+  ]);
 });
 
 it('an expired Vault token and a failed reload are found', () => {
