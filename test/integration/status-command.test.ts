@@ -220,25 +220,6 @@ describe('countersign status of a running instance', () => {
   });
 });
 
-describe('countersign status without --url', () => {
-  it('shows the local admin port, and a running demo only where it is named', async () => {
-    const processes = new Processes();
-    start.atEnd(() => processes.clear());
-    const local = /^countersign status: http:\/\/127\.0\.0\.1:9090 |^\{/;
-    const withoutUrl = async () => {
-      const { out, err } = await processes.run(['status', '--json']);
-      return `${out}${err}`;
-    };
-    expect(await withoutUrl()).toMatch(local);
-    await processes.startDemo();
-    const second = await processes.startDemo();
-    const other = await withoutUrl();
-    expect(other).toMatch(local);
-    expect(other).not.toContain(second.adminUrl);
-    expect((await processes.run(['status', '--demo'])).out).toContain(`Ready: ${second.adminUrl} at `);
-  }, 60_000);
-});
-
 describe('countersign status without --url, where a configuration is set', () => {
   afterEach(() => {
     delete process.env['COUNTERSIGN_CONFIG'];
@@ -433,7 +414,6 @@ describe('the options of countersign status', () => {
     [() => ['--url', 'http://:planted@127.0.0.1'], '--url must not hold credentials: use --token-file FILE'],
     [() => ['--url', 'http://127.0.0.1:9/?a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--url', 'http://127.0.0.1:9/#a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
-    [() => ['--demo'], '--url and --demo are mutually exclusive'],
     [() => ['--config', 'x'], '--url and --config are mutually exclusive'],
     [() => ['--cert-file', 'x'], '--cert-file and --key-file are only valid together'],
     [() => ['--token-file', token('')], 'is empty: it must hold the token and nothing else'],

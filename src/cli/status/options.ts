@@ -7,7 +7,6 @@ import { fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/thresholds.ts';
 import { secretText } from '../../util/secret-text.ts';
-import { findRunningDemo } from '../demo/ready-file.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { type OptionValues, oneOf, parsed } from '../shared/command.ts';
 import { adminPortVariable, configFileOf } from '../shared/config-file.ts';
@@ -24,7 +23,6 @@ export const options = {
     'Configuration of an instance on this host: the address of its admin port and its certificate (COUNTERSIGN_CONFIG, COUNTERSIGN_ADMIN_PORT)',
   'cert-file FILE': 'Client certificate, where admin.tls.clientCaFile requires one',
   'key-file FILE': 'Private key of that certificate',
-  demo: 'Show the demo that was started last, at whatever port',
   watch: 'Show it again every 2 seconds, until Ctrl-C',
   'fail-on SEVERITY': parsed(
     'Exit with 1 also for a finding of this severity or worse: warn or bad',
@@ -47,7 +45,7 @@ type Values = OptionValues<typeof options>;
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
 export async function settingsFrom(values: Values): Promise<StatusSettings> {
   const { url, config, 'fail-on': failOn, watch, json } = values;
-  assertOneOf({ url, demo: values.demo ? '' : undefined, config });
+  assertOneOf({ url, config });
   assertOneOf({ 'ca-file': values['ca-file'], config });
   if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
@@ -60,31 +58,16 @@ export async function settingsFrom(values: Values): Promise<StatusSettings> {
 }
 
 async function serverFrom(values: Values): Promise<StatusServer> {
-  const { url, demo, 'ca-file': caFile } = values;
-  const named = url ?? (demo ? demoUrl() : undefined);
-  const configured = named === undefined ? await localAdminPort(values.config) : undefined;
-  const access = await accessFrom(values);
+  const { url, 'ca-file': caFile } = values;
+  const configured = url === undefined ? await localAdminPort(values.config) : undefined;
   return {
-    ...access,
-    url: statusUrl(named ?? configured?.url ?? defaultUrl),
-    tls: { ...access.tls, pinned: caFile === undefined ? configured?.certificate : undefined },
-  };
-}
-
-/** A demo is shown only where it is named: its "ready" says nothing about another instance. */
-function demoUrl(): string {
-  const demo = findRunningDemo();
-  if (demo === undefined) throw new CliError('no demo is running: start one with countersign demo');
-  return demo.adminUrl;
-}
-
-async function accessFrom(values: Values): Promise<Omit<StatusServer, 'url'>> {
-  return {
+    url: statusUrl(url ?? configured?.url ?? defaultUrl),
     token: await readToken(values['token-file']),
     tls: {
-      ca: await readGiven(values['ca-file']),
+      ca: await readGiven(caFile),
       cert: await readGiven(values['cert-file']),
       key: await readGiven(values['key-file']),
+      pinned: caFile === undefined ? configured?.certificate : undefined,
     },
   };
 }

@@ -13,7 +13,7 @@ const pause = 2_000;
 
 const spec = {
   name: 'status',
-  usage: '[--url URL | --demo] [--token-file FILE] [--watch] [--json] [options]',
+  usage: '[--url URL] [--token-file FILE] [--watch] [--json] [options]',
   about:
     'Shows the findings of a running instance, and its keys with their rotation (docs/status.md). Changes nothing.',
   options,

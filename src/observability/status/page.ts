@@ -51,7 +51,7 @@ export const pagePolicy = [
  */
 export function renderStatusPage(status: Status, { refresh = true } = {}): string {
   const page = html`<!doctype html>
-<html lang="en">
+<html lang="en" data-code="${scriptSource} ${styleSource}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

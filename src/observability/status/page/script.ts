@@ -10,7 +10,6 @@ export const refreshInterval = 5;
  */
 export const script = `
 const one = (selector, page = document) => page.querySelector(selector);
-const code = (page) => one('style', page)?.textContent + one('script', page)?.textContent;
 const focusable = (element) => [element, ...element.querySelectorAll('a, summary, [tabindex]')];
 
 /** Why there is no update; else nothing. */
@@ -28,7 +27,7 @@ async function update() {
   if (!response.ok) return 'the instance responded with HTTP status ' + response.status + '.';
   const next = new DOMParser().parseFromString(text, 'text/html');
   // Of another version, or of another server.
-  if (code(next) !== code(document)) location.reload();
+  if (one('html', next).dataset.code !== one('html').dataset.code) location.reload();
   else replace(next);
 }
 
