@@ -243,15 +243,18 @@ itInChromium(
     const { page } = opened;
     const untilShown = (section: string, text: RegExp): Promise<void> =>
       until(async () => text.test(await textOf(page, section)), String(text));
-    await untilShown('#keys', /Control key v1 v1 In use .*RSA key v1 v1 In use/);
+    await untilShown('#keys', /Control key version 1 version 1 In use .*RSA key version 1 version 1 In use/);
     store(nextKeys);
     pass(2_000);
     await untilKeysChange(proxy);
     await untilShown('#health', /In progress Control key of acme in sandbox: version 2 is waiting/);
-    await untilShown('#keys', /RSA key v1 newest is v2 v2 Waiting for the gateway .* v1 In use/);
+    await untilShown(
+      '#keys',
+      /RSA key version 1 newest is version 2 version 2 Waiting for the gateway .* version 1 In use/,
+    );
     accept(nextKeys);
     expect([await proxy.balance(), await proxy.status()]).toMatchObject([{ status: 200 }, { status: 200 }]);
-    await untilShown('#keys', /RSA key v2 v2 In use .* v1 No longer accepted/);
+    await untilShown('#keys', /RSA key version 2 version 2 In use .* version 1 No longer accepted/);
     expect(await textOf(page, '#health')).toContain('Nothing needs attention.');
   },
   60_000,

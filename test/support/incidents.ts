@@ -239,7 +239,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       [
         'malformed',
         'key-unusable',
-        /RSA key of acme in malformed: the key of .* cannot be used/,
+        /RSA key of acme in malformed: version \d+ cannot be used/,
         /not a PEM.*Store a correct key/i,
         'CountersignKeyUnusable',
       ],

@@ -43,11 +43,11 @@ export const missing: KeyCheck = ({ missingSince, signingVersion }, origin) => {
   const what = `missing in the key source since ${clockText(origin.now, missingSince)}`;
   if (signingVersion === null) return { severity: 'bad', what, state: 'Requests that need it fail.' };
   const until = '`keys.rotationGracePeriod` has passed, or longer if the gateway accepted it last';
-  const state = `${capitalized(versionName(origin, signingVersion))} still signs, until ${until}.`;
+  const state = `${capitalized(versionName(signingVersion))} still signs, until ${until}.`;
   return { severity: 'warn', what, state };
 };
 
-export const unusable: KeyCheck = (key, origin) => {
+export const unusable: KeyCheck = (key) => {
   if (key.missingSince !== null) return undefined;
   if (key.signingVersion === null) {
     const problem = key.versions.find((one) => one.problem !== null)?.problem ?? null;
@@ -56,27 +56,27 @@ export const unusable: KeyCheck = (key, origin) => {
   }
   const one = newer(key, 'unusable');
   if (one === undefined) return undefined;
-  const what = `${versionName(origin, one.version)} cannot be used`;
+  const what = `${versionName(one.version)} cannot be used`;
   return { severity: 'warn', what, state: sentence(one.problem).trim() };
 };
 
 export const rejected: KeyCheck = ({ environment, missingSince, signingVersion, versions }, origin) => {
   const isRejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
   if (!isRejected || missingSince !== null || origin.notAboutKeys.has(environment)) return undefined;
-  return { what: `the gateway rejects ${versionName(origin, signingVersion ?? 0)}` };
+  return { what: `the gateway rejects ${versionName(signingVersion ?? 0)}` };
 };
 
 export const waiting: KeyCheck = (key, origin) => {
   const { kind, missingSince, signingVersion } = key;
   const next = newer(key, 'waiting');
   if (next === undefined || missingSince !== null || signingVersion === null) return undefined;
-  const name = versionName(origin, next.version);
+  const name = versionName(next.version);
   const todo =
     kind === 'private_key'
       ? `Register the public key of ${name} at the gateway`
       : `The gateway makes control keys: check that ${name} is the one it sent`;
   const command = origin.type === 'vault' ? '; `countersign keys verify` shows when it is accepted' : '';
-  const state = `${capitalized(versionName(origin, signingVersion))} signs until then.`;
+  const state = `${capitalized(versionName(signingVersion))} signs until then.`;
   return { what: `${name} is waiting for the gateway`, state, todo: `${todo}${command}.` };
 };
 

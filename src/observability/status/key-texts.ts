@@ -1,6 +1,6 @@
 import type { KeyState } from '../../keys/key-state.ts';
 import type { KeyStatus, StatusFacts } from './facts.ts';
-import { clockText, relative, secondsBetween } from './format.ts';
+import { relative, secondsBetween } from './format.ts';
 import type { Severity } from './thresholds.ts';
 import { isNoKey } from './thresholds.ts';
 
@@ -36,17 +36,9 @@ export function keyName({ kind, login, environment }: KeyStatus): string {
   return `${kindName(kind)} of ${login} in ${environment}`;
 }
 
-/** `v3`. In a directory a version is the time in seconds at which a file changed: shown as a time. */
-export function versionLabel({ now, type }: KeyOrigin, version: number): string {
-  const changed = new Date(version * 1000);
-  const isTime = type === 'directory' && !Number.isNaN(changed.valueOf());
-  return isTime ? clockText(now, changed.toISOString()) : `v${version}`;
-}
-
-/** The same within a sentence. */
-export function versionName(origin: KeyOrigin, version: number): string {
-  const label = versionLabel(origin, version);
-  return label === `v${version}` ? `version ${version}` : `the key of ${label}`;
+/** The one name of a version, with the number that log, metrics and commands have. In a directory that is a time. */
+export function versionName(version: number): string {
+  return `version ${version}`;
 }
 
 /** When the key source is read again. */

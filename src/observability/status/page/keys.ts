@@ -1,7 +1,7 @@
 import type { KeyState } from '../../../keys/key-state.ts';
 import type { KeyStatus } from '../facts.ts';
 import { since, whole } from '../format.ts';
-import { type KeyOrigin, keyStates, kindName, nextRead, originOf, versionLabel } from '../key-texts.ts';
+import { type KeyOrigin, keyStates, kindName, nextRead, originOf, versionName } from '../key-texts.ts';
 import type { Status } from '../schema.ts';
 import {
   type Html,
@@ -51,9 +51,9 @@ function nameOf({ environment, login, kind }: KeyStatus): string {
   return [environment, login, kind].join(' ');
 }
 
-function signs({ key: { signingVersion, newestVersion }, origin }: Row): Html {
-  const signing = known(signingVersion, 'none', (version) => html`<b>${versionLabel(origin, version)}</b>`);
-  const newest = `newest is ${versionLabel(origin, newestVersion)}`;
+function signs({ key: { signingVersion, newestVersion } }: Row): Html {
+  const signing = known(signingVersion, 'none', (version) => html`<b>${versionName(version)}</b>`);
+  const newest = `newest is ${versionName(newestVersion)}`;
   return withDetail(signing, signingVersion === newestVersion ? undefined : newest);
 }
 
@@ -77,8 +77,8 @@ function versionItem(
     transitKey === null
       ? undefined
       : html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
-  const title = `Version ${version}${verdict === null ? '' : `, last ${verdict} by the gateway`}`;
-  return html`<li class="${state}"><b title="${title}">${versionLabel(origin, version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
+  const title = verdict === null ? undefined : html` title="last ${verdict} by the gateway"`;
+  return html`<li class="${state}"><b${title}>${versionName(version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
 }
 
 /** Enough digits to compare by eye. */
