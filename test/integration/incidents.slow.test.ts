@@ -4,7 +4,7 @@ import { status } from '../../src/cli/status/status.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { harness } from '../support/harness.ts';
 import { gatewayIncidents, type Incident, outputIncidents, vaultIncidents } from '../support/incidents.ts';
-import { runbookSections } from '../support/runbook.ts';
+import { anchorOf, runbookSections } from '../support/runbook.ts';
 import { until } from '../support/until.ts';
 
 const start = harness(afterAll);
@@ -34,17 +34,20 @@ async function untilFound(incident: Incident, there: boolean, seconds: number): 
 }
 
 /** What JSON, terminal and page say, in this order. */
-async function shown({ process }: Incident): Promise<string[]> {
+async function shown({ process, shows = '' }: Incident): Promise<string[]> {
   const { out } = await runCommandHere(status, '--url', process.adminUrl);
   const page = await (await fetch(`${process.adminUrl}/`)).text();
   const { findings } = await process.instanceStatus();
   const json = findings.map(({ summary, advice }) => `${summary}. ${advice}`).join(' ');
+  for (const text of [JSON.stringify(findings), out, page]) expect(text).toContain(shows);
   return [json, out.replaceAll(/\s+/g, ' '), textOf(page)];
 }
 
 async function expectShown(incident: Incident): Promise<void> {
   const [finding] = await found(incident);
   expect(finding).toMatchObject({ code: incident.code, advice: expect.stringMatching(incident.remedy) });
+  const anchors = [...runbookSections().keys()].map(anchorOf);
+  expect(anchors).toContain(finding?.runbookSection);
   for (const text of await shown(incident)) {
     expect(text).toMatch(incident.cause);
     expect(text).toMatch(incident.remedy);
@@ -52,6 +55,7 @@ async function expectShown(incident: Incident): Promise<void> {
 }
 
 function expectAlert({ alert }: Incident): void {
+  if (alert === undefined) return;
   const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => readFileSync(file, 'utf8'));
   expect([...rules.join().matchAll(/- alert: (\w+)/g)].map(([, name]) => name)).toContain(alert);
   expect([...runbookSections().keys()]).toContain(alert);

@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { auditFilesIn, auditIn } from './audit.ts';
-import { type ConfigInput, configFor, environmentFor } from './config.ts';
+import { type ConfigInput, configFor, environmentFor, everything, tokenCredential } from './config.ts';
 import type { Countersign } from './countersign.ts';
 import { always, freePort, httpResponse } from './faulty-gateway.ts';
 import { transferForm } from './forwarding.ts';
@@ -27,23 +28,26 @@ export interface Incident {
   readonly code: string;
   readonly cause: RegExp;
   readonly remedy: RegExp;
-  readonly alert: string;
+  /** Beside these. */
+  readonly shows?: string;
+  /** Absent: nobody needs to be called. */
+  readonly alert: string | undefined;
   readonly begin: () => unknown;
   readonly end: () => unknown;
   /** Requests that notice both. */
   readonly traffic: () => Promise<unknown>;
 }
 
-type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp, alert: string];
-type Play = Pick<Incident, 'begin' | 'end'> & Partial<Pick<Incident, 'traffic'>>;
+type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp, alert?: string];
+type Play = Pick<Incident, 'begin' | 'end'> & Partial<Pick<Incident, 'traffic' | 'shows'>>;
 
 const burn = 'CountersignErrorBudgetBurn';
 const keyMissing = 'CountersignKeyMissing';
 const ok = httpResponse('200 OK', 'OK');
 const cache = { ttl: '1s', negativeTtl: '1s' };
 
-const balance = (proxy: Countersign, environment: string, login = 'acme') =>
-  proxy.post(`/${environment}/gw/api/v2/get-balance/manager/${login}`);
+const balance = (proxy: Countersign, environment: string, login = 'acme', headers = {}) =>
+  proxy.post(`/${environment}/gw/api/v2/get-balance/manager/${login}`, '', headers);
 const transfer = (proxy: Countersign, environment: string) =>
   proxy.post(`/${environment}/gw/api/v4/transfer/1234`, transferForm);
 
@@ -79,6 +83,10 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
     'payments',
     'full',
     'skew',
+    'clock',
+    'login',
+    'caller',
+    'silent',
     'removed',
     'kind',
     'malformed',
@@ -100,12 +108,17 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
   const closed = `http://127.0.0.1:${port}`;
   const config = (changes: Readonly<Record<string, object>> = {}): ConfigInput => ({
     ...configFor(closed, { keys: { source: 'directory', directory: './keys', cache } }),
+    callers: [
+      { name: 'local', credentials: [{ anonymous: true }], allow: [everything] },
+      { name: 'greedy', credentials: [tokenCredential('greedy')], maxInFlight: 1, allow: [everything] },
+    ],
     jwtIssuers: jwtConfig(oidc).jwtIssuers,
     environments: {
       tls: environment(tlsGateway.url, { caFile }),
       certificate: environment('https://127.0.0.1:1', { caFile }),
       ...Object.fromEntries(names.map((name) => [name, environment(gateway(name).url)])),
       full: environment(gateway('full').url, { maxInFlight: 1 }),
+      silent: environment(gateway('silent').url, { timeouts: { request: '2m', connect: '1s' } }),
       ...changes,
     },
   });
@@ -145,6 +158,8 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
     traffic: () => balance(process, name),
     ...own,
   });
+  const waiting: ServerResponse[] = [];
+  const responses: Promise<unknown>[] = [];
   const both = (name: string) => async () => {
     await balance(process, name);
     await balance(process, name, 'beta');
@@ -202,6 +217,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         begin: () => void (gateway('payments').respond = () => {}),
         end: () => void (gateway('payments').respond = (response) => response.end('OK')),
         traffic: () => transfer(process, 'payments'),
+        shows: 'invoice-7',
       },
     ),
     play(['full', 'saturated', /full (is|was) at its limit/, /maxInFlight/, 'CountersignSaturated'], {
@@ -230,6 +246,52 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         end: () => void (gateway('skew').respond = (response) => response.end('OK')),
       },
     ),
+    play(
+      [
+        'clock',
+        'clock-skew',
+        /clock .* of clock is \d+ days behind .*are 401 or 403, .*not because of a key/,
+        /Either one may be off/,
+        'CountersignClockSkew',
+      ],
+      {
+        begin() {
+          gateway('clock').respond = (response) =>
+            response.writeHead(403, { Date: 'Wed, 01 Jan 2025 00:00:00 GMT' }).end();
+        },
+        end: () => void (gateway('clock').respond = (response) => response.end('OK')),
+        traffic: both('clock'),
+      },
+    ),
+    play(
+      ['login', 'gateway-server-error', /login: .* requests? of beta failed/, /support of the gateway/, burn],
+      {
+        ...respondWith(gateway('login'), 500, /beta/),
+        traffic: both('login'),
+      },
+    ),
+    play(['caller', 'caller-limited', /greedy sends more requests .* got 429/, /maxInFlight/], {
+      begin() {
+        gateway('caller').respond = (response) => void setTimeout(() => response.end('OK'), 500);
+      },
+      end: () => void (gateway('caller').respond = (response) => response.end('OK')),
+      traffic: async () => {
+        const slow = gateway('caller').respond.toString().includes('setTimeout');
+        const post = () => balance(process, 'caller', 'acme', { Authorization: 'Bearer greedy' });
+        await Promise.all(Array.from({ length: slow ? 3 : 1 }, post));
+      },
+    }),
+    play(['silent', 'gateway-silent', /silent: no request has ended for/, /check --online/, burn], {
+      begin() {
+        gateway('silent').respond = (response) => void waiting.push(response);
+        for (const login of ['acme', 'beta']) responses.push(balance(process, 'silent', login));
+      },
+      async end() {
+        for (const response of waiting) response.end('OK');
+        await Promise.all(responses);
+      },
+      traffic: async () => {},
+    }),
     play(['removed', 'key-missing', /of acme in removed/, /Store it/, keyMissing], file('removed', 'acme')),
     play(
       ['kind', 'key-missing', /RSA key of acme in kind/, /Store it/, keyMissing],

@@ -349,7 +349,7 @@ export function unusableCertificateFiles({ certificates }: StatusFacts): Found[]
 /** For a minute after the last request that was too much. */
 export function limitedCallers({ at, callers }: StatusFacts): Found[] {
   return callers.flatMap(({ name: caller, limited, limitedAt }) => {
-    if (limitedAt === null || secondsBetween(limitedAt, at) > 60) return [];
+    if (limitedAt === null || secondsBetween(limitedAt, at) >= 60) return [];
     const summary = `${caller} sends more requests at a time than its limit allows: ${counted(limited, 'request')} got 429 since the start, the last one ${since(at, limitedAt)} ago`;
     return [{ summary, caller }];
   });

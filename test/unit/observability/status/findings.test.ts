@@ -69,19 +69,19 @@ it('a caller above its limit is found until a minute after the last 429', () => 
   const [caller] = calmStatus().callers;
   const limited = (seconds: number) =>
     calmStatus({ callers: caller ? [{ ...caller, limited: 12, limitedAt: ago(seconds) }] : [] }).findings;
-  expect(limited(60)).toMatchObject([
+  expect(limited(59)).toMatchObject([
     {
       severity: 'warn',
       code: 'caller-limited',
       caller: 'billing',
       summary: expect.stringMatching(
-        /^billing sends more .*: 12 requests got 429 since the start, the last one 1 min ago/,
+        /^billing sends more .*: 12 requests got 429 since the start, the last one 59 s ago/,
       ),
       advice: expect.stringMatching(/`maxInFlight` of the caller/),
       runbookSection: '#caller-limit',
     },
   ]);
-  expect(limited(61)).toEqual([]);
+  expect(limited(60)).toEqual([]);
 });
 
 it('callers in dry-run are found, once', () => {
