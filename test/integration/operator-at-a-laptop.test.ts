@@ -99,7 +99,7 @@ it('a variable that a command uses must be set', async () => {
 it.each([
   [['--token-file', 'x'], '--token-file requires --online'],
   [['--ca-file', 'x'], '--ca-file requires --online'],
-  [['--json'], '--json requires --online'],
+  [['--json'], '--json requires --online or --against'],
 ])('check rejects %j without --online', async (argv, message) => {
   const { code, text } = await run(check, config, ...argv);
   expect([code, text]).toEqual([2, expect.stringContaining(`countersign check: ${message}\n`)]);
