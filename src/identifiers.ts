@@ -27,3 +27,8 @@ export const orderIdNames: readonly string[] = ['client_orderid', 'client-order-
 export function orderIdsIn(form: readonly (readonly [name: string, value: string])[]): string[] {
   return form.filter(([name]) => orderIdNames.includes(name)).map(([, value]) => value);
 }
+
+/** Whether a text is the pattern, or begins with it where the pattern ends with `*`. */
+export function matchesPattern(pattern: string, text: string): boolean {
+  return pattern.endsWith('*') ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
+}

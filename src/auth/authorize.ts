@@ -1,4 +1,5 @@
 import type { CallerConfig } from '../config/schema.ts';
+import { matchesPattern } from '../identifiers.ts';
 
 export interface AccessRequest {
   readonly environment: string;
@@ -24,9 +25,4 @@ function isGranted({ allow }: CallerConfig, request: AccessRequest): boolean {
 /** Whether one of the caller's grants is for the environment. */
 export function isGrantedIn({ allow }: Pick<CallerConfig, 'allow'>, environment: string): boolean {
   return allow.some(({ environments }) => environments.some((name) => name === '*' || name === environment));
-}
-
-/** Whether a text is the pattern, or begins with it where the pattern ends with `*`. */
-export function matchesPattern(pattern: string, text: string): boolean {
-  return pattern.endsWith('*') ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
 }

@@ -1,3 +1,4 @@
+import { matchesPattern } from '../identifiers.ts';
 import { type Path, type Report } from './problem.ts';
 import type { BuiltIn } from './rules.ts';
 import type { Config, OperationOverride } from './schema.ts';
@@ -32,12 +33,16 @@ function noticeCallers({ callers }: Config, report: Report): void {
 function noticeUnusedEndpoints({ environments, callers }: Config, report: Report): void {
   if (callers.length === 0) return;
   for (const [environment, { endpoints }] of Object.entries(environments)) {
+    const reaches = (name: string) => name === '*' || name === environment;
     const patterns = callers.flatMap(({ mode, allow }) =>
-      mode === 'dry-run' ? ['*'] : allow.filter(reaches(environment)).flatMap(({ logins }) => logins),
+      allow
+        .filter(({ environments }) => environments.some(reaches))
+        .flatMap(({ logins }) => logins)
+        .concat(mode === 'dry-run' ? '*' : []),
     );
     const reported = new Set<string>();
     for (const [endpoint, login] of Object.entries(endpoints)) {
-      if (reported.has(login) || patterns.some((pattern) => isMatch(pattern, login))) continue;
+      if (reported.has(login) || patterns.some((pattern) => matchesPattern(pattern, login))) continue;
       reported.add(login);
       report(
         ['environments', environment, 'endpoints', endpoint],
@@ -45,16 +50,6 @@ function noticeUnusedEndpoints({ environments, callers }: Config, report: Report
       );
     }
   }
-}
-
-type Grant = Config['callers'][number]['allow'][number];
-
-function reaches(environment: string): (grant: Grant) => boolean {
-  return ({ environments }) => environments.includes('*') || environments.includes(environment);
-}
-
-function isMatch(pattern: string, login: string): boolean {
-  return pattern.endsWith('*') ? login.startsWith(pattern.slice(0, -1)) : login === pattern;
 }
 
 /** May be meant: the gateway may be behind a path of this name. */

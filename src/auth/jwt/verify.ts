@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { errors, jwtVerify } from 'jose';
 import type { CallerConfig, JwtIssuerConfig } from '../../config/schema.ts';
+import { matchesPattern } from '../../identifiers.ts';
 import type { WallClock } from '../../util/clock.ts';
 import { printable } from '../../util/text.ts';
 import { type AuthenticatedCaller, credentialsOf } from '../authenticate.ts';
-import { matchesPattern } from '../authorize.ts';
 import { JwtError, type JwtProblem } from './jwt-error.ts';
 import type { KeySet } from './key-set.ts';
 import { type Claims, parseToken } from './parse-token.ts';

@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { credentialsOf, ownersIn } from '../../auth/authenticate.ts';
-import { decide, matchesPattern } from '../../auth/authorize.ts';
+import { decide } from '../../auth/authorize.ts';
 import { callersWith } from '../../auth/jwt/verify.ts';
 import type { CallerConfig, Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
 import { createRoutes, type Routes } from '../../gateway/router.ts';
+import { matchesPattern } from '../../identifiers.ts';
 import type { Io } from '../shared/command.ts';
 import { table } from '../shared/table.ts';
 

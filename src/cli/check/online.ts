@@ -3,6 +3,7 @@ import { type ClientRequest, type IncomingMessage, request as plainRequest } fro
 import { Agent as HttpsAgent, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { decide } from '../../auth/authorize.ts';
 import { loadKeys } from '../../auth/jwt/load-keys.ts';
 import type {
   Config,
@@ -12,7 +13,7 @@ import type {
   TracingConfig,
 } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
-import type { Operation, OperationTable } from '../../gateway/operations.ts';
+import type { OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
 import { type KeySource, ringIn } from '../../keys/key-source.ts';
 import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
@@ -320,13 +321,17 @@ async function runCheck(
 }
 
 /** Every kind of key that the grants require, without duplicates, exact logins before patterns. */
-function requiredKeys(config: Config, table: OperationTable): RequiredKey[] {
-  const granted = config.callers.flatMap(({ allow }) =>
-    allow.flatMap((grant) =>
-      expandWildcard(grant.environments, Object.keys(config.environments)).flatMap((environment) => {
-        const kinds = kindsOf(table.get(environment) ?? [], grant.operations);
-        return grant.logins.flatMap((logins) => kinds.map((kind) => ({ environment, logins, kind })));
-      }),
+function requiredKeys({ callers }: Config, operations: OperationTable): RequiredKey[] {
+  const grants = callers.flatMap((caller) => caller.allow.map((grant) => ({ ...caller, allow: [grant] })));
+  const granted = grants.flatMap((caller) =>
+    caller.allow.flatMap(({ logins }) =>
+      [...operations].flatMap(([environment, own]) =>
+        logins.flatMap((login) =>
+          own
+            .filter(({ name }) => decide(caller, { environment, operation: name, login }) === 'allowed')
+            .map(({ signature }) => ({ environment, logins: login, kind: methods[signature].kind })),
+        ),
+      ),
     ),
   );
   const distinct = [...new Map(granted.map((key) => [JSON.stringify(key), key])).values()];
@@ -335,17 +340,4 @@ function requiredKeys(config: Config, table: OperationTable): RequiredKey[] {
 
 function isPattern({ logins }: RequiredKey): boolean {
   return logins.endsWith('*');
-}
-
-function kindsOf(operations: readonly Operation[], granted: readonly string[]): KeyKind[] {
-  const names = expandWildcard(
-    granted,
-    operations.map(({ name }) => name),
-  );
-  const needed = operations.filter(({ name }) => names.includes(name));
-  return [...new Set(needed.map(({ signature }) => methods[signature].kind))];
-}
-
-function expandWildcard(granted: readonly string[], all: readonly string[]): readonly string[] {
-  return granted.includes('*') ? all : all.filter((name) => granted.includes(name));
 }

@@ -1,10 +1,11 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { decide, matchesPattern } from '../../../../src/auth/authorize.ts';
+import { decide } from '../../../../src/auth/authorize.ts';
 import { allowedMore } from '../../../../src/cli/check/against.ts';
 import { check } from '../../../../src/cli/check/check.ts';
 import type { Config } from '../../../../src/config/schema.ts';
 import { builtInOperations } from '../../../../src/gateway/operations.ts';
+import { matchesPattern } from '../../../../src/identifiers.ts';
 import { runCommandHere } from '../../../support/cli.ts';
 import { type ConfigInput, configFor, everything } from '../../../support/config.ts';
 import { Folder } from '../../../support/folder.ts';
