@@ -65,69 +65,48 @@ export const check = command(spec, async ({ values, positionals: [argument] }, i
 type Values = OptionValues<typeof options>;
 
 async function checkFile(config: string | undefined, values: Values, io: Io): Promise<number> {
-  const { online, print, against, json, 'no-file-checks': skipFiles } = values;
+  const { online, print, against, json } = values;
   const file = config ?? demoConfigFile;
   const isElsewhere = hasOwnToken(values);
+  const skipFiles = values['no-file-checks'] || isElsewhere;
   const unset = new Set<string>();
-  const lookUp = isElsewhere
-    ? lookUpUsed(values)
-    : skipFiles && !print
-      ? lookUpOrNote(unset)
-      : fromEnvironment;
+  const lookUpHere = skipFiles && !print ? lookUpOrNote(unset) : fromEnvironment;
+  const lookUp = isElsewhere ? lookUpUsed(values) : lookUpHere;
   const loaded =
     config === undefined
       ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
-      : await loadConfig(file, builtInOperations, {
-          lookUp: isElsewhere
-            ? lookUpUsed(values)
-            : skipFiles && !print
-              ? lookUpOrNote(unset)
-              : fromEnvironment,
-          skipFiles: skipFiles || isElsewhere,
-          certificatesAt: Date.now(),
-        });
-  const skipped = [...unset].map(
-    (path) => ['not checked', `${path}, from an environment variable that is not set`] as const,
-  );
+      : await loadConfig(file, builtInOperations, { lookUp, skipFiles, certificatesAt: Date.now() });
+  const skipped = [...unset].map((path) => [
+    'not checked',
+    `${path}, from an environment variable that is not set`,
+  ]);
+  // Programs read it, so no line is wrapped.
+  const summary = (rows: readonly string[][]): string[] => [
+    `${file}: no problems`,
+    ...columns([...rows, ...skipped], Number.POSITIVE_INFINITY),
+  ];
+  const isPlain = !online && !print && against === undefined;
   if ('problems' in loaded) {
     // Of the text in place of a variable.
     const problems = loaded.problems.filter(({ path }) => !unset.has(path));
-    const lines =
-      problems.length > 0
-        ? formatProblems(file, problems)
-        : [`${file}: no problems`, ...columns(skipped, unwrapped)];
-    for (const line of lines) io.out(line);
-    return problems.length > 0 || online || against !== undefined ? exitCode.usage : exitCode.done;
+    for (const line of problems.length > 0 ? formatProblems(file, problems) : summary([])) io.out(line);
+    return problems.length === 0 && isPlain ? exitCode.done : exitCode.usage;
   }
-  const operations = createOperationTable(loaded.config);
-  const found = [
-    ...loaded.notices,
-    ...(config === undefined || skipFiles || isElsewhere ? [] : noticesOfThisHost()),
-  ];
+  const found = [...loaded.notices, ...(config === undefined || skipFiles ? [] : noticesOfThisHost())];
   const notices = found.length === 0 ? [] : formatProblems(file, found, 'notice');
-  if (online || print || against !== undefined) for (const line of notices) io.err(line);
+  if (!isPlain) for (const line of notices) io.err(line);
+  const operations = createOperationTable(loaded.config);
   if (online) return checkOnline(withLogin(loaded.config, values), operations, json, io);
-  if (print) {
-    io.out(configText(loaded.config).trimEnd());
-    return exitCode.done;
-  }
   if (against !== undefined) {
     // Its files need not exist.
     const before = { lookUp, folder: dirname(file), skipFiles: true };
     const { config: old } = validConfig(against, await loadConfig(against, builtInOperations, before));
     return checkAgainst(loaded.config, old, json, io);
   }
-  for (const line of [
-    `${file}: no problems`,
-    ...columns([...summary(loaded.config, operations), ...skipped], unwrapped),
-    ...notices,
-  ])
-    io.out(line);
+  const shown = summary(rowsOf(loaded.config, operations)).concat(notices);
+  for (const line of print ? [configText(loaded.config).trimEnd()] : shown) io.out(line);
   return exitCode.done;
 }
-
-/** For programs that read it. */
-const unwrapped = Number.POSITIVE_INFINITY;
 
 /** In place of a variable that is not set: a digest fits most fields. Adds the path of its field to `unset`. */
 function lookUpOrNote(unset: Set<string>): EnvLookup {
@@ -158,7 +137,7 @@ function misuseOf(values: Values): string | undefined {
   return login === undefined || values.online ? undefined : `--${login} requires --online`;
 }
 
-function summary(config: Config, table: OperationTable) {
+function rowsOf(config: Config, table: OperationTable): string[][] {
   const operations = new Set([...table.values()].flat().map(({ name }) => name));
   const { keys } = config;
   return [
