@@ -1,10 +1,9 @@
 import { packageVersion } from '../service/package-info.ts';
-import type { Signals } from '../service/signals.ts';
 import { unsafeSettings } from '../service/start-checks.ts';
 import { exitCode } from './shared/cli-error.ts';
 import { group, type Io, type Run } from './shared/command.ts';
 
-const commands = group<[signals: Signals]>('', [
+const commands = group('', [
   ['serve', 'Run the proxy', async () => (await import('./serve-or-demo.ts')).serveOrDemo],
   [
     'demo',

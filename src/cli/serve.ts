@@ -39,7 +39,7 @@ const spec = {
 };
 
 /** Runs the proxy until a signal. */
-export const serve = command(spec, async ({ values }, _io, signals: Signals) => {
+export const serve = command(spec, async ({ values }, _io, signals) => {
   const file = configFileOf(values.config) ?? '';
   const load = async (): Promise<LoadedConfig> => {
     const ports = { proxy: values.port, admin: values['admin-port'] };

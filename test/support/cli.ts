@@ -1,5 +1,5 @@
 import { run as runCommand } from '../../src/cli/run.ts';
-import type { Io } from '../../src/cli/shared/command.ts';
+import type { Run } from '../../src/cli/shared/command.ts';
 import { catchSignals } from '../../src/service/signals.ts';
 
 export interface CommandResult {
@@ -10,16 +10,12 @@ export interface CommandResult {
 }
 
 /** Runs a command of the command line in this process. */
-export async function runCommandHere(
-  command: (argv: string[], io: Io) => Promise<number>,
-  ...argv: readonly string[]
-): Promise<CommandResult> {
+export async function runCommandHere(command: Run, ...argv: readonly string[]): Promise<CommandResult> {
   const [out, err]: [string[], string[]] = [[], []];
   const io = { out: (line: string) => void out.push(line), err: (line: string) => void err.push(line) };
-  const code = await command([...argv], io);
+  const code = await command(argv, io, catchSignals(false));
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
 /** Runs a command line in this process, whose standard input has no end: not for one that reads that. */
-export const run = (argv: readonly string[]): Promise<CommandResult> =>
-  runCommandHere((rest, io) => runCommand(rest, io, catchSignals(false)), ...argv);
+export const run = (argv: readonly string[]): Promise<CommandResult> => runCommandHere(runCommand, ...argv);

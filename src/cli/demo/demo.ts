@@ -71,7 +71,7 @@ type Settings = Awaited<ReturnType<typeof settingsFrom>>;
 
 /** Runs until a signal. @param name of the command: `serve` without a configuration runs the demo */
 export function demoAs(name: 'demo' | 'serve'): Run {
-  return command({ ...spec, name }, async ({ values }, _io, signals: Signals) => {
+  return command({ ...spec, name }, async ({ values }, _io, signals) => {
     const settings = await settingsFrom(values);
     if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
     const keys = await generateDemoKeys(Object.keys(settings.scenario.logins));

@@ -7,7 +7,6 @@ import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { keyStates, versionName } from '../../observability/status/key-texts.ts';
 import type { Status } from '../../observability/status/schema.ts';
-import type { Signals } from '../../service/signals.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, oneOf, parsed, wholeNumber } from '../shared/command.ts';
 import { validConfig } from '../shared/config-file.ts';
@@ -50,7 +49,7 @@ const pause = 1000;
 
 export const rotateDemoKey = command(
   spec,
-  async ({ values: { kind, login, after, 'ready-file': readyFile } }, io, signals: Signals) => {
+  async ({ values: { kind, login, after, 'ready-file': readyFile } }, io, signals) => {
     const stop = new AbortController();
     void signals.stop.then(() => stop.abort());
     const demo = findDemo(readyFile);

@@ -128,16 +128,16 @@ interface Spec<T> {
  *
  * @param run returns the exit code
  */
-export function command<T extends OptionTable, Rest extends readonly unknown[]>(
+export function command<T extends OptionTable>(
   spec: Spec<T>,
   run: (
     given: { readonly values: OptionValues<T>; readonly positionals: readonly string[] },
     io: Io,
-    ...rest: Rest
+    signals: Signals,
   ) => Promise<number> | number,
-): (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number> {
+): Run {
   const { name, options, maxPositionals = 0, describe = operatorMessage } = spec;
-  return async (argv, io, ...rest) => {
+  return async (argv, io, signals) => {
     let parsed: ReturnType<typeof parse>;
     try {
       parsed = parse(argv, options, maxPositionals);
@@ -148,7 +148,7 @@ export function command<T extends OptionTable, Rest extends readonly unknown[]>(
     try {
       if (parsed !== undefined) {
         const { values, positionals } = parsed;
-        return await run({ values: valuesOf(spec, values), positionals }, io, ...rest);
+        return await run({ values: valuesOf(spec, values), positionals }, io, signals);
       }
       io.out(helpOf(spec));
       return exitCode.done;
@@ -233,11 +233,7 @@ function describeParseError(error: unknown, options: OptionTable): string {
 }
 
 /** A command of a group, which is loaded when it runs: the proxy needs none of the others. */
-type Entry<Rest extends readonly unknown[]> = readonly [
-  name: string,
-  summary: string,
-  load: () => Promise<(argv: readonly string[], io: Io, ...rest: Rest) => Promise<number>>,
-];
+type Entry = readonly [name: string, summary: string, load: () => Promise<Run>];
 
 /**
  * A command that its first argument names. Without arguments prints the help.
@@ -245,15 +241,11 @@ type Entry<Rest extends readonly unknown[]> = readonly [
  * @param name empty for all commands
  * @param more end of the help
  */
-export function group<Rest extends readonly unknown[]>(
-  name: string,
-  entries: readonly Entry<Rest>[],
-  more = '',
-): (argv: readonly string[], io: Io, ...rest: Rest) => Promise<number> {
+export function group(name: string, entries: readonly Entry[], more = ''): Run {
   const [full, noun] = name === '' ? ['countersign', 'command'] : [`countersign ${name}`, 'subcommand'];
-  return async ([first = '--help', ...argv], io, ...rest) => {
+  return async ([first = '--help', ...argv], io, signals) => {
     const [, , load] = entries.find(([known]) => known === first) ?? [];
-    if (load !== undefined) return (await load())(argv, io, ...rest);
+    if (load !== undefined) return (await load())(argv, io, signals);
     if (first === '--help') {
       const rows = [...entries, ['--help', help.help]].map(([known = '', summary = '']) => [
         `  ${known}`,

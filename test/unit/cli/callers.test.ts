@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { callers } from '../../../src/cli/callers.ts';
 import { exitCode } from '../../../src/cli/shared/cli-error.ts';
+import { catchSignals } from '../../../src/service/signals.ts';
 
 it('does not print the message of an unexpected error, which may hold the token', async () => {
   const errors: string[] = [];
@@ -10,7 +11,7 @@ it('does not print the message of an unexpected error, which may hold the token'
     throw new TypeError(`cannot print ${line}`);
   };
 
-  const exit = await callers(['token'], { out, err: (line) => errors.push(line) });
+  const exit = await callers(['token'], { out, err: (line) => errors.push(line) }, catchSignals(false));
 
   expect(exit).toBe(exitCode.failed);
   expect(errors.join('\n')).toMatch(/^countersign callers token: Internal error \(TypeError/m);

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { command } from '../../../../src/cli/shared/command.ts';
 import { configFileOf, settingOptions, withSettings } from '../../../../src/cli/shared/config-file.ts';
 import { configSchema } from '../../../../src/config/schema.ts';
+import { runCommandHere } from '../../../support/cli.ts';
 
 const config = configSchema.parse({
   proxy: { port: 1 },
@@ -16,9 +17,7 @@ const lookUpIn =
 
 /** What a command prints with these options and environment variables: ports and log level, or the problems. */
 async function settingsOf(argv: readonly string[], variables: Readonly<Record<string, string>>) {
-  const lines: string[] = [];
-  const io = { out: (line: string) => lines.push(line), err: (line: string) => lines.push(line) };
-  const run = command({ name: 'test', options: settingOptions, usage: '', about: '' }, ({ values }) => {
+  const run = command({ name: 'test', options: settingOptions, usage: '', about: '' }, ({ values }, io) => {
     const { proxy, admin, log } = withSettings(config, values);
     io.out([proxy.port, admin.port, log.level].join());
     return 0;
@@ -26,11 +25,11 @@ async function settingsOf(argv: readonly string[], variables: Readonly<Record<st
   const before = { ...process.env };
   Object.assign(process.env, variables);
   try {
-    await run(argv, io);
+    const { out, err } = await runCommandHere(run, ...argv);
+    return `${out}${err}`.split('\n');
   } finally {
     process.env = before;
   }
-  return lines;
 }
 
 const all = { COUNTERSIGN_PROXY_PORT: '3', COUNTERSIGN_ADMIN_PORT: '4', COUNTERSIGN_LOG_LEVEL: 'warn' };
@@ -56,7 +55,7 @@ describe('ports and log level', () => {
 
   it('that are invalid are reported by the name under which they were set, without the value', async () => {
     const variables = { ...all, COUNTERSIGN_ADMIN_PORT: '65536', COUNTERSIGN_LOG_LEVEL: 'loud' };
-    expect((await settingsOf(['--port', 'a-secret'], variables)).join('\n').split('\n')).toEqual([
+    expect(await settingsOf(['--port', 'a-secret'], variables)).toEqual([
       'countersign test: --port must be a port from 0 to 65535; 0 picks a free one',
       'countersign test: COUNTERSIGN_ADMIN_PORT must be a port from 0 to 65535; 0 picks a free one',
       'countersign test: COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent',
