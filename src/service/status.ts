@@ -66,6 +66,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         .map(({ name, ...seen }) => ({ name, mode: modes.get(name) ?? 'enforce', ...seen })),
       failures: recorder.failures(),
       uncertainPayments: recorder.uncertainPayments(),
+      orderMismatches: recorder.orderMismatches(),
       certificates: sources.certificates
         .inUse()
         .map(({ name, environment = null, from, until, problem = null }) => ({

@@ -22,7 +22,7 @@ const counted = async (operation: string) => {
     ?.slice(series.length + 1);
 };
 
-it('a response about another order is forwarded unchanged, and noticed in header, log and metrics', async () => {
+it('a response about another order is forwarded unchanged, and noticed in header, log, metrics and status', async () => {
   const body = 'type=async-response\n&serial-number=1\n&merchant-order-id=a-2\n&gw-order-id=7\n';
   respondWith(body);
   const response = await post(`${edge.url}${transfer}`, 'client_orderid=a-1&amount=1&currency=EUR');
@@ -34,6 +34,9 @@ it('a response about another order is forwarded unchanged, and noticed in header
   const lines = await edge.requestLines();
   expect(lines.at(-1)).toMatchObject({ level: 'error', orderMismatch: 'order-id', outcome: 'answered' });
   expect(await counted('transfer')).toBe('1');
+  const { findings, orderMismatches } = await edge.instanceStatus();
+  expect(orderMismatches).toMatchObject([{ operation: 'transfer', login: 'acme', field: 'order-id' }]);
+  expect(findings.map(({ code }) => code)).toContain('order-mismatch');
 });
 
 it('so is one in JSON, and one of a query', async () => {

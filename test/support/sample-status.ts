@@ -154,6 +154,16 @@ export const sampleStatus: Status = withFindings({
       outcome: 'unknown',
     },
   ],
+  orderMismatches: [
+    {
+      at: '2026-11-22T07:58:30.000Z',
+      requestId: '5c1de0a3-7f0b-4e55-9d0e-2f6c7a9b1e44',
+      environment: 'sandbox',
+      operation: 'order-status',
+      login: 'acme',
+      field: 'order-id',
+    },
+  ],
   certificates: [
     {
       name: 'proxy',

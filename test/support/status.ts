@@ -152,6 +152,7 @@ export function emptyStatus(): Status {
     callers: [],
     failures: [],
     uncertainPayments: [],
+    orderMismatches: [],
     certificates: [],
     jwtIssuers: [],
     audit: null,

@@ -63,6 +63,19 @@ export function uncertainPayments({ at, uncertainPayments: list }: StatusFacts):
   });
 }
 
+/** One for each environment. */
+export function orderMismatches({ orderMismatches: list }: StatusFacts): Found[] {
+  return [...Map.groupBy(list, ({ environment }) => environment)].flatMap(([environment, responses]) => {
+    const [newest] = responses;
+    if (newest === undefined) return [];
+    const { operation, requestId, field } = newest;
+    const summary = `${counted(responses.length, 'response')} of ${environment} in the last hour about another order than the request`;
+    return [
+      { summary, state: [`The last one: ${field} of ${operation}, request ${requestId}.`], environment },
+    ];
+  });
+}
+
 function whatToQuery(payment: UncertainPayment): PaymentToQuery {
   const { at, requestId, caller, operation, login, orderId } = payment;
   return { at, requestId, caller, operation, login, orderId };

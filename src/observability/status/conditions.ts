@@ -9,6 +9,7 @@ import {
   gatewayBlocks,
   jwtKeys,
   limitedCallers,
+  orderMismatches,
   rejectedRequests,
   requestLimit,
   reset,
@@ -89,6 +90,18 @@ export const conditions = {
           ) > 0
             or
           sum by (namespace, release, environment, operation) (increase(countersign_payment_server_errors_total[10m])) > 0`,
+      keepFiringFor: '30m',
+    },
+  },
+  'order-mismatch': {
+    severities: bad,
+    when: 'A response is about another order than the request, or about another amount or currency: responses are crossed on the way, or the gateway errs.',
+    todo: 'Query the status of these orders before anybody acts on such a response, and ask the support of the gateway.',
+    find: orderMismatches,
+    alert: {
+      name: 'CountersignOrderMismatch',
+      summary: 'Responses of <environment> are about other orders',
+      page: 'sum by (namespace, release, environment) (increase(countersign_order_mismatches_total[10m])) > 0',
       keepFiringFor: '30m',
     },
   },

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Reason } from '../../errors.ts';
 import type { KeyState } from '../../keys/key-state.ts';
-import type { Rejection } from '../../request-context.ts';
+import { orderMismatches, type Rejection } from '../../request-context.ts';
 import { readinessReasons, readinessWarnings } from '../readiness.ts';
 import { keySourceStates } from './key-source-recorder.ts';
 
@@ -184,6 +184,20 @@ export const statusFacts = z.strictObject({
     .array(uncertainPayment)
     .describe(
       'Payments of the last hour whose outcome is unknown, or to which the gateway responded with a server error, newest first; at most 1,000 of each environment.',
+    ),
+  orderMismatches: z
+    .array(
+      z.strictObject({
+        at: time,
+        requestId: text,
+        environment: text,
+        operation: text,
+        login: maybeText,
+        field: z.enum(orderMismatches).describe('What differs from the request.'),
+      }),
+    )
+    .describe(
+      'Responses of the last hour about another order than the request, newest first; at most 20 of each environment.',
     ),
   certificates: z.array(certificate),
   jwtIssuers: z.array(

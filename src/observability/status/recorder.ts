@@ -20,6 +20,8 @@ const maxRejectedNames = 5;
 
 /** Those of unknown callers: anybody can cause them, and they must not hide the others. */
 const maxUnknownCallers = 20;
+/** Of each environment. */
+const maxMismatches = 20;
 /** How long they are kept, in milliseconds. */
 const uncertainAge = 3_600_000;
 
@@ -105,10 +107,11 @@ type DetailOf = (context: RequestContext) => string | undefined;
 function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
   let environments = new Map<string, ReturnType<typeof createEnvironment>>();
   let callers = new Map<string, Caller>();
-  const { recordFailure, ...failures } = createFailureRecorder(clocks);
+  const { recordFailure, recordMismatch, orderMismatches, ...failures } = createFailureRecorder(clocks);
   const newEnvironment = () => createEnvironment(clocks, detailOf);
   return {
     ...failures,
+    orderMismatches: () => orderMismatches(clocks.clock()),
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason } = context;
       const failed = isFailed(context);
@@ -125,6 +128,7 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
         known.lastSeenAt = now;
       }
       if (failed) recordFailure(context, now);
+      recordMismatch(context, now);
     },
     gatewayResponded: (response: GatewayResponseEvent): void =>
       environments.get(response.environment)?.responded(response),
@@ -213,7 +217,23 @@ function createFailureRecorder({ monotonic }: MonotonicClock) {
   const unknown: Failure[] = [];
   /** By environment, so that none hides the payments of another. */
   const uncertain = new Map<string, Failure[]>();
+  const mismatched = new Map<string, StatusFacts['orderMismatches'][number][]>();
   return {
+    /** @param now milliseconds since 1970 */
+    recordMismatch: (context: RequestContext, now: number): void => {
+      const { id: requestId, environment = '', operation = '', login, orderMismatch: field } = context;
+      if (field === undefined) return;
+      const responses = mismatched.get(environment) ?? [];
+      mismatched.set(environment, responses);
+      const response = { at: isoTime(now), requestId, environment, operation, login: login ?? null, field };
+      addBounded(responses, response, maxMismatches);
+    },
+    /** @param now milliseconds since 1970. Newest first. */
+    orderMismatches: (now: number): StatusFacts['orderMismatches'] => {
+      const oldest = isoTime(now - uncertainAge);
+      const recentOnes = [...mismatched.values()].flat().filter(({ at }) => at >= oldest);
+      return recentOnes.toSorted((one, other) => (one.at < other.at ? 1 : -1));
+    },
     /** @param now milliseconds since 1970 */
     recordFailure: (context: RequestContext, now: number): void => {
       const { caller, environment = '' } = context;

@@ -667,6 +667,28 @@ it('payments whose outcome is not known are bad, with what is needed to query ea
   expect(page).toContain('transfer order unknown of checkout, login beta');
 });
 
+it('responses about another order are bad, one finding for each environment', () => {
+  const one = {
+    at: ago(3),
+    requestId: 'id-3',
+    environment: 'production',
+    operation: 'transfer',
+    login: 'acme',
+    field: 'order-id' as const,
+  };
+  const { well, findings } = calmStatus({ orderMismatches: [one, { ...one, requestId: 'id-9' }] });
+  expect(well).toBe(false);
+  expect(findings).toMatchObject([
+    {
+      severity: 'bad',
+      code: 'order-mismatch',
+      environment: 'production',
+      summary: '2 responses of production in the last hour about another order than the request',
+      advice: expect.stringMatching(/^The last one: order-id of transfer, request id-3\. Query the status/),
+    },
+  ]);
+});
+
 it('a thousand payments whose outcome is not known may be more', () => {
   const payment = uncertainPayment();
   const other = { ...payment, environment: 'sandbox' };

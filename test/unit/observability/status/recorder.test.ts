@@ -328,6 +328,24 @@ describe('what the gateway said to a login', () => {
   });
 });
 
+describe('a response about another order', () => {
+  it('is kept for an hour, newest first, also one of a query', () => {
+    finish({ id: 'a', orderMismatch: 'order-id' });
+    now = 1_000;
+    finish({ id: 'b', orderMismatch: 'amount' });
+    finish({ id: 'c' });
+    const ids = () => recorder.orderMismatches().map(({ requestId, field }) => `${requestId} ${field}`);
+    expect(ids()).toEqual(['b amount', 'a order-id']);
+    now = 3_600_001;
+    expect(ids()).toEqual(['b amount']);
+  });
+
+  it('is one of at most twenty of its environment', () => {
+    for (let id = 0; id < 30; id += 1) finish({ id: `${id}`, orderMismatch: 'order-id' });
+    expect(recorder.orderMismatches()).toHaveLength(20);
+  });
+});
+
 describe('a payment whose outcome is not known', () => {
   const ids = (): string[] => recorder.uncertainPayments().map(({ requestId }) => requestId);
 
