@@ -120,7 +120,7 @@ export class Connection {
     if (!this.#socket.writable) return;
     discardInput(this.#socket);
     this.#socket.end(response);
-    destroySoon(this.#socket);
+    destroyLater(this.#socket);
   }
 
   #read(): void {
@@ -174,7 +174,7 @@ function discardInput(socket: Socket): void {
 }
 
 /** If the client closes its side in time, Node destroys the socket. */
-function destroySoon(socket: Socket): void {
+function destroyLater(socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), linger.milliseconds);
   socket.once('close', () => clearTimeout(timer));
 }
@@ -198,7 +198,7 @@ export function endResponse(response: ServerResponse, body: Buffer | string, enc
   if (body.length === 0) response.flushHeaders();
   else response.write(body, encoding ?? 'utf8');
   discardInput(socket);
-  socket.end(() => destroySoon(socket));
+  socket.end(() => destroyLater(socket));
 }
 
 /** Reports an error of a body to its reader, which may begin only after the caller is authenticated. */
