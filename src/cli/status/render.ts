@@ -1,12 +1,14 @@
 import type { KeyStatus } from '../../observability/status/facts.ts';
 import { since } from '../../observability/status/format.ts';
-import { keyStates } from '../../observability/status/key-texts.ts';
+import { isSettled, keyStates } from '../../observability/status/key-texts.ts';
 import type { Finding, Status } from '../../observability/status/schema.ts';
 import { printable } from '../../util/text.ts';
 import { table } from '../shared/table.ts';
 
 /** Of a finding. */
 const maxPayments = 10;
+/** Of an instance. */
+const maxKeys = 10;
 /** Enough digits to compare by eye. */
 const fingerprintLength = 16;
 
@@ -22,8 +24,14 @@ export function statusLines(status: Status, origin: string, width: number): stri
   const indented = (head: string[], rows: string[][]) =>
     table(head, rows, width - 2).map((line) => `  ${line}`);
   const found = findings.flatMap((one) => findingRows(one, runbookUrl));
-  const versions = keys.list.flatMap((key) => keyRows(key, at));
-  const more = keys.list.length < keys.total ? ` (the last used ${keys.list.length} of ${keys.total})` : '';
+  const shown = keys.list
+    .toSorted((one, other) => Number(isSettled(one)) - Number(isSettled(other)))
+    .slice(0, maxKeys);
+  const more =
+    shown.length < keys.total
+      ? ` (${shown.length} of ${keys.total}, in rotation or with a problem first)`
+      : '';
+  const versions = shown.flatMap((key) => keyRows(key, at));
   return [
     `${state}: ${origin} at ${at}, version ${process.version}`,
     // Without the line of the headings.

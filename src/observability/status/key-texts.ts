@@ -41,6 +41,11 @@ export function versionName(version: number): string {
   return `version ${version}`;
 }
 
+/** Whether its newest version signs, accepted by the gateway as far as known, and the key source still has it. */
+export function isSettled({ versions: [newest], staleSince, missingSince }: KeyStatus): boolean {
+  return newest?.state === 'in-use' && staleSince === null && missingSince === null;
+}
+
 /** When the key source is read again. */
 export function nextRead(now: string, nextRefreshAt: string | null): string {
   const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;

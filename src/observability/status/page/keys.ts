@@ -1,35 +1,30 @@
 import type { KeyState } from '../../../keys/key-state.ts';
 import type { KeyStatus } from '../facts.ts';
 import { since, whole } from '../format.ts';
-import { type KeyOrigin, keyStates, kindName, nextRead, originOf, versionName } from '../key-texts.ts';
-import type { Status } from '../schema.ts';
 import {
-  type Html,
-  html,
-  known,
-  listingSection,
-  none,
-  pill,
-  relativeTime,
-  severityOf,
-  withDetail,
-  worst,
-} from './parts.ts';
+  isSettled,
+  type KeyOrigin,
+  keyStates,
+  kindName,
+  nextRead,
+  originOf,
+  versionName,
+} from '../key-texts.ts';
+import type { Status } from '../schema.ts';
+import { type Html, html, known, listingSection, none, pill, relativeTime, withDetail } from './parts.ts';
 
 interface Row {
   readonly key: KeyStatus;
   readonly origin: KeyOrigin;
 }
 
-/** By name: the order of their last use would change with each update. What is wrong with a key is a finding. */
+/** Those that are not settled, then by name: the order of their last use would change with each update. */
 export function keys(status: Status): Html {
   const { total, list } = status.keys;
   const origin = originOf(status);
   const rows: Row[] = list
     .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
     .map((key) => ({ key, origin }));
-  const found = ({ environment, login }: KeyStatus) =>
-    status.findings.filter((one) => one.environment === environment && one.login === login);
   return listingSection(rows, {
     id: 'keys',
     title: 'Keys in use',
@@ -43,7 +38,7 @@ export function keys(status: Status): Html {
       ['Versions, newest first', versions],
       ['Key source read', read],
     ],
-    tone: ({ key }) => worst([key.staleSince === null ? 'ok' : 'warn', severityOf(found(key))]),
+    tone: ({ key }) => (isSettled(key) ? 'ok' : 'warn'),
   });
 }
 

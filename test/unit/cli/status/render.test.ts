@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { statusLines } from '../../../../src/cli/status/render.ts';
 import { type Status, statusSchema } from '../../../../src/observability/status/schema.ts';
 import { sampleStatus } from '../../../support/sample-status.ts';
-import { emptyStatus } from '../../../support/status.ts';
+import { crowdedStatus, emptyStatus } from '../../../support/status.ts';
 
 const origin = 'http://127.0.0.1:9090';
 const linesOf = (status: Status, width = 100): string[] => statusLines(status, origin, width);
@@ -46,7 +46,7 @@ describe('the status in a terminal', () => {
       ),
       '       and 2 more payments: see --json',
       '',
-      'Keys (the last used 2 of 3)',
+      'Keys (2 of 3, in rotation or with a problem first)',
       '  LOGIN         KIND         VERSION  STATE     AGE      FINGERPRINT',
       '  sandbox/acme  private_key  8        waiting   5 min    8888888888888888',
       '                             7        in use    31 days  7777777777777777',
@@ -62,6 +62,19 @@ describe('the status in a terminal', () => {
     ]);
     const health = { ready: false, reasons: ['draining' as const], warnings: [] };
     expect(linesOf({ ...calm, health })[0]).toMatch(/^NOT READY: /);
+  });
+
+  it('has ten keys, those in rotation or with a problem first', () => {
+    const lines = linesOf(crowdedStatus(), 120);
+    expect(lines).toContain('Keys (10 of 200, in rotation or with a problem first)');
+    const states = lines.filter((line) => line.includes('_key')).map((line) => line.trim().split(/ {2,}/)[3]);
+    expect(states.slice(0, 7).filter((one) => one !== 'in use')).toEqual([
+      'waiting',
+      'rejected',
+      'waiting',
+      'waiting',
+    ]);
+    expect(states).toHaveLength(10);
   });
 
   it('names a section of the runbook only where that is a link', () => {
