@@ -127,10 +127,12 @@ function requestsOf(
     const row = { caller: caller.now.name, environment, operation };
     const anywhere = withoutCovered(patterns.filter(isMore(paths, unmapped)));
     const rest = (pattern: string) => !anywhere.some((one) => matchesPattern(one, pattern));
-    const at = (endpoint: string) =>
-      withoutCovered(
-        [...patterns, endpoints[endpoint] ?? '*'].filter(rest).filter(isMore(ofEndpoints, endpoint)),
-      );
+    const at = (endpoint: string) => {
+      const { [endpoint]: login } = endpoints;
+      // Any other login contradicts it.
+      const possible = login === undefined ? patterns : [login];
+      return withoutCovered(possible.filter(rest).filter(isMore(ofEndpoints, endpoint)));
+    };
     return [
       ...anywhere.map((login) => ({ ...row, login })),
       ...changed.flatMap((endpoint) => at(endpoint).map((login) => ({ ...row, login, endpoint }))),
