@@ -53,6 +53,14 @@ export const errorTable = {
   'key-source-unavailable': row(503, 'not-sent', 'Key temporarily unavailable', 'proxy_internal_error'),
   'signing-unavailable': row(503, 'not-sent', 'Vault cannot sign at the moment', 'proxy_internal_error'),
   'audit-unavailable': row(503, 'not-sent', 'Audit trail temporarily unavailable', 'proxy_internal_error'),
+  'claims-unavailable': row(
+    503,
+    'not-sent',
+    'Order IDs cannot be claimed at the moment',
+    'proxy_internal_error',
+  ),
+  'duplicate-payment': row(409, 'unknown', 'This payment was sent before', 'http_request_denied'),
+  'order-id-reused': row(422, 'not-sent', 'Another payment has this order ID', 'http_request_denied'),
   'key-missing': row(
     502,
     'not-sent',

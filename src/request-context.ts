@@ -44,6 +44,8 @@ export interface RequestRecord {
   unreachable?: NetworkFailure;
   /** The TLS alert with which the gateway ended the last attempt that it ended so. */
   tlsAlert?: string;
+  /** The request that sent this payment before: what became of it is what became of the payment. */
+  firstRequestId?: string | undefined;
   /** HTTP status of the last gateway response. */
   gatewayStatus?: number;
   /** Whether the last response rejected the key; absent if it said nothing about it. */
@@ -56,6 +58,8 @@ export interface RequestRecord {
   rejected?: (ClientDetails & RejectedTarget) | undefined;
   /** Seconds, retries included. Absent for a step that was not reached. */
   readonly durations: {
+    /** The claim of the order ID. */
+    claim?: number;
     key?: number;
     /** Signing and its queue. */
     sign?: number;

@@ -4,6 +4,7 @@ import { entriesOf } from './util/text.ts';
 
 /** The steps of a request that have a span. */
 export type SpanName =
+  | 'payment claim'
   | 'key lookup'
   | 'key source read'
   | 'Vault request'

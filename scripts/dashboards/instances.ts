@@ -6,6 +6,7 @@ import {
   medianAndP99,
   min,
   perSecond,
+  quantile,
   type Section,
 } from './model.ts';
 
@@ -40,11 +41,14 @@ export const instances: Section = {
       title: 'Signing duration',
       purpose: 'Incident: slow, and not the gateway. Decision: more CPU?',
       description:
-        'Duration of one signature, including queueing. RSA with 4096 bits takes some milliseconds.',
+        'Duration of one signature, including queueing. RSA with 4096 bits takes some milliseconds. And of a claim of an order ID (payments.once).',
       unit: 's',
       redFrom: 0.1,
       runbook: 'CountersignLatencyBudgetBurn',
-      queries: medianAndP99('signing_duration_seconds', inRelease, 'method'),
+      queries: {
+        ...medianAndP99('signing_duration_seconds', inRelease, 'method'),
+        'p99 claim {{environment}}': quantile(0.99, 'claim_duration_seconds', inEnvironment, 'environment'),
+      },
     },
     {
       title: 'CPU and event loop',
@@ -112,13 +116,17 @@ export const instances: Section = {
       },
     },
     {
-      title: 'Audit trail writable',
-      purpose: 'Incident: with audit.required payments are rejected until records can be written.',
-      description: '1 if the last write of audit records succeeded. Empty without an audit trail.',
+      title: 'Audit trail and claims',
+      purpose: 'Incident: payments are rejected until records can be written, and order IDs claimed.',
+      description:
+        '1 if the last write of audit records succeeded, and if the store of claimed order IDs responds. Empty without an audit trail, and without payments.once.',
       unit: 'short',
       redBelow: 1,
       runbook: 'CountersignAuditUnavailable',
-      queries: { '{{instance}}': min('audit_up', inRelease, 'instance') },
+      queries: {
+        'audit {{instance}}': min('audit_up', inRelease, 'instance'),
+        'claims {{instance}}': min('claim_store_up', inRelease, 'instance'),
+      },
     },
     {
       title: 'Certificate lifetime left',

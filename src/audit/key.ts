@@ -35,7 +35,7 @@ async function readKeyFile(file: string): Promise<{ bytes: Buffer; fault: string
   while (content[end - 1] === 0x0a || content[end - 1] === 0x0d) end -= 1;
   const bytes = content.subarray(0, end);
   if (end >= minBytes) return { bytes, fault: undefined };
-  const fault = `has ${end} bytes, and an audit key needs at least ${minBytes}. Create one: openssl rand -hex 32`;
+  const fault = `has ${end} bytes, and a key needs at least ${minBytes}. Create one: openssl rand -hex 32`;
   return { bytes, fault };
 }
 

@@ -3,6 +3,7 @@ import { caller, issuerName, jwtIssuer, tokenSha256 } from './schema/caller.ts';
 import { environments } from './schema/environment.ts';
 import { keys, type vault } from './schema/keys.ts';
 import { type operation, type operationOverride, operationOverrides } from './schema/operation.ts';
+import { payments } from './schema/payments.ts';
 import {
   count,
   dictionary,
@@ -216,6 +217,7 @@ export const configSchema = z.strictObject(
     jwtIssuers: dictionary(issuerName, jwtIssuer)
       .prefault({})
       .describe('Issuers of JSON Web Tokens by name, for credentials of callers.'),
+    payments: payments.prefault({}).describe('Operations that are not read-only.'),
     callers: z.array(caller).prefault([]).describe('Callers and what each may do.'),
     audit: audit
       .optional()
@@ -247,6 +249,7 @@ export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
 export type JwtIssuerConfig = Config['jwtIssuers'][string];
 export type TracingConfig = NonNullable<Config['tracing']>;
+export type OnceConfig = NonNullable<Config['payments']['once']>;
 export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];
 export type CacheConfig = KeysConfig['cache'];

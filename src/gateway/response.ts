@@ -185,10 +185,11 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Whether its caller has to query what happened to a payment. */
+/** Whether its caller has to query what happened to a payment. Of one that was sent before, that is the first request. */
 export function isUncertainPayment(
-  context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus'>,
+  context: Pick<RequestContext, 'readOnly' | 'outcome' | 'gatewayStatus' | 'firstRequestId'>,
 ): boolean {
+  if (context.firstRequestId !== undefined) return false;
   return isPaymentServerError(context) || (context.outcome === 'unknown' && context.readOnly === false);
 }
 

@@ -66,6 +66,10 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, Curre
   auditRecordsOmitted(count: number): void;
   /** Whether records can be written; if not, `cause` says why. */
   auditUp(up: boolean, cause?: string): void;
+  /** A claim of an order ID was tried. */
+  claimMade(environment: string, seconds: number): void;
+  /** Whether the store of claims responds; if not, `cause` says why. */
+  claimStoreUp(up: boolean, cause?: string): void;
   spansCounted(result: SpanResult, count: number): void;
   authorizationDecided(caller: string, decision: AuthorizationDecision): void;
 }

@@ -77,6 +77,7 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
 /** By what an operator should look at first: unknown outcomes, crossed orders and bugs, then denials and a failing gateway. */
 function levelOf(context: RequestContext): LineLevel {
   const { outcome, reason, status, gatewayStatus, callback, orderMismatch } = context;
+  if (reason === 'duplicate-payment') return 'warn';
   if (outcome === 'unknown' || reason === 'internal' || orderMismatch !== undefined) return 'error';
   const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
   const isForged = callback !== undefined && callback !== 'verified';
@@ -110,8 +111,10 @@ function fieldsOf(context: RequestContext): object {
     callback: context.callback,
     reason: context.reason,
     outcome: context.outcome,
+    firstRequestId: context.firstRequestId,
     attempts: context.attempts,
     totalMs: milliseconds(durations.total),
+    claimMs: milliseconds(durations.claim),
     keyMs: milliseconds(durations.key),
     signMs: milliseconds(durations.sign),
     gatewayMs: milliseconds(durations.gateway),

@@ -45,6 +45,7 @@ export function createMetrics(make: MetricFactory) {
     ...keyMetrics(make),
     ...keySourceMetrics(make),
     ...auditMetrics(make),
+    ...claimMetrics(make),
     ...processMetrics(make),
   };
 }
@@ -312,6 +313,21 @@ function jwtMetrics({ counter, gauge }: MetricFactory) {
       'jwt_keys_fetched_timestamp_seconds',
       'Time of the last successful fetch of the public keys of a JWT issuer, in seconds since 1970. 0 before the first one.',
       ['issuer'],
+    ),
+  };
+}
+
+function claimMetrics({ gauge, histogram }: MetricFactory) {
+  return {
+    claimStoreUp: gauge(
+      'claim_store_up',
+      '1 if the store of claimed order IDs responds. Absent without payments.once.',
+    ),
+    claimDuration: histogram(
+      'claim_duration_seconds',
+      'Duration of a claim of an order ID, whatever its result.',
+      ['environment'],
+      keyFetchBuckets,
     ),
   };
 }

@@ -72,6 +72,9 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
     auditRecordsLost: (count) => metrics.auditLost.inc({}, count),
     auditRecordsOmitted: (count) => metrics.auditOmitted.inc({}, count),
     auditUp: (up) => metrics.auditUp.set({}, up ? 1 : 0),
+    claimMade: (environment, value) =>
+      metrics.claimDuration.observe({ labels: labels.environment(environment), value }),
+    claimStoreUp: (up) => metrics.claimStoreUp.set({}, up ? 1 : 0),
     ...tlsRecorder(metrics, labels),
     ...keyRecorder(metrics, keys, labels),
   };

@@ -29,7 +29,7 @@ const statuses: readonly string[] = ['200', '401', '403', '500', '502', '503', '
 const faults: Readonly<Record<RequestContext['outcome'], readonly ResponsibleParty[]>> = {
   answered: ['none', 'gateway'],
   'not-sent': ['caller', 'countersign', 'gateway'],
-  unknown: ['countersign', 'gateway'],
+  unknown: ['caller', 'countersign', 'gateway'],
 };
 
 export interface Prometheus extends EventObserver {
@@ -86,9 +86,18 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   for (const name of misnamed) registry.removeSingleMetric(name);
   metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
   // A gauge without labels starts at 0, which would be a wrong value.
-  const { keySourceUp, cachedKeysLeft, auditUp, auditSequence, auditHead } = metrics;
+  const { keySourceUp, cachedKeysLeft, auditUp, auditSequence, auditHead, claimStoreUp } = metrics;
   const { tokenExpiry, tokenLease, configReloaded, configReloadedAt } = metrics;
-  const unknown = [keySourceUp, cachedKeysLeft, auditUp, auditSequence, auditHead, tokenExpiry, tokenLease];
+  const unknown = [
+    claimStoreUp,
+    keySourceUp,
+    cachedKeysLeft,
+    auditUp,
+    auditSequence,
+    auditHead,
+    tokenExpiry,
+    tokenLease,
+  ];
   for (const gauge of [...unknown, configReloaded, configReloadedAt]) gauge.remove({});
 
   const labels = new Labels();
@@ -165,12 +174,13 @@ async function render(source: SourceRegistry, openMetrics: boolean): Promise<Pag
  * new series. Not for labels with too many values: callers by status, logins.
  */
 export function initializeSeries(metrics: Metrics, { config, operations: table }: ConfiguredNames): void {
-  const { environments, callers, jwtIssuers, keys } = config;
+  const { environments, callers, jwtIssuers, keys, payments } = config;
   const mounts = keys.source === 'vault' ? (keys.vault.transit?.mounts ?? {}) : {};
   for (const [environment, { maxInFlight, egressProxy }] of Object.entries(environments)) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.keyProblems.inc({ environment }, 0);
     initializeTls(metrics, 'gateway', environment);
+    if (payments.once !== undefined) metrics.claimDuration.zero({ environment });
     if (Object.hasOwn(mounts, environment))
       for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
     for (const result of callbackResults) metrics.callbacks.inc({ environment, result }, 0);

@@ -30,6 +30,7 @@ import { parseCallerRequestId, validateRequestHead } from './inbound/validate-he
 import type { InflightRequests } from './inflight-requests.ts';
 import type { ConcurrencyLimiter, MemoryBudget, MemoryReservation } from './limits.ts';
 import { type Forwarder, keyRequestOf } from './outbound/forwarder.ts';
+import type { SendOnce } from './outbound/send-once.ts';
 import type { GatewayResponse } from './outbound/upstream-request.ts';
 import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 
@@ -41,6 +42,8 @@ export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock 
   readonly inflight: InflightRequests;
   readonly forwarder: Forwarder;
   readonly keySelector: Pick<KeySelector, 'find'>;
+  /** Absent unless payments are to be sent once. */
+  readonly once?: SendOnce | undefined;
   readonly log: Logger;
   /** Absent without an audit trail. */
   readonly audit?: AuditLog | undefined;
@@ -193,8 +196,10 @@ async function processForm(
   const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
   try {
     const validated = { record, destination, login, form, memory };
-    if (operation.name !== verifyCallback) return await options.forwarder.send(validated);
-    return await verdictOn(validated, keyRequestOf(validated, options.monotonic()), options.keySelector);
+    if (operation.name === verifyCallback)
+      return await verdictOn(validated, keyRequestOf(validated, options.monotonic()), options.keySelector);
+    const send = () => options.forwarder.send(validated);
+    return await (operation.once && options.once ? options.once.send(validated, send) : send());
   } finally {
     release();
   }

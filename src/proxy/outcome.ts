@@ -8,23 +8,20 @@ import type { RequestRecord } from '../request-context.ts';
 export const unknownOutcomeAdvice =
   'The request may have been processed. Query the order status by order ID; do not send it again.';
 
+type Attempted = Pick<RequestRecord, 'writtenAttempts' | 'firstRequestId'>;
+
 export const notSentAdvice = 'Nothing was sent; it is safe to send the request again.';
 
 /**
  * The outcome of a request for which no gateway response is forwarded, over all attempts: `not-sent` only if no byte
- * of any attempt can have been sent, regardless of how the last one ended.
+ * of any attempt can have been sent, regardless of how the last one ended, and no request before sent the same payment.
  */
-export function outcomeWithoutResponse({
-  writtenAttempts = 0,
-}: Pick<RequestRecord, 'writtenAttempts'>): Outcome {
-  return writtenAttempts === 0 ? 'not-sent' : 'unknown';
+export function outcomeWithoutResponse({ writtenAttempts = 0, firstRequestId }: Attempted): Outcome {
+  return writtenAttempts === 0 && firstRequestId === undefined ? 'not-sent' : 'unknown';
 }
 
 /** The error as the client gets it: with the outcome of all attempts and a matching text. */
-export function withTrueOutcome(
-  error: ProxyError,
-  record: Pick<RequestRecord, 'writtenAttempts'>,
-): ProxyError {
+export function withTrueOutcome(error: ProxyError, record: Attempted): ProxyError {
   const outcome = outcomeWithoutResponse(record);
   if (outcome === error.outcome) return error;
   // Its own detail and Retry-After are left out, since both may say the contrary.

@@ -38,6 +38,7 @@ type AppShared = Pick<
   | 'monotonic'
   | 'newRequestId'
   | 'nonce'
+  | 'once'
   | 'random'
   | 'redactor'
   | 'signingConcurrency'
@@ -80,6 +81,7 @@ export function createApp({ config, resolve }: Routes, parts: AppParts, shared: 
     readForm: createFormReader({ maxBodyBytes, maxParameters, timeout: timeouts.body }),
     responseReadTimeout: timeouts.body,
     keySelector: keys.keySelector,
+    once: shared.once?.guard,
     forwarder: new Forwarder({
       clock,
       monotonic,

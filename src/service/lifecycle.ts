@@ -18,13 +18,13 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
     isDraining: () => draining,
     tlsFailed: () => service.current?.checkVaultCertificates(),
   });
-  const { audit, metrics, tracing, clock } = shared;
+  const { audit, once, metrics, tracing, clock } = shared;
   const service = new ServiceInUse(shared);
   const { listener, admin } = service.ports;
   try {
     await service.replace(loaded);
   } catch (error) {
-    await audit?.close(auditTimeout.stop);
+    await Promise.all([audit?.close(auditTimeout.stop), once?.close()]);
     throw error;
   }
   return {
@@ -58,7 +58,7 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
       draining = true;
       const { timeouts } = (service.current?.config ?? loaded.config).proxy;
       const finished = await shutDown(listener, service, timeouts, skipDelay);
-      await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout)]);
+      await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout), once?.close()]);
       await service.stop();
       // Open until now, so that /readyz reports the shutdown.
       admin.end();
@@ -68,7 +68,7 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
     async abort(): Promise<void> {
       draining = true;
       await abort(listener, service);
-      await audit?.close(auditTimeout.abort);
+      await Promise.all([audit?.close(auditTimeout.abort), once?.close()]);
     },
   };
 }

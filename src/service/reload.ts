@@ -5,9 +5,10 @@ import { cancelPorts, createPorts, openPorts, type Ports, usePorts } from './por
 import { buildService, type Service } from './service.ts';
 import type { Shared } from './shared.ts';
 
-/** What is opened once for a process. The audit key itself is read again with each reload. */
+/** What is opened once for a process: with another store, claims that live would be unknown. The audit key itself is read again with each reload. */
 export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
   audit: ({ audit }) => audit,
+  'payments.once': ({ payments }) => payments.once,
   'log.level': ({ log }) => log.level,
 };
 

@@ -18,6 +18,7 @@ import { createTracing, type Tracing } from '../observability/tracing/tracing.ts
 import { ConcurrencyLimiter, MemoryBudget } from '../proxy/limits.ts';
 import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
 import { type Audit, openAudit } from './audit.ts';
+import { type Once, openOnce } from './once.ts';
 import { packageVersion } from './package-info.ts';
 import { createNonceGenerator, system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
@@ -55,6 +56,7 @@ export interface Shared extends WallClock, MonotonicClock, Randomness {
   readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
   readonly audit: Audit | undefined;
+  readonly once: Once | undefined;
   readonly newRequestId: () => string;
   readonly nonce: () => string;
   readonly userAgent: string;
@@ -111,6 +113,9 @@ export async function createShared(
     audit:
       config.audit &&
       (await openAudit(config.audit, { clock, monotonic, log, metrics, digest, logDestination })),
+    once:
+      config.payments.once &&
+      (await openOnce(config.payments.once, { clock, monotonic, random, log, metrics })),
     newRequestId: randomUUID,
     nonce: options.nonce ?? createNonceGenerator(),
     userAgent: `countersign/${version}`,

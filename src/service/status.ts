@@ -82,6 +82,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         problem: problem === undefined ? null : redactor.text(problem),
       })),
       audit: recorder.audit(),
+      claims: recorder.claims(),
       keySource: {
         type: config.keys.source,
         ...recorder.keySource(),

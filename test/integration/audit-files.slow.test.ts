@@ -240,7 +240,7 @@ it('a key that is too short is a problem of the configuration', async () => {
   const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section }) });
   expect(await process.ended).toBe(2);
   expect(process.stderr()).toMatch(
-    /audit\.keyFile: names a file that has 6 bytes, and an audit key needs at least 32\. Create one: openssl rand -hex 32/,
+    /audit\.keyFile: names a file that has 6 bytes, and a key needs at least 32\. Create one: openssl rand -hex 32/,
   );
 });
 

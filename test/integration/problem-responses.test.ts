@@ -50,6 +50,14 @@ async function sendBesideAnother(options: Partial<ProxyOptions>): Promise<RawRes
   return second;
 }
 
+/** After another payment with the order ID 1. */
+async function sendAfterAnother(form: string): Promise<RawResponse> {
+  const { gateway, send: sendMore } = await start({ config: { payments: { once: { store: 'memory' } } } });
+  expect((await sendMore(paying)).status).toBe(200);
+  gateway.requests.length = 0;
+  return sendMore(formRequest(transfer, form));
+}
+
 /** One request for each reason of the table. */
 const ways: Record<Reason, () => Promise<RawResponse>> = {
   'method-not-allowed': () => send('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
@@ -134,6 +142,12 @@ const ways: Record<Reason, () => Promise<RawResponse>> = {
     const { keyFile } = auditIn(starts.folder());
     return send(formRequest(balance), { config: { audit: { keyFile, required: true } }, logDestination });
   },
+  'claims-unavailable': () => {
+    const keyFile = starts.folder().file('once.key', 'k'.repeat(32));
+    return send(paying, { config: { payments: { once: { store: 'redis://127.0.0.1:9', keyFile } } } });
+  },
+  'duplicate-payment': () => sendAfterAnother('client_orderid=1'),
+  'order-id-reused': () => sendAfterAnother('client_orderid=1&amount=2'),
   'key-missing': () =>
     send(formRequest(status, statusForm), { keys: { acme: { controlKey: testControlKey } } }),
   'key-unusable': () => send(formRequest(status, statusForm), { keys: { acme: { privateKey: 'no PEM' } } }),

@@ -22,7 +22,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'service',
     'simulator',
   ],
-  service: ['audit', 'auth', 'config', 'gateway', 'keys', 'net', 'observability', 'proxy'],
+  service: ['audit', 'auth', 'config', 'gateway', 'keys', 'net', 'observability', 'once', 'proxy'],
   proxy: [
     'type config/schema',
     'type request-context',
@@ -35,6 +35,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'type keys/login-ref',
     'type keys/selector',
     'oauth1',
+    'once',
     'type observability/debug-log',
     'type observability/logger',
     'type observability/login-redactor',
@@ -65,6 +66,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   gateway: ['type config/schema', 'request-context'],
   keys: ['type config/schema', 'type oauth1/methods', 'net'],
   net: [],
+  once: ['net'],
   // Never oauth1: a verifier that shares a step with the signer cannot find its mistakes.
   simulator: [
     'gateway/operations',
@@ -106,6 +108,7 @@ const leaves: ReadonlySet<string> = new Set([
 
 /** Packages that only these files may import. */
 const importers: Readonly<Record<string, readonly RegExp[]>> = {
+  '@redis/client': [/^src\/once\/redis-connection\.ts$/],
   '@opentelemetry/api': [/^src\/observability\/tracing\/request-tracer\.ts$/],
   '@opentelemetry/otlp-exporter-base': [/^src\/observability\/tracing\/export-spans\.ts$/],
   '@opentelemetry/otlp-transformer': [/^src\/observability\/tracing\/export-spans\.ts$/],

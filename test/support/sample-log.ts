@@ -41,6 +41,12 @@ export const sampleNotes: readonly Note[] = [
     { source: 'tracing', cause: 'status 503 instead of 200', seconds: 0 },
   ],
   ['info', 'traces are delivered again', { source: 'tracing', seconds: 95 }],
+  [
+    'error',
+    'order IDs cannot be claimed; payments are not sent',
+    { source: 'claims', cause: 'no response in time', seconds: 0 },
+  ],
+  ['info', 'order IDs can be claimed again', { source: 'claims', seconds: 95 }],
   ['error', 'audit records cannot be written', { source: 'audit', cause: 'ENOSPC', seconds: 0 }],
   ['info', 'audit records are written again', { source: 'audit', seconds: 95 }],
   ['error', 'audit records lost', { records: 12 }],
@@ -100,7 +106,8 @@ export function sampleLog(): string {
   for (const reason of Object.keys(errorTable).filter(isReason)) {
     const { status, outcome } = errorTable[reason];
     const rejected = status === 401 || status === 403 ? client : undefined;
-    log.requestFinished({ ...full, reason, status, outcome, rejected });
+    const firstRequestId = reason === 'duplicate-payment' ? full.id : undefined;
+    log.requestFinished({ ...full, reason, status, outcome, rejected, firstRequestId });
   }
   log.handshakeFailed({ role: 'listener', problem: 'other', cause: 'plain-http', peer: '10.0.0.9' });
   log.internalError(full, new Error('x'));

@@ -175,6 +175,7 @@ export const sampleStatus: Status = withFindings({
   ],
   jwtIssuers: [{ name: 'corp', available: true, problem: 'connection refused: ECONNREFUSED' }],
   audit: { up: true, problem: null },
+  claims: { up: true, problem: null },
   keySource: {
     type: 'vault',
     state: 'down',

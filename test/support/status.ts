@@ -156,6 +156,7 @@ export function emptyStatus(): Status {
     certificates: [],
     jwtIssuers: [],
     audit: null,
+    claims: null,
     keySource: {
       type: 'directory',
       state: null,

@@ -50,6 +50,11 @@ export const operation = z.strictObject({
   retryOn403: z
     .boolean()
     .describe('Retry with another key version after a 401 or 403 even if the operation is not read-only.'),
+  once: z
+    .boolean()
+    .describe(
+      'With `payments.once`: an order ID is sent once. For an operation that makes an order; one that names the order of another operation must not have it. Default: false, except for `transfer`.',
+    ),
   parameters: dictionary(z.string().min(1), parameter).describe(
     'Form parameters to validate before signing, by name. Each may appear once. Rules of a built-in operation that are not named here stay.',
   ),

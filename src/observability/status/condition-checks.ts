@@ -98,6 +98,12 @@ export function unwrittenAudit({ health: { reasons }, audit }: StatusFacts): Fou
   return [{ severity, summary: `Audit records cannot be written${cause}`, state: [effect] }];
 }
 
+export function unclaimed({ claims }: StatusFacts): Found[] {
+  if (claims?.up !== false) return [];
+  const cause = claims.problem === null ? '' : `: ${claims.problem}`;
+  return [{ summary: `Order IDs cannot be claimed${cause}`, state: ['No payment is sent.'] }];
+}
+
 /** @param available whether the previous keys are still used */
 export function jwtKeys(available: boolean): Check {
   return ({ jwtIssuers }) =>

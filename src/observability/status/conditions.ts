@@ -16,6 +16,7 @@ import {
   silences,
   sourceDown,
   uncertainPayments,
+  unclaimed,
   unknownLogins,
   unreachable,
   unready,
@@ -86,7 +87,7 @@ export const conditions = {
       summary: 'Unknown outcome of <operation> in <environment>',
       page: `
           sum by (namespace, release, environment, operation) (
-            increase(countersign_request_outcomes_total{outcome="unknown", operation!~"manager-balance|order-status|order-status-group"}[10m])
+            increase(countersign_request_outcomes_total{outcome="unknown", fault!="caller", operation!~"manager-balance|order-status|order-status-group"}[10m])
           ) > 0
             or
           sum by (namespace, release, environment, operation) (increase(countersign_payment_server_errors_total[10m])) > 0`,
@@ -143,6 +144,19 @@ export const conditions = {
           min by (namespace, release, instance) (countersign_audit_up) == 0
             or
           sum by (namespace, release, instance) (increase(countersign_audit_records_lost_total[10m])) > 0`,
+      for: '2m',
+    },
+  },
+  'claims-unavailable': {
+    severities: bad,
+    when: 'With `payments.once`, the store of claims does not respond, or takes no claim: payments are not sent.',
+    todo: '`countersign check --online` says what fails. Queries go on; no restart is needed.',
+    causes: ['claims-unavailable'],
+    find: unclaimed,
+    alert: {
+      name: 'CountersignClaimsUnavailable',
+      summary: '<instance> cannot claim order IDs',
+      page: 'min by (namespace, release, instance) (countersign_claim_store_up) == 0',
       for: '2m',
     },
   },
@@ -552,6 +566,8 @@ export type ConditionCode = keyof typeof conditions;
 
 export const codes = Object.keys(conditions).filter((code): code is ConditionCode => code in conditions);
 
+const repeated: ReadonlySet<string> = new Set(['duplicate-payment', 'order-id-reused']);
+
 const incomplete: ReadonlySet<string> = new Set(['request-timeout', 'caller-gone']);
 
 /** Heading of the section of the runbook. */
@@ -563,6 +579,7 @@ export function sectionOf({ section, alert }: Condition): string {
 export function sectionOfCause(cause: FailureCause): string {
   const one = Object.values<Condition>(conditions).find(({ causes }) => causes?.includes(cause));
   if (one !== undefined) return sectionOf(one);
+  if (repeated.has(cause)) return 'Repeated payment';
   return incomplete.has(cause) ? 'Incomplete request' : 'Invalid request';
 }
 

@@ -214,6 +214,13 @@ export const statusFacts = z.strictObject({
     })
     .nullable()
     .describe('null: no audit trail, or no record yet.'),
+  claims: z
+    .strictObject({
+      up: z.boolean().describe('Whether order IDs can be claimed.'),
+      problem: maybeText,
+    })
+    .nullable()
+    .describe('null: without payments.once.'),
   keySource: z.strictObject({
     type: z.enum(['vault', 'directory']),
     state: z

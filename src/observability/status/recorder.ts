@@ -59,6 +59,7 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
   };
   const { useNames, ...requests } = createRequestRecorder(clocks, detailOf);
   let audit: StatusFacts['audit'] = null;
+  let claims: StatusFacts['claims'] = null;
   let config = { digest: '', loadedAt: '', reloadFailed: false };
   /** Keeps what is known of the names that a reloaded configuration still has. */
   const reconfigure = (next: Configured): void => {
@@ -82,6 +83,10 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
     audit: () => audit,
     auditUp(up: boolean, cause?: string): void {
       audit = { up, problem: up ? null : (cause ?? null) };
+    },
+    claims: () => claims,
+    claimStoreUp(up: boolean, cause?: string): void {
+      claims = { up, problem: up ? null : (cause ?? null) };
     },
     /** The configuration in effect. */
     config: () => config,

@@ -11,7 +11,7 @@ it.each([
   const folder = new Folder();
   const file = folder.file('key', text);
   await expect(readAuditKey(file)).rejects.toThrow(`${file} has ${text.trim().length} bytes`);
-  await expect(readAuditKey(file)).rejects.toThrow(/an audit key needs at least 32/);
+  await expect(readAuditKey(file)).rejects.toThrow(/a key needs at least 32/);
   folder.remove();
 });
 

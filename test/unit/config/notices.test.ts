@@ -123,7 +123,7 @@ keys: { source: vault, vault: { address: "https://vault.example:8200", mount: ${
     const withOperation = (fields: string) => `${minimal}operations: { transfer: { ${fields} } }\n`;
     const full = 'path: "/api/v4/pay/{endpoint}", signature: RSA-SHA256, loginFrom: header';
     expect(noticesOf(withOperation(full))).toEqual([
-      '5 operations.transfer: is the name of a built-in operation, of which it overrides fields and keeps readOnly, retryOn403, parameters, allowRepeatedParameters: use another name if this is another operation',
+      '5 operations.transfer: is the name of a built-in operation, of which it overrides fields and keeps readOnly, retryOn403, once, parameters, allowRepeatedParameters: use another name if this is another operation',
     ]);
     expect(noticesOf(withOperation('signature: HMAC-SHA1'))).toEqual([]);
     const own = minimal.replace('product: gw', `product: gw, operations: { transfer: { ${full} } }`);

@@ -14,6 +14,7 @@ const values: readonly unknown[] = [
   [0, 1, 2, 64, 65_536, 2_000_000, 0.25, 1.2, 1.3],
   ['1.3', '8080', '0.5', '0s', '1500ms', '90m', '36h', '7d', 'acme', 'acme-*', 'transfer', 'Name', digest],
   ['http://127.0.0.1:8090', 'https://proxy.example', 'spiffe://trust.example/a', 'https://a.example/b'],
+  ['memory', 'rediss://redis.example:6379'],
   ['/api/v4/x/{endpoint}', 'keys/{environment}/{login}', 'yes', 'null', '~', '#', ' a: "b"\n- \'c\' '],
   ['$', '${', '$${', '${HOME}', '$$${', '\u2028\u0007\u{1f511}', 'x'.repeat(200)],
 ].flat();

@@ -20,7 +20,13 @@ it('of the built-in operations only read-only ones are retried', () => {
 it('a configured operation is a payment that may repeat parameters, unless it says otherwise', () => {
   const refund = { path: '/refund', signature: 'HMAC-SHA1', loginFrom: 'header' } as const;
   const named = (name: string) => (one: { readonly name: string }) => one.name === name;
-  const defaults = { readOnly: false, retryOn403: false, allowRepeatedParameters: true, parameters: {} };
+  const defaults = {
+    readOnly: false,
+    retryOn403: false,
+    once: false,
+    allowRepeatedParameters: true,
+    parameters: {},
+  };
   expect(mergeOperations([{ refund }]).find(named('refund'))).toEqual({
     ...defaults,
     ...refund,

@@ -49,6 +49,7 @@ beforeEach(async () => {
       metrics,
       decisions: undefined,
       audit: undefined,
+      once: undefined,
       tracing: { begin: () => undefined },
       acceptUnknownTokens: false,
       log: {

@@ -1,0 +1,60 @@
+import type { MonotonicClock } from '../util/clock.ts';
+import { type ClaimStore, StoreUnavailable } from './store.ts';
+
+/** About 50 MB. */
+const maxClaims = 100_000;
+
+interface Entry {
+  claim: string;
+  /** Monotonic, milliseconds. */
+  readonly until: number;
+}
+
+interface MemoryStoreOptions extends MonotonicClock {
+  /** Milliseconds. */
+  readonly ttl: number;
+  readonly max?: number;
+}
+
+/** Claims of one process. One that is full takes no more: to forget one could send a payment twice. */
+export class MemoryStore implements ClaimStore {
+  readonly #options: MemoryStoreOptions;
+  /** The oldest first. */
+  readonly #claims = new Map<string, Entry>();
+
+  constructor(options: MemoryStoreOptions) {
+    this.#options = options;
+  }
+
+  async claim(name: string, claim: string): Promise<string | undefined> {
+    const { ttl, monotonic, max = maxClaims } = this.#options;
+    const now = monotonic();
+    this.#forget(now);
+    const existing = this.#claims.get(name);
+    if (existing !== undefined) return existing.claim;
+    if (this.#claims.size >= max) throw new StoreUnavailable('full');
+    this.#claims.set(name, { claim, until: now + ttl });
+    return undefined;
+  }
+
+  async find(name: string): Promise<string | undefined> {
+    this.#forget(this.#options.monotonic());
+    return this.#claims.get(name)?.claim;
+  }
+
+  async replace(name: string, claim: string, next?: string): Promise<void> {
+    const entry = this.#claims.get(name);
+    if (entry?.claim !== claim) return;
+    if (next === undefined) this.#claims.delete(name);
+    else entry.claim = next;
+  }
+
+  async close(): Promise<void> {}
+
+  #forget(now: number): void {
+    for (const [name, { until }] of this.#claims) {
+      if (until > now) return;
+      this.#claims.delete(name);
+    }
+  }
+}

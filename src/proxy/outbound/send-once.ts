@@ -1,0 +1,125 @@
+import type { KeyObject } from 'node:crypto';
+import { ProxyError } from '../../errors.ts';
+import type { Operation } from '../../gateway/operations.ts';
+import { isRejection } from '../../gateway/response.ts';
+import { orderIdNames, orderIdsIn } from '../../identifiers.ts';
+import type { EventObserver } from '../../observability/events.ts';
+import { type Claim, type ClaimEnd, claimName, claimText, formDigest, parseClaim } from '../../once/claim.ts';
+import { type ClaimStore, StoreUnavailable } from '../../once/store.ts';
+import type { RequestRecord } from '../../request-context.ts';
+import { inSpan } from '../../trace.ts';
+import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
+import { outcomeWithoutResponse, unknownOutcomeAdvice } from '../outcome.ts';
+import type { ValidatedRequest } from './signed-request.ts';
+import type { GatewayResponse } from './upstream-request.ts';
+
+export interface SendOnceOptions extends WallClock, MonotonicClock {
+  readonly store: ClaimStore;
+  /** Of the digests. */
+  readonly key: KeyObject;
+  readonly metrics: Pick<EventObserver, 'claimMade'>;
+}
+
+type Payment = Pick<ValidatedRequest, 'destination' | 'login' | 'form'> & { readonly record: RequestRecord };
+
+/** A claim of this request, in a store. */
+interface Own {
+  readonly name: string;
+  readonly claim: Claim;
+}
+
+/** Sends a payment unless one with the same order ID was sent: it claims the order before anything is signed. */
+export class SendOnce {
+  readonly #options: SendOnceOptions;
+
+  constructor(options: SendOnceOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @param send does all the rest
+   * @throws ProxyError `duplicate-payment`, `order-id-reused`, `claims-unavailable`, or `parameter-invalid` without an order
+   *   ID. Else as `send`
+   */
+  async send<R extends Pick<GatewayResponse, 'status'>>(
+    payment: Payment,
+    send: () => Promise<R>,
+  ): Promise<R> {
+    const own = await inSpan('payment claim', () => this.#claim(payment));
+    try {
+      const response = await send();
+      const { status } = response;
+      if (isRejection(status)) await this.#release(own);
+      else this.#end(own, { outcome: 'answered', status });
+      return response;
+    } catch (error) {
+      if (outcomeWithoutResponse(payment.record) === 'not-sent') await this.#release(own);
+      else this.#end(own, { outcome: 'unknown' });
+      throw error;
+    }
+  }
+
+  async #claim({ record, destination, login, form }: Payment): Promise<Own> {
+    const { store, key, clock, monotonic, metrics } = this.#options;
+    const startedAt = monotonic();
+    const { environment, operation } = destination;
+    const order = { environment, login, operation: operation.name, orderId: orderIdOf(operation, form) };
+    const name = claimName(key, order);
+    const claim = { requestId: record.id, form: formDigest(key, form), at: clock() };
+    const stored = await store.claim(name, claimText(claim)).catch(unavailable);
+    record.durations.claim = (monotonic() - startedAt) / 1000;
+    metrics.claimMade(environment, record.durations.claim);
+    if (stored === undefined) return { name, claim };
+    const first = parseClaim(stored) ?? unavailable(new StoreUnavailable('what is stored is no claim'));
+    throw first.form === claim.form ? repeated(first, record) : reused(first);
+  }
+
+  /** Nothing was sent, or the gateway rejected it: the same order ID may be sent again, as soon as this resolves. */
+  async #release({ name, claim }: Own): Promise<void> {
+    await this.#options.store.replace(name, claimText(claim));
+  }
+
+  /** Nobody waits for it. */
+  #end({ name, claim }: Own, end: ClaimEnd): void {
+    void this.#options.store.replace(name, claimText(claim), claimText({ ...claim, end }));
+  }
+}
+
+function orderIdOf({ orderId: ownName }: Operation, form: Payment['form']): string {
+  const named = form.flatMap(([name, value]) => (name === ownName ? [value] : []));
+  const [orderId = '', ...others] = new Set([...named, ...orderIdsIn(form)]);
+  if (orderId !== '' && others.length === 0) return orderId;
+  throw new ProxyError(
+    'parameter-invalid',
+    `"${ownName ?? orderIdNames[0]}" is required, once: by it Countersign recognizes a payment that was sent before.`,
+  );
+}
+
+function repeated(first: Claim, record: RequestRecord): ProxyError {
+  record.firstRequestId = first.requestId;
+  return new ProxyError('duplicate-payment', `${describe(first)} ${unknownOutcomeAdvice}`);
+}
+
+function reused(first: Claim): ProxyError {
+  return new ProxyError(
+    'order-id-reused',
+    `${describe(first)} It had other parameters. Nothing was sent now. Give each payment an order ID of its own.`,
+  );
+}
+
+function describe({ requestId, at, end }: Claim): string {
+  const sent = `This order ID was sent before, by request ${requestId} at ${isoTime(at)}`;
+  if (end === undefined) return `${sent}, of which no end is known.`;
+  if (end.outcome === 'unknown') return `${sent}, whose outcome is unknown.`;
+  return `${sent}; the gateway responded with status ${end.status ?? 'unknown'}.`;
+}
+
+/** @throws ProxyError; anything but a {@link StoreUnavailable} as it is */
+function unavailable(error: unknown): never {
+  if (!(error instanceof StoreUnavailable)) throw error;
+  throw new ProxyError(
+    'claims-unavailable',
+    'The order ID could not be claimed, so nothing was sent. Send the payment again under the same order ID.',
+    { retryAfter: 1, cause: error },
+  );
+}

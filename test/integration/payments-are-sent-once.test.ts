@@ -1,0 +1,156 @@
+import { expect, it } from '@jest/globals';
+import { type HttpResponse, paths, verdict } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import type { ProxyOptions } from '../support/service.ts';
+
+const starts = harness();
+const memory = { payments: { once: { store: 'memory' } } };
+const duplicate = '409 duplicate-payment unknown unknown';
+
+const start = (options: ProxyOptions = {}): Promise<Edge> => starts.edge({ config: memory, ...options });
+
+const pay = (edge: Edge, form = 'client_orderid=a&amount=1&currency=EUR'): Promise<HttpResponse> =>
+  edge.post(paths.transfer, form);
+
+const detailOf = ({ body }: HttpResponse): string => JSON.parse(body).detail;
+
+it('a payment posted twice is sent once, and the second post names the first one and how it ended', async () => {
+  const edge = await start();
+  const first = await pay(edge);
+  expect(first.status).toBe(200);
+  // The same parameters in another order, with the other spelling of the order ID.
+  const second = await pay(edge, 'currency=EUR&amount=1&client-order-id=a');
+  expect(verdict(second)).toBe(duplicate);
+  expect(detailOf(second)).toContain(`by request ${String(first.headers['x-request-id'])}`);
+  expect(detailOf(second)).toContain('the gateway responded with status 200');
+  expect(edge.gateway.requests).toHaveLength(1);
+  const lines = await edge.requestLines(2);
+  expect(lines[1]).toMatchObject({ level: 'warn', firstRequestId: first.headers['x-request-id'] });
+  expect((await edge.instanceStatus()).uncertainPayments).toEqual([]);
+});
+
+it('a repeat does not wait for the first one', async () => {
+  const edge = await start();
+  const arrived = new Promise<() => void>((resolve) => {
+    edge.gateway.respond = (response) => resolve(() => response.end('OK'));
+  });
+  const first = pay(edge);
+  const release = await arrived;
+  const second = await pay(edge);
+  expect(verdict(second)).toBe(duplicate);
+  expect(detailOf(second)).toContain('of which no end is known');
+  release();
+  expect((await first).status).toBe(200);
+});
+
+it('the same order ID with another form, or with a repeated parameter, is another payment', async () => {
+  const edge = await start();
+  await pay(edge);
+  for (const form of ['client_orderid=a&amount=2&currency=EUR', 'client_orderid=a&amount=1'])
+    expect(verdict(await pay(edge, form))).toBe('422 order-id-reused not-sent not-sent');
+  expect(edge.gateway.requests).toHaveLength(1);
+});
+
+it.each([401, 403])('after %s of the gateway the same payment may be sent again', async (status) => {
+  const edge = await start();
+  edge.gateway.respond = (response) => response.writeHead(status).end();
+  expect((await pay(edge)).status).toBe(status);
+  edge.gateway.respond = (response) => response.end('OK');
+  expect((await pay(edge)).status).toBe(200);
+  expect(verdict(await pay(edge))).toBe(duplicate);
+});
+
+it('a payment that was not sent may be sent again at once; one whose outcome is unknown may not', async () => {
+  const edge = await start();
+  const { url } = edge.gateway;
+  await edge.gateway.close();
+  expect(verdict(await pay(edge))).toBe('502 gateway-unreachable not-sent not-sent');
+  expect(verdict(await pay(edge))).toBe('502 gateway-unreachable not-sent not-sent');
+  const lossy = await starts.gateway(
+    [
+      async ({ request, reset }) => {
+        await request();
+        reset();
+      },
+    ],
+    undefined,
+    Number(new URL(url).port),
+  );
+  expect(verdict(await pay(edge))).toBe('502 gateway-reset unknown unknown');
+  const repeat = await pay(edge);
+  expect(verdict(repeat)).toBe(duplicate);
+  expect(detailOf(repeat)).toContain('whose outcome is unknown');
+  expect(lossy.requests()).toHaveLength(1);
+});
+
+it.each([500, 503, 429, 302, 404])('after %s the payment counts as sent', async (status) => {
+  const edge = await start();
+  edge.gateway.respond = (response) => response.writeHead(status).end();
+  expect((await pay(edge)).status).toBe(status);
+  expect(verdict(await pay(edge))).toBe(duplicate);
+});
+
+it('other order IDs, logins, operations and queries are not affected', async () => {
+  const edge = await start();
+  await pay(edge);
+  expect((await pay(edge, 'client_orderid=A&amount=1&currency=EUR')).status).toBe(200);
+  expect((await pay(edge, 'client_orderid=a%20&amount=1&currency=EUR')).status).toBe(200);
+  for (let repeat = 0; repeat < 3; repeat += 1) expect((await edge.status()).status).toBe(200);
+});
+
+it.each(['a'.repeat(60_000), '\u0000', '\u202ea', 'а', '../../a', '{"a":1}', 'a\r\nb'])(
+  'any order ID is one: %.20j',
+  async (orderId) => {
+    const edge = await start();
+    const form = String(new URLSearchParams({ client_orderid: orderId, amount: '1' }));
+    expect((await pay(edge, form)).status).toBe(200);
+    expect(verdict(await pay(edge, form))).toBe(duplicate);
+    expect((await pay(edge)).status).toBe(200);
+  },
+);
+
+it('without payments.once two posts are two payments', async () => {
+  const edge = await starts.edge();
+  await pay(edge);
+  expect((await pay(edge)).status).toBe(200);
+  expect(edge.gateway.requests).toHaveLength(2);
+});
+
+it('an operation with once needs exactly one order ID', async () => {
+  const payout = {
+    path: '/api/v4/payout/{endpoint}',
+    signature: 'RSA-SHA256',
+    loginFrom: 'header',
+    once: true,
+  } as const;
+  const edge = await start({ config: { ...memory, operations: { payout } } });
+  const post = (form: string) => edge.post('/sandbox/gw/api/v4/payout/1234', form);
+  for (const form of ['', 'client_orderid=', 'client_orderid=a&client_orderid=b'])
+    expect(verdict(await post(form))).toBe('400 parameter-invalid not-sent not-sent');
+  expect((await post('client_orderid=a&client_orderid=a')).status).toBe(200);
+  expect(verdict(await post('client_orderid=a'))).toBe(duplicate);
+});
+
+it('a reload keeps the store, and says that another one needs a restart', async () => {
+  const edge = await start();
+  await pay(edge);
+  expect(await edge.reload(memory)).toEqual([]);
+  expect(verdict(await pay(edge))).toBe(duplicate);
+  expect(await edge.reload({})).toEqual(['payments.once']);
+  expect(verdict(await pay(edge))).toBe(duplicate);
+  expect(edge.gateway.requests).toHaveLength(1);
+});
+
+it('a shutdown that cuts off a payment leaves it unknown', async () => {
+  const edge = await start({
+    config: { ...memory, proxy: { port: 0, timeouts: { shutdown: '100ms', shutdownDelay: '0s' } } },
+  });
+  const arrived = new Promise<void>((resolve) => {
+    edge.gateway.respond = () => resolve();
+  });
+  const first = pay(edge);
+  await arrived;
+  const stopped = edge.stop();
+  expect(verdict(await first)).toMatch(/unknown unknown$/);
+  await stopped;
+});
