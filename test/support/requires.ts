@@ -13,6 +13,7 @@ const programs = {
   prlimit: 'Debian package util-linux',
   prometheus: 'Debian package prometheus',
   promtool: 'Debian package prometheus',
+  'redis-server': 'Debian package redis-server',
   redocly: 'npm package @redocly/cli',
   wrk: 'Debian package wrk',
 } as const;

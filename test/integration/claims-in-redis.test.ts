@@ -1,0 +1,176 @@
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { expect, it } from '@jest/globals';
+import { type HttpResponse, paths, verdict } from '../support/forwarding.ts';
+import { type Edge, harness } from '../support/harness.ts';
+import { listen } from '../support/listening.ts';
+import { RedisServer } from '../support/redis-server.ts';
+import { describeWith } from '../support/requires.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { until } from '../support/until.ts';
+
+const starts = harness();
+const duplicate = '409 duplicate-payment unknown unknown';
+const unavailable = '503 claims-unavailable not-sent not-sent';
+
+const redis = async (...args: string[]): Promise<RedisServer> =>
+  starts.closing(await RedisServer.start(args));
+
+/** Beside each other, with the same key and gateway unless given. */
+async function start(store: string, more: object = {}, gateway?: Edge['gateway']): Promise<Edge> {
+  const keyFile = starts.folder().file('once.key', 'k'.repeat(32));
+  const config = { payments: { once: { store, keyFile, timeout: '1s', ...more } } };
+  if (gateway === undefined) return starts.edge({ config });
+  return { ...(await starts.proxy({ config, gateway: gateway.url })), gateway };
+}
+
+const pay = (edge: Edge, orderId = 'order-1', card = '4111111111111111'): Promise<HttpResponse> =>
+  edge.post(paths.transfer, `client_orderid=${orderId}&amount=1&credit_card_number=${card}`);
+
+/** Once the store responds again. */
+async function payWhenUp(edge: Edge, orderId: string): Promise<HttpResponse> {
+  await until(async () => (await edge.metric('claim_store_up')) === 1, 'the store is up');
+  return pay(edge, orderId);
+}
+
+const causes = (edge: Edge): string =>
+  JSON.stringify(
+    edge.logLines('order IDs cannot be claimed; payments are not sent').map(({ cause }) => cause),
+  );
+
+describeWith('redis-server')('claims in Redis', () => {
+  it('are shared by instances, and outlive them and the store', async () => {
+    const store = await redis();
+    const one = await start(store.url);
+    const other = await start(store.url, {}, one.gateway);
+    const first = await pay(one);
+    expect(first.status).toBe(200);
+    const repeat = await pay(other);
+    expect(verdict(repeat)).toBe(duplicate);
+    expect(repeat.body).toContain(`by request ${String(first.headers['x-request-id'])}`);
+    await one.stop();
+    await store.kill();
+    await store.restart();
+    expect(verdict(await payWhenUp(other, 'order-1'))).toBe(duplicate);
+    expect(one.gateway.requests).toHaveLength(1);
+  });
+
+  it('hold neither order IDs nor card data', async () => {
+    const store = await redis();
+    await pay(await start(store.url));
+    expect(store.written()).toContain('countersign:once:');
+    expect(store.written()).not.toMatch(/order-1|411111|acme|sandbox|transfer/);
+  });
+
+  it('are removed if nothing was sent, also by a store that comes back later', async () => {
+    const store = await redis();
+    const edge = await start(store.url);
+    let killed: Promise<void> | undefined;
+    edge.gateway.respond = (response) => {
+      killed = store.kill();
+      void killed.then(() => response.writeHead(403).end());
+    };
+    expect((await pay(edge)).status).toBe(403);
+    await store.restart();
+    edge.gateway.respond = (response) => response.end('OK');
+    expect((await payWhenUp(edge, 'order-1')).status).toBe(200);
+    expect(verdict(await pay(edge))).toBe(duplicate);
+  });
+
+  it('need the store: without it payments are not sent, and queries go on', async () => {
+    const store = await redis();
+    const edge = await start(store.url);
+    await store.kill();
+    expect(verdict(await pay(edge))).toBe(unavailable);
+    expect((await edge.status()).status).toBe(200);
+    await until(async () => (await edge.metric('claim_store_up')) === 0, 'the store is down');
+    await store.restart();
+    expect((await payWhenUp(edge, 'order-1')).status).toBe(200);
+    expect(edge.logLines('order IDs can be claimed again')).toHaveLength(1);
+    expect(edge.gateway.requests).toHaveLength(2);
+  });
+
+  it('need a response in time, and only the first payments wait for it', async () => {
+    const store = await redis();
+    const edge = await start(store.url);
+    store.hang();
+    const waiting = await Promise.all(['a', 'b', 'c'].map((orderId) => pay(edge, orderId)));
+    expect(waiting.map(verdict)).toEqual([unavailable, unavailable, unavailable]);
+    const began = performance.now();
+    expect(verdict(await pay(edge, 'd'))).toBe(unavailable);
+    expect(performance.now() - began).toBeLessThan(800);
+    expect(edge.gateway.requests).toHaveLength(0);
+    store.proceed();
+    // Claims that the store made after all are removed.
+    await payWhenUp(edge, 'other');
+    for (const orderId of ['a', 'b', 'c', 'd']) expect((await pay(edge, orderId)).status).toBe(200);
+    expect(causes(edge)).toContain('no response in time');
+  });
+
+  it('need user and password, which are read for each connection', async () => {
+    const rights = '~countersign:once:* +eval +get +set +del +ping +info'.split(' ');
+    const user = ['--user', 'countersign', 'on', '>right', ...rights];
+    const store = await redis(...user, '--user', 'default', 'off');
+    const passwordFile = starts.folder().file('password', 'wrong\n');
+    const edge = await start(store.url, { username: 'countersign', passwordFile });
+    expect(verdict(await pay(edge))).toBe(unavailable);
+    expect(causes(edge)).toContain('WRONGPASS');
+    writeFileSync(passwordFile, 'right\n');
+    expect((await payWhenUp(edge, 'order-1')).status).toBe(200);
+    expect(verdict(await pay(edge))).toBe(duplicate);
+    expect(edge.seen()).not.toMatch(/right|wrong/);
+  });
+
+  it('are not made with another key while there are some', async () => {
+    const store = await redis();
+    const one = await start(store.url);
+    await pay(one);
+    const keyFile = starts.folder().file('other.key', 'o'.repeat(32));
+    const other = await start(store.url, { keyFile }, one.gateway);
+    expect(verdict(await pay(other))).toBe(unavailable);
+    expect(causes(other)).toContain('CLAIMS live that were made with another key');
+    expect(verdict(await pay(one))).toBe(duplicate);
+  });
+
+  it('are not made in a store that is full', async () => {
+    const store = await redis('--maxmemory', '1kb');
+    const edge = await start(store.url);
+    expect(verdict(await pay(edge))).toBe(unavailable);
+    await until(() => causes(edge).includes('OOM'), 'the cause is logged');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('go over TLS to a server whose certificate is verified', async () => {
+    const folder = starts.folder();
+    const ca = new Ca(folder.path, 'redis-ca');
+    const { certFile, keyFile } = ca.issue('redis');
+    const tls = ['--tls-cert-file', certFile, '--tls-key-file', keyFile, '--tls-auth-clients', 'no'];
+    const plain = await redis();
+    const free = await listen(createServer());
+    await free.close();
+    await redis('--tls-port', String(free.port), ...tls);
+    const url = `rediss://127.0.0.1:${free.port}`;
+    const edge = await start(url, { caFile: ca.file });
+    expect((await pay(edge)).status).toBe(200);
+    expect(verdict(await pay(edge))).toBe(duplicate);
+    const untrusting = await start(url, {}, edge.gateway);
+    expect(verdict(await pay(untrusting, 'b'))).toBe(unavailable);
+    const toPlain = await start(plain.url.replace('redis:', 'rediss:'), {}, edge.gateway);
+    expect(verdict(await pay(toPlain, 'c'))).toBe(unavailable);
+  });
+});
+
+it.each(['+OK\r\n', ':0\r\n', '$-1\r\n', 'HTTP/1.1 200 OK\r\n\r\n', '*1000000000\r\n', '\u0000\u00ff'])(
+  'a store that responds %j to everything lets no payment through, and ends no process',
+  async (response) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {}).on('data', () => socket.write(response, 'latin1'));
+    });
+    const { port, close } = await listen(server);
+    starts.atEnd(close);
+    const edge = await start(`redis://127.0.0.1:${port}`);
+    expect(verdict(await pay(edge))).toBe(unavailable);
+    expect((await edge.status()).status).toBe(200);
+    expect(edge.gateway.requests).toHaveLength(1);
+  },
+);

@@ -1,0 +1,81 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { Folder } from './folder.ts';
+import { listen } from './listening.ts';
+import { until } from './until.ts';
+
+/** A real Redis on loopback that writes through to its file before it responds, and may be killed and started again. */
+export class RedisServer {
+  readonly port: number;
+  readonly #folder = new Folder();
+  readonly #args: readonly string[];
+  #child: ChildProcess | undefined;
+
+  private constructor(port: number, args: readonly string[]) {
+    const files = [
+      '--dir',
+      this.#folder.path,
+      '--appendonly',
+      'yes',
+      '--appendfsync',
+      'always',
+      '--save',
+      '',
+    ];
+    this.port = port;
+    this.#args = ['--bind', '127.0.0.1', '--port', String(port), ...files, ...args];
+  }
+
+  static async start(args: readonly string[] = []): Promise<RedisServer> {
+    const free = await listen(createServer());
+    await free.close();
+    const server = new RedisServer(free.port, args);
+    await server.restart();
+    return server;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts it again, with what it has written. */
+  async restart(): Promise<void> {
+    const child = spawn('redis-server', this.#args, { stdio: ['ignore', 'pipe', 'ignore'] });
+    this.#child = child;
+    let printed = '';
+    child.stdout.on('data', (chunk: Buffer) => (printed += String(chunk)));
+    await until(() => {
+      if (child.exitCode !== null) throw new Error(`redis-server ended: ${printed}`);
+      return printed.includes('Ready to accept connections');
+    }, 'redis-server is ready');
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  }
+
+  /** It accepts connections, and does not respond. */
+  hang(): void {
+    this.#child?.kill('SIGSTOP');
+  }
+
+  proceed(): void {
+    this.#child?.kill('SIGCONT');
+  }
+
+  /** All that it has written. */
+  written(): string {
+    return readFileSync(join(this.#folder.path, 'appendonlydir', 'appendonly.aof.1.incr.aof'), 'latin1');
+  }
+
+  async close(): Promise<void> {
+    await this.kill();
+    this.#folder.remove();
+  }
+}
