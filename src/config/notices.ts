@@ -13,6 +13,16 @@ export function reportNotices(config: Config, builtIn: BuiltIn, report: Report):
   noticeOperations(config, builtIn, report);
   noticePlainPasswords(config, report);
   noticeMount(config, report);
+  noticeClaims(config, report);
+}
+
+/** A replica knows nothing of the claims of another one. */
+function noticeClaims({ payments }: Config, report: Report): void {
+  if (payments.once?.store !== 'memory') return;
+  report(
+    ['payments', 'once', 'store'],
+    'claims order IDs in each instance alone, until it ends: with a second instance, or after a restart, a payment may be sent twice. Name a Redis or Valkey that all instances share',
+  );
 }
 
 function noticeCallers({ callers }: Config, report: Report): void {

@@ -1,11 +1,15 @@
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { expect, it } from '@jest/globals';
+import { check } from '../../src/cli/check/check.ts';
+import { runCommandHere } from '../support/cli.ts';
+import { configFor } from '../support/config.ts';
 import { type HttpResponse, paths, verdict } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { RedisServer } from '../support/redis-server.ts';
 import { describeWith } from '../support/requires.ts';
+import { noGateway } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { until } from '../support/until.ts';
 
@@ -138,6 +142,32 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(verdict(await pay(edge))).toBe(unavailable);
     await until(() => causes(edge).includes('OOM'), 'the cause is logged');
     expect(edge.gateway.requests).toHaveLength(0);
+  });
+
+  it('are checked by check --online, with what could lose them', async () => {
+    const folder = starts.folder();
+    const keyFile = folder.file('once.key', 'k'.repeat(32));
+    const online = async (store: string) => {
+      const payments = { once: { store, keyFile } };
+      const keys = { source: 'directory', directory: folder.path } as const;
+      const file = folder.file('check.yaml', JSON.stringify(configFor(noGateway, { payments, keys })));
+      const { out } = await runCommandHere(check, '--online', '--json', file);
+      const found: unknown = JSON.parse(out).checks.find((one: { check: string }) => one.check === 'claims');
+      return found;
+    };
+    const safe = await redis();
+    const weak = await redis('--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no');
+    const ok = { check: 'claims', subject: safe.url, result: 'ok', detail: 'order IDs can be claimed' };
+    expect(await online(safe.url)).toMatchObject(ok);
+    expect(await online(weak.url)).toMatchObject({
+      result: 'warning',
+      detail: expect.stringMatching(/evict claims.*allkeys-lru.*appendonly yes/),
+    });
+    await safe.kill();
+    expect(await online(safe.url)).toMatchObject({
+      result: 'failed',
+      detail: expect.stringContaining('ECONNREFUSED'),
+    });
   });
 
   it('go over TLS to a server whose certificate is verified', async () => {

@@ -11,12 +11,6 @@ const starts = harness();
 const payments = 20_000;
 const clients = 16;
 
-/** `20000 payments: 26 repeated...` is printed with a failure. */
-interface Tally {
-  readonly outcomes: Record<string, number>;
-  readonly lies: string[];
-}
-
 itWith('redis-server')(
   'of 20,000 payments, each posted one to three times to two instances, none is sent twice while Redis is killed',
   async () => {
@@ -24,20 +18,22 @@ itWith('redis-server')(
     const store = starts.closing(await RedisServer.start());
     const gateway = await starts.recordingGateway();
     const processed = new Map<string, number>();
-    const requestOf = new Map<string, Set<string>>();
+    /** Of orders with two posts at the same moment. */
+    const parallel = new Set<string>();
     gateway.respond = (response, { body }) => {
       const orderId = new URLSearchParams(body.toString()).get('client_orderid') ?? '';
       gateway.requests.length = 0;
-      if (random.chance(0.02)) return void response.writeHead(403).end();
-      processed.set(orderId, (processed.get(orderId) ?? 0) + 1);
-      if (random.chance(0.02)) return void response.socket?.destroy();
-      response.end('OK');
+      const isRejected = random.chance(0.02);
+      if (!isRejected) processed.set(orderId, (processed.get(orderId) ?? 0) + 1);
+      if (isRejected) response.writeHead(403).end();
+      else if (random.chance(0.02)) response.socket?.destroy();
+      else response.end('OK');
     };
     const keyFile = starts.folder().file('once.key', 'k'.repeat(32));
     const config = { payments: { once: { store: store.url, keyFile } } };
     const options = { gateway: gateway.url, config };
     const instances = [await starts.process(options), await starts.process(options)];
-    const tally: Tally = { outcomes: {}, lies: [] };
+    const tally = { outcomes: new Map<string, number>(), lies: Array.of<string>() };
     let next = 0;
 
     /** @returns the outcome */
@@ -51,9 +47,8 @@ itWith('redis-server')(
       const outcome = String(headers['countersign-outcome']);
       const reason = headers['content-type'] === 'application/problem+json' ? JSON.parse(body).reason : '';
       const end = `${outcome} ${status} ${reason}`;
-      tally.outcomes[end] = (tally.outcomes[end] ?? 0) + 1;
-      // One post at a time of each order, but for the simultaneous ones below.
-      if (outcome === 'not-sent' && !requestOf.has(orderId) && (processed.get(orderId) ?? 0) > before)
+      tally.outcomes.set(end, (tally.outcomes.get(end) ?? 0) + 1);
+      if (outcome === 'not-sent' && !parallel.has(orderId) && (processed.get(orderId) ?? 0) > before)
         tally.lies.push(`${orderId}: ${end}`);
       return status === 403 ? 'not-sent' : outcome;
     };
@@ -63,8 +58,7 @@ itWith('redis-server')(
         next += 1;
         const orderId = `order-${next}`;
         if (random.chance(0.2)) {
-          // Two at the same moment.
-          requestOf.set(orderId, new Set());
+          parallel.add(orderId);
           await Promise.all([pay(orderId), pay(orderId)]);
         }
         // As payments.md says; and then once more whatever it was.
@@ -74,10 +68,12 @@ itWith('redis-server')(
     };
 
     const paying = Promise.all(Array.from({ length: clients }, payOften));
-    let ended = false;
-    const end = paying.finally(() => (ended = true));
+    const state = { isPaying: true };
+    const end = paying.finally(() => {
+      state.isPaying = false;
+    });
     let kills = 0;
-    while (!ended) {
+    while (state.isPaying) {
       await wait(random.int(500, 4_000));
       if (random.chance(0.3)) {
         store.hang();
@@ -92,12 +88,14 @@ itWith('redis-server')(
     }
     await end;
     const doubled = [...processed].filter(([, times]) => times > 1);
-    process.stderr.write(`${JSON.stringify({ kills, sent: processed.size, ...tally.outcomes })}\n`);
+    process.stderr.write(
+      `${JSON.stringify({ kills, sent: processed.size, ...Object.fromEntries(tally.outcomes) })}\n`,
+    );
     expect(doubled).toEqual([]);
     expect(tally.lies).toEqual([]);
     expect(kills).toBeGreaterThan(3);
-    expect(tally.outcomes['unknown 409 duplicate-payment']).toBeGreaterThan(payments / 2);
-    expect(tally.outcomes['not-sent 503 claims-unavailable']).toBeGreaterThan(0);
+    expect(tally.outcomes.get('unknown 409 duplicate-payment')).toBeGreaterThan(payments / 2);
+    expect(tally.outcomes.get('not-sent 503 claims-unavailable')).toBeGreaterThan(0);
   },
   900_000,
 );

@@ -18,6 +18,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'net',
     'oauth1',
     'observability',
+    'once',
     'proxy',
     'service',
     'simulator',

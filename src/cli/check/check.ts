@@ -22,7 +22,7 @@ const options = {
   'no-file-checks':
     'For CI: skip the check that referenced files are readable, and values from environment variables that are not set',
   online:
-    'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway; prints a table of the results',
+    'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway and to the store of claims; prints a table of the results',
   print:
     'Print the configuration as YAML, with every default and absolute paths; in place of each secret is "hidden"',
   'against OLD':

@@ -10,6 +10,7 @@ import type {
   EnvironmentConfig,
   JwtIssuerConfig,
   KeysConfig,
+  OnceConfig,
   TracingConfig,
 } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
@@ -23,6 +24,7 @@ import { createAgent } from '../../net/agent.ts';
 import { ConnectionError, describeNetworkFailure } from '../../net/network-failure.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
 import { type KeyKind, methods } from '../../oauth1/methods.ts';
+import { openClaims, weaknessesIn } from '../shared/claims.ts';
 import { exitCode, messageOf, operatorMessage } from '../shared/cli-error.ts';
 import type { Io } from '../shared/command.ts';
 import { type KeyInventory, withInventory } from '../shared/inventory.ts';
@@ -37,7 +39,7 @@ interface RequiredKey {
 
 /** The result of one check of `check --online`. The names are those of `--json`. */
 interface CheckResult {
-  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway' | 'tracing';
+  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway' | 'claims' | 'tracing';
   readonly subject: string;
   readonly result: 'ok' | 'warning' | 'failed' | 'not-checked';
   readonly milliseconds?: number;
@@ -67,10 +69,11 @@ export async function checkOnline(
   json: boolean,
   io: Io,
 ): Promise<number> {
-  const { environments, jwtIssuers, tracing } = config;
+  const { environments, jwtIssuers, payments, tracing } = config;
   const others = Promise.all([
     ...Object.entries(jwtIssuers).map(([name, settings]) => checkIssuer(name, settings)),
     ...Object.entries(environments).map(([name, settings]) => checkGateway(name, settings)),
+    ...(payments.once ? [checkClaims(payments.once)] : []),
     ...(tracing ? [checkTracing(tracing)] : []),
   ]);
   const keys = await checkSource(config.keys, requiredKeys(config, operations));
@@ -104,6 +107,23 @@ function checkIssuer(name: string, settings: JwtIssuerConfig): Promise<CheckResu
     const kinds = new Set(keys.map(({ kty, crv }) => crv ?? kty));
     return `${settings.issuer}: ${keys.length} public ${keys.length === 1 ? 'key' : 'keys'} (${[...kinds].join(', ')})`;
   });
+}
+
+async function checkClaims(settings: OnceConfig): Promise<CheckResult> {
+  const row = { check: 'claims', subject: settings.store } as const;
+  if (settings.store === 'memory') return { ...row, result: 'not-checked', detail: 'claims of one instance' };
+  let weaknesses: string[] = [];
+  const result = await runCheck(row, async () => {
+    const store = await openClaims(settings);
+    try {
+      weaknesses = weaknessesIn(await store.info());
+    } finally {
+      await store.close();
+    }
+    return 'order IDs can be claimed';
+  });
+  if (weaknesses.length === 0) return result;
+  return { ...result, result: 'warning', detail: [result.detail, ...weaknesses].join('; ') };
 }
 
 /** Only a warning: no request waits for the receiver. */

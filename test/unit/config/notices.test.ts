@@ -119,6 +119,14 @@ keys: { source: vault, vault: { address: "https://vault.example:8200", mount: ${
     expect(noticesOf(text)).toEqual(expected);
   });
 
+  it('says that claims in memory are of one instance', () => {
+    const once = (store: string) => `${minimal}payments: { once: { ${store} } }\n`;
+    expect(noticesOf(once('store: memory'))).toEqual([
+      expect.stringContaining('claims order IDs in each instance alone'),
+    ]);
+    expect(noticesOf(once('store: "redis://127.0.0.1", keyFile: /k'))).toEqual([]);
+  });
+
   it('says that an operation that looks new is built in', () => {
     const withOperation = (fields: string) => `${minimal}operations: { transfer: { ${fields} } }\n`;
     const full = 'path: "/api/v4/pay/{endpoint}", signature: RSA-SHA256, loginFrom: header';
