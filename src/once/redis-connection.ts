@@ -1,5 +1,7 @@
 import { isIP } from 'node:net';
+import { isNativeError } from 'node:util/types';
 import { createClient } from '@redis/client';
+import { errorCode } from '../errors.ts';
 import { maxCertificateBytes } from '../net/tls-files.ts';
 import { type MinVersion, tlsPolicy } from '../net/tls-policy.ts';
 import { readText } from '../read-files.ts';
@@ -93,5 +95,7 @@ async function readOrNothing(file: string | undefined): Promise<string | undefin
 
 /** Texts of Node, of OpenSSL and of the server; none repeats what was sent. */
 function problemOf(error: unknown): string {
-  return printable(error instanceof Error ? error.message : 'unknown').slice(0, 200);
+  const message = isNativeError(error) ? error.message : '';
+  // An AggregateError, of a name with several addresses, has none.
+  return printable(message === '' ? (errorCode(error) ?? 'unknown') : message).slice(0, 200);
 }

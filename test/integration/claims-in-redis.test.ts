@@ -88,6 +88,9 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(verdict(await pay(edge))).toBe(unavailable);
     expect((await edge.status()).status).toBe(200);
     await until(async () => (await edge.metric('claim_store_up')) === 0, 'the store is down');
+    expect((await edge.instanceStatus()).findings).toContainEqual(
+      expect.objectContaining({ code: 'claims-unavailable', severity: 'bad' }),
+    );
     await store.restart();
     expect((await payWhenUp(edge, 'order-1')).status).toBe(200);
     expect(edge.logLines('order IDs can be claimed again')).toHaveLength(1);
