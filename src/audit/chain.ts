@@ -10,6 +10,7 @@ export const recordKinds = [
   'result',
   'rejected',
   'callback',
+  'released',
   'omitted',
   'gap',
   'stop',

@@ -80,7 +80,7 @@ function originFields({ id, caller, credential, decision }: Origin) {
 }
 
 /** The only value of a form that is recorded: it links the record to an order. `omitted` if it may hold a card number. */
-function clientOrderIdOf(form: AuditedAttempt['request']['form']): string | undefined {
+export function clientOrderIdOf(form: AuditedAttempt['request']['form']): string | undefined {
   const [id, second] = new Set(orderIdsIn(form));
   if (id === undefined || second !== undefined || !clientOrderIdPattern.test(id)) return undefined;
   return holdsCardNumber(id) ? 'omitted' : id;

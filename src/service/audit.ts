@@ -26,6 +26,8 @@ interface AuditOptions extends WallClock, MonotonicClock {
   >;
   /** SHA-256 over the bytes of the configuration file, hex. */
   readonly digest: string;
+  /** Of the records; the name of the host unless given. */
+  readonly instance?: string;
   /** Needed for a trail on standard output. */
   readonly logDestination?: LogDestination | undefined;
 }
@@ -38,10 +40,9 @@ export type Audit = Awaited<ReturnType<typeof openAudit>>;
  * @throws Error if its file cannot be created, or if the key is unusable
  */
 export async function openAudit({ keyFile, required, ...config }: AuditConfig, options: AuditOptions) {
-  const { log, metrics, clock } = options;
+  const { log, metrics, clock, instance = hostname() } = options;
   let { digest } = options;
   const key = await readAuditKey(keyFile);
-  const instance = hostname();
   const output = await openOutput(config, instance, options);
   const report = createReport(options);
   const trail = new AuditTrail({
@@ -67,6 +68,8 @@ export async function openAudit({ keyFile, required, ...config }: AuditConfig, o
     log: auditLog,
     /** Whether records are required and cannot be written. */
     isUnavailable: () => required && trail.failing,
+    /** Records that a person released a claimed order ID. @returns whether it was written in time */
+    released: (fields: Readonly<Record<string, unknown>>) => trail.confirm('released', fields),
     /** Records that a reload applied another configuration. @param applied as {@link AuditOptions.digest} */
     configApplied(applied: string): void {
       digest = applied;

@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
-import { runCommandHere } from '../support/cli.ts';
+import { auditIn, recordsIn } from '../support/audit.ts';
+import { run, runCommandHere } from '../support/cli.ts';
 import { configFor } from '../support/config.ts';
 import { type HttpResponse, paths, verdict } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
@@ -170,6 +171,69 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(await online(safe.url)).toMatchObject({
       result: 'failed',
       detail: expect.stringContaining('ECONNREFUSED'),
+    });
+  });
+
+  it('are shown and released by countersign payments, with an audit record', async () => {
+    const store = await redis();
+    const folder = starts.folder();
+    const keyFile = folder.file('once.key', 'k'.repeat(32));
+    const edge = await start(store.url, { keyFile });
+    const first = String((await pay(edge)).headers['x-request-id']);
+    const audit = auditIn(folder);
+    const config = { payments: { once: { store: store.url, keyFile } }, audit };
+    const file = folder.file('cli.yaml', JSON.stringify(configFor(edge.gateway.url, config)));
+    const place = [
+      '--config',
+      file,
+      '--environment',
+      'sandbox',
+      '--login',
+      'acme',
+      '--operation',
+      'transfer',
+    ];
+    const payments = (name: string, ...more: string[]) => run(['payments', name, ...place, ...more]);
+
+    const shown = await payments('show', 'order-1');
+    expect(shown.out).toContain(`request  ${first}`);
+    expect(shown.out).toContain('outcome  answered 200');
+    expect((await payments('show', 'order-2')).out).toContain('not claimed');
+    expect(await payments('release', '--request', 'another', 'order-1')).toMatchObject({ code: 1 });
+    expect(verdict(await pay(edge))).toBe(duplicate);
+    expect(await payments('release', '--request', first, 'order-1')).toMatchObject({ code: 0, err: '' });
+    expect((await pay(edge)).status).toBe(200);
+
+    const records = recordsIn(audit.directory).filter((record) => record['audit'] === 'released');
+    expect(records).toEqual([
+      expect.objectContaining({ request: first, login: 'acme', clientOrderId: 'order-1' }),
+    ]);
+    const verified = await run(['audit', 'verify', audit.directory, '--key-file', audit.keyFile]);
+    expect(verified).toMatchObject({ code: 0 });
+  });
+
+  it.each([
+    [['--operation', 'order-status', 'a'], '"order-status" is no operation with once'],
+    [['--environment', 'nowhere', 'a'], 'unknown environment "nowhere"'],
+    [[], 'ORDER_ID is required'],
+  ])('are not shown for what has none: %j', async (args, message) => {
+    const folder = starts.folder();
+    const keyFile = folder.file('once.key', 'k'.repeat(32));
+    const config = { payments: { once: { store: 'redis://127.0.0.1:9', keyFile } } };
+    const file = folder.file('cli.yaml', JSON.stringify(configFor(noGateway, config)));
+    const place = [
+      '--config',
+      file,
+      '--environment',
+      'sandbox',
+      '--login',
+      'acme',
+      '--operation',
+      'transfer',
+    ];
+    expect(await run(['payments', 'show', ...place, ...args])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(message),
     });
   });
 

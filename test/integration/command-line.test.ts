@@ -19,7 +19,18 @@ it('countersign --version prints the version of package.json', async () => {
   expect(await spawn('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' });
 });
 
-const commands = ['serve', 'demo', 'simulate', 'status', 'check', 'explain', 'keys', 'audit', 'callers'];
+const commands = [
+  'serve',
+  'demo',
+  'simulate',
+  'status',
+  'check',
+  'explain',
+  'keys',
+  'payments',
+  'audit',
+  'callers',
+];
 
 it('countersign without a command lists the commands', async () => {
   const { code, out } = await run([]);
