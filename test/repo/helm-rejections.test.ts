@@ -92,6 +92,11 @@ whenHelm.each([
     'config.audit.sync needs a directory: set audit.volume, since standard output cannot be written through to a disk',
   ],
   [
+    'claims of order IDs in the memory of several pods',
+    ['replicaCount=2', 'config.payments={"once":{"store":"memory"}}'],
+    'config.payments.once.store is memory, which several pods do not share, so each of them would send a payment once: name a Redis or Valkey, or set replicaCount: 1 and autoscaling.enabled: false',
+  ],
+  [
     'a variable in the configuration that is not set',
     [host],
     'config uses ${GATEWAY_HOST}, but GATEWAY_HOST is not set: add { name: GATEWAY_HOST, secretName: ..., key: ... } to secretEnv',

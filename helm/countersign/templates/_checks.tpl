@@ -3,7 +3,7 @@ Rejects values that Kubernetes, Prometheus or Countersign would reject or misrea
 values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
-{{- $checks := list "checkNames" "checkPorts" "checkFamilies" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
+{{- $checks := list "checkNames" "checkPorts" "checkFamilies" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkClaims" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
 {{- $problems := list -}}
 {{- range $checks -}}
 {{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
@@ -133,4 +133,12 @@ values.schema.json cannot express, or only without a helpful message.
 {{- end -}}
 {{- end -}}
 {{- with $problems }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Each pod would claim order IDs for itself. */}}
+{{- define "countersign.checkClaims" -}}
+{{- $once := dig "payments" "once" dict (include "countersign.givenConfig" . | fromYaml) -}}
+{{- if and (eq (default "" $once.store) "memory") (or .Values.autoscaling.enabled (gt (int .Values.replicaCount) 1)) -}}
+{{- list "config.payments.once.store is memory, which several pods do not share, so each of them would send a payment once: name a Redis or Valkey, or set replicaCount: 1 and autoscaling.enabled: false" | toYaml -}}
+{{- end -}}
 {{- end }}
