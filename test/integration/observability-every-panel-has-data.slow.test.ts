@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
@@ -54,8 +55,8 @@ async function mixedTraffic(): Promise<void> {
   await post(balance.replace('acme', 'beta'), '', as('billing'));
   await post(status, statusForm, as('billing'));
   await post(status.replace('1234', '1235'), 'login=beta&client_orderid=1', as('billing'));
-  await post(transfer, transferForm, as('billing'));
-  await post(transfer, 'client_orderid=cut&amount=1&currency=EUR', as('billing'));
+  await post(transfer, transferForm.replace('=invoice-7', `=${randomUUID()}`), as('billing'));
+  await post(transfer, `client_orderid=cut-${randomUUID()}&amount=1&currency=EUR`, as('billing'));
   await post(status, 'login=acme&client_orderid=broken', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-2', as('billing'));
   await post(status, 'login=acme&client_orderid=invoice-4', as('billing'));
@@ -73,7 +74,7 @@ async function start(): Promise<void> {
     clock: () => Date.now(),
     fault: (_operation, call) => {
       const order = parameter(call, 'client_orderid');
-      if (order === 'cut') return { fault: 'reset' };
+      if (order?.startsWith('cut')) return { fault: 'reset' };
       return order === 'broken' ? { fault: 'status-500' } : undefined;
     },
   });
@@ -96,6 +97,7 @@ async function start(): Promise<void> {
     config: {
       admin: { port: 0, tls: { certFile: admin.certFile, keyFile: admin.keyFile } },
       audit: auditIn(vault.folder),
+      payments: { once: { store: 'memory' } },
       keys: vaultKeys(
         vault.vault.address,
         { auth: { method: 'token', token }, transit: { mounts: { sandbox: 'transit' } } },
@@ -234,7 +236,7 @@ describeWith('prometheus')('a real Prometheus that scrapes Countersign under mix
       const { alerts: seen } = alerts.parse(await prometheus.api('alerts'));
       const unknown = seen.find(({ labels }) => labels.alertname === 'CountersignOutcomeUnknown');
       return (
-        unknown?.annotations.summary === 'Unknown outcome for transfer in sandbox' &&
+        unknown?.annotations.summary === 'Unknown outcome of transfer in sandbox' &&
         (unknown.annotations['description'] ?? '').endsWith('Release pay in namespace payments.')
       );
     });
