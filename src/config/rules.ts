@@ -29,6 +29,7 @@ export function schemaWithRules(builtIn: BuiltIn, ports: Ports = {}) {
       checkPorts(config, ports, report);
       checkEnvironments(config, report);
       checkOperations(config, builtIn, report);
+      checkClaims(config, report);
       checkCallers(config, operationNames(config, builtIn), report);
     },
     { when: ({ value }) => isContainer(value) && !Array.isArray(value) },
@@ -61,6 +62,14 @@ function checkPorts({ proxy, admin }: Parts, ports: Ports, report: Report): void
   if (port === undefined || port === 0 || port !== (ports.admin ?? admin?.port)) return;
   if (!shareAddress(proxy?.host, admin?.host)) return;
   report(['admin', 'port'], 'is also the port of the proxy, so Countersign could not start: use another one');
+}
+
+/** A claim has to outlive the request that made it. */
+function checkClaims({ payments, environments = {} }: Parts, report: Report): void {
+  const ttl = payments?.once?.ttl ?? Number.POSITIVE_INFINITY;
+  const late = Object.entries(environments).find(([, one]) => (one?.timeouts?.request ?? 0) >= ttl);
+  if (late === undefined) return;
+  report(['payments', 'once', 'ttl'], `must be longer than timeouts.request of ${late[0]}: lengthen it`);
 }
 
 /** Whether listeners at these hosts have an address in common. `::` includes the addresses of IPv4. */

@@ -501,3 +501,38 @@ callers:
     ]);
   });
 });
+
+describe('payments.once', () => {
+  const withOnce = (once: string, request = '30s') => `keys: { source: directory, directory: d }
+environments:
+  a: { baseUrl: "https://gateway.example", product: gw, timeouts: { request: ${request} } }
+payments: { once: { ${once} } }`;
+
+  it.each([
+    [
+      'store: memory, ttl: 1h',
+      '1h',
+      'payments.once.ttl: must be longer than timeouts.request of a: lengthen it',
+    ],
+    ['store: memory, ttl: 30m', '30s', 'payments.once.ttl: must be at least 1h'],
+    ['store: "rediss://r.example"', '30s', 'keyFile: is required, because the store is not in memory'],
+    ['store: memory, keyFile: k', '30s', 'store: must be a URL, because one of keyFile'],
+    ['store: "redis://r.example", keyFile: k', '30s', 'store: must use rediss: unless the host is loopback'],
+    ['store: "rediss://u:p@r.example", keyFile: k', '30s', 'store: must be memory or a URL'],
+    ['store: "https://r.example", keyFile: k', '30s', 'store: must be memory or a URL'],
+    ['store: "rediss://r.example", keyFile: k, username: u', '30s', 'username: requires passwordFile'],
+    ['store: "redis://127.0.0.1", keyFile: k, caFile: c', '30s', 'caFile: requires a rediss: URL'],
+  ])('cannot be { %s } with requests of %s', (once, request, message) => {
+    expect(problemsOf(withOnce(once, request))).toEqual([expect.stringContaining(message)]);
+  });
+
+  it.each([
+    'store: memory',
+    'store: "redis://127.0.0.1:6379/3", keyFile: k',
+    'store: "redis://[::1]", keyFile: k',
+    'store: "redis://r.example", keyFile: k, allowPlaintext: true',
+    'store: "rediss://r.example:6380", keyFile: k, username: u, passwordFile: p, caFile: c',
+  ])('can be { %s }', (once) => {
+    expect(problemsOf(withOnce(once))).toEqual([]);
+  });
+});
