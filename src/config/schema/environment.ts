@@ -22,7 +22,8 @@ const timeouts = z
     connect: timeout('3s').describe('Maximum time to open a connection, TLS included.'),
     request: timeout('30s').describe('Maximum time for the whole upstream request, all attempts included.'),
   })
-  .refine(({ connect, request }) => connect <= request, {
+  // One that is not valid is like no other.
+  .refine(({ connect, request }) => !(connect > request), {
     path: ['connect'],
     message: 'must not be longer than request, which would expire first',
   });
