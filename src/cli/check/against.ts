@@ -3,6 +3,7 @@ import { credentialsOf, ownersIn } from '../../auth/authenticate.ts';
 import { decide } from '../../auth/authorize.ts';
 import { callersWith } from '../../auth/jwt/verify.ts';
 import type { CallerConfig, Config } from '../../config/schema.ts';
+import { isLoopback } from '../../config/url.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
 import { createRoutes, type Routes } from '../../gateway/router.ts';
@@ -77,6 +78,7 @@ export function allowedMore(now: Config, before: Config): Allowed {
 /** Whether everybody with a credential of this configuration was the same caller before. */
 function wasCaller(credential: Credential, caller: string, now: Config, before: Config): boolean {
   const { byDigest, byUri, byDnsName, anonymous } = ownersIn(before.callers);
+  if (isOfMore(credential, now.proxy, before.proxy)) return false;
   if ('tokenSha256' in credential) return byDigest.get(credential.tokenSha256)?.name === caller;
   if ('certificateUri' in credential) return byUri.get(credential.certificateUri)?.name === caller;
   if ('certificateDns' in credential)
@@ -92,6 +94,19 @@ function wasCaller(credential: Credential, caller: string, now: Config, before: 
   // A prefix stands for every claim that begins with it.
   const owners = callersWith(credentialsOf(before.callers, 'jwt'), earlier?.[0] ?? '', { ...claims, sub });
   return [...owners].some((owner) => owner.name === caller);
+}
+
+/** Whether the listener lets in who could not have had this credential: by its CAs and their lists, its address or its hosts. */
+function isOfMore(credential: Credential, now: Config['proxy'], before: Config['proxy']): boolean {
+  if ('anonymous' in credential)
+    return (
+      (isLoopback(before.host) && !isLoopback(now.host)) ||
+      now.allowedHosts.some((host) => !before.allowedHosts.includes(host))
+    );
+  if (!('certificateUri' in credential || 'certificateDns' in credential)) return false;
+  const [tls, earlier] = [now.tls, before.tls];
+  const hasOtherList = earlier?.clientCrlFile !== undefined && tls?.clientCrlFile !== earlier.clientCrlFile;
+  return tls?.clientCaFile !== earlier?.clientCaFile || hasOtherList;
 }
 
 interface Both<T, Before = T> {

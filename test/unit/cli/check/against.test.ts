@@ -168,6 +168,33 @@ describe('of what the new file allows and the old one did not, is listed', () =>
       'two anonymous',
     ]);
   });
+
+  const withProxy = (proxy: object, credential: object) =>
+    configOf(
+      JSON.stringify({
+        ...configFor('https://gateway.example'),
+        proxy,
+        callers: [{ name: 'billing', credentials: [credential], allow: [] }],
+      }),
+    );
+  const tls = { certFile: 'c', keyFile: 'k', clientCaFile: 'ca', clientCrlFile: 'crl' };
+  const unlisted = { ...tls, clientCrlFile: undefined };
+  const open = { host: '::', allowAnonymous: true };
+
+  it.each<[object, object, object, boolean]>([
+    [{ certificateDns: 'a.b' }, { tls: unlisted }, { tls }, true],
+    [{ certificateDns: 'a.b' }, { tls }, { tls: unlisted }, false],
+    [{ certificateUri: 'spiffe://a/b' }, { tls: { ...tls, clientCaFile: 'other' } }, { tls }, true],
+    [{ anonymous: true }, open, {}, true],
+    [{ anonymous: true }, {}, open, false],
+    [{ anonymous: true }, { allowedHosts: ['pay.example'] }, {}, true],
+    [{ anonymous: true }, {}, { allowedHosts: ['pay.example'] }, false],
+    [{ tokenSha256: digest }, { ...open, tls: unlisted }, { tls }, false],
+  ])('the credential %j of a listener with %j after %j: %s', (credential, now, before, isMore) => {
+    expect(more(withProxy(now, credential), withProxy(before, credential))).toEqual(
+      isMore ? [`billing ${Object.keys(credential).join()}`] : [],
+    );
+  });
 });
 
 it('every request of many is listed if and only if it is allowed now and was not', () => {
