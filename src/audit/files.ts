@@ -56,8 +56,14 @@ export class AuditFiles implements AuditOutput {
 
   /** @throws Error of node:fs */
   static async open(options: FileOptions): Promise<AuditFiles> {
-    const before = await newestRecord(options);
-    return new AuditFiles(options, before, await create(options, nameOf(options, 1)));
+    const { directory, instance } = options;
+    const files = await trailFilesIn(directory);
+    const own = files.filter((file) => originOf(file)?.instance === safe(instance));
+    // Later than the start before also where the clock was set back: the names have the order of the starts.
+    const startedAt = Math.max(options.startedAt, startIn(own.at(-1)) + 1);
+    const named = { ...options, startedAt };
+    const before = await newestRecord(directory, own);
+    return new AuditFiles(named, before, await create(named, nameOf(named, 1)));
   }
 
   nameOf(number: number): string {
@@ -92,10 +98,8 @@ export class AuditFiles implements AuditOutput {
 }
 
 /** @throws Error of node:fs */
-async function newestRecord({ directory, instance }: FileOptions): Promise<Earlier | undefined> {
-  const files = await trailFilesIn(directory);
+async function newestRecord(directory: string, files: readonly string[]): Promise<Earlier | undefined> {
   for (const file of files.toReversed()) {
-    if (originOf(file)?.instance !== safe(instance)) continue;
     const record = await lastRecordOf(join(directory, file));
     if (record !== undefined) return { file, sequence: record.sequence, mac: record.mac };
   }
@@ -124,6 +128,12 @@ async function lastRecordOf(path: string): Promise<Head | undefined> {
 function nameOf({ instance, startedAt }: FileOptions, number: number): string {
   const time = new Date(startedAt).toISOString().replace(/[-:]/g, '');
   return `${time}-${safe(instance)}-${String(number).padStart(4, '0')}.jsonl`;
+}
+
+/** The time in the name of a file, in milliseconds since 1970; 0 without a file. */
+function startIn(file = ''): number {
+  const time = file.slice(0, 20).replace(/^(....)(..)(.....)(..)/, '$1-$2-$3:$4:');
+  return Date.parse(time) || 0;
 }
 
 function safe(instance: string): string {

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { AuditFiles } from '../../../src/audit/files.ts';
@@ -50,15 +50,29 @@ it('an instance with other characters has a name that is safe', async () => {
 });
 
 it('a file that exists is never opened: a start fails, a later file is left out', async () => {
-  const files = await open();
-  await write(files, 'a');
+  symlinkSync(folder.file('target', ''), join(folder.path, '20260115T120000.000Z-pod-a-0001.jsonl'));
   await expect(open()).rejects.toMatchObject({ code: 'EEXIST' });
+  const files = await open('pod-a', noon + 1);
+  await write(files, 'a');
   folder.file(files.nameOf(2), 'of another process');
   await files.begin(files.nameOf(2));
   await write(files, 'b');
   await files.close();
   expect([content(files.nameOf(1)), content(files.nameOf(2))]).toEqual(['ab', 'of another process']);
   expect(failures).toEqual([expect.objectContaining({ code: 'EEXIST' })]);
+});
+
+it('a start comes after the one before, also where the clock was set back', async () => {
+  const starts = [noon, noon - 3_600_000, noon + 1, noon + 60_000];
+  for (const startedAt of starts) await (await open('pod-a', startedAt)).close();
+  await (await open('pod-b', noon - 1)).close();
+  expect(readdirSync(folder.path)).toEqual([
+    '20260115T115959.999Z-pod-b-0001.jsonl',
+    '20260115T120000.000Z-pod-a-0001.jsonl',
+    '20260115T120000.001Z-pod-a-0001.jsonl',
+    '20260115T120000.002Z-pod-a-0001.jsonl',
+    '20260115T120100.000Z-pod-a-0001.jsonl',
+  ]);
 });
 
 it('a folder that does not exist is an error', async () => {
