@@ -192,12 +192,13 @@ async function processForm(
   options.decisions?.requestRouted(record);
   validateParameters(operation, form);
   if (!operation.readOnly) record.orderId = shownOrderId(operation, form);
+  const validated = { record, destination, login, form, memory };
+  // Needs no gateway, and says nothing of it.
+  if (operation.name === verifyCallback)
+    return await verdictOn(validated, keyRequestOf(validated, options.monotonic()), options.keySelector);
   // Held until the gateway has responded.
   const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
   try {
-    const validated = { record, destination, login, form, memory };
-    if (operation.name === verifyCallback)
-      return await verdictOn(validated, keyRequestOf(validated, options.monotonic()), options.keySelector);
     const send = () => options.forwarder.send(validated);
     return await (operation.once && options.once ? options.once.send(validated, send) : send());
   } finally {

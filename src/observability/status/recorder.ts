@@ -303,10 +303,10 @@ function isOurFailure(context: RequestContext): boolean {
   return ['gateway', 'countersign'].includes(responsibleParty(context));
 }
 
-/** What a request says of its environment. A status below 500 is a response of a gateway that works. */
-function verdictOn({ reason, gatewayStatus = 0 }: RequestContext, isOurs: boolean): Verdict {
-  if (isOurs || (reason === undefined && isRejection(gatewayStatus))) return 'failed';
-  return reason === undefined ? 'succeeded' : 'neither';
+/** What a request says of its environment. A status below 500 is a response of a gateway that works; a verified callback has none. */
+function verdictOn({ reason, gatewayStatus }: RequestContext, isOurs: boolean): Verdict {
+  if (isOurs || (reason === undefined && isRejection(gatewayStatus ?? 0))) return 'failed';
+  return reason === undefined && gatewayStatus !== undefined ? 'succeeded' : 'neither';
 }
 
 /** `rejection` stays set if a retry got another response. */

@@ -79,7 +79,12 @@ const brokenRules: readonly BrokenRule[] = [
   {
     rule: 'a rejected query causes a look',
     file: 'selector',
-    edits: [['const look = reader.look(login, request.caller);', 'const look = undefined;']],
+    edits: [
+      [
+        'const look = reader.look(login, request.caller);\n    if (look !== undefined)\n      await',
+        'const look = undefined;\n    if (look !== undefined)\n      await',
+      ],
+    ],
     found: /query 403/,
   },
   {
