@@ -26,7 +26,9 @@ export function orderMismatchOf(request: Pairs, response: Pairs = []): OrderMism
     valueOf(request, 'currency'),
     valueOf(response, 'orig-currency', 'currency'),
   ];
-  return currency && shownCurrency && currency !== shownCurrency ? 'currency' : undefined;
+  // usd is USD.
+  const isOther = currency?.toUpperCase() !== shownCurrency?.toUpperCase();
+  return currency && shownCurrency && isOther ? 'currency' : undefined;
 }
 
 /** Of the first of these names that there is. */

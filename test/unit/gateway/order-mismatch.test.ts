@@ -18,6 +18,7 @@ it.each([
   ['another amount', paid, { ...shown, amount: '12.51' }, 'amount'],
   ['no amount', paid, { ...shown, amount: 'nothing' }, 'amount'],
   ['another currency', paid, { ...shown, currency: 'USD' }, 'currency'],
+  ['the currency in another case', { ...paid, currency: 'eur' }, shown, undefined],
   ['the same order', paid, shown, undefined],
   ['an order without an ID', paid, { 'merchant-order-id': '' }, undefined],
   ['no order', paid, { type: 'error' }, undefined],
