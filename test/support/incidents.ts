@@ -99,7 +99,8 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
     if (found === undefined) throw new Error(`no gateway ${name}`);
     return found;
   };
-  const timeouts = { request: '1s', connect: '1s' };
+  // Long enough that a busy machine is no incident.
+  const timeouts = { request: '3s', connect: '3s' };
   const environment = (baseUrl: string, more: object = {}) => ({
     ...environmentFor(baseUrl),
     timeouts,
