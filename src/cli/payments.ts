@@ -1,7 +1,7 @@
 import { hostname, userInfo } from 'node:os';
 import { clientOrderIdOf } from '../audit/record-fields.ts';
 import { loadConfig, type ValidConfig } from '../config/load.ts';
-import type { OnceConfig } from '../config/schema.ts';
+import type { Config, OnceConfig } from '../config/schema.ts';
 import { builtInOperations, createOperationTable } from '../gateway/operations.ts';
 import { orderIdNames } from '../identifiers.ts';
 import { type Claim, claimName, claimText, type Order, parseClaim } from '../once/claim.ts';
@@ -61,6 +61,7 @@ const release = command(
         for (const line of linesOf(claim)) io.err(line);
         throw new CliError('the order ID is not claimed by this request. Nothing was released.');
       }
+      assertNotUnderWay(claim, loaded.config, order);
       await recordRelease(loaded, order, claim, io);
       await store.replace(name, claimText(claim));
       if ((await store.find(name)) !== undefined)
@@ -78,6 +79,15 @@ interface Found {
   readonly name: string;
   readonly claim: Claim | undefined;
   readonly store: RedisStore;
+}
+
+/** Of a claim without an end: its request may still be sent. Beside its own time, a minute for clocks that differ. */
+function assertNotUnderWay({ at, end }: Claim, { environments }: Config, { environment }: Order): void {
+  const { request = 0 } = environments[environment]?.timeouts ?? {};
+  if (end !== undefined || Date.now() > at + request + 60_000) return;
+  throw new CliError(
+    'the request that claimed it may be under way. Nothing was released; try again in a few minutes.',
+  );
 }
 
 async function withClaim(

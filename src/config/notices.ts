@@ -21,7 +21,7 @@ function noticeClaims({ payments }: Config, report: Report): void {
   if (payments.once?.store !== 'memory') return;
   report(
     ['payments', 'once', 'store'],
-    'claims order IDs in each instance alone, until it ends: with a second instance, or after a restart, a payment may be sent twice. Name a Redis or Valkey that all instances share',
+    'claims order IDs in each instance alone, until it ends, and 100,000 of them: with a second instance, or after a restart, a payment may be sent twice. Name a Redis or Valkey that all instances share',
   );
 }
 

@@ -21,7 +21,8 @@ export function orderMismatchOf(request: Pairs, response: Pairs = []): OrderMism
     valueOf(response, 'orig-amount', 'initial-amount', 'amount'),
   ];
   // 12.5 is 12.50.
-  if (amount && shownAmount && Number(amount) !== Number(shownAmount)) return 'amount';
+  const isOtherAmount = amount !== shownAmount && Number(amount) !== Number(shownAmount);
+  if (amount && shownAmount && isOtherAmount) return 'amount';
   const [currency, shownCurrency] = [
     valueOf(request, 'currency'),
     valueOf(response, 'orig-currency', 'currency'),

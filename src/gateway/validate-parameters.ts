@@ -1,7 +1,7 @@
 import { ProxyError } from '../errors.ts';
 import { orderIdNames, orderIdsIn, shownName } from '../identifiers.ts';
 import { controlName, minorUnits } from './control.ts';
-import { type Operation, verifyCallback } from './operations.ts';
+import { coveredBy, type Operation, verifyCallback } from './operations.ts';
 
 /**
  * Checks the parameters of an operation: none may be one that Countersign adds, required ones must be present once and not
@@ -18,6 +18,7 @@ export function validateParameters(
   const isAdded = hasControl ? isReserved : isOAuth;
   const reserved = form.findIndex(([name]) => isAdded(name));
   if (reserved !== -1) throw reservedName(reserved + 1, form[reserved]?.[0] ?? '');
+  if (operation.name === verifyCallback) rejectLookAlikes(operation, form);
   const byName = Map.groupBy(form, ([name]) => name);
   const spellings = orderIdNames.filter((name) => byName.has(name));
   if (spellings.length > 1 && new Set(orderIdsIn(form)).size > 1) {
@@ -32,6 +33,11 @@ export function validateParameters(
     if (value !== undefined && rule.maxLength !== undefined && Array.from(value).length > rule.maxLength) {
       throw invalid(`"${sentAs}" has more than ${rule.maxLength} characters.`);
     }
+    if (rule.minorUnitsOf !== undefined && value === undefined && byName.has(rule.minorUnitsOf)) {
+      throw invalid(
+        `"${rule.minorUnitsOf}" is there without "${name}". Send both, or neither for the whole amount.`,
+      );
+    }
     if (rule.minorUnitsOf !== undefined && value !== undefined) {
       const currency = byName.get(rule.minorUnitsOf)?.[0]?.[1];
       if (minorUnits(value, currency) === undefined) throw invalid(notAnAmount(name, rule.minorUnitsOf));
@@ -42,6 +48,25 @@ export function validateParameters(
       'A parameter name appears more than once, and the gateway may take either value. Send each parameter once.',
     );
   }
+}
+
+/**
+ * A service may read names leniently, as PHP does: ` status`, `Status` and `status[]` as `status`. Beside a covered parameter
+ * such a name would be taken for it, and be anybody's.
+ */
+function rejectLookAlikes(
+  { control = [] }: Operation,
+  form: readonly (readonly [name: string, value: string])[],
+): void {
+  const covered = [...coveredBy(control), controlName];
+  const known = new Set(covered.map(plainName));
+  const at = form.findIndex(([name]) => !covered.includes(name) && known.has(plainName(name)));
+  if (at === -1) return;
+  throw invalid(`Parameter ${at + 1} could be taken for one that the control covers. Ignore this callback.`);
+}
+
+function plainName(name: string): string {
+  return visible(name).replace(/\[.*$/s, '').trim().replaceAll(/[.\s]/g, '_').toLowerCase();
 }
 
 function notAnAmount(amount: string, currency: string): string {

@@ -135,23 +135,26 @@ export class KeySelector {
    * Finds the key with which the gateway signed, which may be each key of the ring during a rotation. If none is, the key source may
    * have a newer one. It never becomes the current key, since an old callback can be sent again.
    *
+   * @returns `undefined` only if the source was read while this waited, or in the second before it
    * @throws ProxyError as {@link query}
    */
   async find(request: KeyRequest, isIt: (key: UsableKey) => boolean): Promise<UsableKey | undefined> {
-    const { setTimer, table, reader } = this.#options;
+    const { setTimer, table, reader, monotonic } = this.#options;
     const { login, choice } = await this.#keysFor(request);
     const found = choice.keys.find(isIt);
     if (found !== undefined) return found;
+    const knownSince = monotonic() - sourceWait;
     const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
-    if (leave === undefined) return undefined;
+    if (leave === undefined) throw tooManyWaiting(request.login);
     try {
       const look = reader.look(login, request.caller);
-      if (look === undefined) return undefined;
-      await inSpan('wait for a look', () => endsWithin(sourceWait, look, setTimer));
+      if (look !== undefined) await inSpan('wait for a look', () => endsWithin(sourceWait, look, setTimer));
     } finally {
       leave();
     }
-    return table.choiceOf(login, request.kind).keys.find(isIt);
+    const later = table.choiceOf(login, request.kind).keys.find(isIt);
+    if (later === undefined && login.readAt < knownSince) throw tooLate(request.login);
+    return later;
   }
 
   /** For the log. */

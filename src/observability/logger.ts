@@ -97,7 +97,8 @@ function fieldsOf(context: RequestContext): object {
     operation: context.operation,
     login: context.login,
     // For a query of its status, and for no other request.
-    orderId: isUncertainPayment(context) ? context.orderId : undefined,
+    orderId:
+      isUncertainPayment(context) || context.firstRequestId !== undefined ? context.orderId : undefined,
     keyVersion: context.keyVersion,
     keyFingerprint: context.keyFingerprint,
     status: context.status,

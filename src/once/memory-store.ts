@@ -2,7 +2,7 @@ import type { MonotonicClock } from '../util/clock.ts';
 import { type ClaimStore, StoreUnavailable } from './store.ts';
 
 /** About 50 MB. */
-const maxClaims = 100_000;
+export const maxClaims = 100_000;
 
 interface Entry {
   claim: string;
@@ -14,6 +14,7 @@ interface MemoryStoreOptions extends MonotonicClock {
   /** Milliseconds. */
   readonly ttl: number;
   readonly max?: number;
+  readonly report: (up: boolean, cause?: string) => void;
 }
 
 /** Claims of one process. One that is full takes no more: to forget one could send a payment twice. */
@@ -27,12 +28,14 @@ export class MemoryStore implements ClaimStore {
   }
 
   async claim(name: string, claim: string): Promise<string | undefined> {
-    const { ttl, monotonic, max = maxClaims } = this.#options;
+    const { ttl, monotonic, max = maxClaims, report } = this.#options;
     const now = monotonic();
     this.#forget(now);
     const existing = this.#claims.get(name);
     if (existing !== undefined) return existing.claim;
-    if (this.#claims.size >= max) throw new StoreUnavailable('full');
+    const hasRoom = this.#claims.size < max;
+    report(hasRoom, 'full');
+    if (!hasRoom) throw new StoreUnavailable('full');
     this.#claims.set(name, { claim, until: now + ttl });
     return undefined;
   }

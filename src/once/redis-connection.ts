@@ -93,9 +93,9 @@ async function readOrNothing(file: string | undefined): Promise<string | undefin
   return file === undefined ? undefined : (await readText(file, maxCertificateBytes)).replace(/[\r\n]+$/, '');
 }
 
-/** Texts of Node, of OpenSSL and of the server; none repeats what was sent. */
+/** Texts of Node, of OpenSSL and of the server, without what the server repeats: it may be the password. */
 function problemOf(error: unknown): string {
-  const message = isNativeError(error) ? error.message : '';
+  const message = isNativeError(error) ? error.message.replace(/, with args.*$/s, '') : '';
   // An AggregateError, of a name with several addresses, has none.
   return printable(message === '' ? (errorCode(error) ?? 'unknown') : message).slice(0, 200);
 }

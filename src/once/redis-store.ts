@@ -26,7 +26,7 @@ return 1`;
 const claimScript = `${sameKey}
 local claim = redis.call('GET', KEYS[2])
 if claim then return claim end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
 return 1`;
 

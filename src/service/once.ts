@@ -65,7 +65,7 @@ async function openStore(
   const { ttl } = config;
   if (config.store === 'memory') {
     report(true);
-    return new MemoryStore({ ttl, monotonic });
+    return new MemoryStore({ ttl, monotonic, report });
   }
   return openRedis(config, { ttl, monotonic, random, report, keyId: keyId(key) });
 }

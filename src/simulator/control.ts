@@ -76,9 +76,9 @@ function inMinorUnits(amount: string, currency: string | undefined): string {
   return /^\d+$/.test(digits) && units !== '' ? String(BigInt(digits)) : amount;
 }
 
-/** ISO 4217, as the platform has it. Two for what is no currency. */
+/** ISO 4217. Written down once more: a simulator that shared it with the signer would share its mistakes. */
 export function decimalsOf(currency = ''): number {
-  if (!/^[A-Z]{3}$/.test(currency)) return 2;
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency });
-  return format.resolvedOptions().maximumFractionDigits ?? 2;
+  if (/^(?:BIF|CLP|DJF|GNF|ISK|JPY|KMF|KRW|PYG|RWF|UGX|UYI|VND|VUV|XAF|XOF|XPF)$/.test(currency)) return 0;
+  if (/^(?:BHD|IQD|JOD|KWD|LYD|OMR|TND)$/.test(currency)) return 3;
+  return currency === 'CLF' || currency === 'UYW' ? 4 : 2;
 }

@@ -129,6 +129,14 @@ describe('a callback that the gateway did not make is not verified', () => {
     ['with two controls', `${callback}&control=${control}`, /"control" appears 2 times/],
     ['with two spellings of the order', `${callback}&client-order-id=invoice-2`, /are different/],
     ['with another parameter twice', `${callback}&amount=0.01`, /appears more than once/],
+    ...['Status', '+status', 'status[]', 'status%00', 'client.orderid', 'CONTROL'].map(
+      (name) =>
+        [
+          `with a name that may be read as a covered one: ${name}`,
+          `${callback}&${name}=approved`,
+          /could be taken for one that the control covers/,
+        ] as const,
+    ),
     ['against a rule of the configuration', callback.replace('invoice-1', 'i'.repeat(41)), /more than 40/],
   ])('%s: 400', async (_, form, detail) => {
     const response = await edge.send(

@@ -116,7 +116,7 @@ describeWith('redis-server')('claims in Redis', () => {
   });
 
   it('need user and password, which are read for each connection', async () => {
-    const rights = '~countersign:once:* +eval +get +set +del +ping +info'.split(' ');
+    const rights = '~countersign:once:* +eval +get +set +del +pttl +ping +info'.split(' ');
     const user = ['--user', 'countersign', 'on', '>right', ...rights];
     const store = await redis(...user, '--user', 'default', 'off');
     const passwordFile = starts.folder().file('password', 'wrong\n');

@@ -103,7 +103,7 @@ function repeated(first: Claim, record: RequestRecord): ProxyError {
 function reused(first: Claim): ProxyError {
   return new ProxyError(
     'order-id-reused',
-    `${describe(first)} It had other parameters. Nothing was sent now. Give each payment an order ID of its own.`,
+    `${describe(first)} It had other parameters. Nothing was sent now. If it is the same payment, query the status of this order; only another payment gets another order ID.`,
   );
 }
 

@@ -102,6 +102,16 @@ describe('a form is rejected', () => {
     expect(problemOf('sale', without(name))).toContain(`parameter-invalid: "${name}" is required.`);
   });
 
+  it('with a currency whose amount is missing, or misspelled: the gateway may return all of it', () => {
+    const part: Form = [
+      ['client_orderid', '902B4FF5'],
+      ['orderid', '17'],
+      ['currency', 'EUR'],
+      ['ammount', '5.00'],
+    ];
+    expect(problemOf('return', part)).toContain('"currency" is there without "amount"');
+  });
+
   it('if what the control covers appears twice', () => {
     expect(problemOf('sale', [...publishedForm, ['email', 'b@example.test']])).toContain('appears 2 times');
     expect(

@@ -23,6 +23,7 @@ it.each([
   ['an order without an ID', paid, { 'merchant-order-id': '' }, undefined],
   ['no order', paid, { type: 'error' }, undefined],
   ['an order that the request does not name', { login: 'acme' }, shown, undefined],
+  ['an amount that is no number', { ...paid, amount: '12,50' }, { ...shown, amount: '12,50' }, undefined],
   ['fees on the amount', paid, { ...shown, 'initial-amount': '12.50', amount: '12.00' }, undefined],
   [
     'a conversion',
