@@ -128,8 +128,21 @@ export interface RequestContext
   readonly durations: Readonly<RequestRecord['durations']> & { readonly total?: number };
 }
 
-/** The four status values of docs/gateway-interface.md section 3, or `other`; `coded` if the response cannot be read. */
-export const gatewayResults = ['approved', 'declined', 'error', 'filtered', 'other', 'coded'] as const;
+/**
+ * The status values of docs/gateway-interface.md sections 3 and 12, or `other`; `coded` if the response cannot be read. Of
+ * those of section 12 none is final.
+ */
+export const gatewayResults = [
+  'approved',
+  'declined',
+  'error',
+  'filtered',
+  'processing',
+  'unknown',
+  'chain_declined',
+  'other',
+  'coded',
+] as const;
 export type GatewayResult = (typeof gatewayResults)[number];
 
 /** What of a response is not what was signed. */

@@ -155,7 +155,7 @@ const gateway: Section = {
       title: 'Results',
       purpose: 'Incident: more payments are declined, though nothing fails.',
       description:
-        'The status field of form-encoded gateway responses: approved, declined, error, filtered, other. And callbacks: verified, not-verified, key-missing. And responses about another order than the request.',
+        'The status field of form-encoded gateway responses: final (approved, declined, error, filtered) or not (processing, unknown, chain_declined), or other. And callbacks: verified, not-verified, key-missing. And responses about another order than the request.',
       unit: 'reqps',
       queries: {
         '{{result}}': perSecond('gateway_results_total', onRoute, 'result'),

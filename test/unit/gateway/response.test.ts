@@ -120,9 +120,12 @@ describe('a response as JSON', () => {
 });
 
 describe('the fields of a response in the log and the metrics', () => {
-  it.each(['approved', 'declined', 'error', 'filtered'])('have the status %s', (status) => {
-    expect(resultOf([['status', status]]).gatewayResult).toBe(status);
-  });
+  it.each(['approved', 'declined', 'error', 'filtered', 'processing', 'unknown', 'chain_declined'])(
+    'have the status %s',
+    (status) => {
+      expect(resultOf([['status', status]]).gatewayResult).toBe(status);
+    },
+  );
 
   it('have "other" for any other status, and nothing for none', () => {
     expect(resultOf([['status', '4000056655665556']]).gatewayResult).toBe('other');
