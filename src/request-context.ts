@@ -31,6 +31,8 @@ export interface RequestRecord {
   readOnly?: boolean;
   /** Of a payment: the merchant's order ID as it may be written, see gateway/order-id.ts. */
   orderId?: string | undefined;
+  /** Of a payment: where its status is queried, see gateway/status-path.ts. */
+  statusPath?: string | undefined;
   /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
   login?: string;
   keyVersion?: number;

@@ -88,6 +88,9 @@ function levelOf(context: RequestContext): LineLevel {
 /** The allow-list. What is `undefined` is not in the line. */
 function fieldsOf(context: RequestContext): object {
   const { durations } = context;
+  // For a query of its status, and for no other request.
+  const isToQuery = isUncertainPayment(context) || context.firstRequestId !== undefined;
+  const toQuery = isToQuery ? context : undefined;
   const fields = {
     requestId: context.id,
     callerRequestId: context.callerRequestId,
@@ -96,9 +99,8 @@ function fieldsOf(context: RequestContext): object {
     environment: context.environment,
     operation: context.operation,
     login: context.login,
-    // For a query of its status, and for no other request.
-    orderId:
-      isUncertainPayment(context) || context.firstRequestId !== undefined ? context.orderId : undefined,
+    orderId: toQuery?.orderId,
+    statusPath: toQuery?.statusPath,
     keyVersion: context.keyVersion,
     keyFingerprint: context.keyFingerprint,
     status: context.status,

@@ -6,9 +6,10 @@ import { type AccessRequest, decide, isGrantedIn } from '../auth/authorize.ts';
 import type { CallerConfig } from '../config/schema.ts';
 import { ProxyError } from '../errors.ts';
 import { resolveLogin } from '../gateway/login.ts';
-import { verifyCallback } from '../gateway/operations.ts';
+import { type OperationTable, verifyCallback } from '../gateway/operations.ts';
 import { shownOrderId } from '../gateway/order-id.ts';
 import type { Destination } from '../gateway/router.ts';
+import { statusPathOf } from '../gateway/status-path.ts';
 import { validateParameters } from '../gateway/validate-parameters.ts';
 import type { KeySelector } from '../keys/selector.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
@@ -36,6 +37,7 @@ import { outcomeWithoutResponse, withTrueOutcome } from './outcome.ts';
 
 export interface HandlerOptions extends TargetLookup, WallClock, MonotonicClock {
   readonly authenticate: Authenticate;
+  readonly operations: OperationTable;
   readonly readForm: ReadForm;
   readonly limiter: ConcurrencyLimiter;
   readonly memory: MemoryBudget;
@@ -191,7 +193,10 @@ async function processForm(
   record.login = options.redactor.text(login);
   options.decisions?.requestRouted(record);
   validateParameters(operation, form);
-  if (!operation.readOnly) record.orderId = shownOrderId(operation, form);
+  if (!operation.readOnly) {
+    record.orderId = shownOrderId(operation, form);
+    record.statusPath = statusPathOf(options.operations, destination);
+  }
   const validated = { record, destination, login, form, memory };
   // Needs no gateway, and says nothing of it.
   if (operation.name === verifyCallback)

@@ -46,7 +46,11 @@ type AppShared = Pick<
 > & { readonly tracing: Pick<Shared['tracing'], 'begin'> };
 
 /** Builds what handles the requests of the proxy port. Opens no port, file or connection. */
-export function createApp({ config, resolve }: Routes, parts: AppParts, shared: AppShared): Express {
+export function createApp(
+  { config, operations, resolve }: Routes,
+  parts: AppParts,
+  shared: AppShared,
+): Express {
   const { keys, verifyJwt, upstreams, inflight } = parts;
   const { clock, monotonic, random, log, metrics, decisions, redactor } = shared;
   const audit = shared.audit?.log;
@@ -74,6 +78,7 @@ export function createApp({ config, resolve }: Routes, parts: AppParts, shared: 
       verifyJwt,
       acceptUnknownTokens: shared.acceptUnknownTokens,
     }),
+    operations,
     resolve,
     isKnownLogin: (ref: LoginRef) => configuredLogins.has(ref.login) || keys.table.peek(ref) !== undefined,
     allowedHosts,

@@ -9,7 +9,7 @@ import type { KeyStatus } from '../../src/observability/status/facts.ts';
 import type { Status } from '../../src/observability/status/schema.ts';
 import { configFor, environmentFor, everything, tokenCredential } from '../support/config.ts';
 import { always, closedUrl, httpResponse, silent } from '../support/faulty-gateway.ts';
-import { transferForm } from '../support/forwarding.ts';
+import { paths, transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { itWith } from '../support/requires.ts';
@@ -144,6 +144,7 @@ describe('an environment', () => {
         operation: 'transfer',
         login: 'acme',
         orderId: null,
+        statusPath: null,
         status: 403,
         outcome: 'answered',
         cause: 'current-key',
@@ -461,6 +462,7 @@ it('payments with an unknown outcome are found for an hour, and then no longer',
     expect.objectContaining({
       requestId: headers['x-request-id'],
       orderId: new URLSearchParams(transferForm).get('client_orderid'),
+      statusPath: paths.status,
       login: 'acme',
     }),
   ];

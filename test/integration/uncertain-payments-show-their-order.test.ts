@@ -5,6 +5,7 @@ import type { ProxyOptions } from '../support/service.ts';
 
 const starts = harness();
 
+const acmeHeader = { 'Countersign-Login': 'acme' };
 const redacted = '[redacted: looks like a card number]';
 
 /** A proxy whose gateway resets each payment, and what it shows of the order of one. */
@@ -32,7 +33,15 @@ describe('a payment of unknown outcome', () => {
     const { shown } = await startBroken();
     const { line, listed, found, page } = await shown(`${name}=invoice-7&amount=1`);
     expect(line).toMatchObject({ outcome: 'unknown', orderId: 'invoice-7', caller: 'local' });
-    const expected = { orderId: 'invoice-7', caller: line?.['caller'], operation: 'transfer', login: 'acme' };
+    expect(line).toMatchObject({ statusPath: '/sandbox/gw/api/v4/status/1234' });
+    const { statusPath } = line ?? {};
+    const expected = {
+      statusPath,
+      orderId: 'invoice-7',
+      caller: line?.['caller'],
+      operation: 'transfer',
+      login: 'acme',
+    };
     for (const one of [listed, found]) {
       expect(one).toMatchObject(expected);
       expect(Math.abs(Date.parse(String(line?.['time'])) - Date.parse(one?.at ?? ''))).toBeLessThan(1_000);
@@ -55,6 +64,27 @@ describe('a payment of unknown outcome', () => {
     const path = '/sandbox/gw/api/v4/payout/1234';
     expect((await shown('payout_ref=p-1&client_orderid=other', path)).line).toMatchObject({ orderId: 'p-1' });
     expect((await shown('client_orderid=other', path)).line).toMatchObject({ orderId: 'other' });
+  });
+
+  it('to a group is queried by the group, at the path of the configuration', async () => {
+    const route = { signature: 'RSA-SHA256' as const, loginFrom: 'header' as const };
+    const operations = {
+      'transfer-group': { ...route, path: '/api/v4/transfer/group/{endpointGroup}' },
+      'order-status-group': { path: '/api/v5/status/group/{endpointGroup}' },
+    };
+    const { edge } = await startBroken({ config: { operations } });
+    await edge.post('/sandbox/gw/api/v4/transfer/group/7%407', 'client_orderid=a', acmeHeader);
+    const [line] = await edge.requestLines();
+    expect(line).toMatchObject({ outcome: 'unknown', statusPath: '/sandbox/gw/api/v5/status/group/7%407' });
+  });
+
+  it('to an endpoint that may be a card number shows no path', async () => {
+    const { edge } = await startBroken();
+    await edge.post('/sandbox/gw/api/v4/transfer/4000007711223344', 'client_orderid=a', acmeHeader);
+    const [line] = await edge.requestLines();
+    expect(line).toMatchObject({ outcome: 'unknown', orderId: 'a' });
+    expect(line).not.toHaveProperty('statusPath');
+    expect(edge.logText() + (await edge.statusPages())).not.toContain('40000077');
   });
 
   it.each([
@@ -91,5 +121,5 @@ it('an order ID is shown of no other request', async () => {
   await edge.post(paths.status, 'login=acme&client_orderid=invoice-7');
   await edge.requestLines(2);
   expect(edge.logText()).toMatch(/"outcome":"unknown"/);
-  expect(edge.logText() + (await edge.statusPages())).not.toContain('invoice-7');
+  expect(edge.logText() + (await edge.statusPages())).not.toMatch(/invoice-7|statusPath":"/);
 });

@@ -63,6 +63,7 @@ const full: RequestContext = {
   startedAt: 0,
   caller: 'billing',
   orderId: 'invoice-7',
+  statusPath: '/sandbox/gw/api/v4/status/1234',
   readOnly: false,
   operation: 'transfer',
   keyVersion: 4,

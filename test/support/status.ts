@@ -61,6 +61,7 @@ export function failedRequest(fields: Partial<FailedRequest> = {}): FailedReques
     operation: 'order-status',
     login: 'acme',
     orderId: null,
+    statusPath: null,
     status: 403,
     outcome: 'answered',
     cause: 'current-key',
@@ -78,6 +79,7 @@ export function uncertainPayment(fields: Partial<UncertainPayment> = {}): Uncert
     operation: 'transfer',
     login: 'acme',
     orderId: 'order-7',
+    statusPath: '/production/gw/api/v4/status/1234',
     outcome: 'unknown',
     ...fields,
   };

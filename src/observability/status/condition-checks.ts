@@ -77,8 +77,8 @@ export function orderMismatches({ orderMismatches: list }: StatusFacts): Found[]
 }
 
 function whatToQuery(payment: UncertainPayment): PaymentToQuery {
-  const { at, requestId, caller, operation, login, orderId } = payment;
-  return { at, requestId, caller, operation, login, orderId };
+  const { at, requestId, caller, operation, login, orderId, statusPath } = payment;
+  return { at, requestId, caller, operation, login, orderId, statusPath };
 }
 
 /** What makes an instance unready, or is a warning of its readiness. */

@@ -138,6 +138,9 @@ const failure = z.strictObject({
   orderId: maybeText.describe(
     "The merchant's order ID of a payment whose outcome has to be queried, redacted if it may hold a card number; else null.",
   ),
+  statusPath: maybeText.describe(
+    'Path of the proxy port to which the query of its status is posted, with `login` and `client_orderid`; null: not known.',
+  ),
   status: z.int().nullable().describe('HTTP status of the response; null if none was sent.'),
   outcome: z.enum(['answered', 'not-sent', 'unknown']),
   cause,
@@ -152,6 +155,7 @@ const queried = {
   operation: true,
   login: true,
   orderId: true,
+  statusPath: true,
 } as const;
 export const paymentToQuery = failure.pick(queried);
 const uncertainPayment = failure.pick({ ...queried, environment: true, outcome: true });

@@ -258,9 +258,10 @@ function createFailureRecorder({ monotonic }: MonotonicClock) {
     uncertainPayments(): UncertainPayment[] {
       const oldest = monotonic() - uncertainAge;
       const payments = newestFirst([...uncertain.values()].flat().filter(({ at }) => at >= oldest));
-      return payments.map(({ at, requestId, caller, environment, operation, login, orderId, outcome }) => {
-        const route = { caller, environment, operation, login };
-        return { at, requestId, ...route, orderId, outcome };
+      return payments.map((payment) => {
+        const { at, requestId, caller, environment, operation, login, orderId, statusPath, outcome } =
+          payment;
+        return { at, requestId, caller, environment, operation, login, orderId, statusPath, outcome };
       });
     },
   };
@@ -286,8 +287,8 @@ export function failureOf(context: RequestContext, at: number): FailedRequest {
   const { login = null, status = null, outcome } = context;
   const cause = causeOf(context);
   const runbookSection = sectionFor(context, cause);
-  const orderId = isUncertainPayment(context) ? (context.orderId ?? null) : null;
-  const route = { caller, environment, operation, login, orderId };
+  const { orderId = null, statusPath = null } = isUncertainPayment(context) ? context : {};
+  const route = { caller, environment, operation, login, orderId, statusPath };
   return { at: isoTime(at), requestId, ...route, status, outcome, cause, runbookSection };
 }
 

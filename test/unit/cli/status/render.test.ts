@@ -14,6 +14,7 @@ const payment = (requestId: string) => ({
   operation: 'transfer',
   login: null,
   orderId: 'invoice-1',
+  statusPath: '/sandbox/gw/api/v4/status/1234',
 });
 
 describe('the status in a terminal', () => {

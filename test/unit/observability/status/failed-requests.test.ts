@@ -55,6 +55,7 @@ describe('a failed request', () => {
       operation: null,
       login: null,
       orderId: null,
+      statusPath: null,
       status: null,
       outcome: 'not-sent',
       cause: 'bad-request',
