@@ -3,6 +3,7 @@ import { configurationTables } from './config-table.ts';
 import { errorTableOf } from './error-table.ts';
 import { findingTable } from './finding-table.ts';
 import { metricTable } from './metric-table.ts';
+import { paymentTable } from './payment-table.ts';
 import { runbookIndex } from './runbook-index.ts';
 import { endpointTable, faultTable, rejectionTable } from './simulator-tables.ts';
 import { statusTable } from './status-schema.ts';
@@ -15,6 +16,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/errors.md': { errors: errorTableOf },
   'docs/metrics.md': { metrics: metricTable },
   'docs/operations.md': { alerts: alertTable },
+  'docs/payments.md': { statuses: paymentTable },
   'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionTable },
   'docs/status.md': { findings: findingTable, fields: statusTable },
   'helm/countersign/README.md': { values: valuesTable },

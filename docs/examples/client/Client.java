@@ -18,6 +18,7 @@ class Client {
     // Those of the demo.
     static final String LOGIN = "acme", ENDPOINT = "1234", GROUP = "77";
     static final Set<String> FINAL = Set.of("approved", "declined", "filtered");
+    static final Set<String> PERSON_DECIDES = Set.of("ambiguous", "in error", "unknown");
     static final HttpClient http = HttpClient.newHttpClient();
     static String base;
     /** The product of the environment. The gateway puts it before the names of some fields. */
@@ -67,7 +68,7 @@ class Client {
         Map<String, String> fields = found.status() == 200 ? fieldsOf(found.body()) : Map.of();
         String status = fields.getOrDefault("status", "");
         if (status.isEmpty()) return "no response";
-        if (FINAL.contains(status)) return status;
+        if (FINAL.contains(status) || status.equals("unknown")) return status;
         if (!status.equals("error")) return "processing";
         if (fields.getOrDefault("error-code", "").equals("124")) return "ambiguous";
         return fields.containsKey(product + "-order-id") ? "in error" : "not found";
@@ -80,7 +81,7 @@ class Client {
             String found = orderStatus("/api/v4/status/" + ENDPOINT, id);
             if (FINAL.contains(found)) return found;
             long left = (deadline - System.nanoTime()) / 1_000_000;
-            if (found.equals("ambiguous") || found.equals("in error") || left <= 0) return "a person decides: " + found;
+            if (PERSON_DECIDES.contains(found) || left <= 0) return "a person decides: " + found;
             Thread.sleep(Math.min(pause, left));
         }
     }

@@ -71,7 +71,7 @@ func orderStatus(path, id string) string {
 	switch {
 	case status == "":
 		return "no response"
-	case status == "approved", status == "declined", status == "filtered":
+	case status == "approved", status == "declined", status == "filtered", status == "unknown":
 		return status
 	case status != "error":
 		return "processing"
@@ -92,7 +92,7 @@ func resolve(id string) string {
 		switch {
 		case found == "approved", found == "declined", found == "filtered":
 			return found
-		case found == "ambiguous", found == "in error", left <= 0:
+		case found == "ambiguous", found == "in error", found == "unknown", left <= 0:
 			return "a person decides: " + found
 		}
 		time.Sleep(min(pause, left))

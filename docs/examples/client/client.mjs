@@ -35,7 +35,7 @@ async function orderStatus(path, id) {
     // The response of the gateway is not a form.
   }
   if (fields.status === undefined) return 'no response';
-  if (['approved', 'declined', 'filtered'].includes(fields.status)) return fields.status;
+  if (['approved', 'declined', 'filtered', 'unknown'].includes(fields.status)) return fields.status;
   if (fields.status !== 'error') return 'processing';
   if (fields['error-code'] === '124') return 'ambiguous';
   return `${product}-order-id` in fields ? 'in error' : 'not found';
@@ -48,7 +48,7 @@ async function resolve(id) {
     const found = await orderStatus(`/api/v4/status/${endpoint}`, id);
     if (['approved', 'declined', 'filtered'].includes(found)) return found;
     const left = deadline - performance.now();
-    if (['ambiguous', 'in error'].includes(found) || left <= 0) return `a person decides: ${found}`;
+    if (['ambiguous', 'in error', 'unknown'].includes(found) || left <= 0) return `a person decides: ${found}`;
     await setTimeout(Math.min(pause, left));
   }
 }

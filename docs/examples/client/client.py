@@ -43,7 +43,7 @@ def order_status(path, order_id):
         found = None  # The response of the gateway is not a form.
     if found is None:
         return "no response"
-    if found in ("approved", "declined", "filtered"):
+    if found in ("approved", "declined", "filtered", "unknown"):
         return found
     if found != "error":
         return "processing"
@@ -61,7 +61,7 @@ def resolve(order_id):
         if found in ("approved", "declined", "filtered"):
             return found
         left = deadline - time.monotonic()
-        if found in ("ambiguous", "in error") or left <= 0:
+        if found in ("ambiguous", "in error", "unknown") or left <= 0:
             return "a person decides: " + found
         time.sleep(min(pause, left))
         pause = min(2 * pause, 60)
