@@ -19,7 +19,11 @@ const commands = group('', [
   ['check', 'Validate a configuration file', async () => (await import('./check/check.ts')).check],
   ['explain', 'Explain how a form is signed', async () => (await import('./explain/explain.ts')).explain],
   ['keys', 'Manage keys in Vault', async () => (await import('./keys/keys.ts')).keys],
-  ['payments', 'Show and release claimed order IDs', async () => (await import('./payments.ts')).payments],
+  [
+    'payments',
+    'Query payments of unknown outcome, and show and release claimed order IDs',
+    async () => (await import('./payments/payments.ts')).payments,
+  ],
   ['audit', 'Verify an audit trail', async () => (await import('./audit-verify.ts')).audit],
   ['callers', 'Create a bearer token for a caller', async () => (await import('./callers.ts')).callers],
   ['--version', 'Show the version', async () => showVersion],

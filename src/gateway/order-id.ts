@@ -1,5 +1,5 @@
 import { orderIdsIn } from '../identifiers.ts';
-import { redactOrderId } from '../redact-card-data.ts';
+import { redactedNumber, redactOrderId } from '../redact-card-data.ts';
 import { printable } from '../util/text.ts';
 import type { Operation } from './operations.ts';
 
@@ -19,4 +19,9 @@ export function shownOrderId(
   const named = form.flatMap(([name, value]) => (name === orderId ? [value] : []));
   const [id = ''] = [...named, ...orderIdsIn(form)];
   return id === '' ? undefined : printable(redactOrderId(id.slice(0, maxRead))).slice(0, maxLength);
+}
+
+/** Whether a shown order ID is the one that was sent, so that its order can be queried by it. */
+export function isShownInFull(shown: string): boolean {
+  return shown !== '' && shown !== redactedNumber && !shown.includes('?');
 }

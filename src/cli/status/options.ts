@@ -1,15 +1,14 @@
 import { hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
-import { buffer } from 'node:stream/consumers';
 import { loadConfig } from '../../config/load.ts';
 import { fromEnvironment } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/thresholds.ts';
-import { secretText } from '../../util/secret-text.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { type OptionValues, oneOf, parsed } from '../shared/command.ts';
 import { adminPortVariable, configFileOf } from '../shared/config-file.ts';
+import { readToken } from '../shared/token-file.ts';
 import type { StatusServer } from './read-status.ts';
 
 const defaultUrl = 'http://127.0.0.1:9090';
@@ -136,24 +135,4 @@ function statusUrl(text: string): URL {
     throw new CliError('--url must be http://HOST:PORT or https://HOST:PORT', exitCode.usage);
   }
   return new URL('/status.json', url);
-}
-
-/**
- * The token for the status page. Never part of a message.
- *
- * @throws CliError for what is no token
- */
-async function readToken(file: string | undefined): Promise<string | undefined> {
-  if (file === undefined) return undefined;
-  return file === '-'
-    ? checked(await buffer(process.stdin), 'standard input')
-    : checked(await readFile(file), file);
-}
-
-/** What fits into a header. */
-function checked(content: Uint8Array, place: string): string {
-  const read = secretText(content, 'token');
-  if ('text' in read && read.text.length <= 4096) return read.text;
-  const fault = 'fault' in read ? read.fault : 'is too long';
-  throw new CliError(`${place} ${fault}: it must hold the token and nothing else`, exitCode.usage);
 }

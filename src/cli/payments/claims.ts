@@ -1,18 +1,18 @@
 import { hostname, userInfo } from 'node:os';
-import { clientOrderIdOf } from '../audit/record-fields.ts';
-import { loadConfig, type ValidConfig } from '../config/load.ts';
-import type { Config, OnceConfig } from '../config/schema.ts';
-import { builtInOperations, createOperationTable } from '../gateway/operations.ts';
-import { orderIdNames } from '../identifiers.ts';
-import { type Claim, claimName, claimText, type Order, parseClaim } from '../once/claim.ts';
-import type { RedisStore } from '../once/redis-store.ts';
-import { openAudit } from '../service/audit.ts';
-import { readOnceKey } from '../service/once.ts';
-import { isoTime } from '../util/clock.ts';
-import { openClaims } from './shared/claims.ts';
-import { CliError, exitCode } from './shared/cli-error.ts';
-import { command, group, type Io, type OptionValues } from './shared/command.ts';
-import { configFileOf, validConfig } from './shared/config-file.ts';
+import { clientOrderIdOf } from '../../audit/record-fields.ts';
+import { loadConfig, type ValidConfig } from '../../config/load.ts';
+import type { Config, OnceConfig } from '../../config/schema.ts';
+import { builtInOperations, createOperationTable } from '../../gateway/operations.ts';
+import { orderIdNames } from '../../identifiers.ts';
+import { type Claim, claimName, claimText, type Order, parseClaim } from '../../once/claim.ts';
+import type { RedisStore } from '../../once/redis-store.ts';
+import { openAudit } from '../../service/audit.ts';
+import { readOnceKey } from '../../service/once.ts';
+import { isoTime } from '../../util/clock.ts';
+import { openClaims } from '../shared/claims.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
+import { command, type Io, type OptionValues } from '../shared/command.ts';
+import { configFileOf, validConfig } from '../shared/config-file.ts';
 
 const options = {
   'config FILE': 'Configuration file (COUNTERSIGN_CONFIG)',
@@ -30,7 +30,8 @@ type Values = OptionValues<typeof options>;
 
 const usage = '--config FILE --environment NAME --login LOGIN --operation NAME';
 
-const show = command(
+/** With `payments.once`. */
+export const showClaim = command(
   {
     name: 'payments show',
     usage: `${usage} ORDER_ID`,
@@ -45,7 +46,8 @@ const show = command(
     }),
 );
 
-const release = command(
+/** After a person decided. */
+export const releaseClaim = command(
   {
     name: 'payments release',
     usage: `${usage} --request ID ORDER_ID`,
@@ -183,9 +185,3 @@ function required(value: string | undefined, name: string): string {
   if (value === undefined || value === '') throw new CliError(`${name} is required`, exitCode.usage);
   return value;
 }
-
-/** What is claimed with `payments.once`. */
-export const payments = group('payments', [
-  ['show', 'Show who claimed an order ID', async () => show],
-  ['release', 'Release a claimed order ID, after a person decided', async () => release],
-]);

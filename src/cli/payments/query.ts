@@ -1,0 +1,115 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { createAgent } from '../../net/agent.ts';
+import { readTlsMaterial } from '../../net/tls-files.ts';
+import { printable } from '../../util/text.ts';
+import { CliError, exitCode } from '../shared/cli-error.ts';
+import { command, type Io, parsed } from '../shared/command.ts';
+import { table } from '../shared/table.ts';
+import { readToken } from '../shared/token-file.ts';
+import { asciiJson } from '../status/render.ts';
+import { type PaymentResult, type Proxy, queryStatus } from './query-status.ts';
+import { readPayments, type UnknownPayment } from './read-payments.ts';
+
+const options = {
+  'url URL': parsed('Proxy port of Countersign', proxyUrl, 'http://127.0.0.1:8080'),
+  'token-file FILE': 'File with the token of a caller that may query the order status',
+  'ca-file FILE': 'Verify the certificate of an https URL with this CA',
+  'cert-file FILE': 'Client certificate of a caller',
+  'key-file FILE': 'Private key of that certificate',
+  watch:
+    'Query again after 1, 2, 4 ... seconds, at most 60, until each payment is decided; prints what changed',
+  json: 'Print a line of JSON for each payment',
+};
+
+const spec = {
+  name: 'payments query',
+  usage: '[--url URL] [--token-file FILE] [--watch] [--json] [options]',
+  about:
+    'Reads the payments of unknown outcome from standard input, which is /status.json of an instance or lines of its log, queries the status of each through the proxy, as its callers do, and prints what to do about it (docs/payments.md). Sends no payment.',
+  options,
+  exitCodes:
+    '0 each is paid or not paid; 1 one is for the support of the gateway, or has to be queried again; 2 invalid usage',
+};
+
+/** Queries at a time. */
+const concurrency = 4;
+
+export const queryPayments = command(spec, async ({ values }, io) => {
+  const proxy = await proxyFrom(values);
+  if (process.stdin.isTTY)
+    throw new CliError(
+      'no input. Run: countersign status --json | countersign payments query',
+      exitCode.usage,
+    );
+  let open = await readPayments(process.stdin, Date.now());
+  if (open.length === 0) io.err('No payment of unknown outcome.');
+  // The reader of the output is gone, such as head.
+  process.stdout.once('error', () => process.exit());
+  const results = new Map<string, PaymentResult>();
+  for (let pause = 1_000; ; pause = Math.min(2 * pause, 60_000)) {
+    const changed = (await queryAll(open, proxy)).filter(
+      ({ requestId, row, decision }) =>
+        results.get(requestId)?.row !== row || results.get(requestId)?.decision !== decision,
+    );
+    for (const result of changed) results.set(result.requestId, result);
+    if (changed.length > 0) print(changed, values.json, io);
+    open = open.filter(({ requestId }) => results.get(requestId)?.decision === 'query-again');
+    if (!values.watch || open.length === 0) break;
+    await wait(pause);
+  }
+  const isSettled = ({ decision }: PaymentResult): boolean => decision === 'paid' || decision === 'not-paid';
+  return [...results.values()].every(isSettled) ? exitCode.done : exitCode.failed;
+});
+
+interface ConnectionOptions {
+  readonly url: URL;
+  readonly 'token-file': string | undefined;
+  readonly 'ca-file': string | undefined;
+  readonly 'cert-file': string | undefined;
+  readonly 'key-file': string | undefined;
+}
+
+async function proxyFrom(values: ConnectionOptions): Promise<Proxy> {
+  const { url, 'ca-file': caFile, 'cert-file': certFile, 'key-file': keyFile } = values;
+  if ((certFile === undefined) !== (keyFile === undefined))
+    throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
+  if (values['token-file'] === '-')
+    throw new CliError('--token-file must be a file: standard input has the payments', exitCode.usage);
+  const tls = readTlsMaterial({ caFile, certFile, keyFile });
+  const agent = createAgent(url.href, tls, { keepAlive: false });
+  return { url, agent, token: await readToken(values['token-file']) };
+}
+
+/** In the order of the payments. */
+async function queryAll(payments: readonly UnknownPayment[], proxy: Proxy): Promise<PaymentResult[]> {
+  const results: PaymentResult[] = [];
+  const queue = payments.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, payment] of queue) results[index] = await queryStatus(payment, proxy, Date.now);
+  };
+  await Promise.all(Array.from({ length: concurrency }, work));
+  return results;
+}
+
+function print(results: readonly PaymentResult[], json: boolean, io: Io): void {
+  if (json) {
+    for (const result of results) io.out(asciiJson(result));
+    return;
+  }
+  const rows = results.map(({ decision, orderId, login, at, row, advice, detail, requestId }) => {
+    const request = decision === 'ask-support' ? `request ${requestId}` : '';
+    const more = [detail, request].filter((part) => part !== '').join(', ');
+    const text = `${row}: ${advice.replaceAll('`', '')}${more === '' ? '' : ` (${more})`}`;
+    return [decision.replace('-', ' '), orderId === '' ? '-' : orderId, login === '' ? '-' : login, at, text];
+  });
+  for (const line of table(['DECISION', 'ORDER', 'LOGIN', 'TIME', 'THE QUERY SAYS'], rows))
+    io.out(printable(line));
+}
+
+/** A password in the URL would be in the history of the shell and in the list of processes. */
+function proxyUrl(text: string, option: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.href !== `${url.origin}/`)
+    throw new CliError(`${option} must be http://HOST:PORT or https://HOST:PORT`, exitCode.usage);
+  return url;
+}
