@@ -57,7 +57,7 @@ function show(problem) {
 
 for (;;) {
   await new Promise((resolve) => setTimeout(resolve, ${refreshInterval * 1000}));
-  show(await update());
+  show(await update().catch(() => 'the page that came cannot be shown. Reload the page.'));
 }
 `;
 
