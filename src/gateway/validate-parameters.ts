@@ -59,14 +59,22 @@ function rejectLookAlikes(
   form: readonly (readonly [name: string, value: string])[],
 ): void {
   const covered = [...coveredBy(control), controlName];
-  const known = new Set(covered.map(plainName));
-  const at = form.findIndex(([name]) => !covered.includes(name) && known.has(plainName(name)));
+  const known = new Set(covered.flatMap(plainNames));
+  const at = form.findIndex(
+    ([name]) => !covered.includes(name) && plainNames(name).some((read) => known.has(read)),
+  );
   if (at === -1) return;
   throw invalid(`Parameter ${at + 1} could be taken for one that the control covers. Ignore this callback.`);
 }
 
-function plainName(name: string): string {
-  return visible(name).replace(/\[.*$/s, '').trim().replaceAll(/[.\s]/g, '_').toLowerCase();
+/** What may be read of a name: PHP ends it at a zero byte, and at `[` if `]` follows; without that, `[` is one more `_`. */
+function plainNames(name: string): string[] {
+  return [name, ...name.split('\0', 1), ...name.split(/[\0[]/, 1)].map((read) =>
+    visible(read)
+      .trim()
+      .replaceAll(/[.\s[]/g, '_')
+      .toLowerCase(),
+  );
 }
 
 function notAnAmount(amount: string, currency: string): string {

@@ -46,6 +46,7 @@ async function resultOf(form: string): Promise<unknown> {
 }
 
 const covered = ['status', 'orderid', 'client_orderid'];
+const lookAlikes = ['Status', '+status', 'status[]', 'status%00', 'client.orderid', 'CONTROL'];
 const verdict = (result: string) => expect.objectContaining({ result });
 
 describe('a callback of the gateway', () => {
@@ -129,7 +130,7 @@ describe('a callback that the gateway did not make is not verified', () => {
     ['with two controls', `${callback}&control=${control}`, /"control" appears 2 times/],
     ['with two spellings of the order', `${callback}&client-order-id=invoice-2`, /are different/],
     ['with another parameter twice', `${callback}&amount=0.01`, /appears more than once/],
-    ...['Status', '+status', 'status[]', 'status%00', 'client.orderid', 'CONTROL'].map(
+    ...[...lookAlikes, 'status%00x', 'client[orderid', 'client[orderid%00x', 'status[%00]'].map(
       (name) =>
         [
           `with a name that may be read as a covered one: ${name}`,
