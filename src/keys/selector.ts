@@ -15,8 +15,11 @@ import type { KeyTable, Login } from './table.ts';
 const sourceWait = 1_000;
 /** A rejected query gets one more round, since the gateway's nodes may disagree: milliseconds. */
 const secondRound = { after: 200, ifAcceptedWithin: 10_000 };
-/** The parts of an environment's `maxInFlight` that may wait for uncached keys, or for what follows a rejection. */
-const shares = { uncached: 0.5, rejected: 0.25 };
+/**
+ * The parts of an environment's `maxInFlight` that may wait for uncached keys, for what follows a rejection, or for the key of
+ * a callback. Strangers send callbacks, so these take no room of the others.
+ */
+const shares = { uncached: 0.5, rejected: 0.25, callbacks: 0.25 };
 /** As many may wait for uncached keys however small `maxInFlight` is. */
 const leastUncached = 20;
 
@@ -144,16 +147,17 @@ export class KeySelector {
     const found = choice.keys.find(isIt);
     if (found !== undefined) return found;
     const knownSince = monotonic() - sourceWait;
-    const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
+    const leave = this.#roomsOf(request).callbacks.enter(...holdersOf(request));
     if (leave === undefined) throw tooManyWaiting(request.login);
+    const look = reader.look(login, request.caller);
     try {
-      const look = reader.look(login, request.caller);
       if (look !== undefined) await inSpan('wait for a look', () => endsWithin(sourceWait, look, setTimer));
     } finally {
       leave();
     }
     const later = table.choiceOf(login, request.kind).keys.find(isIt);
-    if (later === undefined && login.readAt < knownSince) throw tooLate(request.login);
+    if (later === undefined && login.readAt < knownSince)
+      throw look === undefined && !reader.isFailing ? tooManyWaiting(request.login) : tooLate(request.login);
     return later;
   }
 
@@ -295,6 +299,7 @@ export class KeySelector {
     const rooms = {
       uncached: new Room(Math.max(leastUncached, maxInFlight * shares.uncached)),
       rejected: new Room(Math.max(1, maxInFlight * shares.rejected)),
+      callbacks: new Room(Math.max(1, maxInFlight * shares.callbacks)),
     };
     this.#rooms.set(environment, rooms);
     return rooms;

@@ -542,19 +542,37 @@ describe('the key of a callback', () => {
     await keys.source.release();
   });
 
-  it('is not waited for beyond the room of rejected requests', async () => {
-    await has('key');
+  it('is not waited for beyond the room of callbacks, which is none of rejected queries', async () => {
+    await has('key', 'old');
+    await uses('old');
     keys.source.paused = true;
     await keys.time.advance(2_000);
-    const forged = Array.from({ length: 20 }, () => find('forged', { maxInFlight: 32 }));
+    const forged = Array.from({ length: 60 }, () => find('forged'));
     let ended = 0;
     for (const one of forged) one.catch(() => (ended += 1));
     await settled();
-    // A quarter of 32, and a caller has half of it.
-    expect(ended).toBe(16);
+    // A quarter of 400, and a caller has half of it.
+    expect(ended).toBe(10);
+    gateway = accepts('key');
+    expect(await query()).toBe('accepted');
     const results = await after(1_000, Promise.allSettled(forged));
     expect(results.filter(({ status }) => status === 'fulfilled')).toEqual([]);
     await keys.source.release();
+  });
+
+  it('is not looked for beyond the budget of the caller, which is no failure of the source', async () => {
+    const logins = Array.from({ length: 20 }, (_, at) => refOf(`login-${at}`));
+    for (const login of logins) {
+      keys.source.set(login, 'key');
+      await keys.reader.read(login, 'look');
+    }
+    await keys.time.advance(2_000);
+    const forged = logins.map((login) =>
+      find('forged', { login }).catch((error: ProxyError) => error.reason),
+    );
+    const results = await after(1_000, Promise.all(forged));
+    expect(results.filter((result) => result === undefined)).toHaveLength(15);
+    expect(results.filter((result) => result === 'overloaded')).toHaveLength(5);
   });
 
   it('is missing with the others of its kind', async () => {
