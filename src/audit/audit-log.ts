@@ -54,9 +54,8 @@ export class AuditLog {
   requestFinished(context: RequestContext): void {
     const { trail } = this.#options;
     if (context.attempts > 0) trail.append('result', endFields(context));
-    else if (context.callback === 'verified') trail.append('callback', callbackFields(context));
     else if (context.callback !== undefined) {
-      // Strangers can cause these.
+      // Strangers can cause them, with a genuine one again and again.
       if (this.#mayRecord(context.caller)) trail.append('callback', callbackFields(context));
     } else if (hasIntent(context) || this.#mayRecord(context.caller)) {
       trail.append('rejected', endFields(context));

@@ -10,8 +10,8 @@ async function startWell(options = {}) {
   let later = 0;
   const clocks = { clock: () => Date.now() + later, monotonic: () => performance.now() + later };
   const edge = await starts.edge({ ...clocks, ...options });
-  for (let batch = 0; batch < 4; batch += 1)
-    await Promise.all(Array.from({ length: 30 }, () => edge.balance()));
+  for (let batch = 0; batch < 12; batch += 1)
+    await Promise.all(Array.from({ length: 10 }, () => edge.balance()));
   expect(await edge.instanceStatus()).toMatchObject({ well: true, findings: [] });
   later += 4_000;
   return {

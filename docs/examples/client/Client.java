@@ -90,7 +90,8 @@ class Client {
     static String transfer(String id, String amount, String currency) throws InterruptedException {
         Response sent = post("/api/v4/transfer/" + ENDPOINT,
                 Map.of("client_orderid", id, "amount", amount, "currency", currency));
-        if (sent.outcome().equals("not-sent")) {
+        // 422: another form was sent under this order ID before. What became of that one?
+        if (sent.outcome().equals("not-sent") && sent.status() != 422) {
             var reason = Pattern.compile("\"reason\":\"([^\"]*)\"").matcher(sent.body());
             return "not sent, may be sent again under this order ID: " + (reason.find() ? reason.group(1) : "");
         }

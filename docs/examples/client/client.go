@@ -102,7 +102,8 @@ func resolve(id string) string {
 // transfer sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this.
 func transfer(id, amount, currency string) string {
 	sent := post("/api/v4/transfer/"+endpoint, url.Values{"client_orderid": {id}, "amount": {amount}, "currency": {currency}})
-	if sent.outcome == "not-sent" {
+	// 422: another form was sent under this order ID before. What became of that one?
+	if sent.outcome == "not-sent" && sent.status != 422 {
 		return fmt.Sprint("not sent, may be sent again under this order ID: ", fieldsOf(sent.body)["reason"])
 	}
 	if sent.outcome == "answered" && (sent.status == 401 || sent.status == 403) {

@@ -56,7 +56,8 @@ async function resolve(id) {
 /** Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this. */
 async function transfer(id, amount, currency) {
   const { status, outcome, body } = await post(`/api/v4/transfer/${endpoint}`, { client_orderid: id, amount, currency });
-  if (outcome === 'not-sent') return `not sent, may be sent again under this order ID: ${JSON.parse(body).reason}`;
+  // 422: another form was sent under this order ID before. What became of that one?
+  if (outcome === 'not-sent' && status !== 422) return `not sent, may be sent again under this order ID: ${JSON.parse(body).reason}`;
   if (outcome === 'answered' && (status === 401 || status === 403))
     return 'rejected, may be sent again under this order ID once the cause is fixed';
   return resolve(id);

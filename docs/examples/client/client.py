@@ -71,7 +71,8 @@ def transfer(order_id, amount, currency):
     """Sends a payment once, and finds out what happened to it. A service stores the order ID before it calls this."""
     form = {"client_orderid": order_id, "amount": amount, "currency": currency}
     status, outcome, body = post(f"/api/v4/transfer/{ENDPOINT}", **form)
-    if outcome == "not-sent":
+    # 422: another form was sent under this order ID before. What became of that one?
+    if outcome == "not-sent" and status != 422:
         return "not sent, may be sent again under this order ID: " + json.loads(body)["reason"]
     if outcome == "answered" and status in (401, 403):
         return "rejected, may be sent again under this order ID once the cause is fixed"
