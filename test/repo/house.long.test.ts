@@ -28,7 +28,8 @@ it('counts what a request runs through', async () => {
   expect(of('moves between folders')).toBeGreaterThan(5);
   expect(of('moves between files')).toBeGreaterThan(of('moves between folders'));
   expect(of('moves between files')).toBeLessThan(of('calls'));
-  // It had grown to 433 calls in more files. What is above these needs a reason.
-  expect(of('files')).toBeLessThanOrEqual(50);
+  // It had grown to 433 calls in more files. What is above these needs a reason: the last two of the files show the order of
+  // a payment, and notice a response about another one.
+  expect(of('files')).toBeLessThanOrEqual(52);
   expect(of('calls')).toBeLessThanOrEqual(310);
 });
