@@ -54,6 +54,8 @@ function checkLogged(record: RequestRecord, process: ProcessRecord | undefined, 
   const expected = upstreamRequests.length > 0 || response?.requestId !== undefined;
   if (lines.length === 1 || !expected || process === undefined || process.log !== 'read') return [];
   if (process.untraced.has(response?.requestId ?? '')) return [];
+  // Its caller was not known yet.
+  if (response?.problem?.reason === 'pipelined' && process.withoutLine > 0) return [];
   if (wasKilledBeforeLogging(record, process, bounds)) return [];
   return [{ rule: 'unlogged', detail: `the log has no line; ${seen(record)}, ${got(record)}` }];
 }

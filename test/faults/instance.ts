@@ -146,6 +146,7 @@ function newProcess(id: number, instance: string, log: ProcessRecord['log']): Pr
     exit: undefined,
     stderr: '',
     untraced: new Set<string>(),
+    withoutLine: 0,
     internalErrors: [],
     hung: false,
   };

@@ -90,6 +90,8 @@ export interface ProcessRecord {
   stderr: string;
   /** IDs of requests with a line but no trace: they were rejected before their caller was known. */
   readonly untraced: Set<string>;
+  /** How many of them had no line, as the log says: lines of such requests have a rate limit. */
+  withoutLine: number;
   /** Log lines with the stack of an internal error. */
   readonly internalErrors: string[];
   /** It no longer responded, and the harness killed it. */

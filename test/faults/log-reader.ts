@@ -23,6 +23,9 @@ function noteLine(line: string, process: ProcessRecord, recordOf: RecordOf): voi
     return typeof value === 'string' ? value : undefined;
   };
   if ('stack' in fields || 'origin' in fields) process.internalErrors.push(line);
+  if (field('msg') === 'rejected requests without a log line') {
+    process.withoutLine += Number(Reflect.get(fields, 'count'));
+  }
   const traceId = field('traceId');
   const [requestId, outcome] = [field('requestId'), field('outcome')];
   if (requestId === undefined || outcome === undefined) return;

@@ -86,6 +86,7 @@ function goodProcess(): ProcessRecord {
     exit: { code: 0, signal: null },
     stderr: '',
     untraced: new Set<string>(),
+    withoutLine: 0,
     internalErrors: [],
     hung: false,
   };
@@ -357,6 +358,14 @@ describe('the check of the log finds', () => {
     expect(falsified({ lines: [...loggedAs('answered'), ...loggedAs('answered')] })).toEqual([
       'unlogged: the log has 2 lines: answered, answered',
     ]);
+  });
+
+  it('nothing where the log says that it left out lines of connections with two requests at once', () => {
+    const rejected = { response: problem('not-sent', 'pipelined'), upstreamRequests: [], lines: [] };
+    expect(falsified(rejected)).toHaveLength(1);
+    const process = { ...goodProcess(), withoutLine: 1 };
+    expect(found(Object.assign(goodRequest(), rejected), process)).toEqual([]);
+    expect(found(Object.assign(goodRequest(), { lines: [] }), process)).toHaveLength(1);
   });
 
   it('nothing where the log is broken', () => {
