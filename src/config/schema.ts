@@ -75,7 +75,7 @@ const proxy = z.strictObject({
     .describe(
       'Maximum bytes of forms and responses in memory, of which a caller may hold as much as it leaves free. Excess requests get 503 `overloaded`; excess responses are streamed.',
     ),
-  maxParameters: count.prefault(1000).describe('Maximum number of form parameters.'),
+  maxParameters: wholeNumber(1, 10_000).prefault(1000).describe('Maximum number of form parameters.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
   allowPlaintext: flag.describe(
     'Accept bearer tokens and JWTs without TLS on a non-loopback address, for a service mesh or a proxy that terminates TLS.',

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { expect, it } from '@jest/globals';
 import { asAttacker, attacker, balancePath, keepInFlight, victim } from '../support/attackers.ts';
 import { post } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
+import { heapOf, heapProbeOptions } from '../support/heap-probe.ts';
 import { printNumbers } from '../support/load.ts';
 import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 
@@ -21,7 +21,12 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
   const gateway = await starts.recordingGateway();
   gateway.respond = (response) => response.end('[]');
   const config = { keys: vaultKeys(vault.address), callers: [attacker(['acme*']), victim] };
-  const proxy = await starts.process({ gateway: gateway.url, config, keys: {} });
+  const proxy = await starts.process({
+    gateway: gateway.url,
+    nodeOptions: heapProbeOptions,
+    config,
+    keys: {},
+  });
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   starts.atEnd(() => agent.destroy());
   const ask = async (login: string, headers = {}): Promise<number> => {
@@ -40,8 +45,6 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
     }
     return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN;
   };
-  const resident = (): number =>
-    Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${proxy.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 
   const cachedOne = (): string => 'shop';
   await p99(cachedOne, (nth) => nth < 2_000);
@@ -61,7 +64,7 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
     const status = await ask(`acme-${nth}`, asAttacker);
     if (status !== 502 && status !== 503) throw new Error(`unexpected ${status}`);
     [asked, refused] = [asked + 1, refused + (status === 503 ? 1 : 0)];
-    if (asked % 10_000 === 0) memory.push(resident());
+    if (asked % 10_000 === 0) memory.push(await heapOf(proxy));
   });
   const isOn = (): boolean => asked < total;
   const [cached, fetched] = await Promise.all([
@@ -76,11 +79,10 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
     'p99 of a cached key, ms: with ordinary requests, attacked': [calm.cached, cached],
     'p99 of an uncached key, ms: with ordinary requests, attacked': [calm.uncached, fetched],
     'refused for want of room': refused,
-    'resident memory, MB, each 10,000': memory.map(Math.round),
+    'heap without garbage, MB, each 10,000': memory.map(Math.round),
   });
   expect(cached).toBeLessThan(5 * calm.cached);
   expect(fetched).toBeLessThan(5 * calm.uncached);
-  // It rises between two collections of garbage, and until the heap has its size.
   const least = (from: number, to: number): number => Math.min(...memory.slice(from, to));
-  expect(least(7, 10) - least(3, 6)).toBeLessThan(40);
+  expect(least(5, 10) - least(0, 5)).toBeLessThan(2);
 }, 600_000);

@@ -23,7 +23,7 @@ beforeAll(async () => {
     gateway: gateway.url,
     nodeOptions: probeOptions,
     config: {
-      proxy: { port: 0, maxParameters: 100_000, timeouts: { shutdownDelay: '0s' } },
+      proxy: { port: 0, maxParameters: 10_000, timeouts: { shutdownDelay: '0s' } },
       audit: auditIn(folder),
       jwtIssuers: {
         idp: {
