@@ -84,5 +84,6 @@ it('100,000 invented logins of a caller: memory stays flat, and others wait hard
   expect(cached).toBeLessThan(5 * calm.cached);
   expect(fetched).toBeLessThan(5 * calm.uncached);
   const least = (from: number, to: number): number => Math.min(...memory.slice(from, to));
-  expect(least(5, 10) - least(0, 5)).toBeLessThan(2);
+  // 40,000 logins later. A login that is remembered takes 200 bytes or more.
+  expect(least(7, 10) - least(3, 6)).toBeLessThan(4);
 }, 600_000);
