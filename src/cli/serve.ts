@@ -68,13 +68,13 @@ export async function runService(source: ServiceSource, signals: Signals): Promi
   const { log, destination } = opened;
   try {
     const service = await start(loaded, source, opened);
+    destination.write(await greetingOf(source, service));
     logStart(loaded.config, service, log);
     if (!source.isDemo) {
       warnOfUnusedProxy(log);
       // The keys of the demo protect nothing.
       warnOfCoreDumps(log);
     }
-    destination.write(await greetingOf(source, service));
     await untilStopped(signals, () => reloadConfig(source, service, log));
     return await shutDown(service, signals, log);
   } finally {

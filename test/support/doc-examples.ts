@@ -32,7 +32,7 @@ export function normalized(text: string): string {
     .replace(/("(?:timestamp|clock)": ?)\d{10}\b/g, '$1<seconds>')
     .replace(/oauth_signature="[^"]*"/g, 'oauth_signature="<signature>"')
     .replace(/\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}:\d{2}(\.\d{3})?( UTC|Z)/g, '<time>')
-    .replace(/version \d{10}\b/g, 'version <seconds>')
+    .replace(/(version |"keyVersion":)\d{10}\b/g, '$1<seconds>')
     .replace(/^ *\d+ s {2}/gm, '<duration>  ')
     .replace(/^Queries: \d+/gm, 'Queries: <number>')
     .replace(/(gw-order-id"?[=:]"?)9\d{5}/g, '$1<order>')
