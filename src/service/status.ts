@@ -156,15 +156,17 @@ function rowOf(
   const { ref } = login;
   const { readAt, staleSince, nextReadAt } = table.timesOf(login, reader.isFailing);
   const { versions, signing } = table.describe(login, kind);
+  const name = redactor.text(ref.login);
+  const isExplained = recorder.isExplained(ref.environment, name);
   return {
     environment: ref.environment,
-    login: redactor.text(ref.login),
+    login: name,
     kind,
     newestVersion: versions[0]?.entry.version ?? 0,
     signingVersion: signing?.version ?? null,
     versions: versions.map(({ entry, state, verdict = null }) => ({
       version: entry.version,
-      state,
+      state: state === 'rejected' && entry === signing && isExplained ? 'in-use' : state,
       verdict,
       createdAt: entry.createdAt === undefined ? null : isoTime(entry.createdAt.getTime()),
       fingerprint: 'key' in entry ? (entry.fingerprint ?? null) : null,

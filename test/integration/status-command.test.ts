@@ -154,7 +154,7 @@ describe('countersign status of a running instance', () => {
         `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD +The clock of the gateway of sandbox is`,
       ),
     );
-    expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +rejected +/m);
+    expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +in use +/m);
     const { out: json } = await run('--url', proxy.adminUrl, '--json');
     expect(statusSchema.parse(JSON.parse(json))).toMatchObject({ health: { ready: true } });
   });

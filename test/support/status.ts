@@ -359,7 +359,7 @@ export function troubleStatus(): Status {
               createdAt: ago(70 * minute),
               problem: 'the control key is empty',
             }),
-            keyVersion(5, { state: 'rejected', createdAt: ago(90 * day) }),
+            keyVersion(5, { verdict: 'rejected', createdAt: ago(90 * day) }),
           ],
         }),
       ].map((key) => ({

@@ -74,7 +74,11 @@ const environment = z.strictObject({
     .describe(
       'Seconds from request to response over the last minute, at most a tenth too high; null without requests.',
     ),
-  clockSkew: seconds.nullable().describe('Seconds that the clock of the gateway is ahead; null if unknown.'),
+  clockSkew: seconds
+    .nullable()
+    .describe(
+      'Seconds that the clock of the gateway was ahead in its last response of the last minute; null: unknown.',
+    ),
 });
 
 const keyVersion = z.strictObject({
@@ -82,7 +86,7 @@ const keyVersion = z.strictObject({
   state: z
     .enum(keyStates)
     .describe(
-      '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it; it may still sign if there is no better one. `replaced`: older, kept for a while. `unusable`: see `problem`.',
+      '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it, and neither every login nor with a clock that was off; it may still sign if there is no better one. `replaced`: older, kept for a while. `unusable`: see `problem`.',
     ),
   verdict: z
     .enum(['accepted', 'rejected'])

@@ -60,9 +60,9 @@ export const unusable: KeyCheck = (key) => {
   return { severity: 'warn', what, state: sentence(one.problem).trim() };
 };
 
-export const rejected: KeyCheck = ({ environment, missingSince, signingVersion, versions }, origin) => {
+export const rejected: KeyCheck = ({ missingSince, signingVersion, versions }) => {
   const isRejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
-  if (!isRejected || missingSince !== null || origin.notAboutKeys.has(environment)) return undefined;
+  if (!isRejected || missingSince !== null) return undefined;
   return { what: `the gateway rejects ${versionName(signingVersion ?? 0)}` };
 };
 

@@ -2,7 +2,6 @@ import type { KeyState } from '../../keys/key-state.ts';
 import type { KeyStatus, StatusFacts } from './facts.ts';
 import { relative, secondsBetween } from './format.ts';
 import type { Severity } from './thresholds.ts';
-import { isNoKey } from './thresholds.ts';
 
 /** How the state of a key version is shown: with a title in a color on the status page, with a text in a terminal. */
 export const keyStates: Readonly<
@@ -19,13 +18,10 @@ export const keyStates: Readonly<
 export interface KeyOrigin {
   readonly now: string;
   readonly type: StatusFacts['keySource']['type'];
-  /** Environments in which a rejection says nothing about a key. */
-  readonly notAboutKeys: ReadonlySet<string>;
 }
 
-export function originOf({ at, keySource: { type }, environments }: StatusFacts): KeyOrigin {
-  const notAboutKeys = new Set(environments.filter(isNoKey).map(({ name }) => name));
-  return { now: at, type, notAboutKeys };
+export function originOf({ at, keySource: { type } }: StatusFacts): KeyOrigin {
+  return { now: at, type };
 }
 
 export function kindName(kind: KeyStatus['kind']): string {

@@ -7,7 +7,7 @@ import { anchorOf, conditions, sectionOf, sectionOfCause } from './conditions.ts
 import type { FailedRequest, FailureCause, StatusFacts, UncertainPayment } from './facts.ts';
 import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
 import { RequestWindow, type Verdict } from './request-window.ts';
-import { maxFailures, maxUncertainPayments } from './thresholds.ts';
+import { isNoKey, maxFailures, maxUncertainPayments } from './thresholds.ts';
 
 /** Milliseconds. */
 const recent = 60_000;
@@ -143,6 +143,9 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
       const names = config.callers.map(({ name }) => name);
       callers = mapOf(names, callers, newCaller);
     },
+    /** Whether the gateway rejected this login the last time, and something else than its key explains that. */
+    isExplained: (environment: string, login: string): boolean =>
+      environments.get(environment)?.isExplained(login) === true,
     /** One that is not known had no requests. */
     environment: (name: string) => (environments.get(name) ?? newEnvironment()).status(),
     callers: () =>
@@ -171,7 +174,22 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
   const window = new RequestWindow(monotonic());
   /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
   const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
-  let clockSkew: number | null = null;
+  let skew: { readonly at: number; readonly seconds: number } | undefined;
+  /** A login that was rejected before this time may have a good key. */
+  let explainedUntil = Number.NEGATIVE_INFINITY;
+  /** In the last minute. */
+  const heard = (now: number) => {
+    const verdicts = [...logins].filter(([, { at }]) => now - at < recent);
+    const rejected = verdicts.flatMap(([login, verdict]) => (verdict.rejected ? [login] : []));
+    return {
+      logins: {
+        accepted: verdicts.length - rejected.length,
+        rejected: rejected.length,
+        rejectedNames: rejected.slice(-maxRejectedNames).toReversed(),
+      },
+      clockSkew: skew !== undefined && now - skew.at < recent ? skew.seconds : null,
+    };
+  };
   return {
     finished(context: RequestContext, failed: boolean): void {
       const { startedAt, durations, login, keyRejected } = context;
@@ -182,27 +200,26 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
       if (isOurs) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null, login ?? null);
       if (login === undefined || keyRejected === undefined) return;
       setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
+      if (keyRejected && isNoKey(heard(endedAt))) explainedUntil = endedAt;
     },
     responded(response: GatewayResponseEvent): void {
-      window.recordResponse(monotonic(), isRejection(response.status));
-      clockSkew = response.clockSkew ?? clockSkew;
+      const now = monotonic();
+      window.recordResponse(now, isRejection(response.status));
+      if (response.clockSkew !== undefined) skew = { at: now, seconds: response.clockSkew };
+    },
+    isExplained(login: string): boolean {
+      const { at, rejected } = logins.get(login) ?? { at: 0, rejected: false };
+      return rejected && at <= explainedUntil;
     },
     /** Of the last minute. */
     status() {
       const now = monotonic();
       const toWall = clock() - now;
       const { failures, ...summary } = window.summary(now);
-      const verdicts = [...logins].filter(([, { at }]) => now - at < recent);
-      const rejected = verdicts.flatMap(([login, verdict]) => (verdict.rejected ? [login] : []));
       return {
         ...summary,
         failures: failures.map((one) => ({ ...one, lastAt: isoTime(one.lastAt + toWall) })),
-        logins: {
-          accepted: verdicts.length - rejected.length,
-          rejected: rejected.length,
-          rejectedNames: rejected.slice(-maxRejectedNames).toReversed(),
-        },
-        clockSkew,
+        ...heard(now),
       };
     },
   };

@@ -78,16 +78,16 @@ export function failing(failed: number): 'bad' | 'warn' {
 }
 
 /** Whether the gateway rejects every login, so that it is not a key; with one login there is no telling. */
-export function isBlocked({ logins: { accepted, rejected } }: Environment): boolean {
+export function isBlocked({ logins: { accepted, rejected } }: Pick<Environment, 'logins'>): boolean {
   return rejected > 1 && accepted === 0;
 }
 
-/** Whether a rejection says nothing about a key: a clock is off, or every login is rejected. */
-export function isNoKey(one: Environment): boolean {
-  return clockDifference(one) !== 'ok' || isBlocked(one);
+/** Whether a rejection now says nothing about a key: a clock is off, or every login is rejected. */
+export function isNoKey(heard: Pick<Environment, 'clockSkew' | 'logins'>): boolean {
+  return clockDifference(heard) !== 'ok' || isBlocked(heard);
 }
 
-export function clockDifference({ clockSkew }: Environment): 'warn' | 'ok' {
+export function clockDifference({ clockSkew }: Pick<Environment, 'clockSkew'>): 'warn' | 'ok' {
   return Math.abs(clockSkew ?? 0) > thresholds.clockSkewSeconds ? 'warn' : 'ok';
 }
 

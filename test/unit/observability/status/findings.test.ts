@@ -699,13 +699,11 @@ it('a thousand payments whose outcome is not known may be more', () => {
 });
 
 describe('401 or 403 for every login', () => {
-  const rejected = keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] });
   const environment = (logins: { accepted: number; rejected: number }, fields: object = {}) => ({
     environments: [
       environmentStatus({ rejectedShare: 1, logins: { ...logins, rejectedNames: [] }, ...fields }),
     ],
     failures: [failedRequest({ at: ago(1) })],
-    keys: { total: 1, list: [rejected] },
   });
 
   it('is not a key: the gateway blocks the instance', () => {
@@ -713,7 +711,6 @@ describe('401 or 403 for every login', () => {
     expect(found(blocked)).toEqual([
       expect.stringMatching(/^bad gateway-blocks: .* 401 or 403 to every login, 2 .*Do not store new keys\./),
     ]);
-    expect(pageOf(blocked)).not.toContain('store it in the key source');
   });
 
   it('is found beside another failure', () => {
@@ -731,7 +728,6 @@ describe('401 or 403 for every login', () => {
     expect(found(clock)).toEqual([
       expect.stringMatching(/^bad clock-skew: .* 100% of responses are 401 or 403, .* not because of a key/),
     ]);
-    expect(pageOf(clock)).not.toContain('store it in the key source');
     const few = environment({ accepted: 5, rejected: 1 }, { clockSkew: -60, rejectedShare: 0.1 });
     expect(found(few)).toEqual([expect.stringMatching(/^warn clock-skew: .* 10% of responses/)]);
   });
@@ -741,9 +737,7 @@ describe('401 or 403 for every login', () => {
       environment({ accepted: 0, rejected: 1 }),
       environment({ accepted: 1, rejected: 5 }),
     ]) {
-      const all = found(one).join();
-      expect(all).toContain('bad key-rejected: ');
-      expect(all).not.toContain('gateway-blocks');
+      expect(found(one)).toEqual([expect.stringMatching(/^bad gateway-rejections: /)]);
     }
   });
 });
