@@ -12,7 +12,7 @@ import type { MissingKey } from '../observability/status/key-source-recorder.ts'
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/limits.ts';
-import { isoTime, type MonotonicClock, type WallClock } from '../util/clock.ts';
+import { isoTime, type MonotonicClock, type WallClock, type WallTimes, wallTimes } from '../util/clock.ts';
 import type { KeyServices } from './key-services.ts';
 import { packageVersion } from './package-info.ts';
 
@@ -46,6 +46,7 @@ export interface StatusSources extends WallClock, MonotonicClock {
 export function createStatus(sources: StatusSources): () => Promise<Status> {
   const { clock, monotonic, startedAt, recorder, limiter, redactor, readiness, config, keys, jwtIssuers } =
     sources;
+  const shown = wallTimes(sources);
   return async () => {
     const modes = new Map(config.callers.map(({ name, mode }) => [name, mode]));
     return withFindings({
@@ -60,7 +61,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         maxInFlight,
         ...recorder.environment(name),
       })),
-      keys: keyStatus(keys, sources),
+      keys: keyStatus(keys, sources, shown),
       callers: recorder
         .callers()
         .map(({ name, ...seen }) => ({ name, mode: modes.get(name) ?? 'enforce', ...seen })),
@@ -106,7 +107,7 @@ function cachedKeysExpireAt({ table, reader }: KeysInUse, now: number): string |
 }
 
 /** The keys in the cache and those that vanished, one row per login and kind. */
-function keyStatus(keys: KeysInUse, sources: StatusSources): Status['keys'] {
+function keyStatus(keys: KeysInUse, sources: StatusSources, shown: WallTimes): Status['keys'] {
   const missing = new Map(sources.recorder.missingKeys().map((key) => [nameOf(key, key.kind), key]));
   const list: KeyStatus[] = [];
   let total = 0;
@@ -116,7 +117,7 @@ function keyStatus(keys: KeysInUse, sources: StatusSources): Status['keys'] {
       const name = nameOf(login.ref, kind);
       const missingSince = missing.get(name)?.since ?? null;
       total += 1;
-      if (list.length < maxKeys) list.push({ ...rowOf(login, kind, keys, sources), missingSince });
+      if (list.length < maxKeys) list.push({ ...rowOf(login, kind, keys, sources, shown), missingSince });
       missing.delete(name);
     }
   }
@@ -149,10 +150,10 @@ function rowOf(
   login: Login,
   kind: KeyStatus['kind'],
   { table, reader }: KeysInUse,
-  { clock, monotonic, recorder, redactor }: StatusSources,
+  { recorder, redactor }: StatusSources,
+  shown: WallTimes,
 ): Omit<KeyStatus, 'missingSince'> {
-  const toWall = clock() - monotonic();
-  const timeOf = (time: number | undefined) => (time === undefined ? null : isoTime(time + toWall));
+  const timeOf = (time: number | undefined) => (time === undefined ? null : shown(time));
   const { ref } = login;
   const { readAt, staleSince, nextReadAt } = table.timesOf(login, reader.isFailing);
   const { versions, signing } = table.describe(login, kind);
@@ -173,7 +174,7 @@ function rowOf(
       transitKey: 'key' in entry && 'publicKey' in entry.key ? redactor.text(referenceOf(entry.key)) : null,
       problem: 'problem' in entry ? redactor.text(entry.problem) : null,
     })),
-    readAt: isoTime(readAt + toWall),
+    readAt: shown(readAt),
     staleSince: timeOf(staleSince),
     readProblem: staleSince === undefined ? null : (recorder.readProblem(ref) ?? null),
     nextRefreshAt: timeOf(nextReadAt),

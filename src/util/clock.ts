@@ -30,6 +30,22 @@ export interface Randomness {
   readonly random: () => number;
 }
 
+/** A time of the monotonic clock, in milliseconds, as ISO 8601. */
+export type WallTimes = (at: number) => string;
+
+/**
+ * Shows times of the monotonic clock as the wall clock would: the same time always alike, until the wall clock is set by
+ * more than a second. So what a time is compared with is as far from it as it was, whatever happens to that clock.
+ */
+export function wallTimes({ clock, monotonic }: WallClock & MonotonicClock): WallTimes {
+  let toWall = clock() - monotonic();
+  return (at) => {
+    const now = clock() - monotonic();
+    if (Math.abs(now - toWall) > 1_000) toWall = now;
+    return isoTime(at + toWall);
+  };
+}
+
 /**
  * A time as ISO 8601, which has years of four digits: an earlier or later one becomes the first or the last of them.
  *

@@ -1,19 +1,22 @@
 import type { LostKey, RingRemoval } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import type { KeyRing } from '../../keys/ring.ts';
-import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
+import type { MonotonicClock, WallClock, WallTimes } from '../../util/clock.ts';
 
 /** `denied`: it responds, and denies reading some keys. */
 export const keySourceStates = ['up', 'denied', 'down'] as const;
 
+type Clocks = WallClock & MonotonicClock;
 interface Known {
   readonly up?: boolean;
   readonly outage: string | null;
   readonly deniedLogins: number;
   readonly deniedLogin: string | null;
   readonly denial: string | null;
-  readonly since: string | null;
-  readonly tokenExpiresAt: string | null;
+  /** Monotonic, milliseconds. */
+  readonly since: number | undefined;
+  /** Monotonic, milliseconds: time that Vault measures, not this machine's wall clock. */
+  readonly tokenExpiresAt: number | undefined;
   readonly loginsNotFound: number;
   readonly loginNotFound: string | null;
 }
@@ -23,25 +26,32 @@ const nothing: Known = {
   deniedLogins: 0,
   deniedLogin: null,
   denial: null,
-  since: null,
-  tokenExpiresAt: null,
+  since: undefined,
+  tokenExpiresAt: undefined,
   loginsNotFound: 0,
   loginNotFound: null,
 };
 
 /** Remembers whether the key source works, and since when. */
-export function createKeySourceRecorder({ clock }: WallClock) {
+export function createKeySourceRecorder({ clock, monotonic }: Clocks, shown: WallTimes) {
   let known = nothing;
   const change = (changed: Partial<Known>): void => {
     const before = stateOf(known);
     known = { ...known, ...changed };
-    if (stateOf(known) !== before) known = { ...known, since: isoTime(clock()) };
+    if (stateOf(known) !== before) known = { ...known, since: monotonic() };
   };
+  const maybeShown = (at: number | undefined) => (at === undefined ? null : shown(at));
   return {
     keySource() {
-      const { up: _, outage, denial, ...others } = known;
+      const { up: _, outage, denial, since, tokenExpiresAt, ...others } = known;
       const state = stateOf(known);
-      return { ...others, state, problem: { up: null, denied: denial, down: outage }[state ?? 'up'] };
+      return {
+        ...others,
+        state,
+        since: maybeShown(since),
+        tokenExpiresAt: maybeShown(tokenExpiresAt),
+        problem: { up: null, denied: denial, down: outage }[state ?? 'up'],
+      };
     },
     loginsNotFound: (loginsNotFound: number, _added?: LoginRef, loginNotFound: string | null = null) =>
       change({ loginsNotFound, loginNotFound }),
@@ -54,7 +64,7 @@ export function createKeySourceRecorder({ clock }: WallClock) {
       change({ deniedLogins, deniedLogin, denial }),
     /** @param at seconds since 1970 */
     tokenExpiryChanged: (at: number | undefined) =>
-      change({ tokenExpiresAt: at === undefined ? null : isoTime(at * 1000) }),
+      change({ tokenExpiresAt: at === undefined ? undefined : at * 1000 - clock() + monotonic() }),
   };
 }
 
@@ -76,14 +86,18 @@ const inUse = 43_200_000;
 const limit = 200;
 
 /** Remembers the keys that vanished, since the cache has no entry for them, and why logins could not be read. */
-export function createMissingKeyRecorder({ clock, monotonic }: WallClock & MonotonicClock) {
-  const missing = new Map<string, { keys: MissingKey[]; wantedAt: number }>();
+export function createMissingKeyRecorder({ monotonic }: MonotonicClock, shown: WallTimes) {
+  /** Times are monotonic, milliseconds. */
+  const missing = new Map<
+    string,
+    { keys: (LoginRef & LostKey & { readonly since: number })[]; wantedAt: number }
+  >();
   const problems = new Map<string, string>();
   const nameOf = ({ environment, login }: LoginRef): string => `${environment}/${login}`;
   return {
     missingKeys(): MissingKey[] {
-      const now = monotonic();
-      return [...missing.values()].flatMap(({ keys, wantedAt }) => (now - wantedAt < inUse ? keys : []));
+      const wanted = [...missing.values()].filter(({ wantedAt }) => monotonic() - wantedAt < inUse);
+      return wanted.flatMap(({ keys }) => keys.map((key) => ({ ...key, since: shown(key.since) })));
     },
     /** Why the last read of a login failed that did. */
     readProblem: (login: LoginRef) => problems.get(nameOf(login)),
@@ -112,7 +126,7 @@ export function createMissingKeyRecorder({ clock, monotonic }: WallClock & Monot
       );
       const keys = [
         ...before.filter(({ kind }) => !back.has(kind)),
-        ...lost.map((key) => ({ ...login, ...key, since: isoTime(clock()) })),
+        ...lost.map((key) => ({ ...login, ...key, since: monotonic() })),
       ];
       if (!isGone && keys.length > 0) setBounded(missing, name, { keys, wantedAt: monotonic() });
     },

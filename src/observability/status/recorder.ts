@@ -1,7 +1,7 @@
 import { responsibleParty } from '../../errors.ts';
 import { isPaymentServerError, isRejection, isUncertainPayment } from '../../gateway/response.ts';
 import type { RequestContext } from '../../request-context.ts';
-import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
+import { isoTime, type MonotonicClock, type WallClock, type WallTimes, wallTimes } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
 import { anchorOf, conditions, sectionOf, sectionOfCause } from './conditions.ts';
 import type { FailedRequest, FailureCause, StatusFacts, UncertainPayment } from './facts.ts';
@@ -43,8 +43,9 @@ export type StatusRecorder = ReturnType<typeof createStatusRecorder>;
  * Remembers what the status shows, as it shows it. Its memory is bounded, and an event costs much less than a request.
  */
 export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
-  const keySource = createKeySourceRecorder(clocks);
-  const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(clocks);
+  const shown = wallTimes(clocks);
+  const keySource = createKeySourceRecorder(clocks, shown);
+  const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(clocks, shown);
   /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
   const signingProblems = new Map<string, string>();
   const detailOf = (context: RequestContext): string | undefined => {
@@ -57,7 +58,7 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
     if (reason !== 'key-source-unavailable') return undefined;
     return keys.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
   };
-  const { useNames, ...requests } = createRequestRecorder(clocks, detailOf);
+  const { useNames, ...requests } = createRequestRecorder(clocks, shown, detailOf);
   let audit: StatusFacts['audit'] = null;
   let claims: StatusFacts['claims'] = null;
   let config = { digest: '', loadedAt: '', reloadFailed: false };
@@ -101,27 +102,27 @@ interface Caller {
   requests: number;
   denied: number;
   limited: number;
-  /** Milliseconds since 1970. */
+  /** Monotonic, milliseconds. */
   limitedAt: number | undefined;
-  /** Milliseconds since 1970. */
+  /** Monotonic, milliseconds. */
   lastSeenAt: number | undefined;
 }
 
 type DetailOf = (context: RequestContext) => string | undefined;
-
-function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
+function createRequestRecorder(clocks: Clocks, shown: WallTimes, detailOf: DetailOf) {
+  const { monotonic } = clocks;
   let environments = new Map<string, ReturnType<typeof createEnvironment>>();
   let callers = new Map<string, Caller>();
-  const { recordFailure, recordMismatch, orderMismatches, ...failures } = createFailureRecorder(clocks);
-  const newEnvironment = () => createEnvironment(clocks, detailOf);
+  const { recordFailure, recordMismatch, ...failures } = createFailureRecorder(clocks, shown);
+  const newEnvironment = () => createEnvironment(clocks, shown, detailOf);
+  const maybeShown = (at: number | undefined) => (at === undefined ? null : shown(at));
   return {
     ...failures,
-    orderMismatches: () => orderMismatches(clocks.clock()),
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason } = context;
       const failed = isFailed(context);
       environments.get(environment)?.finished(context, failed);
-      const now = clocks.clock();
+      const now = monotonic();
       const known = callers.get(caller);
       if (known !== undefined) {
         known.requests += 1;
@@ -132,8 +133,8 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
         }
         known.lastSeenAt = now;
       }
-      if (failed) recordFailure(context, now);
-      recordMismatch(context, now);
+      if (failed) recordFailure(context);
+      recordMismatch(context);
     },
     gatewayResponded: (response: GatewayResponseEvent): void =>
       environments.get(response.environment)?.responded(response),
@@ -151,8 +152,8 @@ function createRequestRecorder(clocks: Clocks, detailOf: DetailOf) {
     callers: () =>
       Array.from(callers.values(), ({ limitedAt, lastSeenAt, ...caller }) => ({
         ...caller,
-        limitedAt: limitedAt === undefined ? null : isoTime(limitedAt),
-        lastSeenAt: lastSeenAt === undefined ? null : isoTime(lastSeenAt),
+        limitedAt: maybeShown(limitedAt),
+        lastSeenAt: maybeShown(lastSeenAt),
       })),
   };
 }
@@ -170,7 +171,7 @@ function newCaller(name: string): Caller {
   return { name, requests: 0, denied: 0, limited: 0, limitedAt: undefined, lastSeenAt: undefined };
 }
 
-function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
+function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, detailOf: DetailOf) {
   const window = new RequestWindow(monotonic());
   /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
   const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
@@ -214,83 +215,67 @@ function createEnvironment({ clock, monotonic }: Clocks, detailOf: DetailOf) {
     /** Of the last minute. */
     status() {
       const now = monotonic();
-      const toWall = clock() - now;
       const { failures, ...summary } = window.summary(now);
       return {
         ...summary,
-        failures: failures.map((one) => ({ ...one, lastAt: isoTime(one.lastAt + toWall) })),
+        failures: failures.map((one) => ({ ...one, lastAt: shown(one.lastAt) })),
         ...heard(now),
       };
     },
   };
 }
 
-interface Failure {
-  /** In the order of all of them, since the wall clock may be set back. */
-  readonly number: number;
-  /** Monotonic, milliseconds. */
+/** Something and when it was: monotonic, milliseconds. */
+interface Entry<T> {
   readonly at: number;
-  readonly failure: FailedRequest;
+  readonly what: T;
 }
 
-function createFailureRecorder({ monotonic }: MonotonicClock) {
-  let failed = 0;
-  const known: Failure[] = [];
-  const unknown: Failure[] = [];
+type Untimed<T> = Omit<T, 'at'>;
+type Mismatch = StatusFacts['orderMismatches'][number];
+
+function createFailureRecorder({ monotonic }: MonotonicClock, shown: WallTimes) {
+  const known: Entry<Untimed<FailedRequest>>[] = [];
+  const unknown: Entry<Untimed<FailedRequest>>[] = [];
   /** By environment, so that none hides the payments of another. */
-  const uncertain = new Map<string, Failure[]>();
-  const mismatched = new Map<string, StatusFacts['orderMismatches'][number][]>();
+  const uncertain = new Map<string, Entry<Untimed<UncertainPayment>>[]>();
+  const mismatched = new Map<string, Entry<Untimed<Mismatch>>[]>();
+  const add = <T>(entries: Entry<T>[], what: T, max: number): void => {
+    entries.push({ at: monotonic(), what });
+    if (entries.length > max) entries.shift();
+  };
+  const newestFirst = <T>(entries: readonly Entry<T>[], age = Number.POSITIVE_INFINITY) => {
+    const oldest = monotonic() - age;
+    const sorted = entries.toReversed().toSorted((one, other) => other.at - one.at);
+    return sorted.flatMap(({ at, what }) => (at < oldest ? [] : [{ at: shown(at), ...what }]));
+  };
   return {
-    /** @param now milliseconds since 1970 */
-    recordMismatch: (context: RequestContext, now: number): void => {
-      const { id: requestId, environment = '', operation = '', login, orderMismatch: field } = context;
+    recordMismatch: (context: RequestContext): void => {
+      const { id: requestId, environment = '', operation = '', login = null, orderMismatch: field } = context;
       if (field === undefined) return;
-      const responses = mismatched.get(environment) ?? [];
-      mismatched.set(environment, responses);
-      const response = { at: isoTime(now), requestId, environment, operation, login: login ?? null, field };
-      addBounded(responses, response, maxMismatches);
-    },
-    /** @param now milliseconds since 1970. Newest first. */
-    orderMismatches: (now: number): StatusFacts['orderMismatches'] => {
-      const oldest = isoTime(now - uncertainAge);
-      const recentOnes = [...mismatched.values()].flat().filter(({ at }) => at >= oldest);
-      return recentOnes.toSorted((one, other) => (one.at < other.at ? 1 : -1));
-    },
-    /** @param now milliseconds since 1970 */
-    recordFailure: (context: RequestContext, now: number): void => {
-      const { caller, environment = '' } = context;
-      failed += 1;
-      const entry = { number: failed, at: monotonic(), failure: failureOf(context, now) };
-      if (isUncertainPayment(context)) {
-        const payments = uncertain.get(environment) ?? [];
-        uncertain.set(environment, payments);
-        addBounded(payments, entry, maxUncertainPayments);
-      }
-      if (caller === undefined) addBounded(unknown, entry, maxUnknownCallers);
-      else addBounded(known, entry, maxFailures);
+      const mismatch = { requestId, environment, operation, login, field };
+      add(listOf(mismatched, environment), mismatch, maxMismatches);
     },
     /** Newest first. */
-    failures: () => newestFirst([...known, ...unknown]).slice(0, maxFailures),
-    /** Payments of the last hour whose outcome is not known, newest first. */
-    uncertainPayments(): UncertainPayment[] {
-      const oldest = monotonic() - uncertainAge;
-      const payments = newestFirst([...uncertain.values()].flat().filter(({ at }) => at >= oldest));
-      return payments.map((payment) => {
-        const { at, requestId, caller, environment, operation, login, orderId, statusPath, outcome } =
-          payment;
-        return { at, requestId, caller, environment, operation, login, orderId, statusPath, outcome };
-      });
+    orderMismatches: (): Mismatch[] => newestFirst([...mismatched.values()].flat(), uncertainAge),
+    recordFailure: (context: RequestContext): void => {
+      const { caller, environment = '' } = context;
+      if (isUncertainPayment(context))
+        add(listOf(uncertain, environment), paymentOf(context), maxUncertainPayments);
+      if (caller === undefined) add(unknown, failureOf(context), maxUnknownCallers);
+      else add(known, failureOf(context), maxFailures);
     },
+    /** Newest first. */
+    failures: (): FailedRequest[] => newestFirst([...unknown, ...known]).slice(0, maxFailures),
+    /** Payments of the last hour whose outcome is not known, newest first. */
+    uncertainPayments: (): UncertainPayment[] => newestFirst([...uncertain.values()].flat(), uncertainAge),
   };
 }
 
-function addBounded<T>(entries: T[], entry: T, max: number): void {
-  entries.push(entry);
-  if (entries.length > max) entries.shift();
-}
-
-function newestFirst(entries: readonly Failure[]): FailedRequest[] {
-  return entries.toSorted((one, other) => other.number - one.number).map(({ failure }) => failure);
+function listOf<T>(lists: Map<string, T[]>, name: string): T[] {
+  const list = lists.get(name) ?? [];
+  lists.set(name, list);
+  return list;
 }
 
 /** Whether Countersign or the gateway responded with an error, or there was no response. */
@@ -298,15 +283,24 @@ export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean
   return reason !== undefined || gatewayStatus >= 400;
 }
 
-/** Copies what is shown, so that the rest of the request is not kept. @param at milliseconds since 1970 */
-export function failureOf(context: RequestContext, at: number): FailedRequest {
-  const { id: requestId, caller = null, environment = null, operation = null } = context;
-  const { login = null, status = null, outcome } = context;
+/** Copies what is shown, so that the rest of the request is not kept. */
+export function failureOf(context: RequestContext): Untimed<FailedRequest> {
+  const { status = null } = context;
   const cause = causeOf(context);
-  const runbookSection = sectionFor(context, cause);
+  return { ...paymentOf(context), status, cause, runbookSection: sectionFor(context, cause) };
+}
+
+function paymentOf(context: RequestContext): Untimed<UncertainPayment> {
+  const {
+    id: requestId,
+    caller = null,
+    environment = null,
+    operation = null,
+    login = null,
+    outcome,
+  } = context;
   const { orderId = null, statusPath = null } = isUncertainPayment(context) ? context : {};
-  const route = { caller, environment, operation, login, orderId, statusPath };
-  return { at: isoTime(at), requestId, ...route, status, outcome, cause, runbookSection };
+  return { requestId, caller, environment, operation, login, orderId, statusPath, outcome };
 }
 
 /** A server error for a payment leaves its outcome uncertain, whatever its status. */

@@ -26,6 +26,8 @@ const config = configSchema.parse({
 
 /** Milliseconds since noon, which is also the monotonic time. */
 let now: number;
+/** Milliseconds by which somebody has set the wall clock. */
+let set: number;
 let recorder: StatusRecorder;
 let ring: KeyRing;
 let sources: StatusSources;
@@ -34,7 +36,8 @@ let isDenied: boolean;
 let certificates: readonly CertificateInUse[];
 beforeEach(() => {
   [now, ring, certificates, isDenied] = [0, parseKeys({ control_key: 'a' }, { version: 1 }), [], false];
-  const clock = (): number => noon + now;
+  set = 0;
+  const clock = (): number => noon + now + set;
   const monotonic = (): number => now;
   const clocks = { clock, monotonic };
   recorder = createStatusRecorder({ config, digest: 'abc' }, clocks);
@@ -108,6 +111,40 @@ describe('the status', () => {
       staleSince: null,
       nextRefreshAt: '2026-01-01T12:01:02.500Z',
     });
+  });
+
+  it.each([-7_200_000, 7_200_000])('measures times alike after the clock was set by %d ms', async (by) => {
+    const current = createStatus(sources);
+    const finished = { startedAt: 0, environment: 'sandbox', operation: 'transfer', caller: 'billing' };
+    const sent = { attempts: 1, durations: {}, readOnly: false };
+    const result = { ...finished, ...sent, outcome: 'answered', status: 200, gatewayStatus: 200 } as const;
+    recorder.requestFinished({ ...result, id: 'a', orderMismatch: 'amount' });
+    recorder.requestFinished({ ...result, id: 'b', status: 500, gatewayStatus: 500 });
+    recorder.requestFinished({
+      ...result,
+      id: 'c',
+      status: 429,
+      reason: 'caller-limit',
+      outcome: 'not-sent',
+    });
+    recorder.keySourceUp(false, 'sealed');
+    recorder.keySourceUp(true);
+    recorder.tokenExpiryChanged(noon / 1000 + 7_200);
+    const found = async (at: number) => {
+      now = at;
+      const { findings } = statusSchema.parse(await current());
+      return findings.map(({ code, summary, advice }) => `${code}: ${summary}. ${advice}`);
+    };
+    const all = async () => [
+      await found(59_000),
+      await found(60_000),
+      await found(3_600_001),
+      await found(7_200_000),
+    ];
+    const before = await all();
+    expect(before.map((texts) => texts.length)).toEqual([7, 5, 3, 4]);
+    set = by;
+    expect(await all()).toEqual(before);
   });
 
   it('says why keys could not be read again while they are stale', async () => {

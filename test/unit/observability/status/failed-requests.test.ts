@@ -30,7 +30,7 @@ describe('a request has failed', () => {
     ],
   ])('with %s', (_what, fields, cause) => {
     expect(isFailed(completed(fields))).toBe(true);
-    expect(failureOf(completed(fields), 0).cause).toBe(cause);
+    expect(failureOf(completed(fields)).cause).toBe(cause);
   });
 
   it.each<[string, Partial<RequestContext>]>([
@@ -47,8 +47,7 @@ describe('a request has failed', () => {
 
 describe('a failed request', () => {
   it('without caller, route and response has null for each of them', () => {
-    expect(failureOf(completed({ reason: 'bad-request', outcome: 'not-sent' }), 7)).toEqual({
-      at: '1970-01-01T00:00:00.007Z',
+    expect(failureOf(completed({ reason: 'bad-request', outcome: 'not-sent' }))).toEqual({
       requestId: 'id-1',
       caller: null,
       environment: null,
@@ -66,12 +65,12 @@ describe('a failed request', () => {
   it('keeps nothing of the request that is not shown', () => {
     const rejected = { credential: 'token', certificateSubject: 'MARK', login: 'MARK' } as const;
     const context = completed({ reason: 'not-allowed', rejected, callerRequestId: 'MARK', traceId: 'MARK' });
-    expect(JSON.stringify(failureOf(context, 0))).not.toContain('MARK');
+    expect(JSON.stringify(failureOf(context))).not.toContain('MARK');
   });
 
   it('that is a payment with a server error has the section about its uncertain outcome', () => {
     const failed = { status: 502, gatewayStatus: 502 };
-    const section = (fields: Partial<RequestContext>) => failureOf(completed(fields), 0).runbookSection;
+    const section = (fields: Partial<RequestContext>) => failureOf(completed(fields)).runbookSection;
     expect(section({ ...failed, readOnly: false })).toBe('#countersignoutcomeunknown');
     expect(section({ ...failed, readOnly: true })).toBe('#gateway-server-error');
   });
