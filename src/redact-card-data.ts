@@ -98,9 +98,10 @@ export function holdsCardNumber(text: string): boolean {
 const time =
   /(?<!\d)(?:(?:1[4-9]|2[01])\d{8}(?:\d{3}){0,3}|1[7-9]\d{14,17}|20[1-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])(?:[0-5]\d){2}(?:\d{3})?)(?!\d)/g;
 
-/** Random bits as programs write them: a UUID, or 16, 24 or 32 hex digits. */
-const hexId =
-  /(?<![a-z\d])(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|[\da-f]{16}|[\da-f]{24}|[\da-f]{32})(?![a-z\d])/gi;
+const uuid = /(?<![a-z\d])[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}(?![a-z\d])/gi;
+
+/** Random bits as programs write them besides. */
+const hexId = /(?<![a-z\d])(?:[\da-f]{16}|[\da-f]{24}|[\da-f]{32})(?![a-z\d])/gi;
 
 /** Random hex digits have letters among them; a number that zeros or a letter fill up has not. */
 function isRandom(hex: string): boolean {
@@ -109,19 +110,28 @@ function isRandom(hex: string): boolean {
 
 /** An ID that programs make, without what in it is random or a time: digits that mean nothing else. */
 export function meaningOfId(id: string): string {
-  return id.replace(hexId, (hex) => (isRandom(hex) ? 'random' : hex)).replace(time, 'time');
+  return withoutUuidsAndTimes(id.replace(hexId, withoutRandom));
+}
+
+function withoutUuidsAndTimes(id: string): string {
+  return id.replace(uuid, withoutRandom).replace(time, 'time');
+}
+
+function withoutRandom(hex: string): string {
+  return isRandom(hex) ? 'random' : hex;
 }
 
 /** By first digits, the lengths of the numbers that card networks issue. Rather too many than too few. */
 const issued =
   /^(?:4(?:.{12}|.{15}|.{18})|(?:5[1-5]|2[2-7]).{14}|3[47].{13}|3[0689].{12,17}|1.{14}|(?:50[123]|589|630|67).{10,})$|^(?=.{16})(?:35|5[06-9]|6|8[1268]|97|98)/;
 
-/**
- * Whether an ID that programs make contains digits that could be a card number: also within a
- * longer run of digits, such as a number that zeros fill up.
- */
+/** Whether an ID that programs make contains digits that could be a card number. */
 export function idHoldsCardNumber(id: string): boolean {
-  const text = meaningOfId(id);
+  return holdsIssuedNumber(meaningOfId(id));
+}
+
+/** Also within a longer run of digits, such as a number that zeros fill up. */
+function holdsIssuedNumber(text: string): boolean {
   const isIssued = (number: string): boolean => issued.test(number);
   const inGroups = isCardNumberIn(text.matchAll(/\d(?:[._-]*\d){12,}/g), /\D+/, isIssued);
   return inGroups || isCardNumberIn(text.matchAll(/\d{13,}/g), '', isIssued);
@@ -130,9 +140,14 @@ export function idHoldsCardNumber(id: string): boolean {
 /** Written in place of what looks like a card number. */
 export const redactedNumber = '[redacted: looks like a card number]';
 
-/** An order ID, unless it may hold a card number: also encoded, or with any characters between its digits. */
+/**
+ * An order ID, unless it may hold a card number: also encoded, with any characters between its digits, or among hex digits,
+ * since a merchant may have made it of a card number and random bits.
+ */
 export function redactOrderId(id: string): string {
-  return idHoldsCardNumber(decode(id).replace(/[^A-Za-z0-9]+/g, '-')) ? redactedNumber : id;
+  return holdsIssuedNumber(withoutUuidsAndTimes(decode(id).replace(/[^A-Za-z0-9]+/g, '-')))
+    ? redactedNumber
+    : id;
 }
 
 /**

@@ -93,6 +93,8 @@ describe('a payment of unknown outcome', () => {
     ['one in groups', '4000 0077 1122 3344'],
     ['one with other separators', '4000/0077:1122+3344'],
     ['an encoded one', encodeURIComponent('%34%30%30%30007711223344')],
+    ['one with hex digits behind it', '4000007711223344a1b2c3d4'],
+    ['one among 32 hex digits', 'c0ffee0123ab4000007711223344abcd'],
     ['one among 200 characters', `${'x'.repeat(120)}4000007711223344${'y'.repeat(60)}`],
   ])('does not show %s', async (_what, orderId) => {
     const { shown } = await startBroken();
@@ -105,6 +107,7 @@ describe('a payment of unknown outcome', () => {
     ['order-20261127034652123', 'order-20261127034652123'],
     ['1764215212345678', '1764215212345678'],
     ['0f5a8c1e-93b7-4be2-8a3c-6a8f0d2b7c55', '0f5a8c1e-93b7-4be2-8a3c-6a8f0d2b7c55'],
+    ['507f1f77bcf86cd799439011', '507f1f77bcf86cd799439011'],
     ['x'.repeat(200), 'x'.repeat(128)],
     ['заказ-7\u001b[2J', '?????-7?[2J'],
   ])('shows what programs and people make, in 128 printable characters: %s', async (orderId, expected) => {
