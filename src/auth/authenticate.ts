@@ -111,7 +111,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticate
 type Owners = ReturnType<typeof ownersIn>;
 
 /** The caller of each credential but JWTs. DNS names are in lower case. */
-export function ownersIn(callers: readonly CallerConfig[]) {
+function ownersIn(callers: readonly CallerConfig[]) {
   return {
     byDigest: new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller])),
     byUri: new Map(credentialsOf(callers, 'certificateUri').map((one) => [one.certificateUri, one.caller])),

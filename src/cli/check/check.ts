@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { dirname } from 'node:path';
-import { loadConfig } from '../../config/load.ts';
+import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { configText } from '../../config/print.ts';
 import type { Problem } from '../../config/problem.ts';
 import { type Config, configJsonSchema } from '../../config/schema.ts';
@@ -26,7 +26,7 @@ const options = {
   print:
     'Print the configuration as YAML, with every default and absolute paths; in place of each secret is "hidden"',
   'against OLD':
-    'List what FILE allows and the configuration OLD does not: by caller, environment, operation, login and endpoint, and who may be a caller. Addresses, limits and the content of files are not compared',
+    'List what FILE allows and the configuration OLD, with the files beside it, does not: who may be a caller, what each may do, and other values of settings that are no limits, such as URLs, product and CA files',
   json: 'With --online or --against: print JSON',
   ...loginOptions,
   schema: 'Print the JSON Schema of the configuration file, for editors',
@@ -44,7 +44,8 @@ const spec = {
   about:
     'Validates a configuration and reports every problem with its line; a notice is not a problem. Certificates must be valid now and match their keys. With a token of your own, the files and credentials of the pod need not exist here.',
   options,
-  exitCodes: '0 ok, 1 an online check failed, 2 invalid configuration or usage, 3 FILE allows more than OLD',
+  exitCodes:
+    '0 ok, 1 an online check failed, 2 invalid configuration or usage, 3 FILE allows more than OLD, or other settings differ',
   maxPositionals: 1,
   describe: withheldMessage,
 };
@@ -67,16 +68,18 @@ type Values = OptionValues<typeof options>;
 async function checkFile(config: string | undefined, values: Values, io: Io): Promise<number> {
   const { online, print, against, json } = values;
   const file = config ?? demoConfigFile;
+  const isPlain = !online && !print && against === undefined;
   const isElsewhere = hasOwnToken(values);
   const skipFiles = values['no-file-checks'] || isElsewhere;
-  const unset = new Set<string>();
-  const lookUpHere = skipFiles && !print ? lookUpOrNote(unset) : fromEnvironment;
+  const unset = new Map<string, string>();
+  const maySkip = values['no-file-checks'] && (isPlain || against !== undefined);
+  const lookUpHere = maySkip ? lookUpOrNote(unset) : fromEnvironment;
   const lookUp = isElsewhere ? lookUpUsed(values) : lookUpHere;
   const loaded =
     config === undefined
       ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
       : await loadConfig(file, builtInOperations, { lookUp, skipFiles, certificatesAt: Date.now() });
-  const skipped = [...unset].map((path) => [
+  const skipped = [...unset.keys()].map((path) => [
     'not checked',
     `${path}, from an environment variable that is not set`,
   ]);
@@ -85,12 +88,13 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     `${file}: no problems`,
     ...columns([...rows, ...skipped], Number.POSITIVE_INFINITY),
   ];
-  const isPlain = !online && !print && against === undefined;
   if ('problems' in loaded) {
     // Of the text in place of a variable.
-    const problems = loaded.problems.filter(({ path }) => !unset.has(path));
+    const problems = isPlain
+      ? loaded.problems.filter(({ path }) => !unset.has(path))
+      : withVariables(loaded.problems, unset);
     for (const line of problems.length > 0 ? formatProblems(file, problems) : summary([])) io.out(line);
-    return problems.length === 0 && isPlain ? exitCode.done : exitCode.usage;
+    return problems.length === 0 ? exitCode.done : exitCode.usage;
   }
   const found = [...loaded.notices, ...(config === undefined || skipFiles ? [] : noticesOfThisHost())];
   const notices = found.length === 0 ? [] : formatProblems(file, found, 'notice');
@@ -98,23 +102,41 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
   const operations = createOperationTable(loaded.config);
   if (online) return checkOnline(withLogin(loaded.config, values), operations, json, io);
   if (against !== undefined) {
-    // Its files need not exist.
-    const before = { lookUp, folder: dirname(file), skipFiles: true };
-    const { config: old } = validConfig(against, await loadConfig(against, builtInOperations, before));
-    return checkAgainst(loaded.config, old, json, io);
+    const before = await loadBefore(against, maySkip);
+    return checkAgainst({ config: loaded.config, folder: dirname(file) }, before, json, io);
   }
   const shown = summary(rowsOf(loaded.config, operations)).concat(notices);
   for (const line of print ? [configText(loaded.config).trimEnd()] : shown) io.out(line);
   return exitCode.done;
 }
 
-/** In place of a variable that is not set: a digest fits most fields. Adds the path of its field to `unset`. */
-function lookUpOrNote(unset: Set<string>): EnvLookup {
+/** The configuration to compare with. Of its files only `operationsFile` must exist. */
+async function loadBefore(file: string, maySkip: boolean) {
+  const unset = new Map<string, string>();
+  const lookUp = maySkip ? lookUpOrNote(unset) : fromEnvironment;
+  const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
+  const known: LoadedConfig =
+    'problems' in loaded ? { problems: withVariables(loaded.problems, unset) } : loaded;
+  return { config: validConfig(file, known).config, folder: dirname(file) };
+}
+
+/** In place of a variable that is not set: a digest fits most fields. Adds the path of its field, and its name, to `unset`. */
+function lookUpOrNote(unset: Map<string, string>): EnvLookup {
   return (name, path) => {
     const value = fromEnvironment(name);
-    if (value === undefined) unset.add(path);
+    if (value === undefined) unset.set(path, name);
     return value ?? hash('sha256', name);
   };
+}
+
+/** A field that the digest does not fit cannot be compared. */
+function withVariables(problems: readonly Problem[], unset: ReadonlyMap<string, string>): Problem[] {
+  return problems.map((problem) => {
+    const name = unset.get(problem.path);
+    if (name === undefined) return problem;
+    const message = `requires the environment variable ${name}, which is not set: set it to a value that fits`;
+    return { ...problem, message };
+  });
 }
 
 /** Like files, limits are those of the machine that checks: use `--no-file-checks` on another. */

@@ -160,6 +160,15 @@ callers: [{ name: a, credentials: [{ ${one} }, { ${two} }] }]
     },
   );
 
+  it('--online and --print need every variable, also with --no-file-checks', async () => {
+    const file = fileOf('environments: { a: { baseUrl: "${COUNTERSIGN_TEST_URL}", product: gw } }\n');
+    for (const mode of ['--online', '--print'])
+      expect(await run(mode, '--no-file-checks', file)).toMatchObject({
+        code: 2,
+        out: expect.arrayContaining([expect.stringContaining('requires the environment variable')]),
+      });
+  });
+
   it('reports other problems beside variables that it skips', async () => {
     const file = fileOf('environments: { a: { baseUrl: "${COUNTERSIGN_TEST_URL}", prodct: gw } }\n');
     const { code, out } = await run('--config', file, '--no-file-checks');
