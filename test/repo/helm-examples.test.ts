@@ -1,11 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
 import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { blocksOf } from '../support/doc-examples.ts';
-import { chart, configText, template } from '../support/helm.ts';
+import { chart, configText, container, list, template } from '../support/helm.ts';
 import { itWith } from '../support/requires.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-examples-'));
@@ -40,4 +41,38 @@ itWith('helm').each([
 
 it('the example of the sandbox has nothing of production', () => {
   expect(inReadme('my-sandbox-values.yaml')).not.toContain('production');
+});
+
+const main = resolve('src/main.ts');
+
+/** Runs what the README says to do before an upgrade, with these values. */
+function checkAsInReadme(values: string) {
+  const blocks = blocksOf(readFileSync(join(chart, 'README.md'), 'utf8'), 'sh');
+  const commands = blocks.find(({ text }) => text.includes('countersign check'))?.text ?? '';
+  rmSync(join(folder, 'helm'), { force: true });
+  symlinkSync(resolve('helm'), join(folder, 'helm'));
+  writeFileSync(join(folder, 'my-values.yaml'), values);
+  // A helm that was built from source does not know which Kubernetes it is for.
+  const programs = `countersign() { "${process.execPath}" "${main}" "$@"; }\nhelm() { command helm "$@" --kube-version 1.34.0; }\n`;
+  const { status, stdout } = spawnSync('sh', ['-c', programs + commands], { cwd: folder, encoding: 'utf8' });
+  return { status, stdout };
+}
+
+itWith('helm')('the check before an upgrade finds what the chart does not, and so does the pod', () => {
+  expect(checkAsInReadme(inReadme())).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining('config.yaml: no problems'),
+  });
+  const wrong = inReadme().replace('environments: [production]', 'environments: [prodution]');
+  const problem = 'callers[0].allow[0].environments[0]: unknown environment; did you mean "production"?';
+  expect(checkAsInReadme(wrong)).toMatchObject({ status: 2, stdout: expect.stringContaining(problem) });
+  const [command, , ...rest] = list(container(['--values', join(folder, 'my-values.yaml')]), 'args').map(
+    String,
+  );
+  expect([command, rest]).toEqual(['serve', ['/etc/countersign/config/config.yaml']]);
+  const pod = spawnSync(process.execPath, [main, 'serve', '--config', join(folder, 'config.yaml')], {
+    env: { ...process.env, BILLING_TOKEN_SHA256: 'a1'.repeat(32) },
+    encoding: 'utf8',
+  });
+  expect(pod).toMatchObject({ status: 2, stderr: expect.stringContaining(problem) });
 });

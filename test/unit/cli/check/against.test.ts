@@ -213,7 +213,9 @@ describe('of what the new file allows and the old one did not, is listed', () =>
     const served = (...callers: object[]) => ({ proxy: { tls }, callers });
     const before = served(of('one', uri), of('two', ...credentials));
     expect(await more(served(of('one', ...credentials)), before)).toEqual([`one ${token}`]);
-    expect(await more(served(of('two', ...credentials, uri)), before)).toEqual([`two ${JSON.stringify(uri)}`]);
+    expect(await more(served(of('two', ...credentials, uri)), before)).toEqual([
+      `two ${JSON.stringify(uri)}`,
+    ]);
   });
 
   it('what the files of each checkout say: operations, and CAs and keys of issuers with the same name', async () => {
