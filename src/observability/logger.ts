@@ -78,10 +78,11 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
 function levelOf(context: RequestContext): LineLevel {
   const { outcome, reason, status, gatewayStatus, callback, orderMismatch } = context;
   if (reason === 'duplicate-payment') return 'warn';
-  if (outcome === 'unknown' || reason === 'internal' || orderMismatch !== undefined) return 'error';
+  if (outcome === 'unknown' || reason === 'internal' || orderMismatch === 'order-id') return 'error';
   const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
   const isForged = callback !== undefined && callback !== 'verified';
-  if ((status ?? 0) >= 500 || isRejection(gatewayStatus ?? 0) || isDenied || isForged) return 'warn';
+  const isOdd = orderMismatch !== undefined || isForged;
+  if ((status ?? 0) >= 500 || isRejection(gatewayStatus ?? 0) || isDenied || isOdd) return 'warn';
   return 'info';
 }
 

@@ -142,8 +142,8 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     orderMismatches: counter(
       'order_mismatches_total',
-      'Total number of requests whose response was about another order. The log says what differs.',
-      route,
+      'Total number of requests whose response was about another order, by what differs.',
+      [...route, 'field'],
     ),
     loginRequests: counter(
       'login_requests_total',

@@ -125,6 +125,7 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {
   const { outcome, reason = 'none', rejection, gatewayResult, gatewayErrorCode, callback } = context;
+  const { orderMismatch: field } = context;
   const { durations, traceId, traceSampled = false } = context;
   const route = labels.route(context.environment, context.operation);
   const caller = labels.caller(context.caller);
@@ -135,7 +136,7 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
   if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
   if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
   if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
-  if (context.orderMismatch !== undefined) metrics.orderMismatches.inc(route);
+  if (field !== undefined) metrics.orderMismatches.inc({ ...route, field });
   if (isPaymentServerError(context)) metrics.paymentServerErrors.inc(route);
   if (durations.total !== undefined) {
     const exemplarLabels = traceId === undefined || !traceSampled ? {} : { trace_id: traceId };

@@ -12,6 +12,7 @@ import {
   callbackResults,
   gatewayErrorCodes,
   gatewayResults,
+  orderMismatches,
   type RequestContext,
   rejections,
 } from '../request-context.ts';
@@ -221,7 +222,7 @@ function initializeRoute(
   for (const cause of rejections) metrics.rejections.inc({ ...route, cause }, 0);
   for (const status of statuses) metrics.gatewayResponses.inc({ ...route, status }, 0);
   for (const cause of failures) metrics.unreachable.inc({ ...route, cause }, 0);
-  metrics.orderMismatches.inc(route, 0);
+  for (const field of orderMismatches) metrics.orderMismatches.inc({ ...route, field }, 0);
   for (const result of gatewayResults) metrics.results.inc({ ...route, result }, 0);
   for (const code of gatewayErrorCodes) metrics.errorCodes.inc({ ...route, code }, 0);
 }

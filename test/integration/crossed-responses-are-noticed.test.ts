@@ -15,7 +15,7 @@ const respondWith = (body: string): void => {
 };
 const counted = async (operation: string) => {
   const page = await (await fetch(`${edge.adminUrl}/metrics`)).text();
-  const series = `countersign_order_mismatches_total{environment="sandbox",operation="${operation}"}`;
+  const series = `countersign_order_mismatches_total{environment="sandbox",operation="${operation}",field="order-id"}`;
   return page
     .split('\n')
     .find((line) => line.startsWith(series))
@@ -58,5 +58,17 @@ it('a response about the same order is not, whatever header the gateway sends', 
   const response = await post(`${edge.url}${transfer}`, 'client_orderid=a%201');
   expect(response.headers).not.toHaveProperty('countersign-order-mismatch');
   expect((await edge.requestLines()).at(-1)).not.toHaveProperty('orderMismatch');
+  expect(await counted('transfer')).toBe('1');
+});
+
+it('a harmless difference is none, and another amount is a warning', async () => {
+  respondWith('type=async-response\n&merchant-order-id=B-1\n&amount=1.00\n&currency=eur\n');
+  const form = 'client_orderid=b-1&amount=1&currency=EUR';
+  expect((await post(`${edge.url}${transfer}`, form)).headers).not.toHaveProperty(
+    'countersign-order-mismatch',
+  );
+  respondWith('type=async-response\n&merchant-order-id=b-1\n&amount=2\n');
+  expect((await post(`${edge.url}${transfer}`, form)).headers['countersign-order-mismatch']).toBe('amount');
+  expect((await edge.requestLines()).at(-1)).toMatchObject({ level: 'warn', orderMismatch: 'amount' });
   expect(await counted('transfer')).toBe('1');
 });

@@ -69,10 +69,11 @@ export function orderMismatches({ orderMismatches: list }: StatusFacts): Found[]
     const [newest] = responses;
     if (newest === undefined) return [];
     const { operation, requestId, field } = newest;
-    const summary = `${counted(responses.length, 'response')} of ${environment} in the last hour about another order than the request`;
-    return [
-      { summary, state: [`The last one: ${field} of ${operation}, request ${requestId}.`], environment },
-    ];
+    const severity = responses.some((response) => response.field === 'order-id') ? 'bad' : 'warn';
+    const about = severity === 'bad' ? 'order' : 'amount or currency';
+    const summary = `${counted(responses.length, 'response')} of ${environment} in the last hour about another ${about} than the request`;
+    const state = [`The last one: ${field} of ${operation}, request ${requestId}.`];
+    return [{ severity, summary, state, environment }];
   });
 }
 

@@ -95,14 +95,14 @@ export const conditions = {
     },
   },
   'order-mismatch': {
-    severities: bad,
-    when: 'A response is about another order than the request, or about another amount or currency: responses are crossed on the way, or the gateway errs.',
+    severities: badOrWarn,
+    when: 'A response is about another order than the request: responses are crossed on the way, or the gateway errs. Warn, and no alert: about another amount or currency.',
     todo: 'Query the status of these orders before anybody acts on such a response, and ask the support of the gateway.',
     find: orderMismatches,
     alert: {
       name: 'CountersignOrderMismatch',
       summary: 'Responses of <environment> are about other orders',
-      page: 'sum by (namespace, release, environment) (increase(countersign_order_mismatches_total[10m])) > 0',
+      page: 'sum by (namespace, release, environment) (increase(countersign_order_mismatches_total{field="order-id"}[10m])) > 0',
       keepFiringFor: '30m',
     },
   },

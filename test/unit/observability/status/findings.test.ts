@@ -667,7 +667,7 @@ it('payments whose outcome is not known are bad, with what is needed to query ea
   expect(page).toContain('transfer order unknown of checkout, login beta');
 });
 
-it('responses about another order are bad, one finding for each environment', () => {
+it('responses about another order are bad, about another amount a warning, one finding for each environment', () => {
   const one = {
     at: ago(3),
     requestId: 'id-3',
@@ -685,6 +685,12 @@ it('responses about another order are bad, one finding for each environment', ()
       environment: 'production',
       summary: '2 responses of production in the last hour about another order than the request',
       advice: expect.stringMatching(/^The last one: order-id of transfer, request id-3\. Query the status/),
+    },
+  ]);
+  expect(calmStatus({ orderMismatches: [{ ...one, field: 'amount' }] }).findings).toMatchObject([
+    {
+      severity: 'warn',
+      summary: '1 response of production in the last hour about another amount or currency than the request',
     },
   ]);
 });
