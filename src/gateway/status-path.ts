@@ -1,24 +1,40 @@
+import { orderIdNames } from '../identifiers.ts';
 import { holdsCardNumber } from '../redact-card-data.ts';
-import type { OperationTable } from './operations.ts';
+import type { Operation, OperationTable } from './operations.ts';
 import type { Destination } from './router.ts';
 
-/** The queries of an order's status, by the value of their path (docs/gateway-interface.md section 4.2). */
-const queries = { endpoint: 'order-status', endpointGroup: 'order-status-group' } as const;
-
 /**
- * The path at Countersign that queries what became of a payment: by the endpoint, or the group, that it was sent to.
- * `undefined` if there is none, or if it must not be written.
+ * The path at Countersign that queries what became of a payment, by the endpoint, or the group, that it was sent to. Of
+ * several queries it is one that the caller may use, signed as the payment if there is one: its key is there.
+ *
+ * @param mayUse whether the caller of the payment may use an operation
+ * @returns `undefined` if there is none, or if it must not be written
  */
 export function statusPathOf(
   operations: OperationTable,
-  { environment, settings, values }: Pick<Destination, 'environment' | 'settings' | 'values'>,
+  { environment, settings, operation, values }: Omit<Destination, 'url'>,
+  mayUse: (operation: string) => boolean,
 ): string | undefined {
   const placeholder = values.endpoint === undefined ? 'endpointGroup' : 'endpoint';
   const value = values[placeholder];
-  const query = operations.get(environment)?.find(({ name }) => name === queries[placeholder]);
-  if (value === undefined || query === undefined || holdsCardNumber(value)) return undefined;
-  const path = query.path.replace(`{${placeholder}}`, encodeURIComponent(value));
-  return `/${environment}/${settings.product}${path}`;
+  if (value === undefined || holdsCardNumber(value)) return undefined;
+  const fitness = ({ name, signature }: Operation): number =>
+    (mayUse(name) ? 2 : 0) + (signature === operation.signature ? 1 : 0);
+  const queries = (operations.get(environment) ?? []).filter((one) => isQueryBy(placeholder, one));
+  const [query] = queries.toSorted((one, other) => fitness(other) - fitness(one));
+  const path = query?.path.replace(`{${placeholder}}`, encodeURIComponent(value));
+  return path === undefined ? undefined : `/${environment}/${settings.product}${path}`;
+}
+
+/** Whether an operation queries the status of an order by `login` and `client_orderid` alone (docs/gateway-interface.md section 4.2). */
+function isQueryBy(placeholder: string, { path, readOnly, parameters }: Operation): boolean {
+  const required = Object.keys(parameters).filter((name) => parameters[name]?.required);
+  return (
+    readOnly &&
+    path.endsWith(`/{${placeholder}}`) &&
+    isStatusPath(`/e/p${path.replace(`{${placeholder}}`, 'x')}`) &&
+    required.every((name) => name === 'login' || orderIdNames.includes(name))
+  );
 }
 
 const statusPath =

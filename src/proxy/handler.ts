@@ -195,7 +195,8 @@ async function processForm(
   validateParameters(operation, form);
   if (!operation.readOnly) {
     record.orderId = shownOrderId(operation, form);
-    record.statusPath = statusPathOf(options.operations, destination);
+    const mayUse = (name: string) => decide(caller, { environment, operation: name, login }) === 'allowed';
+    record.statusPath = statusPathOf(options.operations, destination, mayUse);
   }
   const validated = { record, destination, login, form, memory };
   // Needs no gateway, and says nothing of it.

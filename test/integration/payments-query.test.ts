@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -6,6 +7,8 @@ import { everything, tokenCredential } from '../support/config.ts';
 import { Processes, type RunningDemo } from '../support/demo.ts';
 import { post } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
+import { publishedOperations } from '../support/scenario.ts';
+import { controlKey } from '../support/simulator.ts';
 
 const starts = harness();
 const processes = new Processes();
@@ -258,10 +261,28 @@ describe('countersign payments query as a caller', () => {
       {
         row: 'not queried',
         decision: 'query-again',
-        advice: 'Countersign did not send the query: status 401, caller-unknown',
+        advice: expect.stringMatching(/^Countersign did not send the query: status 401, caller-unknown: \w/),
       },
     ]);
     expect(edge.gateway.requests).toHaveLength(1);
+  });
+
+  it('queries a payment of a merchant who has a control key alone by that key', async () => {
+    const edge = await starts.edge({
+      config: { operations: publishedOperations },
+      keys: { acme: { controlKey } },
+    });
+    edge.gateway.respond = (response) => void response.destroy();
+    const form = 'client_orderid=order-7&amount=1&currency=EUR&email=a%40shop.example';
+    await edge.post('/sandbox/gw/api/v2/sale/1234', form);
+    edge.gateway.respond = (response) =>
+      response.setHeader('Content-Type', 'text/html').end('status=approved\n&merchant-order-id=order-7\n');
+    const status = JSON.stringify(await edge.instanceStatus());
+    const { code, out } = await query(status, '--url', edge.url, '--json');
+    expect([code, JSON.parse(out)]).toMatchObject([0, { row: 'approved', decision: 'paid' }]);
+    const sent = new URLSearchParams(edge.gateway.requests.at(-1)?.body.toString());
+    const control = createHash('sha1').update(`acmeorder-7${controlKey}`).digest('hex');
+    expect(Object.fromEntries(sent)).toEqual({ login: 'acme', client_orderid: 'order-7', control });
   });
 
   it('takes nothing from a response about another order, and redacts what the gateway says', async () => {

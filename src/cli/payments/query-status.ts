@@ -66,7 +66,9 @@ export async function queryStatus(
 function missingIn({ login, orderId, statusPath }: UnknownPayment): string | undefined {
   if (!isShownInFull(orderId)) return 'its order ID is not shown in full';
   if (!identifierPattern.test(login)) return 'its login is not shown';
-  return isStatusPath(statusPath) ? undefined : 'where its status is queried is not shown';
+  return isStatusPath(statusPath)
+    ? undefined
+    : 'no status query by its endpoint and client_orderid alone is known';
 }
 
 /** The response to a query that may have reached the gateway, or why there is none. */
@@ -118,6 +120,7 @@ function read(
 
 /** The status, and why Countersign responds itself. */
 function reasonIn({ status, text }: SmallResponse): string {
-  const { reason } = entriesOf(parseJson(text));
-  return `status ${status}${typeof reason === 'string' ? `, ${reason}` : ''}`;
+  const { reason, detail } = entriesOf(parseJson(text));
+  if (typeof reason !== 'string') return `status ${status}`;
+  return `status ${status}, ${reason}${typeof detail === 'string' ? `: ${detail}` : ''}`;
 }
