@@ -38,7 +38,7 @@ const options = {
     'A base string to compare with; exits with 1 and shows the first difference. Its nonce and timestamp are the default',
   'nonce TEXT': 'Nonce (default: random)',
   'timestamp SECONDS': 'Unix timestamp (default: now)',
-  curl: 'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback',
+  curl: 'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback, nor with a control',
   'show-values': 'Do not redact card data',
 };
 
@@ -46,7 +46,7 @@ const spec = {
   name: 'explain',
   usage: '--target PATH [--form FILE] [options]',
   about:
-    'Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data, and hides the signature of a payment unless the gateway is on loopback: with it, anyone could make the payment.',
+    'Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data, and hides controls, and the signature of a payment unless the gateway is on loopback: with it, anyone could make the payment.',
   options,
   exitCodes:
     '0 ok, 1 the base string differs or the proxy would reject the request, 2 invalid configuration or usage',
@@ -120,7 +120,7 @@ async function explainWith(
       return source.sign(loginRef, key, text);
     };
     const explained = { ...request, destination, login, form, key: { ...entry, key }, signer };
-    if (method === 'SHA1-control') return { lines: await renderControl(explained), baseString: '' };
+    if (method === 'SHA1-control') return { lines: renderControl(explained), baseString: '' };
     const unsigned = unsignedRequest(explained, method, request.nonce, request.timestamp);
     return renderExplanation({ ...explained, unsigned });
   });

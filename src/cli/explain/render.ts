@@ -1,5 +1,5 @@
 import { hostOf, isLoopback } from '../../config/url.ts';
-import { controlName, controlParts, controlText, formWithLogin } from '../../gateway/control.ts';
+import { controlName, controlParts, formWithLogin } from '../../gateway/control.ts';
 import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/ring.ts';
 import { encodePairs, joinPairs, type Pair } from '../../oauth1/parameters.ts';
@@ -21,26 +21,24 @@ interface Explanation extends Explained {
   readonly unsigned: Unsigned;
 }
 
-/** How a control is made of a form (docs/gateway-interface.md section 5.5), as lines to print. */
-export async function renderControl(explained: Explained): Promise<string[]> {
-  const { destination, key, signer, curl, showValues } = explained;
-  const parameters = showValues ? (text: string) => text : redactParameters;
-  // A control has neither nonce nor timestamp: whoever has it could send it at any time.
-  const isShown = isLoopback(hostOf(destination.url));
-  const control = isShown ? await signer(controlText(explained)) : 'hidden';
-  const body = joinPairs(encodePairs([...formWithLogin(explained), [controlName, control]]));
-  const lines = [
+/**
+ * How a control is made of a form (docs/gateway-interface.md section 5.5), as lines to print, and never the control: it has
+ * no URL, nonce or timestamp, so that whoever has it could send it at any time, and anywhere.
+ */
+export function renderControl(explained: Omit<Explained, 'signer' | 'curl'>): string[] {
+  const { key, showValues } = explained;
+  const body = joinPairs(encodePairs([...formWithLogin(explained), [controlName, 'hidden']]));
+  return [
     ...requestLines(explained),
     'Form parameters, decoded and re-encoded (RFC 3986), in the order sent',
-    ...list(parameters(body)),
+    ...list(showValues ? body : redactParameters(body)),
     '',
     ...controlLines(explained),
     `Key          SHA1-control with the ${describeSigningKey(key)}`,
     '',
-    ...(isShown ? [] : hidden),
+    'The control is hidden, and there is no curl command: with it, anyone could send this request to any gateway that has the key.',
+    '',
   ];
-  if (!curl || !isShown) return lines;
-  return [...lines, `curl -X POST '${destination.url.href}' \\`, `  --data-raw '${parameters(body)}'`, ''];
 }
 
 /** Which key made a callback, and never what its control should be. */
@@ -72,7 +70,7 @@ function controlLines(explained: Pick<Explained, 'destination' | 'login' | 'form
   ];
 }
 
-function requestLines({ destination, login }: Explained): string[] {
+function requestLines({ destination, login }: Pick<Explained, 'destination' | 'login'>): string[] {
   const { url, environment, operation } = destination;
   return [
     `Request      POST ${url.href}`,
@@ -121,7 +119,7 @@ export async function renderExplanation(
 
 /**
  * Anyone with the signature of a payment can make it, without a grant, an audit record and an outcome. A query changes
- * nothing, and a gateway on loopback is a simulator.
+ * nothing, and a signature for a URL on loopback is valid nowhere else.
  */
 function mayShowSignature({ operation, url }: Destination): boolean {
   return operation.readOnly || isLoopback(hostOf(url));
