@@ -37,7 +37,7 @@ export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
     loginFrom: 'header',
     readOnly: false,
     retryOn403: false,
-    once: false,
+    once: true,
     parameters: {},
     allowRepeatedParameters: true,
   },

@@ -140,6 +140,11 @@ describe.each(Object.keys(publishedOperations))('%s', (name) => {
     const reads = ['endpoint-balance', 'merchant-balance', 'status-v2', 'card-info'];
     expect(publishedOperations[name]?.readOnly ?? false).toBe(reads.includes(name));
   });
+
+  it('is claimed by its order ID if it makes an order, and not if it names one that there is', () => {
+    const makesOrder = kinds[name] === 'order' && !requiredOf(name).includes('orderid');
+    expect(publishedOperations[name]?.once ?? false).toBe(makesOrder);
+  });
 });
 
 it('a return of a part names amount and currency, and one of the whole amount neither', async () => {

@@ -53,7 +53,7 @@ export const operation = z.strictObject({
   once: z
     .boolean()
     .describe(
-      'With `payments.once`: an order ID is sent once. For an operation that makes an order; one that names the order of another operation must not have it. Default: false, except for `transfer`.',
+      'With `payments.once`: an order ID is sent once. For an operation that makes an order; one that names the order of another operation must not have it. Default: false, except for `transfer` and `pan-eligibility-send`.',
     ),
   parameters: dictionary(z.string().min(1), parameter).describe(
     'Form parameters to validate before signing, by name. Each may appear once. Rules of a built-in operation that are not named here stay.',
