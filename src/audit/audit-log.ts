@@ -19,7 +19,7 @@ interface AuditLogOptions extends MonotonicClock {
   readonly trail: Pick<AuditTrail, 'append' | 'confirm'>;
   /** Nothing is sent before its intent is written. */
   readonly required: boolean;
-  /** So many rejected requests have no record, because of their caller's limit. */
+  /** So many rejected requests and callbacks have no record, because of their caller's limit. */
   readonly recordsOmitted: (count: number) => void;
 }
 
@@ -27,7 +27,7 @@ interface AuditLogOptions extends MonotonicClock {
 export class AuditLog {
   readonly #options: AuditLogOptions;
   /**
-   * The records of rejected requests, which cost the client less than a record costs the disk, are limited for each caller,
+   * The records of rejected requests and callbacks, which cost a stranger less than the disk, are limited for each caller,
    * so that no one fills it or uses up the records of another, and for all requests of unknown callers together. Callers
    * below their limit have no entry after {@link recordOmitted}.
    */

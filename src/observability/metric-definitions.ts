@@ -341,7 +341,7 @@ function auditMetrics({ counter, gauge }: MetricFactory) {
     ),
     auditOmitted: counter(
       'audit_records_omitted_total',
-      'Number of requests rejected before authentication without an audit record because of the rate limit.',
+      'Number of rejected requests and verified callbacks without an audit record, because of the limit of their caller.',
     ),
     auditUp: gauge(
       'audit_up',

@@ -75,6 +75,14 @@ describe('records of rejected requests', () => {
     expect(records).toHaveLength(2);
   });
 
+  it('share their limit with callbacks, genuine ones too, and what was left out of these is counted', () => {
+    finish(95, { caller: 'noisy', reason: 'not-allowed' });
+    finish(10, { caller: 'noisy', callback: 'verified', keyVersion: 1 });
+    log.recordOmitted();
+    expect(kinds().filter((kind) => kind.startsWith('callback'))).toHaveLength(5);
+    expect([kinds().at(-1), omitted]).toEqual(['omitted noisy 5', 5]);
+  });
+
   it('count what was left out of a caller that comes no more', () => {
     finish(150, { caller: 'noisy', reason: 'not-allowed' });
     now = 3_600_000;
