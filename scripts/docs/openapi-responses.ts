@@ -187,9 +187,10 @@ const callbackVerdict: Json = {
     result: {
       type: 'string',
       description:
-        'verified: made with a control key of the login. not-verified: with none of them. key-missing: the login has none.',
+        'verified: made with a control key of the ring of the login. not-verified: with none of them. key-missing: the login has none.',
       enum: callbackResults,
     },
+    detail: { type: 'string', description: 'Of one that is not verified: why, and what to do.' },
     keyVersion: { type: 'integer', description: 'Of the key that made it.' },
     environment: { type: 'string' },
     login: { type: 'string', description: 'That of the request, whose keys were tried.' },

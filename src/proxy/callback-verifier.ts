@@ -10,6 +10,8 @@ import type { ValidatedRequest } from './outbound/signed-request.ts';
 /** What the caller gets. Neither a control nor anything that the stranger who made a forged callback does not know. */
 export interface CallbackVerdict {
   readonly result: CallbackResult;
+  /** Of one that is not verified: why, and what to do. */
+  readonly detail?: string;
   /** Of the key that made the control. */
   readonly keyVersion?: number;
   readonly environment: string;
@@ -18,6 +20,9 @@ export interface CallbackVerdict {
   /** The parameters that the control covers. All others may be anybody's. */
   readonly covered: readonly string[];
 }
+
+const notVerified =
+  'No key of the ring of the login made its control: it is forged or altered, or a late repetition, signed with a key that was replaced longer ago than keys.rotationGracePeriod. Do not act on it; query the status of the order if it is one of yours.';
 
 /** Verifies that whoever made a callback or redirect of the gateway had the control key of the login. Sends nothing. */
 export async function verdictOn(
@@ -31,7 +36,7 @@ export async function verdictOn(
   const about = { environment, login, covered: coveredBy(operation.control ?? []) };
   try {
     const key = await keys.find(keyed, (one) => hasMadeControl(request, one));
-    if (key === undefined) return { result: 'not-verified', ...about };
+    if (key === undefined) return { result: 'not-verified', detail: notVerified, ...about };
     record.keyKind = key.kind;
     record.keyVersion = key.version;
     if (key.fingerprint !== undefined) record.keyFingerprint = key.fingerprint;

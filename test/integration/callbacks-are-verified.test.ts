@@ -8,7 +8,8 @@ import { post } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
-import { testControlKey, testKeys } from '../support/service.ts';
+import { testControlKey, testKeys, writeKeys } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const starts = harness(afterAll);
 const otherKey = 'AC5D1F6E-0000-4B8B-9E2D-key-of-the-other';
@@ -36,7 +37,7 @@ const callback = `status=approved&amount=10.42&orderid=5005&client_orderid=invoi
 async function verify(form: string, path = '', login: string | undefined = 'acme', of = edge) {
   const headers = login === undefined ? {} : { 'Countersign-Login': login };
   const response = await post(`${of.url}/sandbox/gw/verify-callback${path}`, form, headers);
-  const body: unknown = JSON.parse(response.body);
+  const body: Record<string, unknown> = JSON.parse(response.body);
   return { ...response, body };
 }
 
@@ -118,7 +119,13 @@ describe('a callback that the gateway did not make is not verified', () => {
   ])('%s', async (_, form) => {
     const { status, body } = await verify(form);
     expect(status).toBe(200);
-    expect(body).toEqual({ result: 'not-verified', environment: 'sandbox', login: 'acme', covered });
+    expect(body).toEqual({
+      result: 'not-verified',
+      detail: expect.stringMatching(/replaced longer ago than keys\.rotationGracePeriod.*query the status/),
+      environment: 'sandbox',
+      login: 'acme',
+      covered,
+    });
   });
 
   it.each([
@@ -206,6 +213,27 @@ it('during a rotation each key of the ring counts, also one that was just stored
   expect(await versionOf('the next key')).toMatchObject({ result: 'verified', keyVersion: later });
   expect(await versionOf(testControlKey)).toEqual(verdict('verified'));
   expect(await rotating.counted('key_fallbacks_total')).toBe(0);
+});
+
+it('a repetition that was signed with a key which has left the ring is not verified', async () => {
+  const folder = starts.folder();
+  writeKeys(folder.path, 'sandbox', 'acme', testKeys);
+  const keys = { source: 'directory' as const, directory: folder.path, rotationGracePeriod: '1s' };
+  const rotated = await starts.edge({ config: { keys } });
+  expect((await verify(callback, '', 'acme', rotated)).body).toEqual(verdict('verified'));
+  const file = folder.at(join('sandbox', 'acme', 'control_key'));
+  writeFileSync(file, 'the next key');
+  const later = Math.floor(Date.now() / 1000) + 5;
+  utimesSync(file, later, later);
+  const next = callback.replace(control, controlOf('approved', '5005', 'invoice-1', 'the next key'));
+  const resultOfLater = async (form: string) => (await verify(form, '', 'acme', rotated)).body;
+  await until(async () => (await resultOfLater(next))['result'] === 'verified');
+  expect(await resultOfLater(callback)).toEqual(verdict('verified'));
+  await until(
+    async () => (await resultOfLater(callback))['result'] === 'not-verified',
+    'the end of the grace',
+    10,
+  );
 });
 
 it('a caller needs a grant for it', async () => {

@@ -202,7 +202,7 @@ describe('countersign explain of a control', () => {
       expect.stringMatching(/\nResult {7}verified with the control key, version \d+/),
     ]);
     const forged = await run('/sandbox/gw/verify-callback/1234', callback.replace(made, 'a'.repeat(40)));
-    expect(forged.out).toContain('not-verified: no key of the login made it');
+    expect(forged.out).toContain('not-verified: no key of the ring made it');
     for (const { out } of [genuine, forged]) expect(out).not.toContain(made);
   });
 });

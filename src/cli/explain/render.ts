@@ -50,7 +50,7 @@ export function renderCallback(
   const found = keys.find((key) => hasMadeControl(explained, key));
   const result =
     found === undefined
-      ? 'not-verified: no key of the login made it'
+      ? 'not-verified: no key of the ring made it'
       : `verified with the ${describeSigningKey(found)}`;
   return [
     `Callback     environment ${environment}, operation ${operation.name}, login ${explained.login}`,
