@@ -3,7 +3,7 @@ import type { Outcome } from '../errors.ts';
 import { orderIdNames } from '../identifiers.ts';
 import { entriesOf, parseJson } from '../util/text.ts';
 
-/** What a payment claims: no other payment of the same name is sent. */
+/** What a payment claims: while it is claimed, no other one is sent. */
 export interface Order {
   readonly environment: string;
   readonly login: string;
@@ -12,6 +12,11 @@ export interface Order {
 }
 
 type Form = readonly (readonly [name: string, value: string])[];
+
+interface Endpoint {
+  readonly endpoint?: string;
+  readonly endpointGroup?: string;
+}
 
 /**
  * What a store has of an order: made before anything is signed, with an end as soon as that is known, and removed
@@ -38,10 +43,11 @@ export function claimName(key: KeyObject, { environment, login, operation, order
   return digest(key, ['order', environment, login, operation, orderId]);
 }
 
-/** Of the decoded pairs in any order. The order ID is in the name of the claim, in whichever spelling. */
-export function formDigest(key: KeyObject, form: Form): string {
-  const others = form.filter(([name]) => !orderIdNames.includes(name));
-  return digest(key, ['form', ...others.map((pair) => JSON.stringify(pair)).toSorted()]);
+/** Where a payment goes, and its decoded pairs in any order. Order ID and login are in the name of the claim, however they came. */
+export function formDigest(key: KeyObject, { endpoint, endpointGroup }: Endpoint, form: Form): string {
+  const others = form.filter(([name]) => name !== 'login' && !orderIdNames.includes(name));
+  const pairs = others.map((pair) => JSON.stringify(pair)).toSorted();
+  return digest(key, ['form', JSON.stringify([endpoint, endpointGroup]), ...pairs]);
 }
 
 /** Public, and the same for the same key: shows that two instances have different ones. */

@@ -51,6 +51,25 @@ it('the same order ID with another form, or with a repeated parameter, is anothe
   expect(edge.gateway.requests).toHaveLength(1);
 });
 
+it('the same order ID at another endpoint is another payment, and the first one is found where it was sent', async () => {
+  const edge = await start();
+  await pay(edge);
+  const other = await edge.post(
+    '/sandbox/gw/api/v4/transfer/1235',
+    'client_orderid=a&amount=1&currency=EUR',
+    {
+      'Countersign-Login': 'acme',
+    },
+  );
+  expect(verdict(other)).toBe('422 order-id-reused not-sent not-sent');
+  // However the login comes, it is the same payment.
+  expect(verdict(await pay(edge, 'client_orderid=a&login=acme&amount=1&currency=EUR'))).toBe(duplicate);
+  const [, reused, repeat] = await edge.requestLines(3);
+  expect(reused).not.toHaveProperty('statusPath');
+  expect(repeat).toMatchObject({ statusPath: '/sandbox/gw/api/v4/status/1234' });
+  expect(edge.gateway.requests).toHaveLength(1);
+});
+
 it.each([401, 403])('after %s of the gateway the same payment may be sent again', async (status) => {
   const edge = await start();
   edge.gateway.respond = (response) => response.writeHead(status).end();

@@ -62,10 +62,10 @@ export class SendOnce {
   async #claim({ record, destination, login, form }: Payment): Promise<Own> {
     const { store, key, clock, monotonic, metrics } = this.#options;
     const startedAt = monotonic();
-    const { environment, operation } = destination;
+    const { environment, operation, values } = destination;
     const order = { environment, login, operation: operation.name, orderId: orderIdOf(operation, form) };
     const name = claimName(key, order);
-    const claim = { requestId: record.id, form: formDigest(key, form), at: clock() };
+    const claim = { requestId: record.id, form: formDigest(key, values, form), at: clock() };
     const stored = await store.claim(name, claimText(claim)).catch(unavailable);
     record.durations.claim = (monotonic() - startedAt) / 1000;
     metrics.claimMade(environment, record.durations.claim);
@@ -103,7 +103,7 @@ function repeated(first: Claim, record: RequestRecord): ProxyError {
 function reused(first: Claim): ProxyError {
   return new ProxyError(
     'order-id-reused',
-    `${describe(first)} It had other parameters. Nothing was sent now. If it is the same payment, query the status of this order; only another payment gets another order ID.`,
+    `${describe(first)} It had other parameters, or another endpoint. Nothing was sent now. If it is the same payment, query the status of this order; only another payment gets another order ID.`,
   );
 }
 

@@ -36,12 +36,12 @@ const pairs = array(tuple(string({ unit: 'binary' }), string({ unit: 'binary' })
 });
 
 describe('the digest of a form', () => {
-  it('is the same for the same pairs in any order, and for both spellings of the order ID', () => {
+  it('is the same for the same pairs in any order, and however order ID and login came', () => {
     assert(
       property(pairs, (form) => {
         const reversed = form.toReversed();
-        expect(formDigest(key, [...form, ['client_orderid', 'a']])).toBe(
-          formDigest(key, [['client-order-id', 'a'], ...reversed]),
+        expect(formDigest(key, {}, [...form, ['client_orderid', 'a']])).toBe(
+          formDigest(key, {}, [['client-order-id', 'a'], ['login', 'acme'], ...reversed]),
         );
       }),
     );
@@ -53,12 +53,17 @@ describe('the digest of a form', () => {
         const sorted = (form: typeof a): string =>
           JSON.stringify(form.map((pair) => JSON.stringify(pair)).sort());
         pre(sorted(a) !== sorted(b));
-        const named = ({ 0: name }: [string, string]): boolean => /^client[_-]order/.test(name);
+        const named = ({ 0: name }: [string, string]): boolean => /^(client[_-]order|login)/.test(name);
         pre(!a.some(named) && !b.some(named));
-        expect(formDigest(key, a)).not.toBe(formDigest(key, b));
+        expect(formDigest(key, {}, a)).not.toBe(formDigest(key, {}, b));
       }),
     );
   });
+});
+
+it('the digest of a form differs with the endpoint', () => {
+  const places = [{}, { endpoint: '1' }, { endpoint: '2' }, { endpointGroup: '1' }];
+  expect(new Set(places.map((place) => formDigest(key, place, []))).size).toBe(places.length);
 });
 
 it('a claim is read as it was written', () => {
