@@ -69,8 +69,8 @@ export function createHandler(
   options: HandlerOptions,
 ): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
-    const work = createWork(request, options);
     const { aborted, end } = options.inflight.begin();
+    const work = createWork(request, aborted, options);
     const start = (): Promise<ResponseResult> => processRequest(request, response, work, options);
     const delivery = options.decisions?.forRequest(work.record.id, start) ?? start();
     let result: ResponseResult | undefined;
@@ -103,6 +103,8 @@ export function createHandler(
 /** The state of one request while it is handled. */
 interface Work {
   readonly record: RequestRecord;
+  /** Rejects if the process ends before the request is finished. */
+  readonly aborted: Promise<never>;
   /** Absent unless the trace of the request is recorded. */
   span?: RequestSpan | undefined;
   /** The login that the caller is not allowed to use. */
@@ -111,7 +113,11 @@ interface Work {
   memory?: MemoryReservation;
 }
 
-function createWork(request: Request, { newRequestId, monotonic }: HandlerOptions): Work {
+function createWork(
+  request: Request,
+  aborted: Promise<never>,
+  { newRequestId, monotonic }: HandlerOptions,
+): Work {
   const record = {
     id: newRequestId(),
     callerRequestId: parseCallerRequestId(request.get('x-request-id')),
@@ -119,7 +125,7 @@ function createWork(request: Request, { newRequestId, monotonic }: HandlerOption
     attempts: 0,
     durations: {},
   };
-  return { record };
+  return { record, aborted };
 }
 
 /** @param result absent only if sending the error response failed as well */
@@ -205,8 +211,11 @@ async function processForm(
   // Held until the gateway has responded.
   const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
   try {
-    const send = () => options.forwarder.send(validated);
-    return await (operation.once && options.once ? options.once.send(validated, send) : send());
+    const { once, forwarder, inflight } = options;
+    if (!operation.once || once === undefined) return await forwarder.send(validated);
+    // Else a claim could be made when nobody waits any more for its release.
+    inflight.assertAccepting();
+    return await once.send(validated, () => Promise.race([forwarder.send(validated), work.aborted]));
   } finally {
     release();
   }

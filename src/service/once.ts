@@ -44,10 +44,14 @@ export async function openOnce(config: OnceConfig, options: OnceOptions) {
   const store = await openStore(config, key, options, (up, cause = 'unknown') =>
     up ? steady.responded() : steady.failed(cause),
   );
+  const guard = new SendOnce({ store, key, clock, monotonic, metrics });
   return {
-    guard: new SendOnce({ store, key, clock, monotonic, metrics }),
+    guard,
     /** Resolves when claims of what was not sent are removed, or after a while. */
-    close: () => store.close(),
+    async close(): Promise<void> {
+      await guard.idle();
+      await store.close();
+    },
   };
 }
 

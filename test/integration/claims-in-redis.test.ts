@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { check } from '../../src/cli/check/check.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { run, runCommandHere } from '../support/cli.ts';
@@ -12,11 +12,13 @@ import { RedisServer } from '../support/redis-server.ts';
 import { describeWith } from '../support/requires.ts';
 import { noGateway } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
+import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 
 const starts = harness();
 const duplicate = '409 duplicate-payment unknown unknown';
 const unavailable = '503 claims-unavailable not-sent not-sent';
+const sandbox = { environment: 'sandbox' };
 
 const redis = async (...args: string[]): Promise<RedisServer> =>
   starts.closing(await RedisServer.start(args));
@@ -113,6 +115,44 @@ describeWith('redis-server')('claims in Redis', () => {
     await payWhenUp(edge, 'other');
     for (const orderId of ['a', 'b', 'c', 'd']) expect((await pay(edge, orderId)).status).toBe(200);
     expect(causes(edge)).toContain('no response in time');
+  });
+
+  describe('a shutdown leaves none of what was not sent', () => {
+    const payments = (store: string, keyFile: string) => ({
+      payments: { once: { store, keyFile, timeout: '5s' } },
+      proxy: { port: 0, timeouts: { shutdown: '200ms', shutdownDelay: '0s' } },
+    });
+
+    it('while it waits for the store', async () => {
+      const store = await redis();
+      const keyFile = starts.folder().file('once.key', 'k'.repeat(32));
+      const edge = await starts.edge({ config: payments(store.url, keyFile) });
+      store.hang();
+      const waiting = pay(edge);
+      await until(async () => (await edge.metric('requests_in_flight', sandbox)) === 1, 'it waits');
+      const stopped = edge.stop();
+      expect(verdict(await waiting)).toBe('503 shutting-down not-sent not-sent');
+      store.proceed();
+      await stopped;
+      expect((await pay(await start(store.url, { keyFile }, edge.gateway))).status).toBe(200);
+      expect(edge.gateway.requests).toHaveLength(1);
+    });
+
+    it('while it waits for its key', async () => {
+      const store = await redis();
+      const vault = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
+      const keyFile = starts.folder().file('once.key', 'k'.repeat(32));
+      const keys = vaultKeys(vault.vault.address, { timeout: '8s' });
+      const edge = await starts.edge({ config: { ...payments(store.url, keyFile), keys } });
+      vault.vault.fail({ kind: 'black-hole' });
+      const waiting = pay(edge);
+      await until(() => store.written().includes('requestId'), 'it is claimed');
+      const stopped = edge.stop();
+      expect(verdict(await waiting)).toBe('503 shutting-down not-sent not-sent');
+      await stopped;
+      expect((await pay(await start(store.url, { keyFile }, edge.gateway))).status).toBe(200);
+      expect(edge.gateway.requests).toHaveLength(1);
+    });
   });
 
   it('need user and password, which are read for each connection', async () => {

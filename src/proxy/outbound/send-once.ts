@@ -9,6 +9,7 @@ import { type ClaimStore, StoreUnavailable } from '../../once/store.ts';
 import type { RequestRecord } from '../../request-context.ts';
 import { inSpan } from '../../trace.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
+import { SlotList } from '../../util/slot-list.ts';
 import { outcomeWithoutResponse, unknownOutcomeAdvice } from '../outcome.ts';
 import type { ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
@@ -31,6 +32,8 @@ interface Own {
 /** Sends a payment unless one with the same order ID was sent: it claims the order before anything is signed. */
 export class SendOnce {
   readonly #options: SendOnceOptions;
+  /** What is claimed, sent or released at the moment. */
+  readonly #payments = new SlotList<Payment>();
 
   constructor(options: SendOnceOptions) {
     this.#options = options;
@@ -42,6 +45,23 @@ export class SendOnce {
    *   ID. Else as `send`
    */
   async send<R extends Pick<GatewayResponse, 'status'>>(
+    payment: Payment,
+    send: () => Promise<R>,
+  ): Promise<R> {
+    const end = this.#payments.add(payment);
+    try {
+      return await this.#send(payment, send);
+    } finally {
+      end();
+    }
+  }
+
+  /** Resolves when no payment is in progress, so that each claim of what was not sent is released. */
+  idle(): Promise<void> {
+    return this.#payments.empty();
+  }
+
+  async #send<R extends Pick<GatewayResponse, 'status'>>(
     payment: Payment,
     send: () => Promise<R>,
   ): Promise<R> {
