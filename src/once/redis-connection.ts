@@ -95,7 +95,7 @@ async function readOrNothing(file: string | undefined): Promise<string | undefin
 
 /** Texts of Node, of OpenSSL and of the server, without what the server repeats: it may be the password. */
 function problemOf(error: unknown): string {
-  const message = isNativeError(error) ? error.message.replace(/, with args.*$/s, '') : '';
+  const message = isNativeError(error) ? error.message.replace(/,? (?:with args|script:).*$/s, '') : '';
   // An AggregateError, of a name with several addresses, has none.
   return printable(message === '' ? (errorCode(error) ?? 'unknown') : message).slice(0, 200);
 }

@@ -20,7 +20,9 @@ const sameKey = `
 local key = redis.call('GET', KEYS[1])
 if key and key ~= ARGV[1] then return {err = 'CLAIMS live that were made with another key'} end`;
 
+/** Writes, as a claim does: a replica that is read-only, or a server without memory or disk, takes none. */
 const checkScript = `${sameKey}
+redis.call('SET', KEYS[2], ARGV[1], 'PX', 1000)
 return 1`;
 
 const claimScript = `${sameKey}
@@ -143,7 +145,8 @@ export class RedisStore implements ClaimStore {
 
   /** A failure ends the connection. @throws StoreUnavailable */
   async #check(connection: RedisConnection): Promise<void> {
-    const result = await connection.send('EVAL', checkScript, '1', `${prefix}key`, this.#options.keyId);
+    const keys = [`${prefix}key`, `${prefix}check`];
+    const result = await connection.send('EVAL', checkScript, '2', ...keys, this.#options.keyId);
     if (result !== 1) throw invalid(connection);
   }
 

@@ -180,6 +180,16 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(verdict(await pay(one))).toBe(duplicate);
   });
 
+  it('are not made in a replica, which the start notices', async () => {
+    const primary = await redis();
+    const replica = await redis('--replicaof', `127.0.0.1 ${primary.port}`);
+    const edge = await start(replica.url);
+    expect(await edge.metric('claim_store_up')).toBe(0);
+    expect(causes(edge)).toBe(`["READONLY You can't write against a read only replica."]`);
+    expect(verdict(await pay(edge))).toBe(unavailable);
+    expect((await edge.status()).status).toBe(200);
+  });
+
   it('are not made in a store that is full', async () => {
     const store = await redis('--maxmemory', '1kb');
     const edge = await start(store.url);
@@ -206,6 +216,12 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(await online(weak.url)).toMatchObject({
       result: 'warning',
       detail: expect.stringMatching(/evict claims.*allkeys-lru.*appendonly yes/),
+    });
+    const replica = await redis('--replicaof', `127.0.0.1 ${safe.port}`);
+    await until(async () => JSON.stringify(await online(safe.url)).includes('it has replicas'), 'a replica');
+    expect(await online(replica.url)).toMatchObject({
+      result: 'failed',
+      detail: "READONLY You can't write against a read only replica.",
     });
     await safe.kill();
     expect(await online(safe.url)).toMatchObject({

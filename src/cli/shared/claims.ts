@@ -38,7 +38,7 @@ export function weaknessesIn(info: string): string[] {
       Number(fields.get('connected_slaves') ?? 0) > 0,
       'it has replicas, and a failover forgets the last claims: replication is asynchronous',
     ],
-    [fields.get('role') === 'slave', 'it is a replica, which takes no claims: name the primary'],
+    [fields.get('role') === 'slave', 'it is a replica, which loses what it takes: name the primary'],
   ];
   return lines.flatMap(([isSo, text]) => (isSo ? [text] : []));
 }
