@@ -321,7 +321,7 @@ function claimMetrics({ gauge, histogram }: MetricFactory) {
   return {
     claimStoreUp: gauge(
       'claim_store_up',
-      '1 if the store of claimed order IDs responds. Absent without payments.once.',
+      '1 if order IDs can be claimed; 0 if their store does not respond, or takes no more. Absent without payments.once.',
     ),
     claimDuration: histogram(
       'claim_duration_seconds',

@@ -155,6 +155,18 @@ describeWith('redis-server')('claims in Redis', () => {
     });
   });
 
+  it('are there whatever is stored under their name: nobody knows that it was not sent', async () => {
+    const store = await redis();
+    const edge = await start(store.url);
+    await pay(edge);
+    await store.overwrite('garbage');
+    const repeat = await pay(edge);
+    expect(verdict(repeat)).toBe(duplicate);
+    expect(repeat.body).toContain('by a request of which nothing is known');
+    expect(await edge.metric('claim_store_up')).toBe(1);
+    expect(edge.gateway.requests).toHaveLength(1);
+  });
+
   it('need user and password, which are read for each connection', async () => {
     const rights = '~countersign:once:* +eval +get +set +del +pttl +ping +info'.split(' ');
     const user = ['--user', 'countersign', 'on', '>right', ...rights];

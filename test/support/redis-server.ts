@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { createClient } from '@redis/client';
 import { Folder } from './folder.ts';
 import { listen } from './listening.ts';
 import { until } from './until.ts';
@@ -67,6 +68,14 @@ export class RedisServer {
 
   proceed(): void {
     this.#child?.kill('SIGCONT');
+  }
+
+  /** Replaces each claim by this text. */
+  async overwrite(text: string): Promise<void> {
+    const client = await createClient({ url: this.url }).connect();
+    for (const key of await client.keys('countersign:once:*'))
+      if (!/:(?:key|check)$/.test(key)) await client.set(key, text);
+    client.destroy();
   }
 
   /** All that it has written. */

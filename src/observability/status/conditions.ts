@@ -149,7 +149,7 @@ export const conditions = {
   },
   'claims-unavailable': {
     severities: bad,
-    when: 'With `payments.once`, the store of claims does not respond, or takes no claim: payments are not sent.',
+    when: 'With `payments.once`, the store of claims does not respond, or takes no more: payments are not sent.',
     todo: '`countersign check --online` says what fails. Queries go on; no restart is needed.',
     causes: ['claims-unavailable'],
     find: unclaimed,

@@ -90,8 +90,8 @@ export class SendOnce {
     record.durations.claim = (monotonic() - startedAt) / 1000;
     metrics.claimMade(environment, record.durations.claim);
     if (stored === undefined) return { name, claim };
-    const first = parseClaim(stored) ?? unavailable(new StoreUnavailable('what is stored is no claim'));
-    throw first.form === claim.form ? repeated(first, record) : reused(first);
+    const first = parseClaim(stored);
+    throw first === undefined || first.form === claim.form ? repeated(first, record) : reused(first);
   }
 
   /** Nothing was sent, or the gateway rejected it: the same order ID may be sent again, as soon as this resolves. */
@@ -115,8 +115,9 @@ function orderIdOf({ orderId: ownName }: Operation, form: Payment['form']): stri
   );
 }
 
-function repeated(first: Claim, record: RequestRecord): ProxyError {
-  record.firstRequestId = first.requestId;
+/** @param first absent if what is stored cannot be read: whoever stored it may have sent the payment */
+function repeated(first: Claim | undefined, record: RequestRecord): ProxyError {
+  record.firstRequestId = first?.requestId ?? 'unknown';
   return new ProxyError('duplicate-payment', `${describe(first)} ${unknownOutcomeAdvice}`);
 }
 
@@ -127,7 +128,9 @@ function reused(first: Claim): ProxyError {
   );
 }
 
-function describe({ requestId, at, end }: Claim): string {
+function describe(claim: Claim | undefined): string {
+  if (claim === undefined) return 'This order ID was sent before, by a request of which nothing is known.';
+  const { requestId, at, end } = claim;
   const sent = `This order ID was sent before, by request ${requestId} at ${isoTime(at)}`;
   if (end === undefined) return `${sent}, of which no end is known.`;
   if (end.outcome === 'unknown') return `${sent}, whose outcome is unknown.`;
