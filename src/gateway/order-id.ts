@@ -23,5 +23,5 @@ export function shownOrderId(
 
 /** Whether a shown order ID is the one that was sent, so that its order can be queried by it. */
 export function isShownInFull(shown: string): boolean {
-  return shown !== '' && shown !== redactedNumber && !shown.includes('?');
+  return shown !== '' && shown.length < maxLength && shown !== redactedNumber && !shown.includes('?');
 }

@@ -5,6 +5,7 @@ import { check } from '../../src/cli/check/check.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { run, runCommandHere } from '../support/cli.ts';
 import { configFor } from '../support/config.ts';
+import { Processes } from '../support/demo.ts';
 import { type HttpResponse, paths, verdict } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
@@ -280,10 +281,40 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(verified).toMatchObject({ code: 0 });
   });
 
+  it('are shown beside what the query of each payment in the log says', async () => {
+    const store = await redis();
+    const folder = starts.folder();
+    const keyFile = folder.file('once.key', 'k'.repeat(32));
+    const edge = await start(store.url, { keyFile });
+    edge.gateway.respond = (response, { target }) => {
+      if (target.includes('/transfer/')) response.socket?.destroy();
+      else response.setHeader('Content-Type', 'text/html;charset=utf-8').end('status=approved\n');
+    };
+    await pay(edge, 'order-1');
+    await pay(edge, 'order-2');
+    const lines = await edge.requestLines(2);
+    const config = { payments: { once: { store: store.url, keyFile } } };
+    const file = folder.file('cli.yaml', JSON.stringify(configFor(edge.gateway.url, config)));
+    const processes = new Processes();
+    starts.atEnd(() => processes.clear());
+    const log = lines.map((line) => JSON.stringify(line)).join('\n');
+    const queried = await processes.run(['payments', 'query', '--json', '--url', edge.url], log);
+    const shown = await processes.run(['payments', 'show', '--config', file], queried.out);
+    expect(shown).toMatchObject({ code: 0, err: '' });
+    for (const [index, { requestId }] of lines.entries())
+      expect(shown.out.replaceAll(/\s+/g, ' ')).toContain(
+        `order-${index + 1} acme approved: paid transfer: unknown, request ${String(requestId)}`,
+      );
+    expect(await processes.run(['payments', 'show', '--config', file], 'other')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('not a line of payments query --json'),
+    });
+  });
+
   it.each([
     [['--operation', 'order-status', 'a'], '"order-status" is no operation with once'],
     [['--environment', 'nowhere', 'a'], 'unknown environment "nowhere"'],
-    [[], 'ORDER_ID is required'],
+    [[''], 'ORDER_ID is required'],
   ])('are not shown for what has none: %j', async (args, message) => {
     const folder = starts.folder();
     const keyFile = folder.file('once.key', 'k'.repeat(32));

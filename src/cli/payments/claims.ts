@@ -1,18 +1,24 @@
 import { hostname, userInfo } from 'node:os';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { clientOrderIdOf } from '../../audit/record-fields.ts';
 import { loadConfig, type ValidConfig } from '../../config/load.ts';
-import type { Config, OnceConfig } from '../../config/schema.ts';
+import type { Config } from '../../config/schema.ts';
 import { builtInOperations, createOperationTable } from '../../gateway/operations.ts';
+import { isShownInFull } from '../../gateway/order-id.ts';
 import { orderIdNames } from '../../identifiers.ts';
-import { type Claim, claimName, claimText, type Order, parseClaim } from '../../once/claim.ts';
+import { type Claim, claimName, type Order, parseClaim } from '../../once/claim.ts';
 import type { RedisStore } from '../../once/redis-store.ts';
+import { StoreUnavailable } from '../../once/store.ts';
 import { openAudit } from '../../service/audit.ts';
 import { readOnceKey } from '../../service/once.ts';
 import { isoTime } from '../../util/clock.ts';
+import { entriesOf, parseJson, printable } from '../../util/text.ts';
 import { openClaims } from '../shared/claims.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
+import { table } from '../shared/table.ts';
 
 const options = {
   'config FILE': 'Configuration file (COUNTERSIGN_CONFIG)',
@@ -34,16 +40,21 @@ const usage = '--config FILE --environment NAME --login LOGIN --operation NAME';
 export const showClaim = command(
   {
     name: 'payments show',
-    usage: `${usage} ORDER_ID`,
-    about: 'Shows which request claimed an order ID (payments.once), when, and how it ended.',
+    usage: `${usage} ORDER_ID\n--config FILE`,
+    about:
+      'Shows which request claimed an order ID (payments.once), when, and how it ended. Without ORDER_ID reads the lines of "payments query --json" from standard input, and shows the claim of each payment beside what its query says.',
     options,
     maxPositionals: 1,
   },
-  ({ values, positionals }, io) =>
-    withClaim(values, positionals, async ({ claim }) => {
-      for (const line of linesOf(claim)) io.out(line);
+  async ({ values, positionals: [orderId] }, io) => {
+    const loaded = await loadForClaims(values);
+    const order = orderId === undefined ? undefined : orderOf(values, orderId, loaded);
+    return withClaims(loaded, async (claims) => {
+      if (order === undefined) await showClaims(loaded, claims, process.stdin, io);
+      else for (const line of linesOf(await claims.find(order))) io.out(line);
       return exitCode.done;
-    }),
+    });
+  },
 );
 
 /** After a person decided. */
@@ -56,17 +67,20 @@ export const releaseClaim = command(
     options: releaseOptions,
     maxPositionals: 1,
   },
-  ({ values, positionals }, io) => {
+  async ({ values, positionals: [orderId] }, io) => {
+    const loaded = await loadForClaims(values);
+    const order = orderOf(values, orderId, loaded);
     const request = required(values.request, '--request ID');
-    return withClaim(values, positionals, async ({ loaded, order, name, claim, store }) => {
-      if (claim?.requestId !== request) {
-        for (const line of linesOf(claim)) io.err(line);
+    return withClaims(loaded, async (claims) => {
+      const found = await claims.find(order);
+      if (found === undefined || requestOf(found) !== request) {
+        for (const line of linesOf(found)) io.err(line);
         throw new CliError('the order ID is not claimed by this request. Nothing was released.');
       }
-      assertNotUnderWay(claim, loaded.config, order);
-      await recordRelease(loaded, order, claim, io);
-      await store.replace(name, claimText(claim));
-      if ((await store.find(name)) !== undefined)
+      assertNotUnderWay(found, loaded.config, order);
+      await recordRelease(loaded, order, request, io);
+      await claims.store.replace(found.name, found.text);
+      if ((await claims.store.find(found.name)) !== undefined)
         throw new CliError('the claim has changed meanwhile. Nothing was released.');
       io.out('Released: a payment with this order ID is sent again.');
       return exitCode.done;
@@ -74,70 +88,117 @@ export const releaseClaim = command(
   },
 );
 
-interface Found {
-  readonly loaded: ValidConfig;
-  readonly order: Order;
-  /** Of the claim in the store. */
-  readonly name: string;
-  readonly claim: Claim | undefined;
+interface Claims {
   readonly store: RedisStore;
+  readonly find: (order: Order) => Promise<Found | undefined>;
 }
 
-/** Of a claim without an end: its request may still be sent. Beside its own time, a minute for clocks that differ. */
-function assertNotUnderWay({ at, end }: Claim, { environments }: Config, { environment }: Order): void {
-  const { request = 0 } = environments[environment]?.timeouts ?? {};
-  if (end !== undefined || Date.now() > at + request + 60_000) return;
-  throw new CliError(
-    'the request that claimed it may be under way. Nothing was released; try again in a few minutes.',
-  );
+/** What the store has of an order. */
+interface Found {
+  readonly name: string;
+  readonly text: string;
+  /** Absent if the text is none. */
+  readonly claim: Claim | undefined;
 }
 
-async function withClaim(
-  values: Values,
-  [orderId]: readonly string[],
-  work: (found: Found) => Promise<number>,
-): Promise<number> {
+async function loadForClaims(values: Values): Promise<ValidConfig> {
   const file = required(configFileOf(values.config), '--config FILE');
-  const loaded = validConfig(file, await loadConfig(file, builtInOperations));
-  const { once } = loaded.config.payments;
-  const order = {
-    environment: required(values.environment, '--environment NAME'),
-    login: required(values.login, '--login LOGIN'),
-    operation: required(values.operation, '--operation NAME'),
-    orderId: required(orderId, 'ORDER_ID'),
-  };
-  assertClaimable(once, order, loaded);
-  const name = claimName(await readOnceKey(once), order);
+  return validConfig(file, await loadConfig(file, builtInOperations));
+}
+
+async function withClaims(
+  { config }: ValidConfig,
+  work: (claims: Claims) => Promise<number>,
+): Promise<number> {
+  const { once } = config.payments;
+  if (once === undefined) throw new CliError('the configuration has no payments.once', exitCode.usage);
+  if (once.store === 'memory')
+    throw new CliError('claims in memory are seen by their instance alone, and end with it', exitCode.usage);
+  const key = await readOnceKey(once);
   const store = await openClaims(once);
-  try {
+  const find = async (order: Order): Promise<Found | undefined> => {
+    const name = claimName(key, order);
     const text = await store.find(name);
-    const claim = text === undefined ? undefined : parseClaim(text);
-    if (text !== undefined && claim === undefined) throw new CliError('what the store has is no claim');
-    return await work({ loaded, order, name, claim, store });
+    return text === undefined ? undefined : { name, text, claim: parseClaim(text) };
+  };
+  try {
+    return await work({ store, find });
+  } catch (error) {
+    throw error instanceof StoreUnavailable ? new CliError(error.problem) : error;
   } finally {
     await store.close();
   }
 }
 
-function assertClaimable(
-  once: OnceConfig | undefined,
-  { environment, operation }: Order,
-  { config }: ValidConfig,
-): asserts once is OnceConfig {
-  if (once === undefined) throw new CliError('the configuration has no payments.once', exitCode.usage);
-  if (once.store === 'memory')
-    throw new CliError('claims in memory are seen by their instance alone, and end with it', exitCode.usage);
-  const known = createOperationTable(config).get(environment);
+/** @throws CliError for what cannot be claimed */
+function orderOf(values: Values, orderId: string | undefined, loaded: ValidConfig): Order {
+  const environment = required(values.environment, '--environment NAME');
+  const login = required(values.login, '--login LOGIN');
+  const operation = required(values.operation, '--operation NAME');
+  const known = operationsWithOnce(loaded, environment);
   if (known === undefined) throw new CliError(`unknown environment "${environment}"`, exitCode.usage);
-  if (!known.some(({ name, once: isOnce }) => name === operation && isOnce))
+  if (!known.includes(operation))
     throw new CliError(`"${operation}" is no operation with once`, exitCode.usage);
+  return { environment, login, operation, orderId: required(orderId, 'ORDER_ID') };
+}
+
+/** `undefined` for an unknown environment. */
+function operationsWithOnce({ config }: ValidConfig, environment: string): readonly string[] | undefined {
+  return createOperationTable(config)
+    .get(environment)
+    ?.flatMap(({ name, once }) => (once ? [name] : []));
+}
+
+/** A row for each line that is the result of a query. The lines do not name the operation: each that claims is looked up. */
+async function showClaims(
+  loaded: ValidConfig,
+  claims: Claims,
+  input: Readable & { isTTY?: boolean },
+  io: Io,
+): Promise<void> {
+  const use = 'Run: countersign payments query --json | countersign payments show --config FILE';
+  if (input.isTTY) throw new CliError(`no input. ${use}`, exitCode.usage);
+  const rows: string[][] = [];
+  for await (const line of createInterface({ input })) {
+    const result = entriesOf(parseJson(line));
+    const textOf = (name: string): string => (typeof result[name] === 'string' ? result[name] : '');
+    const order = { environment: textOf('environment'), login: textOf('login'), orderId: textOf('orderId') };
+    const [row, decision] = [textOf('row'), textOf('decision').replace('-', ' ')];
+    if (decision === '') throw new CliError(`not a line of payments query --json. ${use}`, exitCode.usage);
+    const claim = await claimOf(order, loaded, claims);
+    rows.push([order.orderId || '-', order.login || '-', `${row}: ${decision}`, claim]);
+  }
+  for (const line of table(['ORDER', 'LOGIN', 'THE QUERY SAYS', 'CLAIM'], rows)) io.out(printable(line));
+}
+
+async function claimOf(
+  order: Omit<Order, 'operation'>,
+  loaded: ValidConfig,
+  { find }: Claims,
+): Promise<string> {
+  if (!isShownInFull(order.orderId)) return 'not shown in full';
+  const shown: string[] = [];
+  for (const operation of operationsWithOnce(loaded, order.environment) ?? []) {
+    const found = await find({ ...order, operation });
+    if (found !== undefined) shown.push(`${operation}: ${outcomeOf(found)}, request ${requestOf(found)}`);
+  }
+  return shown.length === 0 ? 'none' : shown.join('; ');
+}
+
+/** Of a claim without an end: its request may still be sent. Beside its own time, a minute for clocks that differ. */
+function assertNotUnderWay({ claim }: Found, { environments }: Config, { environment }: Order): void {
+  const { request = 0 } = environments[environment]?.timeouts ?? {};
+  if (claim === undefined || claim.end !== undefined || Date.now() > claim.at + request + 60_000) return;
+  throw new CliError(
+    'the request that claimed it may be under way. Nothing was released; try again in a few minutes.',
+  );
 }
 
 /** @throws CliError if it is not written */
 async function recordRelease(
   { config, digest }: ValidConfig,
   { environment, login, operation, orderId }: Order,
-  { requestId }: Claim,
+  request: string,
   io: Io,
 ): Promise<void> {
   if (config.audit?.directory === undefined) return io.err('No audit trail in a folder: keep this output.');
@@ -158,7 +219,7 @@ async function recordRelease(
   });
   const clientOrderId = clientOrderIdOf([[orderIdNames[0] ?? '', orderId]]);
   const fields = {
-    request: requestId,
+    request,
     environment,
     operation,
     login,
@@ -170,15 +231,20 @@ async function recordRelease(
   if (!isRecorded) throw new CliError('the audit record cannot be written. Nothing was released.');
 }
 
-function linesOf(claim: Claim | undefined): string[] {
-  if (claim === undefined) return ['not claimed: a payment with this order ID would be sent'];
-  const { requestId, at, end } = claim;
-  const status = end?.status === undefined ? '' : ` ${end.status}`;
-  return [
-    `request  ${requestId}`,
-    `time     ${isoTime(at)}`,
-    `outcome  ${end === undefined ? 'none yet, or its instance died' : `${end.outcome}${status}`}`,
-  ];
+function linesOf(found: Found | undefined): string[] {
+  if (found === undefined) return ['not claimed: a payment with this order ID would be sent'];
+  const time = found.claim === undefined ? 'unknown' : isoTime(found.claim.at);
+  return [`request  ${requestOf(found)}`, `time     ${time}`, `outcome  ${outcomeOf(found)}`];
+}
+
+function requestOf({ claim }: Found): string {
+  return claim?.requestId ?? 'unknown';
+}
+
+function outcomeOf({ claim }: Found): string {
+  if (claim === undefined) return 'unknown: what is stored cannot be read';
+  if (claim.end === undefined) return 'none yet, or its instance died';
+  return `${claim.end.outcome} ${claim.end.status ?? ''}`.trim();
 }
 
 function required(value: string | undefined, name: string): string {
