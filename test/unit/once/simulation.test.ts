@@ -6,17 +6,27 @@ const kinds = [
   'answered 403',
   'died',
   'not-sent claims-unavailable',
+  'not-sent gateway-timeout',
+  'not-sent order-id-reused',
   'not-sent overloaded',
+  'not-sent shutting-down',
   'unknown duplicate-payment',
   'unknown gateway-reset',
+  'unknown shutting-down',
 ];
 
 it.each([1, 2, 3, 4, 5])('no payment is sent twice, and no outcome is a lie: seed %d', async (seed) => {
-  const { doubled, lies, outcomes } = await simulate({ seed, posts: 4_000 });
+  const { doubled, lies, outcomes, released, sentLater } = await simulate({ seed, posts: 4_000 });
   expect(lies).toEqual([]);
   expect(doubled).toBe(0);
   // All that may happen did happen.
   expect(Object.keys(outcomes).toSorted()).toEqual(kinds);
+  expect(Math.min(released, sentLater)).toBeGreaterThan(0);
+});
+
+it('no claim of what was not sent is left, whatever ends, where the store responds', async () => {
+  const { left, doubled, lies } = await simulate({ seed: 1, posts: 10_000, fails: 0 });
+  expect({ left, doubled, lies }).toEqual({ left: 0, doubled: 0, lies: [] });
 });
 
 it('a store that loses writes lets payments through twice, and no others', async () => {
@@ -26,7 +36,7 @@ it('a store that loses writes lets payments through twice, and no others', async
   expect(doubled).toBe(doubledAfterLoss);
 });
 
-it.each(['compares', 'one step'] as const)(
+it.each(['compares', 'one step', 'ttl'] as const)(
   'the simulation finds a store that breaks a rule: %s',
   async (breaks) => {
     expect((await simulate({ seed: 1, posts: 4_000, breaks })).doubled).toBeGreaterThan(0);

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { configSchema } from '../../../src/config/schema.ts';
 import { type Outcome, ProxyError } from '../../../src/errors.ts';
 import { createRoutes } from '../../../src/gateway/router.ts';
-import { claimName } from '../../../src/once/claim.ts';
+import { claimName, parseClaim } from '../../../src/once/claim.ts';
 import { type ClaimStore, StoreUnavailable } from '../../../src/once/store.ts';
 import { SendOnce } from '../../../src/proxy/outbound/send-once.ts';
 import { outcomeWithoutResponse } from '../../../src/proxy/outcome.ts';
@@ -16,10 +16,16 @@ export interface Tally {
   posts: number;
   /** Posts that reached the gateway, which did not reject them. */
   sent: number;
-  /** Orders that reached the gateway more than once. */
+  /** Orders that reached the gateway more than once within the time of a claim. */
   doubled: number;
   /** Those of them whose claim the store had lost. */
   doubledAfterLoss: number;
+  /** Orders that reached the gateway again when their claim was over. */
+  sentLater: number;
+  /** Claims that a person released. */
+  released: number;
+  /** Claims of requests that ended, and were not sent. */
+  left: number;
   /** Outcomes that were not true. */
   lies: string[];
   readonly outcomes: Record<string, number>;
@@ -30,17 +36,23 @@ export interface SimulationOptions {
   readonly posts: number;
   /** Part of the commands before which the store loses its last writes, 0 to 1. */
   readonly losesWrites?: number;
+  /** Part of the commands that fail in some way, 0 to 1. */
+  readonly fails?: number;
   /** A rule that the store breaks, to see that the simulation finds it. */
-  readonly breaks?: 'compares' | 'one step';
+  readonly breaks?: 'compares' | 'one step' | 'ttl';
 }
 
 const key = createSecretKey(Buffer.alloc(32, 1));
 const config = configSchema.parse(configFor('http://127.0.0.1:9'));
 const destination = createRoutes(config).resolve('/sandbox/gw/api/v4/transfer/1234');
 
+/** Of a claim, and of a request, in the time of the simulation. */
+const [ttl, requestTimeout] = [100, 50];
+
 /** Runs what is ready in an order that the seed chooses, so that each step may be before or after each other one. */
 class Scheduler {
   readonly random: Random;
+  now = 0;
   readonly #ready: (() => void)[] = [];
 
   constructor(random: Random) {
@@ -63,6 +75,7 @@ class Scheduler {
         if (at < this.#ready.length && last !== undefined) this.#ready[at] = last;
         chosen?.();
       }
+      if (this.random.chance(0.003)) this.now += this.random.int(1, ttl);
       await turn();
     }
   }
@@ -70,23 +83,36 @@ class Scheduler {
 
 /** The server of all instances: it may be slow, hang, die, be replaced, and forget its last writes. */
 class SimulatedServer {
-  claims = new Map<string, string>();
   /** Names of claims that were lost. */
   readonly lost = new Set<string>();
+  readonly #claims = new Map<string, { readonly claim: string; readonly until: number }>();
+  readonly #clock: Pick<Scheduler, 'now'>;
   #undo: (() => void)[] = [];
 
-  set(name: string, claim: string | undefined): void {
-    const before = this.claims.get(name);
+  constructor(clock: Pick<Scheduler, 'now'>) {
+    this.#clock = clock;
+  }
+
+  get(name: string): string | undefined {
+    const entry = this.#claims.get(name);
+    return entry !== undefined && entry.until > this.#clock.now ? entry.claim : undefined;
+  }
+
+  /** @param lifetime absent: as before */
+  set(name: string, claim: string | undefined, lifetime?: number): void {
+    if (this.get(name) === undefined) this.#claims.delete(name);
+    const before = this.#claims.get(name);
     this.#undo = [
       ...this.#undo.slice(-4),
       () => {
-        if (this.claims.has(name) && before === undefined) this.lost.add(name);
-        if (before === undefined) this.claims.delete(name);
-        else this.claims.set(name, before);
+        if (this.#claims.has(name) && before === undefined) this.lost.add(name);
+        if (before === undefined) this.#claims.delete(name);
+        else this.#claims.set(name, before);
       },
     ];
-    if (claim === undefined) this.claims.delete(name);
-    else this.claims.set(name, claim);
+    const until = lifetime === undefined ? (before?.until ?? 0) : this.#clock.now + lifetime;
+    if (claim === undefined) this.#claims.delete(name);
+    else this.#claims.set(name, { claim, until });
   }
 
   /** As a replica that takes over, and did not get the last writes. */
@@ -100,22 +126,25 @@ class SimulatedServer {
 class SimulatedStore implements ClaimStore {
   readonly #server: SimulatedServer;
   readonly #scheduler: Scheduler;
-  readonly #options: Pick<SimulationOptions, 'losesWrites' | 'breaks'>;
+  readonly #options: SimulationOptions;
+  readonly #changes = new Set<Promise<void>>();
+  #isClosing = false;
 
   constructor(server: SimulatedServer, scheduler: Scheduler, options: SimulationOptions) {
     [this.#server, this.#scheduler, this.#options] = [server, scheduler, options];
   }
 
   async claim(name: string, claim: string): Promise<string | undefined> {
+    const lifetime = this.#options.breaks === 'ttl' ? ttl / 10 : ttl;
     try {
       if (this.#options.breaks === 'one step') {
-        const before = await this.#command(() => this.#server.claims.get(name));
-        if (before === undefined) await this.#command(() => this.#server.set(name, claim));
+        const before = await this.find(name);
+        if (before === undefined) await this.#command(() => this.#server.set(name, claim, lifetime));
         return before;
       }
       return await this.#command(() => {
-        const there = this.#server.claims.get(name);
-        if (there === undefined) this.#server.set(name, claim);
+        const there = this.#server.get(name);
+        if (there === undefined) this.#server.set(name, claim, lifetime);
         return there;
       });
     } catch (error) {
@@ -124,29 +153,44 @@ class SimulatedStore implements ClaimStore {
     }
   }
 
+  find(name: string): Promise<string | undefined> {
+    return this.#command(() => this.#server.get(name));
+  }
+
   async replace(name: string, claim: string, next?: string): Promise<void> {
-    // Until it is done, or for ever if the instance dies first.
+    const change = this.#replace(name, claim, next);
+    this.#changes.add(change);
+    await change;
+    this.#changes.delete(change);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await Promise.all(this.#changes);
+  }
+
+  /** Until it is done, or the last attempt of a store that closes has failed. */
+  async #replace(name: string, claim: string, next?: string): Promise<void> {
     for (let attempts = 0; attempts < 20; attempts += 1) {
+      const isLast = this.#isClosing;
       try {
         return await this.#command(() => {
-          const isOurs = this.#options.breaks === 'compares' || this.#server.claims.get(name) === claim;
+          const isOurs = this.#options.breaks === 'compares' || this.#server.get(name) === claim;
           if (isOurs) this.#server.set(name, next);
         });
       } catch {
         await this.#scheduler.step();
+        if (isLast) return;
       }
     }
   }
 
-  async find(): Promise<undefined> {}
-
-  async close(): Promise<void> {}
-
   async #command<T>(execute: () => T): Promise<T> {
     const { random } = this.#scheduler;
+    const { losesWrites = 0, fails = 0.1 } = this.#options;
     await this.#scheduler.step();
-    if (random.chance(this.#options.losesWrites ?? 0)) this.#server.failOver();
-    const fault = random.chance(0.1) ? random.pick(['down', 'lost', 'late'] as const) : undefined;
+    if (random.chance(losesWrites)) this.#server.failOver();
+    const fault = random.chance(fails) ? random.pick(['down', 'lost', 'late'] as const) : undefined;
     if (fault === 'down') throw new StoreUnavailable('down');
     if (fault === 'late') {
       // It is executed after we have given it up.
@@ -160,67 +204,129 @@ class SimulatedStore implements ClaimStore {
   }
 }
 
-interface Order {
-  readonly orderId: string;
-  /** Requests that reached the gateway, which did not reject them. */
-  readonly processed: Set<string>;
+/** A Countersign, which may be shut down: that aborts what it sends. */
+class Instance {
+  readonly store: SimulatedStore;
+  readonly #guard: SendOnce;
+  readonly #aborted = Promise.withResolvers<never>();
+  #isAborted = false;
+
+  constructor(server: SimulatedServer, scheduler: Scheduler, options: SimulationOptions) {
+    this.store = new SimulatedStore(server, scheduler, options);
+    const clock = (): number => scheduler.now;
+    this.#guard = new SendOnce({
+      store: this.store,
+      key,
+      clock,
+      monotonic: clock,
+      metrics: { claimMade() {} },
+    });
+    this.#aborted.promise.catch(() => {});
+  }
+
+  /** As the handler does. @param send gets what throws if nothing may be written any more */
+  pay(record: RequestRecord, form: Form, send: (assertAccepting: () => void) => Promise<{ status: number }>) {
+    const assertAccepting = (): void => {
+      if (this.#isAborted) throw new ProxyError('shutting-down', 'Shutting down.');
+    };
+    return this.#guard.send({ record, destination, login: 'acme', form }, () =>
+      Promise.race([send(assertAccepting), this.#aborted.promise]),
+    );
+  }
+
+  async shutDown(): Promise<void> {
+    this.#isAborted = true;
+    this.#aborted.reject(new ProxyError('shutting-down', 'Shutting down.'));
+    await this.#guard.idle();
+    await this.store.close();
+  }
 }
 
-/** Clients that post each order several times, at any moment, to any of three instances. */
-export async function simulate(options: SimulationOptions): Promise<Tally> {
-  const { seed, posts } = options;
-  const random = new Random(seed);
-  const scheduler = new Scheduler(random);
-  const server = new SimulatedServer();
-  const tally: Tally = { posts: 0, sent: 0, doubled: 0, doubledAfterLoss: 0, lies: [], outcomes: {} };
-  const instances = Array.from(
-    { length: 3 },
-    () =>
-      new SendOnce({
-        store: new SimulatedStore(server, scheduler, options),
-        key,
-        clock: () => 0,
-        monotonic: () => 0,
-        metrics: { claimMade() {} },
-      }),
-  );
-  while (tally.posts < posts) {
-    server.lost.clear();
-    server.claims.clear();
-    const orders = Array.from(
-      { length: 50 },
-      (_, index): Order => ({ orderId: `order-${index}`, processed: new Set() }),
-    );
-    for (const order of orders) {
-      const parallel = random.int(1, 3);
-      for (let client = 0; client < parallel; client += 1) void payUntilDone(order);
-    }
-    await scheduler.run();
-    for (const { orderId, processed } of orders) {
-      if (processed.size < 2) continue;
-      tally.doubled += 1;
-      const order = { environment: 'sandbox', login: 'acme', operation: 'transfer', orderId };
-      if (server.lost.has(claimName(key, order))) tally.doubledAfterLoss += 1;
-    }
-  }
-  return tally;
+type Form = readonly (readonly [name: string, value: string])[];
 
-  /** Posts it as payments.md says, and sometimes once more whatever the outcome was. */
+interface Order {
+  readonly orderId: string;
+  readonly name: string;
+  /** The amount of each request. */
+  readonly posts: Map<string, string>;
+  /** Requests that ended, and how. */
+  readonly ends: Map<string, string>;
+  /** When requests reached the gateway, which did not reject them. */
+  readonly processed: Map<string, number>;
+}
+
+/** Clients that post each order several times, at any moment, to any of three instances; and what else happens to these. */
+export async function simulate(options: SimulationOptions): Promise<Tally> {
+  const random = new Random(options.seed);
+  const tally: Tally = {
+    posts: 0,
+    sent: 0,
+    doubled: 0,
+    doubledAfterLoss: 0,
+    sentLater: 0,
+    released: 0,
+    left: 0,
+    lies: [],
+    outcomes: {},
+  };
+  while (tally.posts < options.posts) await simulateOrders(options, random, tally);
+  return tally;
+}
+
+async function simulateOrders(options: SimulationOptions, random: Random, tally: Tally): Promise<void> {
+  const scheduler = new Scheduler(random);
+  const server = new SimulatedServer(scheduler);
+  const open = (): Instance => new Instance(server, scheduler, options);
+  const instances = [open(), open(), open()];
+  const orders = Array.from({ length: 50 }, (_, index) => newOrder(`order-${index}`));
+  for (const order of orders)
+    for (let clients = random.int(1, 3); clients > 0; clients -= 1) void payUntilDone(order);
+  for (let times = random.int(0, 2); times > 0; times -= 1) void replaceInstance();
+  for (let times = 20; times > 0; times -= 1) void release(random.pick(orders));
+  await scheduler.run();
+  for (const order of orders) count(order);
+
+  /** Posts it as payments.md says, and sometimes once more whatever the outcome was, or with another amount. */
   async function payUntilDone(order: Order): Promise<void> {
     for (let attempt = 0; attempt < 4; attempt += 1) {
       await scheduler.step();
-      const outcome = await post(order);
+      const outcome = await post(order, random.chance(0.05) ? '2' : '1');
       if (outcome !== 'not-sent' && !random.chance(0.3)) return;
     }
   }
 
-  async function post(order: Order): Promise<Outcome | 'died'> {
+  async function replaceInstance(): Promise<void> {
+    for (let steps = random.int(0, 20); steps > 0; steps -= 1) await scheduler.step();
+    const at = random.int(0, instances.length - 1);
+    const [previous] = instances.splice(at, 1, open());
+    await previous?.shutDown();
+  }
+
+  /** Once there is no such order, and none will be made. */
+  async function release({ name, ends, processed }: Order): Promise<void> {
+    for (let steps = random.int(0, 40); steps > 0; steps -= 1) await scheduler.step();
+    const { store } = random.pick(instances);
+    try {
+      const found = await store.find(name);
+      const { requestId } = (found === undefined ? undefined : parseClaim(found)) ?? {};
+      if (found === undefined || requestId === undefined || !ends.has(requestId) || processed.size > 0)
+        return;
+      tally.released += 1;
+      await store.replace(name, found);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) throw error;
+    }
+  }
+
+  async function post(order: Order, amount: string): Promise<Outcome | 'died'> {
     tally.posts += 1;
     const id = `request-${tally.posts}`;
-    const record: RequestRecord = { id, startedAt: 0, attempts: 0, durations: {} };
+    const startedAt = scheduler.now;
+    order.posts.set(id, amount);
+    const record: RequestRecord = { id, startedAt, attempts: 0, durations: {} };
     const form = [
       ['client_orderid', order.orderId],
-      ['amount', '1'],
+      ['amount', amount],
     ] as const;
     const died = Promise.withResolvers<'died'>();
     /** From here on, nothing of this request happens. */
@@ -230,14 +336,15 @@ export async function simulate(options: SimulationOptions): Promise<Tally> {
       died.resolve('died');
       await new Promise(() => {});
     };
-    const send = async () => {
+    const send = async (assertAccepting: () => void) => {
       await mayDie();
+      assertAccepting();
       if (random.chance(0.1)) throw new ProxyError('overloaded', 'Overloaded.');
+      if (scheduler.now > startedAt + requestTimeout) throw new ProxyError('gateway-timeout', 'Late.');
       record.writtenAttempts = 1;
-      await mayDie();
       const rejected = random.chance(0.1);
       const processed = !rejected && !random.chance(0.05);
-      if (processed) order.processed.add(id);
+      if (processed) order.processed.set(id, scheduler.now);
       tally.sent += processed ? 1 : 0;
       await mayDie();
       if (!rejected && random.chance(0.1)) throw new ProxyError('gateway-reset', 'Reset.');
@@ -245,19 +352,53 @@ export async function simulate(options: SimulationOptions): Promise<Tally> {
     };
     const ended = random
       .pick(instances)
-      .send({ record, destination, login: 'acme', form }, send)
+      .pay(record, form, send)
       .then(({ status }): string => `answered ${status}`)
       .catch((error: unknown) => {
         if (!(error instanceof ProxyError)) throw error;
+        if (!isTrue(error, record, order)) tally.lies.push(`${id}: ${error.detail}`);
         return `${outcomeWithoutResponse(record)} ${error.reason}`;
       });
     const end = await Promise.race([ended, died.promise]);
+    order.ends.set(id, end);
     tally.outcomes[end] = (tally.outcomes[end] ?? 0) + 1;
     const isLie = (end.startsWith('not-sent') || end === 'answered 403') && order.processed.has(id);
-    const namesNoRequest = end.endsWith('duplicate-payment') && record.firstRequestId === undefined;
-    if (isLie || namesNoRequest || end.endsWith('order-id-reused')) tally.lies.push(`${id}: ${end}`);
+    if (isLie) tally.lies.push(`${id}: ${end}`);
     if (end === 'died') return 'died';
     if (end === 'answered 403') return 'not-sent';
+    // Who made a mistake does not go on.
+    if (end.endsWith('order-id-reused')) return 'unknown';
     return end.startsWith('answered') ? 'answered' : end.startsWith('not-sent') ? 'not-sent' : 'unknown';
   }
+
+  function count({ name, processed, ends }: Order): void {
+    const times = [...processed.values()];
+    const isAgain = (at: number, index: number): boolean =>
+      at - (times[index - 1] ?? -ttl) < ttl - requestTimeout;
+    if (times.some(isAgain)) {
+      tally.doubled += 1;
+      if (server.lost.has(name)) tally.doubledAfterLoss += 1;
+    } else if (times.length > 1) tally.sentLater += 1;
+    const { requestId = '' } = parseClaim(server.get(name) ?? '') ?? {};
+    const end = ends.get(requestId) ?? '';
+    if (end.startsWith('not-sent') || end === 'answered 403') tally.left += 1;
+  }
+}
+
+function newOrder(orderId: string): Order {
+  const name = claimName(key, { environment: 'sandbox', login: 'acme', operation: 'transfer', orderId });
+  return { orderId, name, posts: new Map(), ends: new Map(), processed: new Map() };
+}
+
+/** What a repeat is told: the first request is one of the same order, with the same amount or with another one. */
+function isTrue(
+  { reason, detail }: ProxyError,
+  { id, firstRequestId }: RequestRecord,
+  { posts }: Order,
+): boolean {
+  if (reason !== 'duplicate-payment' && reason !== 'order-id-reused') return true;
+  const [, first = ''] = /by request (\S+) at/.exec(detail) ?? [];
+  if (!posts.has(first)) return false;
+  const isSame = posts.get(first) === posts.get(id);
+  return reason === 'duplicate-payment' ? isSame && firstRequestId === first : !isSame;
 }
