@@ -51,8 +51,8 @@ export function validateParameters(
 }
 
 /**
- * A service may read names leniently, as PHP does: ` status`, `Status` and `status[]` as `status`. Beside a covered parameter
- * such a name would be taken for it, and be anybody's.
+ * A service may read names leniently, as PHP does: ` status`, `Status` and `status[]` as `status`; or split at `;` too, as
+ * old libraries do. Beside a covered parameter such a name would be taken for it, and be anybody's.
  */
 function rejectLookAlikes(
   { control = [] }: Operation,
@@ -60,9 +60,12 @@ function rejectLookAlikes(
 ): void {
   const covered = [...coveredBy(control), controlName];
   const known = new Set(covered.flatMap(plainNames));
-  const at = form.findIndex(
-    ([name]) => !covered.includes(name) && plainNames(name).some((read) => known.has(read)),
-  );
+  const at = form.findIndex(([name, value]) => {
+    const [, ...parts] = `${name}=${value}`.split(';');
+    const others = new Set(parts.flatMap((part) => part.split('=', 1)));
+    if (!covered.includes(name)) others.add(name);
+    return [...others].some((other) => plainNames(other).some((read) => known.has(read)));
+  });
   if (at === -1) return;
   throw invalid(`Parameter ${at + 1} could be taken for one that the control covers. Ignore this callback.`);
 }

@@ -77,6 +77,16 @@ describe('a callback of the gateway', () => {
     expect(await resultOf(form)).toEqual(verdict('verified'));
   });
 
+  it('is decoded as the gateway signed it, with a ";" in a value, encoded or not', async () => {
+    const made = controlOf('approved', '5005', 'a;b=1');
+    for (const orderId of ['a;b=1', 'a%3Bb%3D1', 'a%3bb=1'])
+      expect(
+        await resultOf(
+          `status=approved&orderid=5005&client_orderid=${orderId}&descriptor=x;y&control=${made}`,
+        ),
+      ).toEqual(verdict('verified'));
+  });
+
   it.each([
     ['the endpoint', '/77', undefined],
     ['the path', '/login/acme', undefined],
@@ -144,6 +154,14 @@ describe('a callback that the gateway did not make is not verified', () => {
           `${callback}&${name}=approved`,
           /could be taken for one that the control covers/,
         ] as const,
+    ),
+    ...[
+      `${callback}&a=1;status=declined`,
+      callback.replace('10.42', '1;Status=declined;b'),
+      `${callback}&a;orderid=6`,
+    ].map(
+      (form) =>
+        ['with a covered name after a ";"', form, /could be taken for one that the control covers/] as const,
     ),
     ['against a rule of the configuration', callback.replace('invoice-1', 'i'.repeat(41)), /more than 40/],
   ])('%s: 400', async (_, form, detail) => {
