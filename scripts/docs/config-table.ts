@@ -5,66 +5,66 @@ import { cell, code, table } from './markdown.ts';
 interface ConfigRow {
   /** `*` is a name that the operator chooses, `[]` each item of a list. */
   readonly path: string;
-  readonly type: string;
-  /** As it is written in the file; `required`; or empty if the field is optional and has no default. */
+  /** Markdown: the default and other values; `required`; or empty if the field is optional and has no default. */
   readonly default: string;
   readonly description: string;
 }
 
-/** Every field, in the order of the schema. */
+/** Every field, in the order of the schema. Fields that stand in several places are described in one of them. */
 export function configTable(): ConfigRow[] {
-  const rows = rowsBelow(configJsonSchema(), '');
+  const schema = configJsonSchema();
+  const top = Object.entries(schema.properties ?? {}).map(([name, field]) => [blockOf(field), name] as const);
+  const rows = rowsBelow(schema, '', new Map(top));
   return [...new Map(rows.map((row) => [JSON.stringify(row), row])).values()];
 }
 
-function rowsBelow(schema: Schema, path: string): ConfigRow[] {
+/** @param places where each block of fields is described */
+function rowsBelow(schema: Schema, path: string, places: Map<string | undefined, string>): ConfigRow[] {
   const { properties = {}, additionalProperties, items, required = [] } = schema;
   const fields = Object.entries(properties).flatMap(([name, field]) => {
     if (typeof field !== 'object') return [];
     const at = path === '' ? name : `${path}.${name}`;
-    return [rowOf(field, at, required.includes(name)), ...rowsBelow(field, at)];
+    const block = blockOf(field);
+    const place = block === undefined ? at : (places.get(block) ?? at);
+    if (place !== at) return [{ path: at, default: '', description: `As ${code(place)}.` }];
+    places.set(block, at);
+    return [...rowsOf(field, at, required.includes(name)), ...rowsBelow(field, at, places)];
   });
   return [
     ...fields,
-    ...(typeof additionalProperties === 'object' ? rowsBelow(additionalProperties, `${path}.*`) : []),
-    ...(typeof items === 'object' && !Array.isArray(items) ? rowsBelow(items, `${path}[]`) : []),
-    ...(schema.anyOf ?? schema.oneOf ?? []).flatMap((option) => rowsBelow(option, path)),
+    ...(typeof additionalProperties === 'object' ? rowsBelow(additionalProperties, `${path}.*`, places) : []),
+    ...(typeof items === 'object' && !Array.isArray(items) ? rowsBelow(items, `${path}[]`, places) : []),
+    ...(schema.anyOf ?? schema.oneOf ?? []).flatMap((option) => rowsBelow(option, path, places)),
   ];
 }
 
-function rowOf(field: Schema, path: string, required: boolean): ConfigRow {
-  const fallback = field.default === undefined ? '' : JSON.stringify(field.default).replaceAll('"', '');
-  return {
-    path,
-    type: typeOf(field),
-    default: required ? 'required' : fallback,
-    description: field.description ?? '',
-  };
+/** The fields below one, as text. */
+function blockOf(field: Schema | boolean | undefined): string | undefined {
+  if (typeof field !== 'object') return undefined;
+  const { properties, additionalProperties: each } = field;
+  const fields = properties ?? (typeof each === 'object' ? each.properties : undefined);
+  return fields === undefined ? undefined : JSON.stringify(fields);
 }
 
-function typeOf({ const: only, enum: values, type, additionalProperties }: Schema): string {
-  if (only !== undefined) return String(only);
-  if (values !== undefined) return [...new Set(values.map(String))].join(' or ');
-  if (typeof additionalProperties === 'object') return 'map by name';
-  // Only numbers have two types in the schema: a variable may be given instead.
-  return Array.isArray(type) ? String(type[0]) : (typeNames[type ?? 'object'] ?? 'object');
+/** None for a field that only contains other fields. */
+function rowsOf(field: Schema, path: string, isRequired: boolean): ConfigRow[] {
+  const { properties, anyOf, oneOf, const: only, enum: values = [only], default: fallback } = field;
+  if ((properties ?? anyOf ?? oneOf) !== undefined) return [];
+  const written = [fallback, ...values].filter((value) => value !== undefined);
+  const texts = written.map((value) => code(JSON.stringify(value).replaceAll('"', '')));
+  const shown = [...new Set(texts)].join(' or ');
+  const required = shown === '' ? 'required' : `required: ${shown}`;
+  return [{ path, default: isRequired ? required : shown, description: field.description ?? '' }];
 }
 
-const typeNames: Readonly<Record<string, string>> = { string: 'string', array: 'list', boolean: 'boolean' };
-
-/** A table for each top-level field. Fields that only contain other fields are left out. */
+/** A table for each top-level field. */
 export function configurationTables(): string {
-  const rows = configTable().filter(({ type }) => type !== 'object');
-  const sections = Map.groupBy(rows, ({ path }) => path.replace(/[.[].*/, ''));
+  const sections = Map.groupBy(configTable(), ({ path }) => path.replace(/[.[].*/, ''));
   return [...sections]
-    .map(
-      ([name, fields]) =>
-        `## ${name}\n\n${table(['field', 'type', 'default', 'meaning'], fields.map(cellsOf))}`,
-    )
+    .map(([name, fields]) => `## ${name}\n\n${table(['field', 'default', 'meaning'], fields.map(cellsOf))}`)
     .join('\n\n');
 }
 
-function cellsOf({ path, type, default: fallback, description }: ConfigRow): string[] {
-  const shown = fallback === 'required' ? fallback : code(fallback);
-  return [code(path), type, shown, cell(description)];
+function cellsOf({ path, default: fallback, description }: ConfigRow): string[] {
+  return [code(path), fallback, cell(description)];
 }

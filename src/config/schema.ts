@@ -30,11 +30,11 @@ import { httpUrlSuchAs, isPlaintextRemote } from './url.ts';
 const listenerTls = (clientCa: string) =>
   z
     .strictObject({
-      certFile: filePath.describe('PEM file of the certificate chain.'),
-      keyFile: filePath.describe('PEM file of the private key of certFile.'),
-      clientCaFile: optionalFile.describe(`PEM file of the CA that signs client certificates; ${clientCa}.`),
+      certFile: filePath.describe('Certificate chain.'),
+      keyFile: filePath.describe('Private key of certFile.'),
+      clientCaFile: optionalFile.describe(`CA of client certificates; ${clientCa}.`),
       clientCrlFile: optionalFile.describe(
-        'PEM file of the certificate revocation lists of these CAs, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
+        'Revocation lists, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
       ),
       minVersion,
     })
@@ -47,80 +47,66 @@ const listenerTls = (clientCa: string) =>
 
 const listenerTimeouts = z.strictObject({
   headers: timeout('10s').describe(
-    'Maximum time to receive the request headers, from the first byte or the end of the response before.',
+    'Time to receive the headers, from the first byte or the end of the response before.',
   ),
-  body: timeout('10s').describe(
-    'Maximum time to receive the body; also the time the client has to read the response.',
-  ),
-  shutdownDelay: duration('5s').describe(
-    'How long requests are still accepted after SIGTERM, until load balancers stop sending them.',
-  ),
-  shutdown: duration('35s').describe('How long in-flight requests may take to finish on shutdown.'),
+  body: timeout('10s').describe('Time to receive the body, and for the client to read the response.'),
+  shutdownDelay: duration('5s').describe('How long requests are still accepted after SIGTERM.'),
+  shutdown: duration('35s').describe('How long requests in flight may take then.'),
 });
 
 const proxy = z.strictObject({
-  host: text
-    .default('127.0.0.1')
-    .describe('Address to listen on; `::` is IPv6 and IPv4, whichever there is.'),
-  port: port.prefault(8080).describe('Port to listen on; 0 picks a free port.'),
-  tls: listenerTls('required for client-certificate authentication'),
+  host: text.default('127.0.0.1').describe('Address; `::` is IPv6 and IPv4.'),
+  port: port.prefault(8080).describe('0 picks a free port.'),
+  tls: listenerTls('with it, a certificate can be a credential'),
   maxConnections: count
     .prefault(1_000)
-    .describe(
-      'Maximum concurrent client connections; excess connections are closed. Each may take 150 kB of memory, or 200 kB with TLS.',
-    ),
-  maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Maximum form size in bytes.'),
+    .describe('Excess connections are closed. Each may take 150 kB of memory, 200 kB with TLS.'),
+  maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Size of a form.'),
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)
     .describe(
-      'Maximum bytes of forms and responses in memory, of which a caller may hold as much as it leaves free. Excess requests get 503 `overloaded`; excess responses are streamed.',
+      'Bytes of forms and responses in memory; a caller may hold as much as it leaves free. Excess requests get 503 `overloaded`, excess responses are streamed.',
     ),
-  maxParameters: wholeNumber(1, 10_000).prefault(1000).describe('Maximum number of form parameters.'),
+  maxParameters: wholeNumber(1, 10_000).prefault(1000).describe('Parameters of a form.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
   allowPlaintext: flag.describe(
-    'Accept bearer tokens and JWTs without TLS on a non-loopback address, for a service mesh or a proxy that terminates TLS.',
+    'Accept tokens without TLS beyond loopback, behind a mesh or a proxy that terminates TLS.',
   ),
-  allowAnonymous: flag.describe('Allow anonymous callers on a non-loopback address.'),
+  allowAnonymous: flag.describe('Allow anonymous callers beyond loopback.'),
   allowedHosts: hostNames.describe(
-    'Host names, besides IP addresses and localhost, that requests of anonymous callers may have in the Host header; others get 421 `unknown-host`.',
+    'What anonymous callers may have in `Host`, besides IP addresses and localhost; others get 421 `unknown-host`.',
   ),
 });
 
 const admin = z.strictObject({
-  host: text
-    .default('127.0.0.1')
-    .describe('Address to listen on; `::` is IPv6 and IPv4, whichever there is.'),
-  port: port.prefault(9090).describe('Port to listen on; 0 picks a free port.'),
-  tls: listenerTls('with it, /, /status.json and /metrics require one, /healthz and /readyz do not'),
+  host: text.default('127.0.0.1').describe('Address; `::` is IPv6 and IPv4.'),
+  port: port.prefault(9090).describe('0 picks a free port.'),
+  tls: listenerTls('with it, all but /healthz and /readyz require one'),
   maxConnections: count
     .prefault(100)
-    .describe(
-      'Maximum concurrent connections; beyond it, all of them are closed, so that the next probe finds room.',
-    ),
+    .describe('Beyond it, all connections are closed, so that the next probe finds room.'),
   allowedHosts: hostNames.describe(
-    'Host names, besides IP addresses and localhost, that /, /status.json and /metrics accept in the Host header.',
+    'What /, /status.json and /metrics accept in `Host`, besides IP addresses and localhost.',
   ),
   tokenSha256: tokenSha256
     .optional()
     .describe(
-      'SHA-256 of the token for / and /status.json, 64 lowercase hex digits. Without it, they need no token if host is a loopback address, and are off otherwise.',
+      'SHA-256 of the token for / and /status.json. Without it they are open on loopback, and off beyond.',
     ),
   runbookUrl: httpUrlSuchAs('https://wiki.example/runbook')
     .optional()
-    .describe('URL of your copy of deploy/runbook.md, for links in the status.'),
+    .describe('URL of your copy of deploy/runbook.md, for links.'),
 });
 
 const signing = z.strictObject({
   concurrency: wholeNumber(1, 64)
     .optional()
     .describe(
-      'Maximum concurrent RSA signatures. Default: two fewer than `UV_THREADPOOL_SIZE`, which is set to the cores (2 to 8) plus three unless you set it.',
+      'RSA signatures at once. Default: two fewer than `UV_THREADPOOL_SIZE`, which is set to the cores (2 to 8) plus three unless you set it.',
     ),
   maxQueue: count
     .prefault(200)
-    .describe(
-      'Maximum number of queued RSA signatures, and as many in Vault; excess requests get 503 `overloaded`.',
-    ),
+    .describe('RSA signatures that wait, and as many in Vault; excess requests get 503 `overloaded`.'),
 });
 
 const maxHeaders = 20;
@@ -148,20 +134,16 @@ const fraction = orText(z.number().min(0).max(1), { type: 'number', minimum: 0, 
 const tracing = z
   .strictObject({
     otlp: httpUrlSuchAs('https://collector.example:4318').describe(
-      'URL that OTLP receives traces at over HTTP, such as https://collector:4318. Without a path, /v1/traces is added.',
+      'OTLP over HTTP, such as https://collector:4318; /v1/traces is added if there is no path.',
     ),
     sampleRatio: fraction
       .prefault(0.01)
-      .describe(
-        'Part of the traces that is recorded, 0 to 1. It depends on the trace ID alone: a caller cannot have more recorded by its sampled flag.',
-      ),
+      .describe('Part of the traces that is recorded, by the trace ID alone.'),
     headers: dictionary(headerName, headerValue)
       .prefault({})
       .refine((headers) => Object.keys(headers).length <= maxHeaders, `must be at most ${maxHeaders}`)
-      .describe('Headers of each export, such as `Authorization: ${OTLP_AUTHORIZATION}`.'),
-    caFile: optionalFile.describe(
-      'PEM file of the CA that signed the certificate of the receiver. Read for each export.',
-    ),
+      .describe('Headers of exports, such as `Authorization: ${OTLP_AUTHORIZATION}`.'),
+    caFile: optionalFile.describe('CA of the receiver.'),
     minVersion,
     egressProxy,
   })
@@ -179,17 +161,13 @@ const audit = z
     directory: filePath
       .optional()
       .describe(
-        'Folder for the files of the audit trail. Each start of a process begins a file in it. Absent: records go to standard output, between the log lines.',
+        'Folder of the trail; each start begins a file. Absent: records go to standard output, between log lines.',
       ),
     keyFile: filePath.describe(
-      'File with the key that seals the records: at least 32 bytes. Read again at SIGHUP, which also begins the next file.',
+      'Key that seals the records, at least 32 bytes. Read again at SIGHUP, which begins the next file.',
     ),
-    required: flag.describe(
-      'Send nothing to the gateway before its record is written; requests get 503 `audit-unavailable` while that is not possible.',
-    ),
-    sync: flag.describe(
-      'Write records through to the disk (fdatasync), so that they also survive a power failure.',
-    ),
+    required: flag.describe('Send nothing before its record is written, else 503 `audit-unavailable`.'),
+    sync: flag.describe('Write through to the disk (fdatasync), against power failures.'),
   })
   .refine(({ directory, sync }) => !sync || directory !== undefined, {
     path: ['sync'],
@@ -204,19 +182,15 @@ export const configSchema = z.strictObject(
       .prefault({})
       .describe('The admin port, with /, /status.json, /metrics, /healthz and /readyz.'),
     environments: environments.describe(
-      'Environments by name, which is the first path segment of a request. Each has its own gateway.',
+      'By name, the first path segment of a request. Each has its own gateway.',
     ),
-    operations: operationOverrides.describe(
-      'Additional operations, or overrides of fields of the built-in ones.',
-    ),
-    operationsFile: optionalFile.describe(
-      'YAML file with more `operations`, such as the published ones of config/operations.yaml. `operations` overrides their fields.',
-    ),
+    operations: operationOverrides.describe('Further operations, or overrides of the built-in ones.'),
+    operationsFile: optionalFile.describe('File with more `operations`, which override its fields.'),
     keys: keys.describe('The key source: where control keys and RSA private keys come from.'),
     signing: signing.prefault({}).describe('Limits for RSA signing.'),
     jwtIssuers: dictionary(issuerName, jwtIssuer)
       .prefault({})
-      .describe('Issuers of JSON Web Tokens by name, for credentials of callers.'),
+      .describe('Issuers of JSON Web Tokens, by name.'),
     payments: payments.prefault({}).describe('Operations that are not read-only.'),
     callers: z.array(caller).prefault([]).describe('Callers and what each may do.'),
     audit: audit
@@ -226,11 +200,11 @@ export const configSchema = z.strictObject(
       .optional()
       .describe('Traces of requests, sent to an OpenTelemetry collector. Absent: none.'),
     allowUnsafeNode: flag.describe(
-      'For development: start on a Node version that can mix up responses. Connections are not used again there.',
+      'For development: start on a Node that can mix up responses, and reuse no connection there.',
     ),
     log: z
       .strictObject({
-        level: z.enum(logLevels).default('info').describe('Minimum level to log.'),
+        level: z.enum(logLevels).default('info').describe('Lowest level that is logged.'),
       })
       .prefault({})
       .describe('Logging: JSON lines on standard output.'),

@@ -38,9 +38,9 @@ const keyUrl = secureUrlSuchAs('https://idp.example/keys');
 
 export const jwksSource = z.union(
   [
-    z.strictObject({ url: keyUrl.describe('URL of the key set; there is no discovery then.') }),
+    z.strictObject({ url: keyUrl.describe('URL of the key set. Without `jwks`: discovery.') }),
     z.strictObject({
-      file: filePath.describe('JSON file of the key set, read again once per minute.'),
+      file: filePath.describe('File of the key set, read once a minute.'),
     }),
   ],
   { error: 'must be exactly one of url and file; remove jwks for discovery' },
@@ -49,10 +49,8 @@ export const jwksSource = z.union(
 /** Who signs JWTs, and where its keys come from. */
 export const jwtIssuer = z
   .strictObject({
-    issuer: text
-      .max(255)
-      .describe('The `iss` claim of its tokens, compared exactly. For discovery: its URL.'),
-    audience: text.max(255).describe('What the `aud` claim of a token must be or contain.'),
+    issuer: text.max(255).describe('The `iss` claim, compared exactly. For discovery: its URL.'),
+    audience: text.max(255).describe('What the `aud` claim is or contains.'),
     jwks: jwksSource
       .optional()
       .describe(
@@ -66,17 +64,15 @@ export const jwtIssuer = z
       )
       .min(1)
       .default(['RS256', 'ES256'])
-      .describe('Signature algorithms that are accepted.'),
+      .describe('Accepted signatures.'),
     leeway: duration('30s')
       .refine((value) => value <= maxLeeway, 'must be at most 5m')
-      .describe('Tolerated difference of the clocks; at most 5m.'),
+      .describe('Tolerated difference of clocks, at most 5m.'),
     maxStale: duration('24h').describe(
-      'How long the last fetched keys are used while they cannot be fetched. Tokens then get 503 `issuer-unavailable`.',
+      'How long fetched keys are used while fetching fails. Then tokens get 503 `issuer-unavailable`.',
     ),
-    caFile: optionalFile.describe('PEM file of the CA of the server that has the keys.'),
-    tokenFile: optionalFile.describe(
-      'File with a bearer token for that server, as the Kubernetes API requires it.',
-    ),
+    caFile: optionalFile.describe('CA of the server of the keys.'),
+    tokenFile: optionalFile.describe('Bearer token for it, as the Kubernetes API requires.'),
     minVersion,
     egressProxy,
   })
@@ -107,14 +103,12 @@ const claimPattern = z
 /** What the configuration demands of a caller's JWT, besides a valid signature of the issuer. */
 const jwtCredential = z
   .strictObject({
-    issuer: issuerName.describe('Name of an entry in jwtIssuers.'),
-    subject: claimPattern
-      .optional()
-      .describe('The `sub` claim, or a prefix of it followed by "*". Case-sensitive.'),
+    issuer: issuerName.describe('Name in `jwtIssuers`.'),
+    subject: claimPattern.optional().describe('The `sub` claim, or a prefix and "*".'),
     claims: dictionary(text, claimPattern)
       .prefault({})
       .describe(
-        'Further top-level claims, each with a value or a prefix followed by "*". A list matches if one of its texts does.',
+        'Further top-level claims, each a value or a prefix and "*". A list matches if one of its texts does.',
       ),
   })
   .refine(
@@ -156,12 +150,12 @@ const certificateDns = matching(
 export const credential = z.union(
   [
     z.strictObject({
-      tokenSha256: tokenSha256.describe('SHA-256 of a bearer token, 64 lowercase hex digits.'),
+      tokenSha256: tokenSha256.describe('SHA-256 of a bearer token.'),
     }),
     z.strictObject({
-      certificateUri: certificateUri.describe('URI in the client certificate, such as a SPIFFE ID.'),
+      certificateUri: certificateUri.describe('URI in the certificate, such as a SPIFFE ID.'),
     }),
-    z.strictObject({ certificateDns: certificateDns.describe('DNS name in the client certificate.') }),
+    z.strictObject({ certificateDns: certificateDns.describe('DNS name in the certificate.') }),
     z.strictObject({ jwt: jwtCredential.describe('A JSON Web Token, as a bearer token.') }),
     z.strictObject({ anonymous: z.literal(true).describe('Any client, without credentials.') }),
   ],
@@ -177,7 +171,7 @@ const loginPattern = matching(
 const grant = z.strictObject({
   environments: z.array(text).min(1).describe('Names of environments, or "*".'),
   operations: z.array(text).min(1).describe('Names of operations, or "*".'),
-  logins: z.array(loginPattern).min(1).describe('Logins, or login prefixes followed by "*".'),
+  logins: z.array(loginPattern).min(1).describe('Logins, or prefixes and "*".'),
 });
 
 export const caller = z.strictObject({
@@ -188,10 +182,10 @@ export const caller = z.strictObject({
   mode: z
     .enum(['enforce', 'dry-run'])
     .default('enforce')
-    .describe('dry-run: log and count requests that the grants do not allow, but let them through.'),
+    .describe('dry-run lets through what no grant allows, with a log line.'),
   maxInFlight: optionalCount.describe(
-    'Maximum concurrent requests of this caller, per instance, from before the form is read until the gateway has responded; excess requests get 429 `caller-limit`. Default: no limit.',
+    'Requests at once, for each instance, from before the form is read until the gateway has responded; excess ones get 429 `caller-limit`.',
   ),
-  credentials: z.array(credential).min(1).describe('How the caller authenticates; any one is sufficient.'),
-  allow: z.array(grant).default([]).describe('Grants: what the caller may do. Everything else is denied.'),
+  credentials: z.array(credential).min(1).describe('Any one is sufficient.'),
+  allow: z.array(grant).default([]).describe('Grants. Everything else is denied.'),
 });

@@ -19,8 +19,8 @@ import {
 
 const timeouts = z
   .strictObject({
-    connect: timeout('3s').describe('Maximum time to open a connection, TLS included.'),
-    request: timeout('30s').describe('Maximum time for the whole upstream request, all attempts included.'),
+    connect: timeout('3s').describe('Time to open a connection, with TLS.'),
+    request: timeout('30s').describe('Time for a request, all attempts included.'),
   })
   // One that is not valid is like no other.
   .refine(({ connect, request }) => !(connect > request), {
@@ -38,35 +38,28 @@ const responseHeader = matching(/^[A-Za-z0-9-]+$/, 'must be a header name').refi
 
 export const environment = z
   .strictObject({
-    baseUrl: httpUrl.describe('URL of the gateway: https://host[:port][/path].'),
+    baseUrl: httpUrl.describe('The gateway: https://host[:port][/path].'),
     product: matching(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment such as gw').describe(
-      'Product name: the first path segment at the gateway, such as gw.',
+      'First path segment at the gateway, such as gw.',
     ),
     timeouts: timeouts.prefault({}).describe('Time limits for the gateway.'),
-    keepAlive: z
-      .boolean()
-      .default(true)
-      .describe('Reuse connections for read-only requests; false: open a new connection for each request.'),
-    connectionMaxAge: timeout('5m').describe(
-      'Maximum age of a pooled connection; new connections pick up DNS changes.',
-    ),
-    maxInFlight: count
-      .prefault(500)
-      .describe('Maximum concurrent requests; excess requests get 503 `overloaded`.'),
+    keepAlive: z.boolean().default(true).describe('Reuse connections for read-only requests.'),
+    connectionMaxAge: timeout('5m').describe('Age of a reused connection; new ones pick up DNS changes.'),
+    maxInFlight: count.prefault(500).describe('Requests at once; excess ones get 503 `overloaded`.'),
     endpoints: dictionary(identifier, identifier)
       .prefault({})
-      .describe('Maps endpoint or endpoint group ID to login.'),
-    operations: operationOverrides.describe('Additional operations, or overrides, for this environment.'),
+      .describe('Login of each endpoint or endpoint group.'),
+    operations: operationOverrides.describe('Further operations, or overrides, of this environment.'),
     responseHeaders: z
       .array(responseHeader.toLowerCase())
       .default([])
-      .describe('Additional gateway response headers to forward.'),
-    caFile: optionalFile.describe('PEM file of the CA that signed the gateway certificate.'),
-    certFile: optionalFile.describe('PEM file of the client certificate for the gateway.'),
-    keyFile: optionalFile.describe('PEM file of the private key of certFile.'),
+      .describe('Further headers of the gateway to forward.'),
+    caFile: optionalFile.describe('CA of the gateway.'),
+    certFile: optionalFile.describe('Client certificate for the gateway.'),
+    keyFile: optionalFile.describe('Private key of certFile.'),
     minVersion,
     egressProxy,
-    allowInsecureHttp: flag.describe('Allow an http: baseUrl on a non-loopback host.'),
+    allowInsecureHttp: flag.describe('Allow an http: baseUrl beyond loopback.'),
   })
   .refine(
     ({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined),

@@ -31,28 +31,28 @@ function exactlyOne<F extends string>(one: F, other: F) {
 const token = z
   .strictObject({
     method: z.literal('token').describe('A pre-issued Vault token.'),
-    token: secret.optional().describe('The token, as ${NAME} from an environment variable.'),
-    tokenFile: optionalFile.describe('File that holds the token; reread at each login.'),
+    token: secret.optional().describe('As ${NAME} from a variable.'),
+    tokenFile: optionalFile.describe('Read at each login.'),
   })
   .refine(...exactlyOne('token', 'tokenFile'));
 
 const appRole = z
   .strictObject({
     method: z.literal('approle').describe('Vault AppRole.'),
-    mount: mount.default('approle').describe('Mount path of the auth method.'),
+    mount: mount.default('approle').describe('Mount of the auth method.'),
     roleId: text.optional().describe('Role ID.'),
-    roleIdFile: optionalFile.describe('File that holds the role ID; reread at each login.'),
-    secretIdFile: filePath.describe('File that holds the secret ID; reread at each login.'),
+    roleIdFile: optionalFile.describe('Read at each login.'),
+    secretIdFile: filePath.describe('Read at each login.'),
   })
   .refine(...exactlyOne('roleId', 'roleIdFile'));
 
 const kubernetes = z.strictObject({
   method: z.literal('kubernetes').describe('Kubernetes service account.'),
-  mount: mount.default('kubernetes').describe('Mount path of the auth method.'),
+  mount: mount.default('kubernetes').describe('Mount of the auth method.'),
   role: text.describe('Role of the auth method.'),
   jwtFile: filePath
     .default('/var/run/secrets/kubernetes.io/serviceaccount/token')
-    .describe('File that holds the service account token; reread at each login.'),
+    .describe('Token of the service account; read at each login.'),
 });
 
 /**
@@ -74,19 +74,13 @@ const secretPath = matching(
 
 const transit = z
   .strictObject({
-    mounts: z
-      .record(z.string(), mount)
-      .describe('Mount path of the Transit engine that has the keys of each environment.'),
+    mounts: z.record(z.string(), mount).describe('Mount of the Transit engine of each environment.'),
     maxInFlight: wholeNumber(2, 256)
       .prefault(32)
-      .describe(
-        'Maximum number of signatures in Vault at the same time, for each environment; one caller has half of it.',
-      ),
+      .describe('Signatures at once, for each environment; a caller has half.'),
     maxPerSecond: wholeNumber(2, 100_000)
       .prefault(500)
-      .describe(
-        'Maximum number of signatures in Vault per second, for each environment; one caller has half of it.',
-      ),
+      .describe('Signatures per second, for each environment; a caller has half.'),
   })
   .optional()
   .describe(
@@ -97,21 +91,19 @@ export const auth = z.discriminatedUnion('method', [token, appRole, kubernetes])
 
 export const vault = z
   .strictObject({
-    address: secureUrlSuchAs('https://vault.example:8200').describe('URL of Vault: https://host[:port].'),
-    mount: mount.default('secret').describe('Mount path of the KV version 2 engine.'),
-    path: secretPath
-      .default('gateway/{environment}/{login}')
-      .describe('Path of a login below the mount; must contain {environment} and {login}.'),
+    address: secureUrlSuchAs('https://vault.example:8200').describe('https://host[:port].'),
+    mount: mount.default('secret').describe('Mount of the KV version 2 engine.'),
+    path: secretPath.default('gateway/{environment}/{login}').describe('Path of a login below it.'),
     namespace: matching(segments, 'must be a namespace such as team/payments')
       .optional()
-      .describe('Vault Enterprise namespace.'),
-    caFile: optionalFile.describe('PEM file of the CA that signed the Vault certificate.'),
-    certFile: optionalFile.describe('PEM file of the client certificate for Vault.'),
-    keyFile: optionalFile.describe('PEM file of the private key of certFile.'),
+      .describe('Namespace of Vault Enterprise.'),
+    caFile: optionalFile.describe('CA of Vault.'),
+    certFile: optionalFile.describe('Client certificate for Vault.'),
+    keyFile: optionalFile.describe('Private key of certFile.'),
     minVersion,
     egressProxy,
     transit,
-    timeout: timeout('5s').describe('Maximum time for one request to Vault and its response.'),
+    timeout: timeout('5s').describe('Time for one request.'),
     auth: auth.describe('How to log in.'),
   })
   .refine(
@@ -126,13 +118,13 @@ export const vault = z
 const cache = z
   .strictObject({
     ttl: duration('60s').describe(
-      'How long a cached key is fresh. Then the keys of a login that had a request in the last 10 minutes are read again in the background; those of one that was idle longer with its next request, which waits at most a second for them.',
+      'When keys are read again: in the background if the login had a request in the last 10 minutes, else with the next request, which waits at most a second.',
     ),
     staleIfError: duration('12h').describe(
-      'How long a cached key may be used while the key source is unavailable, and kept without requests.',
+      'How long cached keys sign while the key source fails, and are kept without requests.',
     ),
-    negativeTtl: duration('10s').describe('How long a missing key is cached.'),
-    maxEntries: count.prefault(10_000).describe('Maximum number of cached logins.'),
+    negativeTtl: duration('10s').describe('How long a login without keys is remembered.'),
+    maxEntries: count.prefault(10_000).describe('Logins in the cache.'),
   })
   .refine(({ ttl, staleIfError }) => ttl <= staleIfError, {
     path: ['staleIfError'],
@@ -141,7 +133,7 @@ const cache = z
   .prefault({})
   .describe('The key cache in memory.');
 
-const rotationGracePeriod = duration('24h').describe('How long a superseded key may still be used.');
+const rotationGracePeriod = duration('24h').describe('How long a superseded key may sign.');
 
 const shared = { cache, rotationGracePeriod };
 
@@ -153,9 +145,7 @@ export const keys = z.discriminatedUnion('source', [
   }),
   z.strictObject({
     source: z.literal('directory').describe('Keys in files.'),
-    directory: text.describe(
-      'Directory that contains {environment}/{login}/control_key and private_key.pem.',
-    ),
+    directory: text.describe('Has {environment}/{login}/control_key and private_key.pem.'),
     ...shared,
   }),
 ]);

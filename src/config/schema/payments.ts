@@ -12,7 +12,7 @@ const store = z
     'must be memory or a URL such as rediss://redis.example:6379, without credentials',
   )
   .describe(
-    'Where order IDs are claimed: the URL of Redis or Valkey (`rediss:` for TLS), which all instances share; or `memory`, for a single instance, which forgets them when it ends.',
+    'Where order IDs are claimed: URL of the Redis or Valkey that all instances share (`rediss:` for TLS), or `memory` for a single instance, which forgets them when it ends.',
   );
 
 /** Milliseconds. */
@@ -27,19 +27,15 @@ const once = z
     ttl: duration('24h')
       .refine((value) => value >= hour, 'must be at least 1h')
       .describe('How long an order ID stays claimed.'),
-    timeout: timeout('1s').describe(
-      'How long the store may take to respond; payments get 503 `claims-unavailable` then.',
-    ),
+    timeout: timeout('1s').describe('Time for the store; then payments get 503 `claims-unavailable`.'),
     keyFile: optionalFile.describe(
-      'File with the key of the digests that are stored: at least 32 bytes, the same for all instances.',
+      'Key of the stored digests, at least 32 bytes, the same for all instances.',
     ),
     username: text.optional().describe('User of the store (ACL).'),
-    passwordFile: optionalFile.describe('File with the password of the store. Read for each connection.'),
-    caFile: optionalFile.describe(
-      'PEM file of the CA that signed the certificate of the store. Read for each connection.',
-    ),
+    passwordFile: optionalFile.describe('Read for each connection.'),
+    caFile: optionalFile.describe('CA of the store. Read for each connection.'),
     minVersion,
-    allowPlaintext: flag.describe('Allow a `redis:` URL on a non-loopback host.'),
+    allowPlaintext: flag.describe('Allow a `redis:` URL beyond loopback.'),
   })
   .refine(({ store: where, keyFile }) => isMemory(where) || keyFile !== undefined, {
     path: ['keyFile'],

@@ -77,7 +77,7 @@ export const minVersion = z
     },
   )
   .prefault('1.2')
-  .describe('Lowest TLS version: 1.2 (with forward secrecy and AEAD suites only) or 1.3.');
+  .describe('Lowest TLS version.');
 /** Relative to the directory of the configuration file. */
 export const filePath = z.string().min(1);
 export const optionalFile = filePath.optional();
@@ -127,16 +127,16 @@ export const egressProxy = z
   .strictObject({
     url: httpUrlSuchAs('http://proxy.example:3128')
       .refine((value) => new URL(value).pathname === '/', 'must not have a path')
-      .describe('URL of the proxy: http://host:port or https://host:port.'),
-    caFile: optionalFile.describe('PEM file of the CA that signed the certificate of an https: proxy.'),
+      .describe('http://host:port or https://host:port.'),
+    caFile: optionalFile.describe('CA of an https: proxy.'),
     username: matching(
       /^[^\p{Cc}:]{1,255}$/u,
       'must be 1 to 255 characters without ":" and control characters',
     )
       .optional()
-      .describe('User name for the proxy (Basic).'),
-    password: secret.optional().describe('The password, as ${NAME} from an environment variable.'),
-    passwordFile: optionalFile.describe('File that holds the password; read for each new connection.'),
+      .describe('For Basic authentication.'),
+    password: secret.optional().describe('As ${NAME} from a variable.'),
+    passwordFile: optionalFile.describe('Read for each connection.'),
   })
   .refine(
     ({ username, password, passwordFile }) =>

@@ -43,15 +43,16 @@ describe('the JSON Schema of the configuration', () => {
 describe('the table of the configuration', () => {
   it('has a row for each kind of field', () => {
     const rows = new Map(configTable().map((row) => [row.path, row]));
-    expect(rows.get('proxy.port')).toMatchObject({ type: 'integer', default: '8080' });
-    expect(rows.get('environments.*.baseUrl')).toMatchObject({ type: 'string', default: 'required' });
-    expect(rows.get('environments.*.operations.*.signature')).toMatchObject({
-      type: 'HMAC-SHA1 or RSA-SHA256 or SHA1-control',
-      default: '',
+    expect(rows.get('proxy.port')).toMatchObject({ default: '`8080`' });
+    expect(rows.get('environments.*.baseUrl')).toMatchObject({ default: 'required' });
+    expect(rows.get('environments.*.operations')).toMatchObject({ description: 'As `operations`.' });
+    expect(rows.get('operations.*.signature')).toMatchObject({
+      default: '`HMAC-SHA1` or `RSA-SHA256` or `SHA1-control`',
     });
-    expect(rows.get('callers[].allow[].logins')).toMatchObject({ type: 'list', default: 'required' });
-    expect(rows.get('keys.cache.staleIfError')).toMatchObject({ type: 'string', default: '12h' });
-    expect(rows.get('keys.directory')).toMatchObject({ type: 'string', default: 'required' });
+    expect(rows.get('keys.vault.minVersion')).toMatchObject({ default: '`1.2` or `1.3`' });
+    expect(rows.get('callers[].allow[].logins')).toMatchObject({ default: 'required' });
+    expect(rows.get('keys.cache.staleIfError')).toMatchObject({ default: '`12h`' });
+    expect(rows.get('keys.directory')).toMatchObject({ default: 'required' });
   });
 
   it('has no duplicate rows', () => {
