@@ -46,7 +46,8 @@ export class PageRunner {
     this.#home = join(setup.folder.path, 'home');
     mkdirSync(join(this.#home, 'bin'), { recursive: true });
     setup.folder.file('home/.vault-token', token);
-    const environments = { production: { baseUrl: setup.gateway.url, product: 'gw' } };
+    const endpoints = { 1234: 'acme' };
+    const environments = { production: { baseUrl: setup.gateway.url, product: 'gw', endpoints } };
     const auth = { method: 'kubernetes', role: 'countersign' } as const;
     const transit = { mounts: { production: 'transit-production' } };
     const keys = { source: 'vault', vault: { address: setup.admin.address, auth, transit } } as const;
@@ -80,7 +81,8 @@ export class PageRunner {
   }
 
   #execute(command: string): Promise<string> {
-    const env = { ...process.env, HOME: this.#home, PATH: `${this.#home}/bin:${process.env['PATH'] ?? ''}` };
+    const PATH = `${this.#home}/bin:${process.env['PATH'] ?? ''}`;
+    const env = { ...process.env, HOME: this.#home, PATH, COUNTERSIGN_CONFIG: 'config.yaml' };
     return new Promise((resolve) => {
       execFile('bash', ['-c', command], { cwd: this.#home, env }, (_error, out, err) => resolve(out + err));
     });
