@@ -5,7 +5,7 @@ import { findingTable } from './finding-table.ts';
 import { metricTable } from './metric-table.ts';
 import { paymentTable } from './payment-table.ts';
 import { runbookIndex } from './runbook-index.ts';
-import { endpointTable, faultTable, rejectionTable } from './simulator-tables.ts';
+import { endpointTable, faultTable, rejectionList } from './simulator-tables.ts';
 import { statusTable } from './status-schema.ts';
 import { valuesTable } from './values-table.ts';
 
@@ -17,7 +17,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/metrics.md': { metrics: metricTable },
   'docs/operations.md': { alerts: alertTable },
   'docs/payments.md': { statuses: paymentTable },
-  'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionTable },
+  'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionList },
   'docs/status.md': { findings: findingTable, fields: statusTable },
   'helm/countersign/README.md': { values: valuesTable },
 };

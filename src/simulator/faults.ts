@@ -16,28 +16,21 @@ export const faultRule = z
     operation: z.string().optional().describe('Only requests of this operation.'),
     login: matching(identifierPattern, 'must be a login').optional().describe('Only requests of this login.'),
     client_orderid: z.string().optional().describe('Only requests for this order.'),
-    times: z
-      .int()
-      .min(1)
-      .max(1_000_000)
-      .optional()
-      .describe('How many requests it applies to; all of them if absent.'),
+    times: z.int().min(1).max(1_000_000).optional().describe('Requests it applies to; all if absent.'),
     delaySeconds: seconds.default(0).describe('Delay of the response, after the effect.'),
     fault: z
       .enum([...statuses, 'reset', 'garbage', 'drip', 'cut'])
       .optional()
       .describe(
-        '`status-403` (always before the effect), `status-429`, `status-500`, `status-502`, `status-503`, `reset` (no response), `garbage` (not HTTP), `drip` (one byte at a time) or `cut` (the connection ends in the body).',
+        '`status-403` (always before the effect), `status-429`, `status-500`, `status-502`, `status-503`, `reset`, `garbage` (not HTTP), `drip` (slow) or `cut` (ends in the body).',
       ),
-    beforeEffect: flag.describe(
-      'The request takes no effect: no transfer is made. With a status, `reset` or `garbage`.',
-    ),
+    beforeEffect: flag.describe('With a status, `reset` or `garbage`: no order is made.'),
     cutAfterBytes: z
       .int()
       .min(0)
       .max(1_048_576)
       .optional()
-      .describe('With `cut`: how many bytes of the body are sent.'),
+      .describe('With `cut`: bytes of the body that are sent.'),
   })
   .refine(({ fault, delaySeconds }) => fault !== undefined || delaySeconds > 0, {
     error: 'has no effect: add fault or delaySeconds',

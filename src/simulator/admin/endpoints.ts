@@ -93,8 +93,7 @@ const table: Readonly<Record<string, Endpoint>> = {
     ),
   },
   'GET /journal': {
-    summary:
-      'The last 1,000 requests, oldest first. Query: `operation`, `login`, `after` (only entries with a higher `id`).',
+    summary: 'The last 1,000 requests, oldest first. Query: `operation`, `login`, `after` (an `id`).',
     run: read('query', journalQuery, ({ journal }, { operation, login, after }) => ({
       total: journal.total,
       entries: journal
@@ -105,15 +104,15 @@ const table: Readonly<Record<string, Endpoint>> = {
     })),
   },
   'POST /reset': {
-    summary: `Returns to the start. Body: \`parts\`, a list of ${stateParts.map((part) => `\`${part}\``).join(', ')}; all without it.`,
+    summary: `Returns to the start. Body: \`parts\`, of ${stateParts.map((part) => `\`${part}\``).join(', ')}; without it all.`,
     run: read('body', resetBody, (simulator, { parts }) => simulator.reset(parts)),
   },
   'GET /faults': {
-    summary: 'The faults that apply now, in the order in which they are tried.',
+    summary: 'The faults, in the order in which they are tried.',
     run: read('body', nothing, ({ faults }) => faults.list().map(shownFault)),
   },
   'POST /faults': {
-    summary: 'Adds a fault, before those of the scenario. Body: the fields below.',
+    summary: 'Adds a fault. Body: its fields.',
     status: 201,
     run: read('body', faultRule, ({ keys, faults, operations }, rule) => {
       // A misspelled name would never match.
@@ -129,11 +128,11 @@ const table: Readonly<Record<string, Endpoint>> = {
     }),
   },
   'DELETE /faults': {
-    summary: 'Removes all faults, also those of the scenario.',
+    summary: 'Removes all, also those of the scenario.',
     run: read('body', nothing, ({ faults }) => faults.clear()),
   },
   'DELETE /faults/{id}': {
-    summary: 'Removes one fault.',
+    summary: 'Removes one.',
     run: read('body', nothing, ({ faults }, _, { id = '' }) => {
       if (!/^\d{1,15}$/.test(id) || !faults.remove(Number(id)))
         throw new AdminError(404, 'Unknown fault. GET /faults lists them');
@@ -144,30 +143,27 @@ const table: Readonly<Record<string, Endpoint>> = {
     run: read('body', nothing, ({ clock }) => shownClock(clock)),
   },
   'PUT /clock': {
-    summary:
-      'Sets the clock offset. Body: `offsetSeconds`, added to the clock that timestamps are compared with and to the `Date` header.',
+    summary: 'Sets it. Body: `offsetSeconds`.',
     run: read('body', clockBody, ({ clock }, { offsetSeconds }) => {
       clock.offsetSeconds = offsetSeconds;
       return shownClock(clock);
     }),
   },
   'GET /keys': {
-    summary:
-      'The keys that are accepted now, by login: the number of control keys, the fingerprints of public keys.',
+    summary: 'By login: the number of control keys, the fingerprints of public keys.',
     run: read('body', nothing, ({ keys }) =>
       Object.fromEntries([...keys].map(([login, accepted]) => [login, shownKeys(accepted)])),
     ),
   },
   'POST /keys/{login}': {
-    summary: 'Accepts more keys of a login. Body: `controlKeys`, `publicKeys`.',
+    summary: 'Accepts more keys. Body: `controlKeys`, `publicKeys`.',
     run: changeKeys((old, more = []) => {
       if (old.length + more.length <= maxKeys) return [...old, ...more];
       throw new AdminError(409, `A login has at most ${maxKeys} keys of a kind. Replace them with PUT`);
     }),
   },
   'PUT /keys/{login}': {
-    summary:
-      'Accepts only these keys of a login from now on. Body as above; a kind that is absent stays as it is.',
+    summary: 'Accepts only these keys; an absent kind stays as it is.',
     run: changeKeys((old, others = old) => others),
   },
 };
