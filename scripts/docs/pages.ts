@@ -7,7 +7,6 @@ import { paymentTable } from './payment-table.ts';
 import { runbookIndex } from './runbook-index.ts';
 import { endpointTable, faultTable, rejectionList } from './simulator-tables.ts';
 import { statusTable } from './status-schema.ts';
-import { valuesTable } from './values-table.ts';
 
 /** Parts of pages that are made from the code: by page, then by the name of the markers around the part. */
 const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
@@ -19,7 +18,6 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/payments.md': { statuses: paymentTable },
   'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionList },
   'docs/status.md': { findings: findingTable, fields: statusTable },
-  'helm/countersign/README.md': { values: valuesTable },
 };
 
 /** Paths from the root of the project. */
