@@ -12,7 +12,7 @@ import { createMetrics } from '../../src/observability/metric-definitions.ts';
 import { rejections } from '../../src/request-context.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';
-import { anchorOf, blocks, keyProblems, runbookSections, runbookText } from '../support/runbook.ts';
+import { anchorOf, codes, keyProblems, runbookSections, runbookText } from '../support/runbook.ts';
 import { sampleLog, sampleNotes } from '../support/sample-log.ts';
 
 const recorded = [
@@ -22,8 +22,10 @@ const recorded = [
 const causes = [...rejections, ...networkFailures(true)];
 
 const sections = [...runbookSections()];
-const queries = blocks(runbookText(), 'promql');
-const searches = blocks(runbookText(), 'sh');
+const queriesIn = (text: string) => codes(text).filter((one) => /\bcountersign_|^up\{/.test(one));
+const searchesIn = (text: string) => codes(text).filter((one) => one.startsWith("jq -c 'select("));
+const queries = queriesIn(runbookText());
+const searches = searchesIn(runbookText());
 const source = globSync('src/**/*.ts')
   .map((file) => readFileSync(file, 'utf8'))
   .join('\n');
@@ -52,24 +54,22 @@ describe('the runbook', () => {
 });
 
 describe.each(sections)('%s', (_heading, section) => {
-  const parts = section.split(/^(?=\*\*[A-Z][^*]+\.\*\*)/m).slice(1);
+  const parts = section.split(/^(?=- \*\*)/m).slice(1);
 
-  it('says what users see, how to confirm it, what to do, and how to see that it is over', () => {
-    expect(parts.map((part) => /^\*\*([^*]+)\.\*\*/.exec(part)?.[1])).toEqual([
-      'What it means',
-      'What users see',
-      'How to confirm',
+  it('says what you see, whether it is urgent, what to do, and when it is over, in twelve lines', () => {
+    expect(parts.map((part) => /^- \*\*([^*]+)\.\*\*/.exec(part)?.[1])).toEqual([
+      'What you see',
+      'Is it urgent',
       'What to do',
-      'How to see that it is over',
+      'When it is over',
     ]);
-    for (const part of parts) expect(part.replace(/^\*\*[^*]+\*\*/, '').trim().length).toBeGreaterThan(7);
+    expect(section.trim().split('\n').length).toBeLessThanOrEqual(12);
   });
 
-  it('confirms it with a query and a log search, and its end with a query', () => {
-    const [confirm = '', over = ''] = [parts[2], parts[4]];
-    expect(blocks(confirm, 'promql')).not.toEqual([]);
-    expect(blocks(confirm, 'sh')).not.toEqual([]);
-    expect(blocks(over, 'promql')).not.toEqual([]);
+  it('has a log search for what it is, and a query for its end', () => {
+    const [see = '', , , over = ''] = parts;
+    expect(searchesIn(see)).not.toEqual([]);
+    expect(queriesIn(over)).not.toEqual([]);
   });
 });
 

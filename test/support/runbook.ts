@@ -20,11 +20,9 @@ export function anchorOf(heading: string): string {
   return `#${heading.toLowerCase().replaceAll(' ', '-')}`;
 }
 
-/** The fenced code blocks of a language. */
-export function blocks(text: string, language: 'promql' | 'sh'): string[] {
-  const fences = text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm'));
-  return [...fences].map(([, block = '']) => block.trim());
-}
+/** What stands between backticks. */
+export const codes = (text: string): string[] =>
+  [...text.matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
 
 /** The rows of the table of messages: the cells of each. */
 export function keyProblems(): string[][] {
