@@ -1,6 +1,6 @@
 import { anchorOf, sectionOf } from '../../src/observability/status/conditions.ts';
 import { alerting } from './alert-rules.ts';
-import { cell, table } from './markdown.ts';
+import { table } from './markdown.ts';
 
 /** Every alert, with a link to its section of the runbook. */
 export function alertTable(): string {
@@ -10,8 +10,7 @@ export function alertTable(): string {
       `[${name}](../deploy/runbook.md${anchorOf(sectionOf(condition))})`,
       [...(page ? ['page'] : []), ...(ticket ? ['ticket'] : [])].join(', '),
       core ? 'yes' : '',
-      cell(condition.when),
     ];
   });
-  return table(['alert', 'severity', 'core', 'when'], rows);
+  return table(['alert', 'severity', 'core'], rows);
 }

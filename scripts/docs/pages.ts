@@ -6,7 +6,6 @@ import { metricTable } from './metric-table.ts';
 import { paymentTable } from './payment-table.ts';
 import { runbookIndex } from './runbook-index.ts';
 import { endpointTable, faultTable, rejectionList } from './simulator-tables.ts';
-import { statusTable } from './status-schema.ts';
 
 /** Parts of pages that are made from the code: by page, then by the name of the markers around the part. */
 const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
@@ -17,7 +16,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = 
   'docs/operations.md': { alerts: alertTable },
   'docs/payments.md': { statuses: paymentTable },
   'docs/simulator.md': { endpoints: endpointTable, faults: faultTable, rejections: rejectionList },
-  'docs/status.md': { findings: findingTable, fields: statusTable },
+  'docs/status.md': { findings: findingTable },
 };
 
 /** Paths from the root of the project. */

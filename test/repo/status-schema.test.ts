@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { statusSchemaFile, statusTable } from '../../scripts/docs/status-schema.ts';
+import { statusSchemaFile } from '../../scripts/docs/status-schema.ts';
 import { sampleStatus } from '../support/sample-status.ts';
 import { root } from '../support/sources.ts';
 
@@ -29,21 +29,3 @@ describe('docs/status.schema.json', () => {
     expect(validate(JSON.parse(JSON.stringify({ ...sampleStatus, ...change })))).toBe(false);
   });
 });
-
-it('the table of docs/status.md has every field of a status, and no other', () => {
-  const listed = [...statusTable().matchAll(/^\| `([^`]+)`/gm)].map(([, path = '']) => path);
-  const used = leavesOf(sampleStatus, '').map((path) => path.replace(/\[\]$/, ''));
-  expect(listed).toEqual(expect.arrayContaining(used));
-  expect(listed.filter((path) => !used.some((one) => one.startsWith(path)))).toEqual([]);
-});
-
-/** Paths of the values, with `[]` for each item of a list. */
-function leavesOf(value: unknown, path: string): string[] {
-  if (Array.isArray(value)) {
-    return value.length === 0 ? [path] : value.flatMap((item: unknown) => leavesOf(item, `${path}[]`));
-  }
-  if (typeof value !== 'object' || value === null) return [path];
-  return Object.entries(value).flatMap(([name, field]) =>
-    leavesOf(field, path === '' ? name : `${path}.${name}`),
-  );
-}

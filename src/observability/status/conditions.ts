@@ -78,7 +78,7 @@ const checkWay = 'Look for a proxy or load balancer on the way, and ask the supp
 export const conditions = {
   'outcome-unknown': {
     severities: bad,
-    when: 'A payment was sent, and no complete response or a server error came back: it may have been processed. A finding has those of the last hour.',
+    when: 'A payment was sent, and no complete response or a 5xx came back: it may have been processed. A finding has those of the last hour.',
     todo: 'Query the order status of each, and do not send it again before that.',
     find: uncertainPayments,
     alert: {
@@ -96,7 +96,7 @@ export const conditions = {
   },
   'order-mismatch': {
     severities: badOrWarn,
-    when: 'A response is about another order than the request: responses are crossed on the way, or the gateway errs. Warn, and no alert: about another amount or currency.',
+    when: 'A response is about another order than its request. Warn, and no alert: about another amount or currency.',
     todo: 'Query the status of these orders before anybody acts on such a response, and ask the support of the gateway.',
     find: orderMismatches,
     alert: {
@@ -107,7 +107,7 @@ export const conditions = {
     },
   },
   down: {
-    when: 'Prometheus cannot scrape an instance, or no longer finds any of a release that it scraped in the last 6 hours.',
+    when: 'Prometheus cannot scrape an instance, or finds none of a release that it scraped in the last 6 hours.',
     todo: 'If requests work, repair the scrape; otherwise find out why the process does not run.',
     alert: {
       name: 'CountersignDown',
@@ -132,7 +132,7 @@ export const conditions = {
   },
   'audit-unavailable': {
     severities: badOrWarn,
-    when: 'Audit records cannot be written, or were lost: the disk is full, failing or hanging.',
+    when: 'Audit records cannot be written, or were lost.',
     todo: 'Check space and permissions of the audit folder; no restart is needed.',
     causes: ['audit-unavailable'],
     find: unwrittenAudit,
@@ -149,7 +149,7 @@ export const conditions = {
   },
   'claims-unavailable': {
     severities: bad,
-    when: 'With `payments.once`, the store of claims does not respond, or takes no more: payments are not sent.',
+    when: 'The store of `payments.once` takes no claim: payments are not sent.',
     todo: '`countersign check --online` says what fails. Queries go on; no restart is needed.',
     causes: ['claims-unavailable'],
     find: unclaimed,
@@ -172,7 +172,7 @@ export const conditions = {
   },
   'key-source-down': {
     severities: bad,
-    when: 'Vault or the key directory does not respond, rejects the login, or denies reading the keys of logins in use (a finding of its own).',
+    when: 'Vault or the key directory does not respond, rejects the login, or denies keys (a finding of its own).',
     todo: keepCache,
     find: sourceDown,
     alert: {
@@ -188,14 +188,14 @@ export const conditions = {
   },
   'key-source-denied': {
     severities: bad,
-    when: 'Vault or the key directory responds, and denies reading the keys of logins in use.',
+    when: 'Vault or the key directory denies reading the keys of logins in use.',
     todo: '`countersign check --online` says which path may not be read. Permit it; no restart is needed.',
     section: 'Keys denied',
     find: deniedKeys,
   },
   'keys-unreadable': {
     severities: badOrWarn,
-    when: 'Requests failed because the keys of their login cannot be read, and none are cached.',
+    when: 'Requests failed because keys cannot be read, and none are cached.',
     todo: checkOnline,
     section: 'CountersignKeySourceDown',
     ...failures({ 'key-source-unavailable': ['keys cannot be read, and none are cached'] }),
@@ -215,7 +215,7 @@ export const conditions = {
   },
   'logins-not-found': {
     severities: badOrWarn,
-    when: 'The key source does not know logins whose cached keys are used, though it did not delete their keys.',
+    when: 'The key source does not know logins whose keys are cached, though it did not delete them.',
     todo: 'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions.',
     find: unknownLogins,
     alert: {
@@ -241,7 +241,7 @@ export const conditions = {
   },
   'signing-unavailable': {
     severities: badOrWarn,
-    when: 'Vault does not sign with the keys that it alone has. Only requests signed with such keys fail; nothing is sent.',
+    when: 'Vault does not sign with keys that it alone has. Only their requests fail; nothing is sent.',
     todo: checkOnline,
     ...failures({ 'signing-unavailable': ['Vault does not sign with the private keys that it holds'] }),
     alert: {
@@ -254,7 +254,7 @@ export const conditions = {
     },
   },
   failing: {
-    when: 'More requests fail because of Countersign or the gateway than the SLO allows: at this rate the error budget of the month is used up in days (page), or before its end (ticket).',
+    when: 'More requests fail than the SLO allows: the error budget of the month is used up in days (page), or before its end (ticket).',
     todo: 'The findings of the status say why.',
     alert: {
       name: 'CountersignErrorBudgetBurn',
@@ -281,7 +281,7 @@ export const conditions = {
   },
   'gateway-silent': {
     severities: badOrWarn,
-    when: 'Requests to an environment are in flight, and for 4 s none has ended; warn: a single one.',
+    when: 'Requests are in flight, and for 4 s none has ended; warn: a single one.',
     todo: 'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. `countersign check --online` says which.',
     section: 'No complete gateway response',
     find: silences,
@@ -295,7 +295,7 @@ export const conditions = {
   },
   'gateway-response-incomplete': {
     severities: badOrWarn,
-    when: 'The gateway ended a connection before its response was complete, or its response was not valid HTTP.',
+    when: 'A response of the gateway was not complete, or not valid HTTP.',
     todo: checkWay,
     section: 'No complete gateway response',
     ...failures({
@@ -321,7 +321,7 @@ export const conditions = {
   },
   saturated: {
     severities: badOrWarn,
-    when: 'An environment has more than 80 % of its limit of requests in flight, or requests were rejected as `overloaded`.',
+    when: "More than 80 % of an environment's requests in flight are used, or requests were rejected as `overloaded`.",
     todo: 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`.',
     causes: ['overloaded'],
     find: requestLimit,
@@ -335,7 +335,7 @@ export const conditions = {
   },
   'clock-skew': {
     severities: badOrWarn,
-    when: 'The clocks of the gateway and the instance differ by more than 30 s.',
+    when: 'The clocks of gateway and instance differ by more than 30 s.',
     todo: 'Either one may be off: check the time synchronization of this machine, and whether other environments and instances show the same; if not, ask the support of the gateway.',
     causes: ['clock-skew'],
     find: differentClocks,
@@ -352,21 +352,21 @@ export const conditions = {
   },
   'gateway-blocks': {
     severities: bad,
-    when: 'In the last minute the gateway responded with 401 or 403 to every login of an environment, and to at least two.',
+    when: 'For a minute, the gateway rejects every login of an environment, at least two.',
     todo: 'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
     section: 'Gateway rejects every login',
     find: gatewayBlocks,
   },
   'key-rejected': {
     severities: bad,
-    when: 'The gateway rejected the key that signs, and has not accepted it since. Requests are still sent.',
+    when: 'The gateway rejected the key that signs, and has not accepted it since.',
     todo: 'If the gateway has a new key, store it in the key source: Countersign looks for it each second while there are requests.',
     section: 'CountersignGatewayRejections',
     find: keysWith(rejected),
   },
   'gateway-rejections': {
     severities: ['bad', 'warn', 'info'],
-    when: 'More than 2 % of the responses to a login (finding: of an environment) are 401 or 403: the gateway does not know the key, or the login lacks a permission.',
+    when: 'More than 2 % of the responses to a login (finding: of an environment) are 401 or 403.',
     todo: 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`.',
     causes: ['current-key', 'other-key'],
     find: rejectedRequests,
@@ -387,7 +387,7 @@ export const conditions = {
   },
   'key-missing': {
     severities: badOrWarn,
-    when: 'A login has no usable key, so that its requests fail. A finding also if the key source no longer has a key that still signs.',
+    when: 'A login has no usable key. A finding also if the key source lost a key that still signs.',
     todo: 'Store it in the key source; Countersign reads it within a minute.',
     ...failures({ 'key-missing': ['a login has no key of the required kind'] }, keysWith(missing)),
     alert: {
@@ -401,7 +401,7 @@ export const conditions = {
   },
   'key-unusable': {
     severities: badOrWarn,
-    when: 'The newest version of a key cannot be used or, in Vault, lacks it. An older one signs, if there is one.',
+    when: 'The newest version of a key cannot be used, or lacks it. An older one signs, if there is one.',
     todo: 'Store a correct key as a new version.',
     ...failures({ 'key-unusable': ['a key cannot be used'] }, keysWith(unusable)),
     alert: {
@@ -413,7 +413,7 @@ export const conditions = {
   },
   'key-waiting': {
     severities: info,
-    when: 'A rotation: a new version of a key waits for the gateway. The alert fires if no instance has signed with it for 2 hours.',
+    when: 'A new version of a key waits for the gateway. The alert: for 2 hours.',
     todo: 'Has the gateway the new public key? `countersign keys verify` shows which versions it accepts.',
     find: keysWith(waiting),
     alert: {
@@ -465,7 +465,7 @@ export const conditions = {
   },
   'certificate-files-unusable': {
     severities: warn,
-    when: 'Certificate files were replaced by files that cannot be used, such as a revocation list older than the one in use.',
+    when: 'Certificate files were replaced by files that cannot be used.',
     todo: 'The previous ones are in use. Correct the files; no restart is needed.',
     section: 'CountersignCertificateExpiring',
     find: unusableCertificateFiles,
@@ -492,7 +492,7 @@ export const conditions = {
   },
   'caller-limited': {
     severities: warn,
-    when: 'In the last minute requests of a caller got 429 because of its `maxInFlight`.',
+    when: 'A caller got 429 in the last minute, because of its `maxInFlight`.',
     todo: 'Nothing was sent for these, and other callers are not affected. Does it send more than it should, or is the gateway slow? Otherwise raise `maxInFlight` of the caller.',
     section: 'Caller limit',
     causes: ['caller-limit'],
@@ -513,14 +513,14 @@ export const conditions = {
   },
   'caller-dry-run': {
     severities: warn,
-    when: 'A caller is in dry-run: its requests are let through, whatever its grants say.',
+    when: 'A caller is in dry-run: its grants are not enforced.',
     todo: 'Set `enforce` when the log has no more requests with the decision `would-deny`.',
     section: 'CountersignAuthorizationDenials',
     find: dryRuns,
   },
   'log-lines-dropped': {
     severities: warn,
-    when: 'Log lines were dropped, because standard output did not accept them.',
+    when: 'Log lines were dropped: standard output did not accept them.',
     todo: checkOutput,
     find: unready('log-lines-dropped', 'Log lines were dropped, because standard output did not accept them'),
     alert: {
@@ -538,7 +538,7 @@ export const conditions = {
     find: unready('log-stalled', 'The log cannot be written, because standard output accepts no lines'),
   },
   'spans-dropped': {
-    when: 'Traces are configured, and spans are not delivered: the receiver is down, slow, or rejects them. Requests are not affected.',
+    when: 'Spans are not delivered. Requests are not affected.',
     todo: 'The log has the cause.',
     alert: {
       name: 'CountersignSpansDropped',
