@@ -26,30 +26,31 @@ import {
 } from './schema/values.ts';
 import { httpUrlSuchAs, isPlaintextRemote } from './url.ts';
 
-/** @param clientCa what client certificates are for */
-const listenerTls = (clientCa: string) =>
-  z
-    .strictObject({
-      certFile: filePath.describe('Certificate chain.'),
-      keyFile: filePath.describe('Private key of certFile.'),
-      clientCaFile: optionalFile.describe(`CA of client certificates; ${clientCa}.`),
-      clientCrlFile: optionalFile.describe(
-        'Revocation lists, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
-      ),
-      minVersion,
-    })
-    .refine(({ clientCaFile, clientCrlFile }) => clientCaFile !== undefined || clientCrlFile === undefined, {
-      path: ['clientCrlFile'],
-      message: 'requires clientCaFile, whose CAs have signed the lists',
-    })
-    .optional()
-    .describe('Certificates for HTTPS; plain HTTP without it.');
+/** Of both ports. */
+const listenerTls = z
+  .strictObject({
+    certFile: filePath.describe('Certificate chain.'),
+    keyFile: filePath.describe('Private key of certFile.'),
+    clientCaFile: optionalFile.describe(
+      'CA of client certificates, which can be credentials of callers. On the admin port, all but /healthz and /readyz require one then.',
+    ),
+    clientCrlFile: optionalFile.describe(
+      'Revocation lists, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
+    ),
+    minVersion,
+  })
+  .refine(({ clientCaFile, clientCrlFile }) => clientCaFile !== undefined || clientCrlFile === undefined, {
+    path: ['clientCrlFile'],
+    message: 'requires clientCaFile, whose CAs have signed the lists',
+  })
+  .optional()
+  .describe('Certificates for HTTPS; plain HTTP without it.');
 
 const listenerTimeouts = z.strictObject({
   headers: timeout('10s').describe(
-    'Time to receive the headers, from the first byte or the end of the response before.',
+    'Time for the headers, from the first byte or the end of the response before.',
   ),
-  body: timeout('10s').describe('Time to receive the body, and for the client to read the response.'),
+  body: timeout('10s').describe('Time for the body, and for reading the response.'),
   shutdownDelay: duration('5s').describe('How long requests are still accepted after SIGTERM.'),
   shutdown: duration('35s').describe('How long requests in flight may take then.'),
 });
@@ -57,10 +58,10 @@ const listenerTimeouts = z.strictObject({
 const proxy = z.strictObject({
   host: text.default('127.0.0.1').describe('Address; `::` is IPv6 and IPv4.'),
   port: port.prefault(8080).describe('0 picks a free port.'),
-  tls: listenerTls('with it, a certificate can be a credential'),
+  tls: listenerTls,
   maxConnections: count
     .prefault(1_000)
-    .describe('Excess connections are closed. Each may take 150 kB of memory, 200 kB with TLS.'),
+    .describe('Excess ones are closed. Each may take 150 kB of memory, 200 kB with TLS.'),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Size of a form.'),
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)
@@ -69,9 +70,7 @@ const proxy = z.strictObject({
     ),
   maxParameters: wholeNumber(1, 10_000).prefault(1000).describe('Parameters of a form.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
-  allowPlaintext: flag.describe(
-    'Accept tokens without TLS beyond loopback, behind a mesh or a proxy that terminates TLS.',
-  ),
+  allowPlaintext: flag.describe('Accept tokens without TLS beyond loopback, where a mesh encrypts.'),
   allowAnonymous: flag.describe('Allow anonymous callers beyond loopback.'),
   allowedHosts: hostNames.describe(
     'What anonymous callers may have in `Host`, besides IP addresses and localhost; others get 421 `unknown-host`.',
@@ -81,7 +80,7 @@ const proxy = z.strictObject({
 const admin = z.strictObject({
   host: text.default('127.0.0.1').describe('Address; `::` is IPv6 and IPv4.'),
   port: port.prefault(9090).describe('0 picks a free port.'),
-  tls: listenerTls('with it, all but /healthz and /readyz require one'),
+  tls: listenerTls,
   maxConnections: count
     .prefault(100)
     .describe('Beyond it, all connections are closed, so that the next probe finds room.'),
@@ -134,7 +133,7 @@ const fraction = orText(z.number().min(0).max(1), { type: 'number', minimum: 0, 
 const tracing = z
   .strictObject({
     otlp: httpUrlSuchAs('https://collector.example:4318').describe(
-      'OTLP over HTTP, such as https://collector:4318; /v1/traces is added if there is no path.',
+      'OTLP over HTTP, such as https://collector:4318.',
     ),
     sampleRatio: fraction
       .prefault(0.01)
@@ -200,7 +199,7 @@ export const configSchema = z.strictObject(
       .optional()
       .describe('Traces of requests, sent to an OpenTelemetry collector. Absent: none.'),
     allowUnsafeNode: flag.describe(
-      'For development: start on a Node that can mix up responses, and reuse no connection there.',
+      'Start on a Node that can mix up responses, and reuse no connection there.',
     ),
     log: z
       .strictObject({

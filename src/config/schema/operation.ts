@@ -39,9 +39,7 @@ export const operation = z.strictObject({
     .optional(),
   loginFrom: z
     .enum(['path', 'body', 'header'])
-    .describe(
-      'Where the login is: in the path, in the parameter `login`, or in the header Countersign-Login and `endpoints`.',
-    ),
+    .describe('Where the login is; `body`: parameter `login`; `header`: Countersign-Login and `endpoints`.'),
   readOnly: z.boolean().describe('It changes nothing at the gateway, so it may be retried.'),
   retryOn403: z.boolean().describe('Retry with another key after a 401 or 403, also if not read-only.'),
   once: z

@@ -12,7 +12,7 @@ const store = z
     'must be memory or a URL such as rediss://redis.example:6379, without credentials',
   )
   .describe(
-    'Where order IDs are claimed: URL of the Redis or Valkey that all instances share (`rediss:` for TLS), or `memory` for a single instance, which forgets them when it ends.',
+    'URL of the Redis or Valkey that all instances share (`rediss:` for TLS), or `memory` for a single instance, until it ends.',
   );
 
 /** Milliseconds. */
