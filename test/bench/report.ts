@@ -68,8 +68,6 @@ ${signing(4096)}.
 ${table(rows ?? [])}`;
 }
 
-const isRsa = ({ way }: Row): boolean => typeof way.signature === 'number';
-
 /** RSA: requests/s to the signatures/s of the idle machine. Otherwise: CPU to that of the naive app. */
 function ratioOf({ rate, signing, beside }: Partial<Row> = {}): number | undefined {
   if (beside !== undefined) return beside.full.way.cpu / beside.full.naive.cpu;
@@ -82,34 +80,4 @@ function pacedRatioOf({ beside }: Partial<Row> = {}): number | undefined {
 
 function tailRatioOf({ beside }: Partial<Row> = {}): number | undefined {
   return beside && beside.paced.way.p99 / beside.paced.naive.p99;
-}
-
-/** The ratios as bars, in SVG. */
-export function chart(rounds: readonly Round[]): string {
-  const lines: string[] = [];
-  const write = (x: number, text: string, style = ''): number =>
-    lines.push(`<text x="${x}" y="${y + 14}" ${style}>${text}</text>`);
-  let y = 8;
-  for (const rsa of [false, true]) {
-    const caption = rsa
-      ? 'Requests/s. What the machine can sign is 1: more is better'
-      : 'CPU per request at 500/s. The naive app is 1: less is better';
-    write(250, caption, 'font-weight="600"');
-    for (const [at, row] of (rounds[0]?.rows ?? []).entries()) {
-      const ratio = median(rounds, ({ rows }) => (rsa ? ratioOf : pacedRatioOf)(rows[at]));
-      if (ratio === undefined || isRsa(row) !== rsa) continue;
-      y += 24;
-      const end = 250 + Math.round(ratio * 150);
-      const fill = row.way.name.startsWith('Countersign') ? '#2a78d6' : '#98a2ae';
-      write(240, row.way.name, 'text-anchor="end"');
-      lines.push(`<path d="M250 ${y}H${end}v18H250" fill="${fill}"/>`);
-      write(end + 6, ratio.toFixed(2));
-    }
-    y += 36;
-  }
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="760" height="${y}" font-family="sans-serif" font-size="13">
-<path d="M0 0h760v${y}H0" fill="#fff"/>
-${lines.join('\n')}
-</svg>
-`;
 }

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { measure } from '../bench/measure.ts';
 import { balance, hasNginx, post } from '../bench/proxies.ts';
-import { chart, report } from '../bench/report.ts';
+import { report } from '../bench/report.ts';
 import type { Round } from '../bench/round.ts';
 import { startUpstream, type Upstream } from '../bench/upstream.ts';
 import { verifyWay, type Way } from '../bench/ways.ts';
@@ -103,13 +103,6 @@ describe('the benchmark', () => {
     expect(text).toContain('\n1,250/s with RSA 4096 (in each round: 1,000 2,000 1,250).\n');
     expect(rowsOf(report([roundOf(1000, 400), roundOf(2000, 300)], 5)).get('Countersign, HMAC')?.[5]).toBe(
       '1.75',
-    );
-  });
-
-  it('draws a bar for each way that has a proxy, as long as its ratio', () => {
-    const svg = chart([roundOf(2000, 300)]);
-    expect(svg.match(/<path d="M250 \d+H\d+/g)).toEqual(
-      ['M250 32H400', 'M250 56H475', 'M250 116H325'].map((path) => `<path d="${path}`),
     );
   });
 
