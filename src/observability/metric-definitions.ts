@@ -62,28 +62,17 @@ const certificate: ('certificate' | 'environment')[] = ['certificate', 'environm
 const tlsLabels: ('role' | 'environment')[] = ['role', 'environment'];
 const boundedKey: ('environment' | 'login' | 'kind')[] = ['environment', 'login', 'kind'];
 
-const unknownRoute =
-  'environment and operation are none if the request was rejected before its route was known.';
-const sharedCertificate = 'environment is none for certificates that are not specific to an environment.';
-
-const tlsEnd =
-  'role is our end: listener, admin, gateway, vault or jwt-issuer. environment is none except for gateway.';
-
 function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
-    requests: counter(
-      'requests_total',
-      `Total number of requests. reason is none when the gateway's response was forwarded. ${unknownRoute} caller is none if it was not authenticated.`,
-      [...route, 'caller', 'status', 'reason'],
-    ),
+    requests: counter('requests_total', 'Requests.', [...route, 'caller', 'status', 'reason']),
     outcomes: counter(
       'request_outcomes_total',
-      `Total number of requests by outcome at the gateway and by responsible party. ${unknownRoute}`,
+      'Requests by outcome at the gateway, and whose fault it is.',
       [...route, 'outcome', 'fault'],
     ),
     requestDuration: histogram(
       'request_duration_seconds',
-      `Request duration from headers received to response sent. ${unknownRoute}`,
+      'From headers received to response sent.',
       route,
       requestBuckets,
     ),
@@ -91,20 +80,16 @@ function requestMetrics({ counter, gauge, histogram }: MetricFactory) {
       'connections_dropped_total',
       'Client connections closed because proxy.maxConnections was reached.',
     ),
-    inFlight: gauge('requests_in_flight', 'Number of requests currently in flight.', ['environment']),
-    inFlightLimit: gauge('requests_in_flight_limit', 'Maximum number of in-flight requests.', [
+    inFlight: gauge('requests_in_flight', 'Requests in flight.', ['environment']),
+    inFlightLimit: gauge('requests_in_flight_limit', 'Limit of requests in flight.', ['environment']),
+    callbacks: counter('callbacks_total', 'Callbacks of the gateway, by result of their verification.', [
       'environment',
+      'result',
     ]),
-    callbacks: counter(
-      'callbacks_total',
-      'Callbacks of the gateway that were verified for a service, by result.',
-      ['environment', 'result'],
-    ),
-    decisions: counter(
-      'authorization_decisions_total',
-      'Authorization decisions. would-deny means denied in dry-run mode.',
-      ['caller', 'decision'],
-    ),
+    decisions: counter('authorization_decisions_total', 'Authorization decisions. would-deny: in dry-run.', [
+      'caller',
+      'decision',
+    ]),
   };
 }
 
@@ -116,18 +101,18 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
     ]),
     gatewayDuration: histogram(
       'gateway_request_duration_seconds',
-      'Duration of a single gateway request, per attempt.',
+      'Duration of one attempt at the gateway.',
       route,
       requestBuckets,
     ),
     unreachable: counter(
       'gateway_connection_failures_total',
-      'Failed connections to the gateway by cause: DNS, refused, timeout, TLS, other, or of the egress proxy.',
+      'Failed connections to the gateway, also those of the egress proxy.',
       [...route, 'cause'],
     ),
     results: counter(
       'gateway_results_total',
-      'Form-encoded gateway responses by status field, and coded: with a Content-Encoding, which was not asked for, so not read.',
+      'Form-encoded gateway responses by status field. coded: not read, since it has a Content-Encoding.',
       [...route, 'result'],
     ),
     errorCodes: counter(
@@ -137,34 +122,30 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     rejections: counter(
       'gateway_rejections_total',
-      'Requests rejected by the gateway with 401 or 403, by likely cause.',
+      'Requests that the gateway rejected with 401 or 403, by likely cause.',
       [...route, 'cause'],
     ),
-    orderMismatches: counter(
-      'order_mismatches_total',
-      'Total number of requests whose response was about another order, by what differs.',
-      [...route, 'field'],
-    ),
+    orderMismatches: counter('order_mismatches_total', 'Responses about another order, by what differs.', [
+      ...route,
+      'field',
+    ]),
     loginRequests: counter(
       'login_requests_total',
-      'Requests of a login: rejected by the gateway with 401 or 403, no-key if it has no usable key, or other. login is other beyond 1000 of them, for one without a key since the start, and for one that may not be written.',
+      'Requests of a login. rejected: 401 or 403 of the gateway; no-key: it has no usable key.',
       ['environment', 'login', 'result'],
     ),
     paymentServerErrors: counter(
       'payment_server_errors_total',
-      'Gateway 5xx responses to operations that are not read-only. The payment may have been processed.',
+      'Gateway 5xx to operations that are not read-only. They may have been processed.',
       route,
     ),
-    clockSkew: gauge(
-      'gateway_clock_skew_seconds',
-      'Gateway clock minus local clock, at least, from the last Date header and the times of sending and receiving.',
-      ['environment'],
-    ),
+    clockSkew: gauge('gateway_clock_skew_seconds', 'Gateway clock minus local clock, at least.', [
+      'environment',
+    ]),
   };
 }
 
 function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
-  const bounded = 'Limited to 1000 logins.';
   return {
     cacheLookups: counter('key_cache_lookups_total', 'Key lookups by cache result.', [
       'environment',
@@ -172,7 +153,7 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     ]),
     keyProblems: counter(
       'key_problems_total',
-      'Failed key reads and failed logins to the key source. environment is none if all are affected.',
+      'Failed reads of keys, and failed logins to the key source (environment none).',
       ['environment'],
     ),
     keyFetch: histogram(
@@ -183,34 +164,34 @@ function keyMetrics({ counter, gauge, histogram }: MetricFactory) {
     ),
     transitSigning: histogram(
       'transit_signature_duration_seconds',
-      'Duration of a signature in Vault (Transit), by result. Without the wait for its turn.',
+      'Duration of a signature in Vault, without the wait for its turn.',
       ['environment', 'result'],
       keyFetchBuckets,
     ),
-    keyVersion: gauge('key_version', `Latest usable key version. ${bounded}`, boundedKey),
+    keyVersion: gauge('key_version', 'Latest usable key version.', boundedKey),
     keySigningVersion: gauge(
       'key_signing_version',
-      `Key version used for signing. Lower than key_version while the latest waits for the gateway. ${bounded}`,
+      'Key version that signs. Lower than key_version while that waits for the gateway.',
       boundedKey,
     ),
     keyAcceptedVersion: gauge(
       'key_accepted_version',
-      `Key version that the gateway accepted last. Absent until then. ${bounded}`,
+      'Key version that the gateway accepted last. Absent until then.',
       boundedKey,
     ),
     keyCreated: gauge(
       'key_created_timestamp_seconds',
-      `Creation time of the latest usable key version, in seconds since 1970. ${bounded}`,
+      'Creation of the latest usable key version.',
       boundedKey,
     ),
     keyUnusable: gauge(
       'key_unusable_versions',
-      `Number of current key versions that cannot be parsed, are too weak, or lack a key that an older one has. ${bounded}`,
+      'Current key versions that cannot be used, or lack a key that an older one has.',
       boundedKey,
     ),
     fallbacks: counter(
       'key_fallbacks_total',
-      `How often the gateway rejected the current key and accepted another one, which signs from then on. ${bounded}`,
+      'The gateway rejected the current key and accepted another one, which signs from then on.',
       [...boundedKey, 'to'],
     ),
   };
@@ -220,7 +201,7 @@ function keySourceMetrics({ gauge }: MetricFactory) {
   return {
     loginsNotFound: gauge(
       'key_logins_not_found',
-      'Logins whose cached keys are used although the key source does not know the login.',
+      'Logins with cached keys that the key source does not know.',
     ),
     keySourceUp: gauge(
       'key_source_up',
@@ -228,15 +209,15 @@ function keySourceMetrics({ gauge }: MetricFactory) {
     ),
     deniedLogins: gauge(
       'key_source_denied_logins',
-      'Number of logins in use whose keys the key source denies reading.',
+      'Logins in use whose keys the key source denies reading.',
     ),
     cachedKeysLeft: gauge(
       'cached_keys_remaining_seconds',
-      'Seconds until the first cached keys that cannot be read again are no longer used. Absent if all can be read.',
+      'Seconds until the first cached keys run out. Absent if all can be read again.',
     ),
     tokenExpiry: gauge(
       'vault_token_expiry_timestamp_seconds',
-      'Expiry time of the Vault token, in seconds since 1970. Absent if it does not expire.',
+      'Expiry of the Vault token. Absent if it does not expire.',
     ),
     tokenLease: gauge(
       'vault_token_lease_seconds',
@@ -247,56 +228,45 @@ function keySourceMetrics({ gauge }: MetricFactory) {
 
 function processMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
-    signatures: counter('signatures_total', 'Total number of signatures, without those in Vault.', [
-      'method',
-    ]),
+    signatures: counter('signatures_total', 'Signatures, without those in Vault.', ['method']),
     signing: histogram(
       'signing_duration_seconds',
-      'Signing duration including queueing. Without signatures in Vault.',
+      'Signing duration with the queue, without signatures in Vault.',
       ['method'],
       signingBuckets,
     ),
-    signingQueue: gauge('signing_queue_depth', 'Number of queued RSA signatures.'),
+    signingQueue: gauge('signing_queue_depth', 'Queued RSA signatures.'),
     logSuppressed: counter(
       'log_lines_suppressed_total',
-      'Number of requests without a log line because of the rate limit for requests rejected before authentication.',
+      'Requests without a log line, because of the limit before authentication.',
     ),
-    logLinesDropped: counter(
-      'log_lines_dropped_total',
-      'Number of log lines dropped because they could not be written.',
-    ),
-    spans: counter(
-      'spans_total',
-      'Total number of finished spans of traces: exported, dropped because they could not be delivered, or rejected by the receiver.',
-      ['result'],
-    ),
+    logLinesDropped: counter('log_lines_dropped_total', 'Log lines that could not be written.'),
+    spans: counter('spans_total', 'Finished spans. dropped: not delivered; rejected: by the receiver.', [
+      'result',
+    ]),
     certificateExpiry: gauge(
       'certificate_expiry_timestamp_seconds',
-      `Expiry time of a certificate in use, in seconds since 1970. For a CA file, the latest of its certificates. ${sharedCertificate}`,
+      'Expiry of a certificate in use. Of a CA file, the latest.',
       certificate,
     ),
     certificateStart: gauge(
       'certificate_not_before_timestamp_seconds',
-      `Start of the validity of a certificate in use, in seconds since 1970. ${sharedCertificate}`,
+      'Start of the validity of a certificate in use.',
       certificate,
     ),
-    tlsConnections: counter(
-      'tls_connections_total',
-      `Established TLS connections by negotiated version and cipher suite. ${tlsEnd}`,
-      [...tlsLabels, 'version', 'cipher'],
-    ),
-    tlsFailures: counter(
-      'tls_handshake_failures_total',
-      `TLS handshakes that failed because of the version, the cipher suites, a certificate, or another mistake of the peer. ${tlsEnd}`,
-      [...tlsLabels, 'problem'],
-    ),
+    tlsConnections: counter('tls_connections_total', 'Established TLS connections.', [
+      ...tlsLabels,
+      'version',
+      'cipher',
+    ]),
+    tlsFailures: counter('tls_handshake_failures_total', 'Failed TLS handshakes.', [...tlsLabels, 'problem']),
     configReloaded: gauge(
       'config_last_reload_successful',
-      '1 if the last configuration reload took full effect. 0 also if a field needs a restart.',
+      '1 if the last reload took full effect. 0 also if a field needs a restart.',
     ),
     configReloadedAt: gauge(
       'config_last_reload_success_timestamp_seconds',
-      'Time of the last configuration load that took full effect, in seconds since 1970.',
+      'Last load of the configuration that took full effect.',
     ),
     buildInfo: gauge('build_info', 'Build information. Always 1.', ['version', 'node_version']),
   };
@@ -306,12 +276,12 @@ function jwtMetrics({ counter, gauge }: MetricFactory) {
   return {
     jwtVerifications: counter(
       'jwt_verifications_total',
-      'JSON Web Tokens presented by callers, by issuer and result. issuer is none if no configured issuer made the token.',
+      'JSON Web Tokens of callers. issuer none: not configured.',
       ['issuer', 'result'],
     ),
     jwtKeysFetched: gauge(
       'jwt_keys_fetched_timestamp_seconds',
-      'Time of the last successful fetch of the public keys of a JWT issuer, in seconds since 1970. 0 before the first one.',
+      'Last successful fetch of the keys of a JWT issuer. 0 before the first one.',
       ['issuer'],
     ),
   };
@@ -325,7 +295,7 @@ function claimMetrics({ gauge, histogram }: MetricFactory) {
     ),
     claimDuration: histogram(
       'claim_duration_seconds',
-      'Duration of a claim of an order ID, whatever its result.',
+      'Duration of a claim of an order ID.',
       ['environment'],
       keyFetchBuckets,
     ),
@@ -334,14 +304,11 @@ function claimMetrics({ gauge, histogram }: MetricFactory) {
 
 function auditMetrics({ counter, gauge }: MetricFactory) {
   return {
-    auditRecords: counter('audit_records_total', 'Number of audit records written.'),
-    auditLost: counter(
-      'audit_records_lost_total',
-      'Number of audit records lost because they could not be written.',
-    ),
+    auditRecords: counter('audit_records_total', 'Audit records written.'),
+    auditLost: counter('audit_records_lost_total', 'Audit records lost.'),
     auditOmitted: counter(
       'audit_records_omitted_total',
-      'Number of rejected requests and verified callbacks without an audit record, because of the limit of their caller.',
+        'Rejected requests and verified callbacks without an audit record, because of the limit of their caller.',
     ),
     auditUp: gauge(
       'audit_up',
@@ -351,9 +318,6 @@ function auditMetrics({ counter, gauge }: MetricFactory) {
       'audit_sequence',
       'Sequence number of the newest audit record. Absent before the first one.',
     ),
-    auditHead: gauge(
-      'audit_head',
-      'First 48 bits of the MAC of the newest audit record, as a number. Absent before the first one.',
-    ),
+    auditHead: gauge('audit_head', 'First 48 bits of the MAC of the newest audit record, as a number.'),
   };
 }

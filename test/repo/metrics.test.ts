@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
 import { errorTable, type Reason } from '../../src/errors.ts';
-import { createPrometheus, type Prometheus, type Readings } from '../../src/observability/prometheus.ts';
+import { createPrometheus, type Prometheus } from '../../src/observability/prometheus.ts';
 import type { RequestContext } from '../../src/request-context.ts';
 import { samples } from '../support/exposition.ts';
 import { promtool } from '../support/promtool.ts';
@@ -86,21 +87,8 @@ it('ten thousand random callers, environments, operations and logins add only no
   expect(await own()).toEqual(afterOne);
 });
 
-it.each<[string, (metrics: Prometheus) => void, Partial<Readings>]>([
-  ['a request without a route', (metrics) => metrics.requestFinished(request({ status: 404 })), {}],
-  ['a problem with all keys', (metrics) => metrics.keyProblem('cannot log in'), {}],
-  ['a certificate of the listener', () => {}, { certificates: [{ name: 'listener', from: 0, until: 1 }] }],
-])('HELP explains environment=none: %s', async (_name, record, readings) => {
-  const metrics = create();
-  record(metrics);
-  const page = (await metrics.page(false, { ...noReadings, ...readings })).body;
-  const withNone = [...samples(page).keys()]
-    .filter((name) => /[{,]environment="none"/.test(name))
-    .map((name) => name.replace(/(_bucket|_count|_sum)?\{.*/, ''));
-  expect(withNone).not.toEqual([]);
-  for (const name of new Set(withNone)) {
-    expect(page).toMatch(new RegExp(`^# HELP ${name} .*\\benvironment\\b.*\\bnone\\b`, 'm'));
-  }
+it('docs/metrics.md explains environment=none', () => {
+  expect(readFileSync('docs/metrics.md', 'utf8')).toMatch(/^\| `environment`.*`none`: /m);
 });
 
 it('two environments with every operation and every error reason stay below 3000 series', async () => {
