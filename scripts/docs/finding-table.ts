@@ -1,19 +1,11 @@
-import {
-  anchorOf,
-  type Condition,
-  conditions,
-  sectionOf,
-} from '../../src/observability/status/conditions.ts';
+import { type Condition, conditions } from '../../src/observability/status/conditions.ts';
 import { cell, code, table } from './markdown.ts';
 
 /** Every finding that a status can have. */
 export function findingTable(): string {
   const rows = Object.entries<Condition>(conditions).flatMap(([name, condition]) => {
     const { severities = [], when, find } = condition;
-    if (find === undefined) return [];
-    const section = sectionOf(condition);
-    const link = `[${section}](../deploy/runbook.md${anchorOf(section)})`;
-    return [[code(name), severities.map(code).join(', '), cell(when), link]];
+    return find === undefined ? [] : [[code(name), severities.map(code).join(', '), cell(when)]];
   });
-  return table(['code', 'severity', 'when', 'runbook'], rows);
+  return table(['code', 'severity', 'when'], rows);
 }
