@@ -308,7 +308,7 @@ function auditMetrics({ counter, gauge }: MetricFactory) {
     auditLost: counter('audit_records_lost_total', 'Audit records lost.'),
     auditOmitted: counter(
       'audit_records_omitted_total',
-        'Rejected requests and verified callbacks without an audit record, because of the limit of their caller.',
+      'Rejected requests and verified callbacks without an audit record, because of the limit of their caller.',
     ),
     auditUp: gauge(
       'audit_up',
