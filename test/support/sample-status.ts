@@ -17,6 +17,7 @@ export const sampleStatus: Status = withFindings({
       waiting: null,
       requestsPerSecond: 12.34,
       rejectedShare: 0.025,
+      rejectedRequests: 1,
       failedShare: 0.04,
       allFail: false,
       failures: [
@@ -41,6 +42,7 @@ export const sampleStatus: Status = withFindings({
       waiting: null,
       requestsPerSecond: 0,
       rejectedShare: null,
+      rejectedRequests: 0,
       failedShare: null,
       allFail: false,
       failures: [],

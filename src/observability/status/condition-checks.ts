@@ -1,10 +1,11 @@
 import type { ReadinessCode } from '../readiness.ts';
-import type { FailureCause, KeyStatus, PaymentToQuery, StatusFacts, UncertainPayment } from './facts.ts';
+import type { FailureCause, KeyStatus, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
 import {
   clockDifference,
   failing,
   isBlocked,
+  isNoKey,
   lifetime,
   maxUncertainPayments,
   rejections,
@@ -28,7 +29,7 @@ export interface Found {
   readonly environment?: string | null;
   readonly login?: string | null;
   readonly caller?: string;
-  readonly payments?: readonly PaymentToQuery[];
+  readonly payments?: readonly UncertainPayment[];
 }
 
 export type Check = (facts: StatusFacts) => Found[];
@@ -41,9 +42,7 @@ function quiet(at: string, last: string): string {
 
 /** One for each environment. */
 export function uncertainPayments({ at, uncertainPayments: list }: StatusFacts): Found[] {
-  return [...Map.groupBy(list, ({ environment }) => environment)].flatMap(([environment, payments]) => {
-    const [newest] = payments;
-    if (newest === undefined) return [];
+  return byEnvironment(list, (payments, newest, environment) => {
     const [login = null, ...others] = new Set(payments.map((one) => one.login));
     const answered = payments.filter(({ outcome }) => outcome === 'answered').length;
     const how = [
@@ -51,35 +50,47 @@ export function uncertainPayments({ at, uncertainPayments: list }: StatusFacts):
       ...(answered > 0 ? ['answered with a server error'] : []),
     ];
     const more = payments.length < maxUncertainPayments ? '' : 'There may be more: the log has all of them.';
-    return [
-      {
-        summary: `${counted(payments.length, 'payment')} of ${environment ?? 'an unknown environment'} in the last hour ${how.join(', or ')}`,
-        state: [quiet(at, newest.at), 'Each may have been processed.', more],
-        environment,
-        login: others.length === 0 ? login : null,
-        payments: payments.map(whatToQuery),
-      },
-    ];
+    return {
+      summary: `${counted(payments.length, 'payment')} of ${environment ?? 'an unknown environment'} in the last hour ${how.join(', or ')}`,
+      state: [quiet(at, newest.at), 'Each may have been processed.', more],
+      login: others.length === 0 ? login : null,
+      payments,
+    };
   });
 }
 
 /** One for each environment. */
 export function orderMismatches({ orderMismatches: list }: StatusFacts): Found[] {
-  return [...Map.groupBy(list, ({ environment }) => environment)].flatMap(([environment, responses]) => {
-    const [newest] = responses;
-    if (newest === undefined) return [];
-    const { operation, requestId, field } = newest;
+  return byEnvironment(list, (responses, { operation, requestId, field }, environment) => {
     const severity = responses.some((response) => response.field === 'order-id') ? 'bad' : 'warn';
     const about = severity === 'bad' ? 'order' : 'amount or currency';
-    const summary = `${counted(responses.length, 'response')} of ${environment} in the last hour about another ${about} than the request`;
-    const state = [`The last one: ${field} of ${operation}, request ${requestId}.`];
-    return [{ severity, summary, state, environment }];
+    return {
+      severity,
+      summary: `${counted(responses.length, 'response')} of ${environment} in the last hour about another ${about} than the request`,
+      state: [`The last one: ${field} of ${operation}, request ${requestId}.`],
+    };
   });
 }
 
-function whatToQuery(payment: UncertainPayment): PaymentToQuery {
-  const { at, requestId, caller, operation, login, orderId, statusPath } = payment;
-  return { at, requestId, caller, operation, login, orderId, statusPath };
+function byEnvironment<T extends { readonly environment: string | null }>(
+  list: readonly T[],
+  find: (all: T[], first: T, environment: string | null) => Found,
+): Found[] {
+  return [...Map.groupBy(list, ({ environment }) => environment)].flatMap(([environment, all]) =>
+    all[0] === undefined ? [] : [{ ...find(all, all[0], environment), environment }],
+  );
+}
+
+/** What is found of an environment; `undefined`: nothing. */
+type EnvironmentCheck = (one: Environment, facts: StatusFacts) => Found | undefined;
+
+/** One for each environment of which something is found. */
+export function environmentsWith(check: EnvironmentCheck): Check {
+  return (facts) =>
+    facts.environments.flatMap((one) => {
+      const found = check(one, facts);
+      return found === undefined ? [] : [{ ...found, environment: one.name }];
+    });
 }
 
 /** What makes an instance unready, or is a warning of its readiness. */
@@ -179,16 +190,15 @@ export function sourceName(type: StatusFacts['keySource']['type']): string {
 }
 
 /** What happened, in words that follow the name of the environment; what to do, if the condition does not say it. */
-type Text = readonly [what: string, todo?: string];
-type Texts = Partial<Record<FailureCause, Text | ((detail: string) => Text)>>;
+type Text = (detail: string) => readonly [what: string, todo?: string];
+type Texts = Partial<Record<FailureCause, string | Text>>;
 
 /** Requests of the last minute that failed for one of these causes, together with what else is found. */
 export function failures(texts: Texts, more: Check = () => []) {
-  const entries = Object.entries(texts);
   const find: Check = (facts) => [
     ...more(facts),
-    ...facts.environments.flatMap((one) =>
-      entries.flatMap(([cause, text]) => failed(cause, text, one, facts)),
+    ...Object.entries(texts).flatMap(([cause, text]) =>
+      environmentsWith((one) => failed(cause, text, one, facts))(facts),
     ),
   ];
   return { causes: Object.keys(texts), find };
@@ -196,22 +206,19 @@ export function failures(texts: Texts, more: Check = () => []) {
 
 function failed(
   cause: string,
-  text: Text | ((detail: string) => Text),
+  text: string | Text,
   { name: environment, allFail, failures: list }: Environment,
-  facts: StatusFacts,
-): Found[] {
-  const known = facts.keys.list.some((key) => key.environment === environment && isKnownToFail(key, cause));
-  return list.flatMap((one) => {
-    if (one.cause !== cause || known) return [];
-    const detail = one.detail ?? '';
-    const about = detail === '' ? '' : ` (${detail})`;
-    const [what, todo] = typeof text === 'function' ? text(detail) : [`${text[0]}${about}`, text[1]];
-    const { count, login } = one;
-    const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
-    const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${allFail ? 'now every one fails' : `${percent(one.share)} of all`}`;
-    const state = [quiet(facts.at, one.lastAt)];
-    return [{ severity: allFail ? 'bad' : failing(one.share), summary, state, todo, environment, login }];
-  });
+  { at, keys }: StatusFacts,
+): Found | undefined {
+  const one = list.find((failure) => failure.cause === cause);
+  const isKnown = keys.list.some((key) => key.environment === environment && isKnownToFail(key, cause));
+  if (one === undefined || isKnown) return undefined;
+  const { detail, count, login, share, lastAt } = one;
+  const about = detail === null ? '' : ` (${detail})`;
+  const [what, todo] = typeof text === 'string' ? [`${text}${about}`] : text(detail ?? '');
+  const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
+  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${allFail ? 'now every one fails' : `${percent(share)} of all`}`;
+  return { severity: allFail ? 'bad' : failing(share), summary, state: [quiet(at, lastAt)], todo, login };
 }
 
 /** The finding about the key says why these requests fail. */
@@ -253,93 +260,83 @@ const networkTexts: Readonly<Record<string, readonly [string, string]>> = {
   ],
 };
 
-export function unreachable(detail: string): Text {
+export const unreachable: Text = (detail) => {
   const [why, todo] = networkTexts[detail] ?? ['the connection fails', 'The log has the code.'];
   return [`gateway unreachable, ${why}`, `Nothing was sent. ${todo}`];
-}
+};
 
 /** @param alert TLS alert of the gateway; empty: none */
-export function reset(alert: string): Text {
+export const reset: Text = (alert) => {
   if (alert === '') return ['the gateway ends connections before its response is complete'];
   return [
     `the gateway ends connections with a TLS alert: ${alert}`,
     'Check `certFile` and `keyFile` of the environment: the gateway may require another client certificate.',
   ];
-}
+};
 
 const otherLimits =
   'Or it was `signing.maxQueue` or `proxy.maxBufferedBytes`: `detail` of the 503 says which.';
 
-export function requestLimit({ at, environments }: StatusFacts): Found[] {
-  return environments.flatMap((one) => {
-    const { name: environment, inFlight, maxInFlight, failures: list } = one;
-    const rejected = list.find(({ cause }) => cause === 'overloaded');
-    const severity = rejected === undefined ? saturation(one) : 'bad';
-    if (severity === 'ok') return [];
-    const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
-    const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
-    const flight = `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`;
-    const state = [
-      rejected ? quiet(at, rejected.lastAt) : '',
-      flight,
-      ...(inFlight < maxInFlight && rejected ? [otherLimits] : []),
-    ];
-    return [{ severity, summary: `${environment} ${is} its limit${also}`, state, environment }];
-  });
-}
+export const requestLimit: EnvironmentCheck = (one, { at }) => {
+  const { name, inFlight, maxInFlight, failures: list } = one;
+  const rejected = list.find(({ cause }) => cause === 'overloaded');
+  const severity = rejected === undefined ? saturation(one) : 'bad';
+  if (severity === 'ok') return undefined;
+  const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
+  const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
+  const state = [
+    rejected ? quiet(at, rejected.lastAt) : '',
+    `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
+    inFlight < maxInFlight && rejected ? otherLimits : '',
+  ];
+  return { severity, summary: `${name} ${is} its limit${also}`, state };
+};
 
 /** Said before the requests fail, which takes as long as `timeouts.request`. */
-export function silences({ environments }: StatusFacts): Found[] {
-  return environments.flatMap((one) => {
-    const severity = silent(one);
-    if (severity === 'ok') return [];
-    const { name: environment, inFlight, waiting } = one;
-    const wait = `${counted(inFlight, 'request')} ${inFlight === 1 ? 'waits' : 'wait'}`;
-    const summary = `${environment}: no request has ended for ${span(waiting ?? 0)}, and ${wait}`;
-    return [{ severity, summary, environment }];
-  });
-}
+export const silences: EnvironmentCheck = (one) => {
+  const severity = silent(one);
+  if (severity === 'ok') return undefined;
+  const wait = `${counted(one.inFlight, 'request')} ${one.inFlight === 1 ? 'waits' : 'wait'}`;
+  return {
+    severity,
+    summary: `${one.name}: no request has ended for ${span(one.waiting ?? 0)}, and ${wait}`,
+  };
+};
 
-export function gatewayBlocks({ environments }: StatusFacts): Found[] {
-  return environments
-    .filter((one) => clockDifference(one) === 'ok' && isBlocked(one))
-    .map(({ name: environment, logins: { rejected } }) => ({
-      summary: `The gateway of ${environment} responds with 401 or 403 to every login, ${rejected} in the last minute`,
-      environment,
-    }));
-}
+export const gatewayBlocks: EnvironmentCheck = (one) => {
+  if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
+  const summary = `The gateway of ${one.name} responds with 401 or 403 to every login, ${one.logins.rejected} in the last minute`;
+  return { summary };
+};
 
 /** While a clock is off, or every login is rejected, that is the finding. */
-export function rejectedRequests(facts: StatusFacts): Found[] {
-  return facts.environments.flatMap((one) => {
-    const { name: environment, rejectedShare, allFail } = one;
-    const severity = rejections(one, facts);
-    if (severity === 'ok' || clockDifference(one) !== 'ok' || isBlocked(one)) return [];
-    const { rejected, rejectedNames } = one.logins;
-    const [login = null] = rejected === 1 ? rejectedNames : [];
-    const others = rejected - rejectedNames.length;
-    const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
-    const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
-    const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
-    const todo =
-      severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
-    return [{ severity, summary, todo, environment, login }];
-  });
-}
+export const rejectedRequests: EnvironmentCheck = (one) => {
+  const { name, rejectedShare, allFail } = one;
+  const severity = rejections(one);
+  if (severity === 'ok' || isNoKey(one)) return undefined;
+  const { rejected, rejectedNames } = one.logins;
+  const [login = null] = rejected === 1 ? rejectedNames : [];
+  const others = rejected - rejectedNames.length;
+  const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
+  const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
+  const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
+  const todo =
+    severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
+  return { severity, summary, todo, login };
+};
 
-export function differentClocks(facts: StatusFacts): Found[] {
-  return facts.environments.flatMap((one) => {
-    if (clockDifference(one) === 'ok') return [];
-    const { name: environment, clockSkew, rejectedShare } = one;
-    const rejected = rejections(one, facts);
-    const effect =
-      rejected === 'ok'
-        ? 'The gateway may reject timestamps.'
-        : `${percent(rejectedShare ?? 0)} of responses are 401 or 403, probably for that reason and not because of a key.`;
-    const summary = `The clock of the gateway of ${environment} is ${span(Math.abs(clockSkew ?? 0))} ${(clockSkew ?? 0) > 0 ? 'ahead of' : 'behind'} that of this machine`;
-    return [{ severity: rejected === 'bad' ? 'bad' : 'warn', summary, state: [effect], environment }];
-  });
-}
+export const differentClocks: EnvironmentCheck = (one) => {
+  if (clockDifference(one) === 'ok') return undefined;
+  const rejected = rejections(one);
+  const share = percent(one.rejectedShare ?? 0);
+  const effect =
+    rejected === 'ok'
+      ? 'The gateway may reject timestamps.'
+      : `${share} of responses are 401 or 403, probably for that reason and not because of a key.`;
+  const skew = one.clockSkew ?? 0;
+  const summary = `The clock of the gateway of ${one.name} is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} that of this machine`;
+  return { severity: rejected === 'bad' ? 'bad' : 'warn', summary, state: [effect] };
+};
 
 export function expiringCertificates({ at, certificates }: StatusFacts): Found[] {
   return certificates.flatMap((one) => {

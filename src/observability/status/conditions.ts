@@ -2,6 +2,7 @@ import {
   deniedKeys,
   differentClocks,
   dryRuns,
+  environmentsWith,
   expiredToken,
   expiringCertificates,
   type Found,
@@ -198,7 +199,7 @@ export const conditions = {
     when: 'Requests failed because keys cannot be read, and none are cached.',
     todo: checkOnline,
     section: 'CountersignKeySourceDown',
-    ...failures({ 'key-source-unavailable': ['keys cannot be read, and none are cached'] }),
+    ...failures({ 'key-source-unavailable': 'keys cannot be read, and none are cached' }),
   },
   'cached-keys-expiring': {
     severities: bad,
@@ -243,7 +244,7 @@ export const conditions = {
     severities: badOrWarn,
     when: 'Vault does not sign with keys that it alone has. Only their requests fail; nothing is sent.',
     todo: checkOnline,
-    ...failures({ 'signing-unavailable': ['Vault does not sign with the private keys that it holds'] }),
+    ...failures({ 'signing-unavailable': 'Vault does not sign with the private keys that it holds' }),
     alert: {
       name: 'CountersignSigningUnavailable',
       summary: 'Vault does not sign for <environment>',
@@ -284,14 +285,14 @@ export const conditions = {
     when: 'Requests are in flight, and for 4 s none has ended; warn: a single one.',
     todo: 'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. `countersign check --online` says which.',
     section: 'No complete gateway response',
-    find: silences,
+    find: environmentsWith(silences),
   },
   'gateway-timeout': {
     severities: badOrWarn,
     when: 'The gateway did not respond in time.',
     todo: 'The limit is `timeouts.request`. Ask the support of the gateway: nothing in Countersign makes it faster.',
     section: 'No complete gateway response',
-    ...failures({ 'gateway-timeout': ['the gateway does not respond in time'] }),
+    ...failures({ 'gateway-timeout': 'the gateway does not respond in time' }),
   },
   'gateway-response-incomplete': {
     severities: badOrWarn,
@@ -300,9 +301,8 @@ export const conditions = {
     section: 'No complete gateway response',
     ...failures({
       'gateway-reset': reset,
-      'gateway-reply-invalid': [
+      'gateway-reply-invalid':
         'the gateway sends responses that are not valid HTTP, or of payments without a length',
-      ],
     }),
   },
   'gateway-server-error': {
@@ -310,21 +310,21 @@ export const conditions = {
     when: 'The gateway responded with a 5xx.',
     todo: 'Ask the support of the gateway, with the serial numbers of the log.',
     section: 'Gateway server error',
-    ...failures({ 'gateway-status': ['the gateway responds with server errors'] }),
+    ...failures({ 'gateway-status': 'the gateway responds with server errors' }),
   },
   'internal-error': {
     severities: badOrWarn,
     when: 'Requests failed because of a defect of Countersign.',
     todo: 'The log has a line for each, with the stack: give it to the developers.',
     section: 'Internal error',
-    ...failures({ internal: ['internal error'] }),
+    ...failures({ internal: 'internal error' }),
   },
   saturated: {
     severities: badOrWarn,
     when: "More than 80 % of an environment's requests in flight are used, or requests were rejected as `overloaded`.",
     todo: 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`.',
     causes: ['overloaded'],
-    find: requestLimit,
+    find: environmentsWith(requestLimit),
     alert: {
       name: 'CountersignSaturated',
       core: true,
@@ -338,7 +338,7 @@ export const conditions = {
     when: 'The clocks of gateway and instance differ by more than 30 s.',
     todo: 'Either one may be off: check the time synchronization of this machine, and whether other environments and instances show the same; if not, ask the support of the gateway.',
     causes: ['clock-skew'],
-    find: differentClocks,
+    find: environmentsWith(differentClocks),
     alert: {
       name: 'CountersignClockSkew',
       summary:
@@ -355,7 +355,7 @@ export const conditions = {
     when: 'For a minute, the gateway rejects every login of an environment, at least two.',
     todo: 'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
     section: 'Gateway rejects every login',
-    find: gatewayBlocks,
+    find: environmentsWith(gatewayBlocks),
   },
   'key-rejected': {
     severities: bad,
@@ -369,7 +369,7 @@ export const conditions = {
     when: 'More than 2 % of the responses to a login (finding: of an environment) are 401 or 403.',
     todo: 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`.',
     causes: ['current-key', 'other-key'],
-    find: rejectedRequests,
+    find: environmentsWith(rejectedRequests),
     alert: {
       name: 'CountersignGatewayRejections',
       core: true,
@@ -389,7 +389,7 @@ export const conditions = {
     severities: badOrWarn,
     when: 'A login has no usable key. A finding also if the key source lost a key that still signs.',
     todo: 'Store it in the key source; Countersign reads it within a minute.',
-    ...failures({ 'key-missing': ['a login has no key of the required kind'] }, keysWith(missing)),
+    ...failures({ 'key-missing': 'a login has no key of the required kind' }, keysWith(missing)),
     alert: {
       name: 'CountersignKeyMissing',
       core: true,
@@ -403,7 +403,7 @@ export const conditions = {
     severities: badOrWarn,
     when: 'The newest version of a key cannot be used, or lacks it. An older one signs, if there is one.',
     todo: 'Store a correct key as a new version.',
-    ...failures({ 'key-unusable': ['a key cannot be used'] }, keysWith(unusable)),
+    ...failures({ 'key-unusable': 'a key cannot be used' }, keysWith(unusable)),
     alert: {
       name: 'CountersignKeyUnusable',
       summary: 'The newest <kind> of <login> in <environment> cannot be used',

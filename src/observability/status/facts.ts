@@ -50,6 +50,7 @@ const environment = z.strictObject({
   rejectedShare: maybeShare.describe(
     'Share of 401 and 403 among the gateway responses of the last minute; null without responses.',
   ),
+  rejectedRequests: count.describe('Requests of the last minute that ended with 401 or 403 of the gateway.'),
   failedShare: maybeShare.describe(
     'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
   ),
@@ -151,18 +152,7 @@ const failure = z.strictObject({
   runbookSection: maybeText.describe('Section of the runbook, such as `#countersign403`.'),
 });
 
-/** What is needed to query one. */
-const queried = {
-  at: true,
-  requestId: true,
-  caller: true,
-  operation: true,
-  login: true,
-  orderId: true,
-  statusPath: true,
-} as const;
-export const paymentToQuery = failure.pick(queried);
-const uncertainPayment = failure.pick({ ...queried, environment: true, outcome: true });
+export const uncertainPayment = failure.omit({ status: true, cause: true, runbookSection: true });
 
 const certificate = z.strictObject({
   name: text.describe('As the label `certificate` of the metrics.'),
@@ -268,7 +258,6 @@ export const statusFacts = z.strictObject({
 export type StatusFacts = z.output<typeof statusFacts>;
 export type KeyStatus = z.output<typeof key>;
 export type FailedRequest = z.output<typeof failure>;
-export type PaymentToQuery = z.output<typeof paymentToQuery>;
 export type UncertainPayment = z.output<typeof uncertainPayment>;
 
 /** `reason` of our own errors, the cause of a rejection of the gateway, or another status of the gateway. */

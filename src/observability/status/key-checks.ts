@@ -1,13 +1,13 @@
 import type { Check, Found } from './condition-checks.ts';
 import type { KeyStatus, StatusFacts } from './facts.ts';
 import { clockText, counted, secondsBetween, span } from './format.ts';
-import { type KeyOrigin, keyName, originOf, versionName } from './key-texts.ts';
+import { kindName, versionName } from './key-texts.ts';
 import { thresholds } from './thresholds.ts';
 
 /** What there is to say about one key; `undefined`: nothing. */
 type KeyCheck = (
   key: KeyStatus,
-  origin: KeyOrigin,
+  facts: StatusFacts,
 ) => (Pick<Found, 'severity' | 'todo'> & { readonly what: string; readonly state?: string }) | undefined;
 
 /** Of other keys in a finding. */
@@ -16,9 +16,8 @@ const maxNames = 5;
 /** One for each severity, however many keys it concerns. */
 export function keysWith(check: KeyCheck): Check {
   return (facts) => {
-    const origin = originOf(facts);
     const all = facts.keys.list.flatMap((key) => {
-      const found = check(key, origin);
+      const found = check(key, facts);
       return found === undefined ? [] : [{ ...found, key }];
     });
     return [...Map.groupBy(all, ({ severity }) => severity).values()].flatMap(([first, ...others]) => {
@@ -38,9 +37,13 @@ function theSame(others: readonly { readonly key: KeyStatus }[]): string {
   return `The same for ${counted(others.length, 'other key')}: ${such}${names.join(', ')}.`;
 }
 
-export const missing: KeyCheck = ({ missingSince, signingVersion }, origin) => {
+function keyName({ kind, login, environment }: KeyStatus): string {
+  return `${kindName(kind)} of ${login} in ${environment}`;
+}
+
+export const missing: KeyCheck = ({ missingSince, signingVersion }, { at }) => {
   if (missingSince === null) return undefined;
-  const what = `missing in the key source since ${clockText(origin.now, missingSince)}`;
+  const what = `missing in the key source since ${clockText(at, missingSince)}`;
   if (signingVersion === null) return { severity: 'bad', what, state: 'Requests that need it fail.' };
   const until = '`keys.rotationGracePeriod` has passed, or longer if the gateway accepted it last';
   const state = `${capitalized(versionName(signingVersion))} still signs, until ${until}.`;
@@ -61,12 +64,12 @@ export const unusable: KeyCheck = (key) => {
 };
 
 export const rejected: KeyCheck = ({ missingSince, signingVersion, versions }) => {
-  const isRejected = versions.some((one) => one.version === signingVersion && one.state === 'rejected');
-  if (!isRejected || missingSince !== null) return undefined;
-  return { what: `the gateway rejects ${versionName(signingVersion ?? 0)}` };
+  const signing = versions.find(({ version }) => version === signingVersion);
+  if (signing?.state !== 'rejected' || missingSince !== null) return undefined;
+  return { what: `the gateway rejects ${versionName(signing.version)}` };
 };
 
-export const waiting: KeyCheck = (key, origin) => {
+export const waiting: KeyCheck = (key, { keySource }) => {
   const { kind, missingSince, signingVersion } = key;
   const next = newer(key, 'waiting');
   if (next === undefined || missingSince !== null || signingVersion === null) return undefined;
@@ -75,7 +78,7 @@ export const waiting: KeyCheck = (key, origin) => {
     kind === 'private_key'
       ? `Register the public key of ${name} at the gateway`
       : `The gateway makes control keys: check that ${name} is the one it sent`;
-  const command = origin.type === 'vault' ? '; `countersign keys verify` shows when it is accepted' : '';
+  const command = keySource.type === 'vault' ? '; `countersign keys verify` shows when it is accepted' : '';
   const state = `${capitalized(versionName(signingVersion))} signs until then.`;
   return { what: `${name} is waiting for the gateway`, state, todo: `${todo}${command}.` };
 };

@@ -1,6 +1,5 @@
 import type { KeyState } from '../../keys/key-state.ts';
-import type { KeyStatus, StatusFacts } from './facts.ts';
-import { relative, secondsBetween } from './format.ts';
+import type { KeyStatus } from './facts.ts';
 import type { Severity } from './thresholds.ts';
 
 /** How the state of a key version is shown: with a title in a color on the status page, with a text in a terminal. */
@@ -14,22 +13,8 @@ export const keyStates: Readonly<
   unusable: { tone: 'warn', title: 'Unusable', text: 'unusable' },
 };
 
-/** Where the keys come from, and when the status was put together. */
-export interface KeyOrigin {
-  readonly now: string;
-  readonly type: StatusFacts['keySource']['type'];
-}
-
-export function originOf({ at, keySource: { type } }: StatusFacts): KeyOrigin {
-  return { now: at, type };
-}
-
 export function kindName(kind: KeyStatus['kind']): string {
   return kind === 'control_key' ? 'Control key' : 'RSA key';
-}
-
-export function keyName({ kind, login, environment }: KeyStatus): string {
-  return `${kindName(kind)} of ${login} in ${environment}`;
 }
 
 /** The one name of a version, with the number that log, metrics and commands have. In a directory that is a time. */
@@ -40,10 +25,4 @@ export function versionName(version: number): string {
 /** Whether its newest version signs, accepted by the gateway as far as known, and the key source still has it. */
 export function isSettled({ versions: [newest], staleSince, missingSince }: KeyStatus): boolean {
   return newest?.state === 'in-use' && staleSince === null && missingSince === null;
-}
-
-/** When the key source is read again. */
-export function nextRead(now: string, nextRefreshAt: string | null): string {
-  const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;
-  return isDue ? 'next with a request' : `next ${relative(now, nextRefreshAt)}`;
 }

@@ -87,9 +87,8 @@ function icon(tone: Tone): Html {
   return html`<link rel="icon" href="data:image/svg+xml,${image}">`;
 }
 
-function environments(status: Status): Html {
-  const { findings } = status;
-  return listingSection(status.environments, {
+function environments({ environments: list, findings }: Status): Html {
+  return listingSection(list, {
     id: 'environments',
     title: 'Environments',
     hint: 'Rates, shares and latencies of the last minute',
@@ -108,8 +107,7 @@ function environments(status: Status): Html {
       ],
       [
         'Rejected',
-        (one) =>
-          known(one.rejectedShare, 'no responses', (share) => toned(rejections(one, status), percent(share))),
+        (one) => known(one.rejectedShare, 'no responses', (share) => toned(rejections(one), percent(share))),
         'number',
       ],
       ['p50', (one) => known(one.latency, 'no requests', ({ p50 }) => latency(p50)), 'number'],

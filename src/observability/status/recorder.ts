@@ -120,8 +120,7 @@ function createRequestRecorder(clocks: Clocks, shown: WallTimes, detailOf: Detai
     ...failures,
     requestFinished(context: RequestContext): void {
       const { environment = '', caller = '', reason } = context;
-      const failed = isFailed(context);
-      environments.get(environment)?.finished(context, failed);
+      environments.get(environment)?.finished(context);
       const now = monotonic();
       const known = callers.get(caller);
       if (known !== undefined) {
@@ -133,7 +132,7 @@ function createRequestRecorder(clocks: Clocks, shown: WallTimes, detailOf: Detai
         }
         known.lastSeenAt = now;
       }
-      if (failed) recordFailure(context);
+      if (isFailed(context)) recordFailure(context);
       recordMismatch(context);
     },
     gatewayResponded: (response: GatewayResponseEvent): void =>
@@ -192,14 +191,17 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
     };
   };
   return {
-    finished(context: RequestContext, failed: boolean): void {
-      const { startedAt, durations, login, keyRejected } = context;
+    finished(context: RequestContext): void {
+      const { startedAt, durations, login = null, keyRejected } = context;
       const { total = 0 } = durations;
       const endedAt = startedAt + total * 1000;
-      const isOurs = failed && isOurFailure(context);
-      window.recordRequest(endedAt, total, verdictOn(context, isOurs));
-      if (isOurs) window.recordFailure(endedAt, causeOf(context), detailOf(context) ?? null, login ?? null);
-      if (login === undefined || keyRejected === undefined) return;
+      const verdict = verdictOn(context);
+      const failure =
+        verdict === 'failed'
+          ? { cause: causeOf(context), detail: detailOf(context) ?? null, login }
+          : undefined;
+      window.recordRequest(endedAt, total, verdict, failure);
+      if (login === null || keyRejected === undefined) return;
       setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
       if (keyRejected && isNoKey(heard(endedAt))) explainedUntil = endedAt;
     },
@@ -310,15 +312,12 @@ function sectionFor(context: RequestContext, cause: FailureCause): string | null
   return isOfCaller ? null : anchorOf(sectionOfCause(cause));
 }
 
-/** A request that failed although the caller did nothing wrong, other than by a rejection of the gateway. */
-function isOurFailure(context: RequestContext): boolean {
-  return ['gateway', 'countersign'].includes(responsibleParty(context));
-}
-
 /** What a request says of its environment. A status below 500 is a response of a gateway that works; a verified callback has none. */
-function verdictOn({ reason, gatewayStatus }: RequestContext, isOurs: boolean): Verdict {
-  if (isOurs || (reason === undefined && isRejection(gatewayStatus ?? 0))) return 'failed';
-  return reason === undefined && gatewayStatus !== undefined ? 'succeeded' : 'neither';
+function verdictOn(context: RequestContext): Verdict {
+  const { reason, gatewayStatus } = context;
+  if (['gateway', 'countersign'].includes(responsibleParty(context))) return 'failed';
+  if (reason !== undefined || gatewayStatus === undefined) return 'neither';
+  return isRejection(gatewayStatus) ? 'rejected' : 'succeeded';
 }
 
 /** `rejection` stays set if a retry got another response. */

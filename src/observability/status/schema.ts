@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { codes } from './conditions.ts';
-import { paymentToQuery, statusFacts } from './facts.ts';
+import { statusFacts, uncertainPayment } from './facts.ts';
 import { severities } from './thresholds.ts';
 
 const text = z.string();
@@ -19,7 +19,7 @@ const finding = z.strictObject({
   summary: text.describe('What happened.'),
   advice: text.describe('What to do, or what it means.'),
   runbookSection: text.describe('Section of the runbook, such as `#countersignclockskew`.'),
-  payments: z.array(paymentToQuery).describe('Each payment whose outcome has to be queried, newest first.'),
+  payments: z.array(uncertainPayment).describe('Each payment whose outcome has to be queried, newest first.'),
 });
 
 /** What `/status.json` returns. */

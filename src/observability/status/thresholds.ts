@@ -1,4 +1,4 @@
-import { isRejection, notableSkew } from '../../gateway/response.ts';
+import { notableSkew } from '../../gateway/response.ts';
 import type { StatusFacts } from './facts.ts';
 import { secondsBetween } from './format.ts';
 
@@ -46,21 +46,12 @@ export function saturation({ inFlight, maxInFlight }: Environment): 'bad' | 'war
 }
 
 /**
- * Bad if most responses are rejections: then it is not a single caller or a rotation. `info` if requests that got one
+ * Bad if most responses are rejections: then it is not a single caller or a rotation. `info` if all requests that got one
  * succeeded with another key, as during a rotation.
  */
-export function rejections(
-  { name, rejectedShare, allFail }: Environment,
-  { at, failures }: Pick<StatusFacts, 'at' | 'failures'>,
-): Severity | 'ok' {
+export function rejections({ rejectedShare, rejectedRequests, allFail }: Environment): Severity | 'ok' {
   if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
-  const recent = failures.filter((failure) => secondsBetween(failure.at, at) <= 60);
-  const failed = recent.some(
-    ({ environment, status, outcome }) =>
-      environment === name && outcome === 'answered' && isRejection(status ?? 0),
-  );
-  // If all that are kept are so recent, there may have been others.
-  if (!failed && recent.length < maxFailures) return 'info';
+  if (rejectedRequests === 0) return 'info';
   return allFail || rejectedShare > 0.5 ? 'bad' : 'warn';
 }
 

@@ -1,30 +1,14 @@
-import type { KeyState } from '../../../keys/key-state.ts';
 import type { KeyStatus } from '../facts.ts';
-import { since, whole } from '../format.ts';
-import {
-  isSettled,
-  type KeyOrigin,
-  keyStates,
-  kindName,
-  nextRead,
-  originOf,
-  versionName,
-} from '../key-texts.ts';
+import { relative, secondsBetween, since, whole } from '../format.ts';
+import { isSettled, keyStates, kindName, versionName } from '../key-texts.ts';
 import type { Status } from '../schema.ts';
 import { type Html, html, known, listingSection, none, pill, relativeTime, withDetail } from './parts.ts';
 
-interface Row {
-  readonly key: KeyStatus;
-  readonly origin: KeyOrigin;
-}
+type Version = KeyStatus['versions'][number];
 
 /** Those that are not settled, then by name: the order of their last use would change with each update. */
-export function keys(status: Status): Html {
-  const { total, list } = status.keys;
-  const origin = originOf(status);
-  const rows: Row[] = list
-    .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
-    .map((key) => ({ key, origin }));
+export function keys({ at, keys: { total, list } }: Status): Html {
+  const rows = list.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
   return listingSection(rows, {
     id: 'keys',
     title: 'Keys in use',
@@ -32,13 +16,13 @@ export function keys(status: Status): Html {
     noun: 'key',
     empty: 'No key was needed yet. Keys are read from the key source with the first request of a login.',
     columns: [
-      ['Login', ({ key }) => withDetail(key.login, key.environment)],
-      ['Kind', ({ key }) => kindName(key.kind)],
+      ['Login', ({ login, environment }) => withDetail(login, environment)],
+      ['Kind', ({ kind }) => kindName(kind)],
       ['Signs', signs],
-      ['Versions, newest first', versions],
-      ['Key source read', read],
+      ['Versions, newest first', (key) => versions(key, at)],
+      ['Key source read', (key) => read(key, at)],
     ],
-    tone: ({ key }) => (isSettled(key) ? 'ok' : 'warn'),
+    tone: (key) => (isSettled(key) ? 'ok' : 'warn'),
   });
 }
 
@@ -46,25 +30,23 @@ function nameOf({ environment, login, kind }: KeyStatus): string {
   return [environment, login, kind].join(' ');
 }
 
-function signs({ key: { signingVersion, newestVersion } }: Row): Html {
+function signs({ signingVersion, newestVersion }: KeyStatus): Html {
   const signing = known(signingVersion, 'none', (version) => html`<b>${versionName(version)}</b>`);
   const newest = `newest is ${versionName(newestVersion)}`;
   return withDetail(signing, signingVersion === newestVersion ? undefined : newest);
 }
 
-function versions(row: Row): Html {
-  if (row.key.versions.length === 0) return none('none left');
-  return html`<ol class="versions">${row.key.versions.map((one) => versionItem(row, one))}</ol>`;
+function versions({ versions: list, signingVersion }: KeyStatus, now: string): Html {
+  if (list.length === 0) return none('none left');
+  return html`<ol class="versions">${list.map((one) => versionItem(one, signingVersion, now))}</ol>`;
 }
 
-function versionItem(
-  { key: { signingVersion: signing }, origin }: Row,
-  { version, state, verdict, createdAt, fingerprint, transitKey, problem }: KeyStatus['versions'][number],
-): Html {
+function versionItem(one: Version, signing: number | null, now: string): Html {
+  const { version, state, verdict, createdAt, fingerprint, transitKey, problem } = one;
   const age = known(
     createdAt,
     'age unknown',
-    (time) => html`<time datetime="${time}" title="Created ${time}">${since(origin.now, time)} old</time>`,
+    (time) => html`<time datetime="${time}" title="Created ${time}">${since(now, time)} old</time>`,
   );
   const facts =
     problem === null ? fingerprintCode(fingerprint) : html`<span class="detail">${problem}</span>`;
@@ -73,7 +55,7 @@ function versionItem(
       ? undefined
       : html` <span title="Transit key ${transitKey}: it never leaves Vault">in Vault</span>`;
   const title = verdict === null ? undefined : html` title="last ${verdict} by the gateway"`;
-  return html`<li class="${state}"><b${title}>${versionName(version)}</b> ${statePill(version, state, signing)} ${age} ${facts}${inVault}</li>\n`;
+  return html`<li class="${state}"><b${title}>${versionName(version)}</b> ${statePill(one, signing)} ${age} ${facts}${inVault}</li>\n`;
 }
 
 /** Enough digits to compare by eye. */
@@ -84,14 +66,15 @@ function fingerprintCode(fingerprint: string | null): Html | undefined {
 }
 
 /** After a rotation the gateway rejects the older version, as it should. */
-function statePill(version: number, state: KeyState, signing: number | null): Html {
-  const isReplaced = state === 'rejected' && version < (signing ?? 0);
+function statePill({ version, state }: Version, signing: number | null): Html {
+  if (state === 'rejected' && version < (signing ?? 0)) return pill('idle', 'No longer accepted');
   const { tone, title } = keyStates[state];
-  return isReplaced ? pill('idle', 'No longer accepted') : pill(tone, title);
+  return pill(tone, title);
 }
 
-function read({ key: { readAt, nextRefreshAt, staleSince, readProblem }, origin: { now } }: Row): Html {
-  const next = nextRead(now, nextRefreshAt);
+function read({ readAt, nextRefreshAt, staleSince, readProblem }: KeyStatus, now: string): Html {
+  const isDue = nextRefreshAt === null || secondsBetween(now, nextRefreshAt) < 1;
+  const next = isDue ? 'next with a request' : `next ${relative(now, nextRefreshAt)}`;
   const stale =
     staleSince === null
       ? undefined

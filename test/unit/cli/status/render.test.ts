@@ -11,10 +11,12 @@ const payment = (requestId: string) => ({
   at: '2026-11-22T07:59:00.000Z',
   requestId,
   caller: 'billing',
+  environment: 'sandbox',
   operation: 'transfer',
   login: null,
   orderId: 'invoice-1',
   statusPath: '/sandbox/gw/api/v4/status/1234',
+  outcome: 'unknown' as const,
 });
 
 describe('the status in a terminal', () => {

@@ -58,6 +58,7 @@ describe('an environment', () => {
     expect(others).toEqual({
       requestsPerSecond: 0.2,
       rejectedShare: 0.5,
+      rejectedRequests: 0,
       failedShare: 0,
       allFail: false,
       failures: [],

@@ -1,13 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { FailureCause } from '../../../../src/observability/status/facts.ts';
-import {
-  bucketCount,
-  bucketOf,
-  percentile,
-  RequestWindow,
-  type Verdict,
-} from '../../../../src/observability/status/request-window.ts';
+import { RequestWindow, type Verdict } from '../../../../src/observability/status/request-window.ts';
 
 interface Event {
   /** Milliseconds since the event before it. */
@@ -15,8 +9,8 @@ interface Event {
   /** Of a request; otherwise it is a response of the gateway. */
   readonly seconds: number | undefined;
   readonly rejected: boolean;
-  /** Of a request that failed. */
-  readonly cause: FailureCause | undefined;
+  /** Of a failed request. */
+  readonly cause: FailureCause;
   readonly login: string | null;
   readonly verdict: Verdict;
 }
@@ -30,13 +24,20 @@ const event: fc.Arbitrary<Event> = fc.record({
   ),
   seconds: fc.option(fc.double({ min: 0.001, max: 60, noNaN: true }), { nil: undefined }),
   rejected: fc.boolean(),
-  cause: fc.option(fc.constantFrom('internal', 'gateway-timeout'), { nil: undefined }),
+  cause: fc.constantFrom('internal', 'gateway-timeout'),
   login: fc.constantFrom('acme', 'acme', 'acme', 'beta', null),
-  verdict: fc.constantFrom('succeeded', 'failed', 'neither'),
+  verdict: fc.constantFrom('succeeded', 'failed', 'rejected', 'neither'),
 });
 
-const failed = <E extends Event>(events: readonly E[], cause: FailureCause): E[] =>
-  events.filter((one) => one.seconds !== undefined && one.cause === cause);
+/** The smallest of the durations that at least this share of them does not exceed. */
+function percentile(durations: readonly number[], share: number): number {
+  return durations.toSorted((a, b) => a - b)[Math.ceil(share * durations.length) - 1] ?? Number.NaN;
+}
+
+/** Not less, and at most a tenth more. */
+const about = (seconds: number) => ({
+  asymmetricMatch: (found: number) => found >= seconds && found <= seconds * 1.1 + 0.0001,
+});
 
 /** The same from a list of all events. */
 function naiveSummary(events: readonly (Event & { at: number })[], startedAt: number, now: number) {
@@ -44,32 +45,30 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
   const recent = events.filter(({ at }) => Math.floor(at / 1000) >= from);
   const durations = recent.flatMap(({ seconds }) => seconds ?? []);
   const responses = recent.filter(({ seconds }) => seconds === undefined);
-  const counts = new Uint32Array(bucketCount);
-  for (const seconds of durations) counts[bucketOf(seconds)] = (counts[bucketOf(seconds)] ?? 0) + 1;
+  const requests = recent.filter(({ seconds }) => seconds !== undefined);
   const covered = Math.max(1, Math.min(now / 1000 - from, (now - startedAt) / 1000));
-  const requests = durations.length;
-  // In the order in which the causes were first seen.
-  const causes = new Set(events.flatMap((one) => (one.seconds === undefined ? [] : (one.cause ?? []))));
-  const failures = [...causes].flatMap((cause) => {
-    const count = failed(recent, cause).length;
-    const lastAt = failed(events, cause).at(-1)?.at;
-    const [login = null, ...others] = new Set(failed(recent, cause).map((one) => one.login));
+  const failed = requests.filter(({ verdict }) => verdict === 'failed');
+  const failures = [...Map.groupBy(failed, ({ cause }) => cause)].map(([cause, list]) => {
+    const lastAt = list.at(-1)?.at;
+    const [login, ...others] = new Set(list.map((one) => one.login));
     const one = { cause, detail: String(lastAt), login: others.length === 0 ? login : null };
-    return count === 0 ? [] : [{ ...one, lastAt, count, share: count / requests }];
+    return { ...one, lastAt, count: list.length, share: list.length / requests.length };
   });
-  const failedCount = failures.reduce((sum, { count }) => sum + count, 0);
-  const latest = recent.filter(
-    ({ at, seconds, verdict }) =>
-      Math.floor(at / 1000) > Math.floor(now / 1000) - 4 && seconds !== undefined && verdict !== 'neither',
+  const latest = requests.filter(
+    ({ at, verdict }) => Math.floor(at / 1000) > Math.floor(now / 1000) - 4 && verdict !== 'neither',
   );
   return {
-    allFail: latest.length > 0 && latest.every(({ verdict }) => verdict === 'failed'),
-    failedShare: requests === 0 ? null : failedCount / requests,
+    allFail: latest.length > 0 && latest.every(({ verdict }) => verdict !== 'succeeded'),
+    failedShare: requests.length === 0 ? null : failed.length / requests.length,
     failures,
-    requestsPerSecond: requests / covered,
+    requestsPerSecond: requests.length / covered,
+    rejectedRequests: requests.filter(({ verdict }) => verdict === 'rejected').length,
     rejectedShare:
       responses.length === 0 ? null : responses.filter(({ rejected }) => rejected).length / responses.length,
-    latency: durations.length === 0 ? null : { p50: percentile(counts, 0.5), p99: percentile(counts, 0.99) },
+    latency:
+      durations.length === 0
+        ? null
+        : { p50: about(percentile(durations, 0.5)), p99: about(percentile(durations, 0.99)) },
   };
 }
 
@@ -84,9 +83,10 @@ describe('the window', () => {
           now += one.after;
           seen.push({ ...one, at: now });
           if (one.seconds === undefined) window.recordResponse(now, one.rejected);
-          else window.recordRequest(now, one.seconds, one.verdict);
-          if (one.seconds !== undefined && one.cause !== undefined) {
-            window.recordFailure(now, one.cause, String(now), one.login);
+          else {
+            const { verdict, cause, login } = one;
+            const failure = verdict === 'failed' ? { cause, detail: String(now), login } : undefined;
+            window.recordRequest(now, one.seconds, verdict, failure);
           }
           expect(window.summary(now)).toEqual(naiveSummary(seen, startedAt, now));
         }
@@ -96,13 +96,13 @@ describe('the window', () => {
 
   it('is empty a minute after the last event', () => {
     const window = new RequestWindow(0);
-    window.recordRequest(500, 0.1, 'failed');
+    window.recordRequest(500, 0.1, 'failed', { cause: 'internal', detail: null, login: null });
     window.recordResponse(500, true);
-    window.recordFailure(500, 'internal', null, null);
     expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1, failedShare: 1 });
     expect(window.summary(60_000)).toEqual({
       requestsPerSecond: 0,
       rejectedShare: null,
+      rejectedRequests: 0,
       failedShare: null,
       allFail: false,
       failures: [],
