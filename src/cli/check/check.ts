@@ -12,7 +12,7 @@ import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionNames } from '../shared/command.ts';
 import { configFileOf, formatProblems, validConfig } from '../shared/config-file.ts';
 import { columns } from '../shared/table.ts';
-import { hasOwnToken, loginOptions, lookUpUsed, withLogin } from '../shared/vault-login.ts';
+import { loginOptions, lookUpUsed, optionLogin, withLogin } from '../shared/vault-login.ts';
 import { checkAgainst } from './against.ts';
 import { checkOnline } from './online.ts';
 
@@ -69,12 +69,13 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
   const { online, print, against, json } = values;
   const file = config ?? demoConfigFile;
   const isPlain = !online && !print && against === undefined;
-  const isElsewhere = hasOwnToken(values);
+  const login = optionLogin(values);
+  const isElsewhere = login.auth !== undefined;
   const skipFiles = values['no-file-checks'] || isElsewhere;
   const unset = new Map<string, string>();
   const maySkip = values['no-file-checks'] && (isPlain || against !== undefined);
   const lookUpHere = maySkip ? lookUpOrNote(unset) : fromEnvironment;
-  const lookUp = isElsewhere ? lookUpUsed(values) : lookUpHere;
+  const lookUp = isElsewhere ? lookUpUsed(login) : lookUpHere;
   const loaded =
     config === undefined
       ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
@@ -100,7 +101,7 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
   const notices = found.length === 0 ? [] : formatProblems(file, found, 'notice');
   if (!isPlain) for (const line of notices) io.err(line);
   const operations = createOperationTable(loaded.config);
-  if (online) return checkOnline(withLogin(loaded.config, values), operations, json, io);
+  if (online) return checkOnline(withLogin(loaded.config, login), operations, json, io);
   if (against !== undefined) {
     const before = await loadBefore(against, maySkip);
     return checkAgainst({ config: loaded.config, folder: dirname(file) }, before, json, io);

@@ -21,7 +21,7 @@ import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
-import { loadWithLogin, loginOptions, withLogin } from '../shared/vault-login.ts';
+import { loadWithLogin, loginOptions, optionLogin, withLogin } from '../shared/vault-login.ts';
 import { compareBaseStrings } from './compare.ts';
 import { renderCallback, renderControl, renderExplanation } from './render.ts';
 
@@ -64,8 +64,9 @@ export const explain = command(spec, async ({ values }, io) => {
   try {
     const request = await requestFrom(target, values);
     const file = configFileOf(values.config);
-    if (file !== undefined) return await explainWith(await loadWithLogin(file, values), request, io);
-    return await withDemo(values.demo, io, (config) => explainWith(withLogin(config, values), request, io));
+    const login = optionLogin(values);
+    if (file !== undefined) return await explainWith(await loadWithLogin(file, login), request, io);
+    return await withDemo(values.demo, io, (config) => explainWith(withLogin(config, login), request, io));
   } catch (error) {
     if (error instanceof CliError && error.isPlain) throw error;
     const message =

@@ -32,7 +32,7 @@ interface Listing {
 }
 
 export const listKeys = command(spec, ({ values }, io) =>
-  withStoredKeys(values, async (inventory, context) => {
+  withStoredKeys(values, io, async (inventory, context) => {
     const listing = await (values.login === undefined
       ? currentVersions(context.environment, inventory)
       : allVersions(loginRefOf(context, values), inventory));

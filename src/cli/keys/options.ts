@@ -5,17 +5,17 @@ import type { LoginRef } from '../../keys/login-ref.ts';
 import { connectVault, type VaultConnection } from '../../keys/vault/source.ts';
 import { system } from '../../service/system.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import type { OptionValues } from '../shared/command.ts';
+import type { Io, OptionValues } from '../shared/command.ts';
 import { configFileOf } from '../shared/config-file.ts';
 import { type KeyInventory, withInventory } from '../shared/inventory.ts';
-import { loadWithLogin, loginOptions } from '../shared/vault-login.ts';
+import { loadWithLogin, optionLogin, vaultOptions, vaultToken } from '../shared/vault-login.ts';
 
 export const commonOptions = {
   'config FILE':
     "The proxy's configuration file (COUNTERSIGN_CONFIG); referenced files need not exist locally",
   'environment NAME': 'Environment of the configuration',
   'login LOGIN': 'Login to operate on',
-  ...loginOptions,
+  ...vaultOptions,
   json: 'Print JSON',
 };
 
@@ -23,20 +23,24 @@ export type CommonValues = OptionValues<typeof commonOptions>;
 
 export interface KeysContext {
   readonly config: Config;
-  /** As configured, but with the token of the command line if one is given. */
+  /** As configured, but with the login of the operator if there is one. */
   readonly keys: KeysConfig;
   readonly environment: string;
   readonly settings: EnvironmentConfig;
 }
 
 /** The configuration that the options name. @throws CliError for invalid options */
-async function contextOf(values: CommonValues): Promise<KeysContext> {
+async function contextOf(values: CommonValues, io: Io): Promise<KeysContext> {
   const { environment } = values;
   const file = configFileOf(values.config);
   if (file === undefined || environment === undefined) {
     throw new CliError('--config FILE and --environment NAME are required', exitCode.usage);
   }
-  const config = await loadWithLogin(file, values);
+  const given = optionLogin(values);
+  const token = given.auth === undefined ? vaultToken() : undefined;
+  const config = await loadWithLogin(file, { ...given, auth: given.auth ?? token?.auth });
+  if (config.keys.source === 'vault' && (given.address ?? token) !== undefined)
+    io.err(`Vault: ${config.keys.vault.address}${token === undefined ? '' : `, token: ${token.source}`}`);
   const settings = config.environments[environment];
   if (settings === undefined) {
     const names = Object.keys(config.environments).join(', ');
@@ -57,18 +61,20 @@ export function loginRefOf({ environment }: KeysContext, { login }: CommonValues
 /** Runs a subcommand that reads keys. @throws CliError for invalid options */
 export async function withStoredKeys(
   values: CommonValues,
+  io: Io,
   work: (inventory: KeyInventory, context: KeysContext) => Promise<number>,
 ): Promise<number> {
-  const context = await contextOf(values);
+  const context = await contextOf(values, io);
   return withInventory(context.keys, {}, (inventory) => work(inventory, context));
 }
 
 /** Runs a subcommand that writes to Vault. @throws CliError for invalid options, or if the keys are in a directory */
 export async function withVault(
   values: CommonValues,
+  io: Io,
   work: (vault: VaultConnection, login: LoginRef) => Promise<number>,
 ): Promise<number> {
-  const context = await contextOf(values);
+  const context = await contextOf(values, io);
   if (context.keys.source === 'directory') {
     throw new CliError(
       `the keys of this configuration are files in ${context.keys.directory}, which Countersign does not manage: change them at their source`,

@@ -23,7 +23,7 @@ const spec = {
 export const rollBack = command(spec, ({ values }, io) => {
   const { 'to-version': restored } = values;
   if (restored === undefined) throw new CliError('--to-version N is required', exitCode.usage);
-  return withVault(values, async (vault, login) => {
+  return withVault(values, io, async (vault, login) => {
     const { current: previousVersion } = await expectedVersion(vault, login, values);
     if (restored === previousVersion) {
       throw new CliError(`version ${restored} is already current. Nothing was written.`);

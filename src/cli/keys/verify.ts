@@ -55,7 +55,7 @@ interface VerifiedKey extends ProbeResult {
 }
 
 export const verifyKeys = command(spec, ({ values }, io) =>
-  withStoredKeys(values, async (inventory, context) => {
+  withStoredKeys(values, io, async (inventory, context) => {
     const { environment, login } = loginRefOf(context, values);
     const query: QueryAbout = {
       environment,

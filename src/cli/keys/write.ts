@@ -34,7 +34,7 @@ export type NewKey = (vault: VaultConnection, login: LoginRef) => Promise<KeyFie
  * @returns the exit code
  */
 export function addKey(values: AddValues, io: Io, newKey: NewKey): Promise<number> {
-  return withVault(values, async (vault, login) => {
+  return withVault(values, io, async (vault, login) => {
     await checkNewFile(values['public-key']);
     const previousVersion = await versionToExtend(vault, login, values);
     const fields = await newKey(vault, login);
