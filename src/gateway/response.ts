@@ -145,11 +145,13 @@ const refusedWith: readonly number[] = [400, 404, 409, 422];
 /**
  * What a response says about the key that signed its request; keys/choice.ts says what follows. Only a body that is the
  * gateway's own is a testimony for it: a load balancer responds with 200, 302, 404 or 429 as well. What a gateway responds
- * to a wrong control is not known, so only a success says something about one.
+ * to a wrong control is not known, so only a success says something about one: no `error`, be it the type or the status.
  */
 export function testimonyOf(response: ReadResponse, { signature }: Pick<Operation, 'signature'>) {
   const testimony = testimonyOfOAuth(response);
-  return signature === 'SHA1-control' && testimony !== 'accepted' ? 'silent' : testimony;
+  if (signature !== 'SHA1-control') return testimony;
+  const isError = response.form?.some(([name, value]) => name === 'status' && value === 'error');
+  return testimony === 'accepted' && isError === false ? 'accepted' : 'silent';
 }
 
 function testimonyOfOAuth(response: ReadResponse) {

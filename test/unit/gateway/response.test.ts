@@ -237,6 +237,8 @@ describe('what a response says of the key that signed its request', () => {
   // A wrong control may get an error with HTTP 200 (docs/gateway-interface.md section 5.5).
   it.each([
     ['accepted', 200, form],
+    ['accepted', 200, 'type=status-response\n&status=declined\n&error-code=1\n'],
+    ['silent', 200, 'type=status-response\n&status=error\n&error-code=1\n'],
     ['silent', 200, 'type=error\n&error-code=1\n'],
     ['silent', 200, 'type=validation-error\n&error-code=1\n'],
     ['silent', 400, 'type=error\n'],
