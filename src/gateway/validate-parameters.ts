@@ -70,9 +70,12 @@ function rejectLookAlikes(
   throw invalid(`Parameter ${at + 1} could be taken for one that the control covers. Ignore this callback.`);
 }
 
-/** What may be read of a name: PHP ends it at a zero byte, and at `[` if `]` follows; without that, `[` is one more `_`. */
+/**
+ * What may be read of a name: PHP ends it at a zero byte, and at `[` if `]` follows; without that, `[` is one more `_`. Old
+ * versions of Rack read `[status]` as `status`.
+ */
 function plainNames(name: string): string[] {
-  return [name, ...name.split('\0', 1), ...name.split(/[\0[]/, 1)].map((read) =>
+  return [name, ...name.split('\0', 1), ...(name.match(/[^\0[\]]+/) ?? [])].map((read) =>
     visible(read)
       .trim()
       .replaceAll(/[.\s[]/g, '_')

@@ -47,7 +47,16 @@ async function resultOf(form: string): Promise<unknown> {
 }
 
 const covered = ['status', 'orderid', 'client_orderid'];
-const lookAlikes = ['Status', '+status', 'status[]', 'status%00', 'client.orderid', 'CONTROL'];
+const lookAlikes = [
+  'Status',
+  '+status',
+  'status[]',
+  '[status]',
+  '[[status',
+  'status%00',
+  'client.orderid',
+  'CONTROL',
+];
 const verdict = (result: string) => expect.objectContaining({ result });
 
 describe('a callback of the gateway', () => {
