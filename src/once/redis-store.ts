@@ -27,7 +27,7 @@ return 1`;
 
 const claimScript = `${sameKey}
 local claim = redis.call('GET', KEYS[2])
-if claim then return claim end
+if claim then return {claim} end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
 return 1`;
@@ -97,7 +97,7 @@ export class RedisStore implements ClaimStore {
       const keys = [`${prefix}key`, prefix + name];
       const stored = await connection.send('EVAL', claimScript, '2', ...keys, keyId, String(ttl), claim);
       if (stored === 1) return undefined;
-      if (typeof stored === 'string') return stored;
+      if (Array.isArray(stored) && typeof stored[0] === 'string') return stored[0];
       throw invalid(connection);
     } catch (error) {
       // It may have been made, and nothing is sent.

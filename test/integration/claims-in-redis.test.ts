@@ -370,3 +370,25 @@ it.each(['+OK\r\n', ':0\r\n', '$-1\r\n', 'HTTP/1.1 200 OK\r\n\r\n', '*1000000000
     expect(edge.gateway.requests).toHaveLength(1);
   },
 );
+
+it.each(['+OK\r\n', '$1\r\na\r\n', ':2\r\n', '*1\r\n:1\r\n', '*0\r\n'])(
+  'a store that responds %j to a claim, but not to the check, lets no payment through',
+  async (response) => {
+    const server = createServer((socket) => {
+      socket
+        .on('error', () => {})
+        .on('data', (data) => {
+          socket.write(String(data).includes('requestId') ? response : ':1\r\n');
+        });
+    });
+    const { port, close } = await listen(server);
+    starts.atEnd(close);
+    const edge = await start(`redis://127.0.0.1:${port}`);
+    expect(await edge.metric('claim_store_up')).toBe(1);
+    expect(verdict(await pay(edge))).toBe(unavailable);
+    expect(await edge.metric('claim_store_up')).toBe(0);
+    expect(causes(edge)).toContain('an invalid response');
+    expect(await edge.metric('claim_duration_seconds_count', sandbox)).toBe(1);
+    expect(edge.gateway.requests).toHaveLength(0);
+  },
+);

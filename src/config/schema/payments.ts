@@ -27,7 +27,9 @@ const once = z
     ttl: duration('24h')
       .refine((value) => value >= hour, 'must be at least 1h')
       .describe('How long an order ID stays claimed.'),
-    timeout: timeout('1s').describe('Time for the store; then payments get 503 `claims-unavailable`.'),
+    timeout: timeout('1s')
+      .refine((value) => value <= 10_000, 'must be at most 10s')
+      .describe('Time for the store; then payments get 503 `claims-unavailable`.'),
     keyFile: optionalFile.describe(
       'Key of the stored digests, at least 32 bytes, the same for all instances.',
     ),

@@ -86,9 +86,13 @@ export class SendOnce {
     const order = { environment, login, operation: operation.name, orderId: orderIdOf(operation, form) };
     const name = claimName(key, order);
     const claim = { requestId: record.id, form: formDigest(key, values, form), at: clock() };
-    const stored = await store.claim(name, claimText(claim)).catch(unavailable);
-    record.durations.claim = (monotonic() - startedAt) / 1000;
-    metrics.claimMade(environment, record.durations.claim);
+    const stored = await store
+      .claim(name, claimText(claim))
+      .catch(unavailable)
+      .finally(() => {
+        record.durations.claim = (monotonic() - startedAt) / 1000;
+        metrics.claimMade(environment, record.durations.claim);
+      });
     if (stored === undefined) return { name, claim };
     const first = parseClaim(stored);
     throw first === undefined || first.form === claim.form ? repeated(first, record) : reused(first);

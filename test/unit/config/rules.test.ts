@@ -514,6 +514,7 @@ payments: { once: { ${once} } }`;
       '1h',
       'payments.once.ttl: must be longer than timeouts.request of a: lengthen it',
     ],
+    ['store: memory, timeout: 11s', '30s', 'payments.once.timeout: must be at most 10s'],
     ['store: memory, ttl: 30m', '30s', 'payments.once.ttl: must be at least 1h'],
     ['store: "rediss://r.example"', '30s', 'keyFile: is required, because the store is not in memory'],
     ['store: memory, keyFile: k', '30s', 'store: must be a URL, because one of keyFile'],
