@@ -1,7 +1,7 @@
 const { default: Sequencer } = require('@jest/test-sequencer');
 
 /** Files that take minutes. */
-const longest = /\/(documented-examples|rotations-at-human-pace|incidents|status-page-updates)\./;
+const longest = /\/(documented-examples|sample-clients|rotations-at-human-pace|incidents|status-page-updates)\./;
 
 /** @param {{ path: string }} test */
 const place = ({ path }) => (longest.test(path) ? 0 : 1);

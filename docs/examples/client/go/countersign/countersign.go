@@ -1,0 +1,220 @@
+// Package countersign is a client of Countersign to copy into a service (Go 1.22 or later).
+// Why it does what it does: docs/payments.md.
+package countersign
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Next is what to do now.
+type Next string
+
+const (
+	Paid       Next = "paid"
+	NotPaid    Next = "not-paid"
+	Query      Next = "query"       // find out what became of it: UntilDecided
+	SendAgain  Next = "send-again"  // it was not sent: send it again under the same order ID, after RetryAfter
+	Fix        Next = "fix"         // it was not processed: find the cause, then send it again under the same order ID
+	AskSupport Next = "ask-support" // a person decides, with the gateway's support: do not send it again before
+)
+
+// The tables of docs/payments.md: the first row that applies says what to do now.
+
+func afterSending(found Response) (row string, next Next) {
+	notSent, status := found.Outcome == "not-sent", found.Status
+	switch {
+	case found.OrderMismatch != "":
+		return "another order", Query
+	case found.Reason == "order-id-reused":
+		return "order ID reused", Query
+	case notSent && (status >= 500 || status == 408 || status == 429):
+		return "not sent", SendAgain
+	case notSent:
+		return "not sent", Fix
+	case found.Outcome == "answered" && (status == 401 || status == 403):
+		return "rejected", Fix
+	}
+	return "may be processed", Query
+}
+
+func afterQuery(found Response) (row string, next Next) {
+	status := found.Fields["status"]
+	switch {
+	case found.Status != 200, found.OrderMismatch != "", status == "":
+		return "no response", Query
+	case status == "approved":
+		return "approved", Paid
+	case status == "declined", status == "filtered":
+		return "declined", NotPaid
+	case status == "unknown":
+		return "unknown", AskSupport
+	case status != "error":
+		return "processing", Query
+	case found.Fields["error-code"] == "124":
+		return "ambiguous", AskSupport
+	case found.OrderID != "":
+		return "in error", AskSupport
+	}
+	return "not found", Query
+}
+
+// Response is a response of Countersign. What is absent is empty.
+type Response struct {
+	Status        int
+	Outcome       string
+	Reason        string // of Countersign's own error (docs/errors.md), or why there is no response
+	RequestID     string // finds the log line
+	OrderMismatch string // it is about another order: take nothing from it
+	RetryAfter    time.Duration
+	Fields        map[string]string
+	OrderID       string // of the gateway
+	Body          []byte
+	Row           string
+	Next          Next
+}
+
+// Client calls the gateway through Countersign.
+type Client struct {
+	URL             string // with environment and product, such as http://127.0.0.1:8080/sandbox/gw
+	Login, Endpoint string
+	Token           func() string // the bearer token of the service; may be nil
+}
+
+// Send sends a payment, refund or another command once, such as v4/transfer, and says what to do now: Next.
+// Store the order ID before. It never repeats it: nothing here does.
+func (c *Client) Send(ctx context.Context, command string, form url.Values) Response {
+	found := c.Post(ctx, "/api/"+command+"/"+c.Endpoint, form.Encode())
+	found.Row, found.Next = afterSending(found)
+	return found
+}
+
+// Status says what became of an order, and what to do now. The order has client_orderid, and orderid if it is known.
+func (c *Client) Status(ctx context.Context, order url.Values) Response {
+	form := url.Values{"login": {c.Login}}
+	maps.Copy(form, order)
+	found := c.Post(ctx, "/api/v4/status/"+c.Endpoint, form.Encode())
+	found.Row, found.Next = afterQuery(found)
+	return found
+}
+
+// Patience is how long to query the status of a payment.
+const Patience = 15 * time.Minute
+
+// UntilDecided queries the status until nothing is left to query. After the patience a person decides.
+func (c *Client) UntilDecided(ctx context.Context, order url.Values, patience time.Duration) Response {
+	deadline := time.Now().Add(patience)
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		found := c.Status(ctx, order)
+		left := time.Until(deadline)
+		if found.Next != Query || ctx.Err() != nil {
+			return found
+		}
+		if left <= 0 {
+			found.Next = AskSupport
+			return found
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(max(pause, found.RetryAfter), left)):
+		}
+	}
+}
+
+// Callback is what to do about a callback: respond to the gateway with the status RespondWith.
+type Callback struct {
+	Result      string // verified, not-verified, key-missing, invalid or unavailable
+	RespondWith int
+	ID          string    // client_orderid
+	Order       *Response // what the query found; nil if there was none
+}
+
+// Callback verifies a callback or redirect, and then queries the status: it is a reason to query, never the status.
+// What was received is its query string or body, unchanged.
+func (c *Client) Callback(ctx context.Context, received string) Callback {
+	said := c.Post(ctx, "/verify-callback/login/"+c.Login, received)
+	result := said.Fields["result"]
+	switch {
+	case said.Status == 400:
+		return Callback{Result: "invalid", RespondWith: 400}
+	case said.Status == 200 && result == "not-verified":
+		return Callback{Result: result, RespondWith: 403}
+	case said.Status == 200 && (result == "verified" || result == "key-missing"):
+		// Without a key: ask the platform team for the control key of the login.
+		form, _ := url.ParseQuery(received) // Countersign has parsed it.
+		id := form.Get("client_orderid")
+		order := c.Status(ctx, url.Values{"client_orderid": {id}})
+		return Callback{Result: result, RespondWith: 200, ID: id, Order: &order}
+	}
+	return Callback{Result: "unavailable", RespondWith: 503} // so that the gateway repeats it
+}
+
+// Longer than Countersign waits for the gateway. A redirect would send a payment again.
+var httpClient = http.Client{
+	Timeout:       35 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// Post posts a form. Without a response nothing is known: the outcome is unknown.
+func (c *Client) Post(ctx context.Context, target, form string) Response {
+	request, err := http.NewRequestWithContext(ctx, "POST", strings.TrimSuffix(c.URL, "/")+target, strings.NewReader(form))
+	if err != nil {
+		return noResponse(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Accept", "application/json")
+	if c.Token != nil {
+		request.Header.Set("Authorization", "Bearer "+c.Token())
+	}
+	received, err := httpClient.Do(request)
+	if err != nil {
+		return noResponse(err)
+	}
+	defer received.Body.Close()
+	body, err := io.ReadAll(received.Body)
+	if err != nil {
+		return noResponse(err)
+	}
+	return c.read(received, body)
+}
+
+func noResponse(err error) Response {
+	return Response{Outcome: "unknown", Reason: err.Error()}
+}
+
+func (c *Client) read(received *http.Response, body []byte) Response {
+	header := received.Header
+	retryAfter, _ := strconv.Atoi(header.Get("Retry-After")) // Anything else, such as a date, is no reason to wait.
+	found := Response{
+		Status:        received.StatusCode,
+		Outcome:       header.Get("Countersign-Outcome"),
+		RequestID:     header.Get("X-Request-Id"),
+		OrderMismatch: header.Get("Countersign-Order-Mismatch"),
+		RetryAfter:    time.Duration(retryAfter) * time.Second,
+		Fields:        map[string]string{},
+		Body:          body,
+	}
+	if found.Outcome == "" {
+		found.Outcome = "unknown"
+	}
+	var members map[string]any
+	_ = json.Unmarshal(body, &members) // No members: it is no form.
+	for name, value := range members {
+		if text, ok := value.(string); ok {
+			found.Fields[name] = text
+		}
+	}
+	if strings.HasPrefix(header.Get("Content-Type"), "application/problem+json") {
+		found.Reason, found.Fields = found.Fields["reason"], nil
+	}
+	found.OrderID = found.Fields[path.Base(c.URL)+"-order-id"] // the name begins with the product
+	return found
+}

@@ -1,0 +1,230 @@
+package countersign;
+
+import static countersign.Countersign.Next.*;
+
+import java.net.URI;
+import java.net.URLDecoder;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Predicate;
+import java.util.function.Supplier;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+
+/** A client of Countersign to copy into a service (Java 17 or later). Why it does what it does: docs/payments.md. */
+public final class Countersign {
+    /** What to do now. */
+    public enum Next {
+        PAID,
+        NOT_PAID,
+        /** Find out what became of it: {@link #untilDecided}. */
+        QUERY,
+        /** It was not sent: send it again under the same order ID, after {@code retryAfter}. */
+        SEND_AGAIN,
+        /** It was not processed: find the cause, then send it again under the same order ID. */
+        FIX,
+        /** A person decides, with the gateway's support: do not send it again before. */
+        ASK_SUPPORT;
+
+        @Override
+        public String toString() {
+            return name().toLowerCase().replace('_', '-');
+        }
+    }
+
+    private record Row(String name, Next next, Predicate<Response> applies) {}
+
+    // The tables of docs/payments.md: the first row that applies says what to do now.
+    /** Of Countersign: any other status of what was not sent is for the caller to correct. */
+    private static final Set<Integer> TEMPORARY = Set.of(408, 429, 500, 502, 503, 504);
+    private static final List<Row> AFTER_SENDING = List.of(
+            new Row("another order", QUERY, r -> r.orderMismatch != null),
+            new Row("order ID reused", QUERY, r -> "order-id-reused".equals(r.reason)),
+            new Row("not sent", SEND_AGAIN, r -> r.outcome.equals("not-sent") && TEMPORARY.contains(r.status)),
+            new Row("not sent", FIX, r -> r.outcome.equals("not-sent")),
+            new Row("rejected", FIX, r -> r.outcome.equals("answered") && Set.of(401, 403).contains(r.status)),
+            new Row("may be processed", QUERY, r -> true));
+    private static final List<Row> AFTER_QUERY = List.of(
+            new Row("no response", QUERY, r -> r.status != 200 || r.orderMismatch != null || r.field("status").isEmpty()),
+            new Row("approved", PAID, r -> r.field("status").equals("approved")),
+            new Row("declined", NOT_PAID, r -> Set.of("declined", "filtered").contains(r.field("status"))),
+            new Row("unknown", ASK_SUPPORT, r -> r.field("status").equals("unknown")),
+            new Row("processing", QUERY, r -> !r.field("status").equals("error")),
+            new Row("ambiguous", ASK_SUPPORT, r -> r.field("error-code").equals("124")),
+            new Row("in error", ASK_SUPPORT, r -> r.orderId != null),
+            new Row("not found", QUERY, r -> true));
+
+    /**
+     * A response of Countersign.
+     *
+     * @param reason of Countersign's own error (docs/errors.md), or why there is no response; may be null
+     * @param requestId finds the log line; may be null
+     * @param orderMismatch if not null, it is about another order: take nothing from it
+     * @param orderId of the gateway; may be null
+     * @param row of the table that says what is next
+     */
+    public record Response(
+            int status, String outcome, String reason, String requestId, String orderMismatch, Duration retryAfter,
+            Map<String, String> fields, String orderId, String body, String row, Next next) {
+        public String field(String name) {
+            return fields.getOrDefault(name, "");
+        }
+
+        public Response with(String row, Next next) {
+            return new Response(
+                    status, outcome, reason, requestId, orderMismatch, retryAfter, fields, orderId, body, row, next);
+        }
+
+        private Response by(List<Row> table) {
+            Row found = table.stream().filter(row -> row.applies.test(this)).findFirst().orElseThrow();
+            return with(found.name, found.next);
+        }
+    }
+
+    /** What to do about a callback: respond to the gateway with a status. The order is null if there was no query. */
+    public record Callback(String result, int respondWith, String clientOrderId, Response order) {}
+
+    /** How long to query the status of a payment. */
+    public static final Duration PATIENCE = Duration.ofMinutes(15);
+    /** Longer than Countersign waits for the gateway. */
+    private static final int TIMEOUT_SECONDS = 35;
+    // Follows no redirect, which would send a payment again.
+    private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    private final String url, login, endpoint;
+    private final Supplier<String> token;
+
+    /**
+     * @param url with environment and product, such as http://127.0.0.1:8080/sandbox/gw
+     * @param token the bearer token of the service; may be null
+     */
+    public Countersign(String url, String login, String endpoint, Supplier<String> token) {
+        this.url = url.replaceFirst("/$", "");
+        this.login = login;
+        this.endpoint = endpoint;
+        this.token = token;
+    }
+
+    /**
+     * Sends a payment, refund or another command once, such as v4/transfer, and says what is next. Store the order ID
+     * before. This never repeats it: nothing here does.
+     */
+    public Response send(String command, Map<String, String> form) throws InterruptedException {
+        return post("/api/" + command + "/" + endpoint, encoded(form)).by(AFTER_SENDING);
+    }
+
+    /** What became of an order, and what is next. It has client_orderid, and orderid if it is known. */
+    public Response status(Map<String, String> order) throws InterruptedException {
+        var form = new HashMap<>(order);
+        form.put("login", login);
+        return post("/api/v4/status/" + endpoint, encoded(form)).by(AFTER_QUERY);
+    }
+
+    /** Queries the status until nothing is left to query. After the patience a person decides. */
+    public Response untilDecided(Map<String, String> order, Duration patience) throws InterruptedException {
+        long deadline = System.nanoTime() + patience.toNanos();
+        for (long pause = 1_000; ; pause = Math.min(2 * pause, 60_000)) {
+            Response found = status(order);
+            long left = (deadline - System.nanoTime()) / 1_000_000;
+            if (found.next != QUERY) return found;
+            if (left <= 0) return found.with(found.row, ASK_SUPPORT);
+            Thread.sleep(Math.min(Math.max(pause, found.retryAfter.toMillis()), left));
+        }
+    }
+
+    /**
+     * Verifies a callback or redirect, and then queries the status: it is a reason to query, never the status.
+     *
+     * @param received its query string or body, unchanged
+     */
+    public Callback callback(String received) throws InterruptedException {
+        Response said = post("/verify-callback/login/" + login, received);
+        String result = said.status == 200 ? said.field("result") : said.status == 400 ? "invalid" : "unavailable";
+        switch (result) {
+            case "verified", "key-missing": // Without a key: ask the platform team for the control key of the login.
+                String id = fieldsOf(received).getOrDefault("client_orderid", "");
+                return new Callback(result, 200, id, status(Map.of("client_orderid", id)));
+            case "not-verified":
+                return new Callback(result, 403, null, null);
+            case "invalid":
+                return new Callback(result, 400, null, null);
+            default: // so that the gateway repeats it
+                return new Callback("unavailable", 503, null, null);
+        }
+    }
+
+    /** Posts a form. Without a response nothing is known: the outcome is {@code unknown}. */
+    public Response post(String path, String form) throws InterruptedException {
+        var request = HttpRequest.newBuilder(URI.create(url + path))
+                .header("Content-Type", "application/x-www-form-urlencoded")
+                .POST(HttpRequest.BodyPublishers.ofString(form));
+        if (token != null) request.header("Authorization", "Bearer " + token.get());
+        var received = http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofString());
+        try {
+            return read(received.get(TIMEOUT_SECONDS, TimeUnit.SECONDS));
+        } catch (ExecutionException | TimeoutException error) {
+            received.cancel(true);
+            String reason = error.toString();
+            return new Response(0, "unknown", reason, null, null, Duration.ZERO, Map.of(), null, "", null, null);
+        }
+    }
+
+    private Response read(HttpResponse<String> received) {
+        var headers = received.headers();
+        String type = headers.firstValue("Content-Type").orElse(""), body = received.body();
+        boolean isProblem = type.startsWith("application/problem+json");
+        // The gateway sends forms. Of Countersign's own JSON two members matter.
+        var own = isProblem ? member("reason", body) : member("result", body);
+        Map<String, String> fields =
+                type.startsWith("application/json") ? own : isProblem ? Map.of() : fieldsOf(body);
+        String retryAfter = headers.firstValue("Retry-After").filter(text -> text.matches("\\d{1,6}")).orElse("0");
+        String product = url.substring(url.lastIndexOf('/') + 1);
+        return new Response(
+                received.statusCode(),
+                headers.firstValue("Countersign-Outcome").orElse("unknown"),
+                isProblem ? own.get("reason") : null,
+                headers.firstValue("X-Request-Id").orElse(null),
+                headers.firstValue("Countersign-Order-Mismatch").orElse(null),
+                Duration.ofSeconds(Long.parseLong(retryAfter)),
+                fields,
+                fields.get(product + "-order-id"), // the name begins with the product
+                body, null, null);
+    }
+
+    private static Map<String, String> member(String name, String json) {
+        var found = Pattern.compile("\"" + name + "\":\"([a-z-]+)\"").matcher(json);
+        return found.find() ? Map.of(name, found.group(1)) : Map.of();
+    }
+
+    private static String encoded(Map<String, String> form) {
+        return form.entrySet().stream()
+                .map(pair -> pair.getKey() + "=" + URLEncoder.encode(pair.getValue(), StandardCharsets.UTF_8))
+                .collect(Collectors.joining("&"));
+    }
+
+    /** Of a form, in which a line feed may follow each value. None if it is no form. */
+    private static Map<String, String> fieldsOf(String form) {
+        try {
+            return Arrays.stream(form.split("&"))
+                    .map(pair -> pair.split("=", 2))
+                    .filter(pair -> pair.length == 2 && !pair[1].isBlank())
+                    .collect(Collectors.toMap(
+                            pair -> pair[0],
+                            pair -> URLDecoder.decode(pair[1].strip(), StandardCharsets.UTF_8),
+                            (one, other) -> one.equals(other) ? one : ""));
+        } catch (IllegalArgumentException error) {
+            return Map.of();
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// A client of Countersign to copy into a service (Node.js 20 or later). Why it does what it does: docs/payments.md.
+import { setTimeout } from 'node:timers/promises';
+
+/*
+ * The tables of docs/payments.md: the first row that applies says what to do now.
+ *
+ * paid, not-paid   done
+ * query            find out what became of it: untilDecided()
+ * send-again       it was not sent: send it again under the same order ID, after retryAfter seconds
+ * fix              it was not processed: find the cause, then send it again under the same order ID
+ * ask-support      a person decides, with the gateway's support: do not send it again before
+ */
+// Of Countersign: any other status of what was not sent is for the caller to correct.
+const temporary = [408, 429, 500, 502, 503, 504];
+const afterSending = [
+  ['another order', 'query', (r) => r.orderMismatch],
+  ['order ID reused', 'query', (r) => r.reason === 'order-id-reused'],
+  ['not sent', 'send-again', (r) => r.outcome === 'not-sent' && temporary.includes(r.status)],
+  ['not sent', 'fix', (r) => r.outcome === 'not-sent'],
+  ['rejected', 'fix', (r) => r.outcome === 'answered' && [401, 403].includes(r.status)],
+  ['may be processed', 'query', () => true],
+];
+const afterQuery = [
+  ['no response', 'query', ({ status, orderMismatch, fields }) => status !== 200 || orderMismatch !== null || !fields.status],
+  ['approved', 'paid', (r) => r.fields.status === 'approved'],
+  ['declined', 'not-paid', (r) => ['declined', 'filtered'].includes(r.fields.status)],
+  ['unknown', 'ask-support', (r) => r.fields.status === 'unknown'],
+  ['processing', 'query', (r) => r.fields.status !== 'error'],
+  ['ambiguous', 'ask-support', (r) => r.fields['error-code'] === '124'],
+  ['in error', 'ask-support', (r) => r.orderId],
+  ['not found', 'query', () => true],
+];
+
+/** What to do about a callback: [whether to query the status, the status of the response to the gateway]. */
+const callbacks = new Map([
+  ['verified', [true, 200]],
+  ['key-missing', [true, 200]], // ask the platform team for the control key of the login
+  ['not-verified', [false, 403]],
+  ['invalid', [false, 400]],
+  ['unavailable', [false, 503]], // so that the gateway repeats it
+]);
+
+/** Seconds; longer than Countersign waits for the gateway. */
+const timeout = 35;
+
+function decided(table, response) {
+  const [row, next] = table.find(([, , applies]) => applies(response));
+  return { ...response, row, next };
+}
+
+export class Countersign {
+  #url;
+  #options;
+
+  /**
+   * @param url with environment and product, such as http://127.0.0.1:8080/sandbox/gw
+   * @param options `login` and `endpoint` of the gateway; `token`, a function that returns the service's bearer token
+   */
+  constructor(url, options) {
+    this.#url = url.replace(/\/$/, '');
+    this.#options = options;
+  }
+
+  /**
+   * Sends a payment, refund or another command once, such as `v4/transfer`, and says what to do now: `next`.
+   * Store the order ID before. This never repeats it: nothing here does.
+   */
+  async send(command, form) {
+    return decided(afterSending, await this.post(`/api/${command}/${this.#options.endpoint}`, form));
+  }
+
+  /** What became of an order, and what to do now. `order` has client_orderid, and orderid if it is known. */
+  async status(order) {
+    const { login, endpoint } = this.#options;
+    return decided(afterQuery, await this.post(`/api/v4/status/${endpoint}`, { login, ...order }));
+  }
+
+  /** Queries the status until nothing is left to query: at most for 15 minutes, then a person decides. */
+  async untilDecided(order, seconds = 900) {
+    const deadline = performance.now() + seconds * 1000;
+    for (let pause = 1; ; pause = Math.min(2 * pause, 60)) {
+      const found = await this.status(order);
+      const left = deadline - performance.now();
+      if (found.next !== 'query') return found;
+      if (left <= 0) return { ...found, next: 'ask-support' };
+      await setTimeout(Math.min(Math.max(pause, found.retryAfter) * 1000, left));
+    }
+  }
+
+  /**
+   * Verifies a callback or redirect, and then queries the status: a callback is a reason to query, never the status.
+   *
+   * @param received the query string or body, unchanged
+   * @returns `result`; `respondWith`, the status for the gateway; `order`, what the query found, if there was one
+   */
+  async callback(received) {
+    const { status, fields } = await this.post(`/verify-callback/login/${this.#options.login}`, received);
+    const said = status === 200 ? fields.result : status === 400 ? 'invalid' : undefined;
+    const result = callbacks.has(said) ? said : 'unavailable';
+    const [isToQuery, respondWith] = callbacks.get(result);
+    if (!isToQuery) return { result, respondWith };
+    const client_orderid = new URLSearchParams(received).get('client_orderid') ?? '';
+    return { result, respondWith, order: { client_orderid, ...(await this.status({ client_orderid })) } };
+  }
+
+  /** Posts a form, or its text. Without a response nothing is known: the outcome is `unknown`. */
+  async post(path, form = {}) {
+    const { token } = this.#options;
+    try {
+      const response = await fetch(this.#url + path, {
+        method: 'POST',
+        body: typeof form === 'string' ? form : new URLSearchParams(form).toString(),
+        headers: {
+          Accept: 'application/json',
+          'Content-Type': 'application/x-www-form-urlencoded',
+          ...(token && { Authorization: `Bearer ${token()}` }),
+        },
+        redirect: 'manual', // which would send it again
+        signal: AbortSignal.timeout(timeout * 1000),
+      });
+      return this.#read(response, await response.text());
+    } catch (error) {
+      return { status: 0, outcome: 'unknown', reason: String(error.cause ?? error), retryAfter: 0, fields: {} };
+    }
+  }
+
+  #read({ status, headers }, text) {
+    const json = parsed(text);
+    const isProblem = headers.get('Content-Type')?.startsWith('application/problem+json');
+    const fields = isProblem ? {} : json;
+    return {
+      status,
+      outcome: headers.get('Countersign-Outcome') ?? 'unknown',
+      reason: isProblem ? json.reason : undefined, // of Countersign's own error: docs/errors.md
+      requestId: headers.get('X-Request-Id'), // finds the log line
+      orderMismatch: headers.get('Countersign-Order-Mismatch'), // it is about another order: take nothing from it
+      retryAfter: Number.parseInt(headers.get('Retry-After')) || 0, // seconds
+      fields,
+      orderId: fields[`${this.#url.split('/').at(-1)}-order-id`], // of the gateway: the name begins with the product
+    };
+  }
+}
+
+/** The members of a JSON object, or none. */
+function parsed(text) {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
+}

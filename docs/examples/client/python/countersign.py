@@ -1,0 +1,176 @@
+"""A client of Countersign to copy into a service (Python 3.10 or later).
+
+Why it does what it does: docs/payments.md.
+"""
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+# The tables of docs/payments.md: the first row that applies says what to do now.
+#
+# paid, not-paid   done
+# query            find out what became of it: until_decided()
+# send-again       it was not sent: send it again under the same order ID, after retry_after seconds
+# fix              it was not processed: find the cause, then send it again under the same order ID
+# ask-support      a person decides, with the gateway's support: do not send it again before
+# Of Countersign: any other status of what was not sent is for the caller to correct.
+TEMPORARY = (408, 429, 500, 502, 503, 504)
+AFTER_SENDING = [
+    ("another order", "query", lambda r: r.order_mismatch),
+    ("order ID reused", "query", lambda r: r.reason == "order-id-reused"),
+    ("not sent", "send-again", lambda r: r.outcome == "not-sent" and r.status in TEMPORARY),
+    ("not sent", "fix", lambda r: r.outcome == "not-sent"),
+    ("rejected", "fix", lambda r: r.outcome == "answered" and r.status in (401, 403)),
+    ("may be processed", "query", lambda r: True),
+]
+AFTER_QUERY = [
+    ("no response", "query", lambda r: r.status != 200 or r.order_mismatch or not r.fields.get("status")),
+    ("approved", "paid", lambda r: r.fields["status"] == "approved"),
+    ("declined", "not-paid", lambda r: r.fields["status"] in ("declined", "filtered")),
+    ("unknown", "ask-support", lambda r: r.fields["status"] == "unknown"),
+    ("processing", "query", lambda r: r.fields["status"] != "error"),
+    ("ambiguous", "ask-support", lambda r: r.fields.get("error-code") == "124"),
+    ("in error", "ask-support", lambda r: r.order_id),
+    ("not found", "query", lambda r: True),
+]
+
+# What to do about a callback: whether to query the status, and the status of the response to the gateway.
+CALLBACKS = {
+    "verified": (True, 200),
+    "key-missing": (True, 200),  # ask the platform team for the control key of the login
+    "not-verified": (False, 403),
+    "invalid": (False, 400),
+    "unavailable": (False, 503),  # so that the gateway repeats it
+}
+
+TIMEOUT = 35  # seconds; longer than Countersign waits for the gateway
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int = 0
+    outcome: str = "unknown"
+    reason: str | None = None  # of Countersign's own error (docs/errors.md), or why there is no response
+    request_id: str | None = None  # finds the log line
+    order_mismatch: str | None = None  # it is about another order: take nothing from it
+    retry_after: int = 0  # seconds
+    fields: Mapping = field(default_factory=dict)
+    order_id: str | None = None  # of the gateway
+    row: str | None = None
+    next: str | None = None  # what to do now
+
+
+@dataclass(frozen=True)
+class Callback:
+    result: str
+    respond_with: int  # the status of the response to the gateway
+    client_orderid: str | None = None
+    order: Response | None = None  # what the query found, if there was one
+
+
+class Countersign:
+    def __init__(self, url: str, *, login: str, endpoint: str, token: Callable[[], str] | None = None):
+        """url has environment and product, such as http://127.0.0.1:8080/sandbox/gw; token returns a bearer token."""
+        self._url, self._login, self._endpoint, self._token = url.rstrip("/"), login, endpoint, token
+
+    def send(self, command: str, form: Mapping) -> Response:
+        """Sends a payment, refund or another command once, such as v4/transfer, and says what to do now: `next`.
+
+        Store the order ID before. This never repeats it: nothing here does.
+        """
+        return _decided(AFTER_SENDING, self.post(f"/api/{command}/{self._endpoint}", form))
+
+    def status(self, order: Mapping) -> Response:
+        """What became of an order, and what to do now. It has client_orderid, and orderid if it is known."""
+        form = {"login": self._login, **order}
+        return _decided(AFTER_QUERY, self.post(f"/api/v4/status/{self._endpoint}", form))
+
+    def until_decided(self, order: Mapping, seconds: float = 900) -> Response:
+        """Queries the status until nothing is left to query: at most for 15 minutes, then a person decides."""
+        deadline = time.monotonic() + seconds
+        pause = 1
+        while True:
+            found = self.status(order)
+            left = deadline - time.monotonic()
+            if found.next != "query":
+                return found
+            if left <= 0:
+                return replace(found, next="ask-support")
+            time.sleep(min(max(pause, found.retry_after), left))
+            pause = min(2 * pause, 60)
+
+    def callback(self, received: str) -> Callback:
+        """Verifies a callback or redirect, and then queries the status: it is a reason to query, never the status.
+
+        `received` is its query string or body, unchanged.
+        """
+        said = self.post(f"/verify-callback/login/{self._login}", received)
+        result = said.fields.get("result") if said.status == 200 else "invalid" if said.status == 400 else None
+        if result not in CALLBACKS:
+            result = "unavailable"
+        is_to_query, respond_with = CALLBACKS[result]
+        if not is_to_query:
+            return Callback(result, respond_with)
+        client_orderid = dict(urllib.parse.parse_qsl(received)).get("client_orderid", "")
+        return Callback(result, respond_with, client_orderid, self.status({"client_orderid": client_orderid}))
+
+    def post(self, path: str, form: Mapping | str = "") -> Response:
+        """Posts a form, or its text. Without a response nothing is known: the outcome is `unknown`."""
+        body = form if isinstance(form, str) else urllib.parse.urlencode(form)
+        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token()}"
+        request = urllib.request.Request(self._url + path, body.encode(), headers, method="POST")
+        try:
+            try:
+                response = _opener.open(request, timeout=TIMEOUT)
+            except urllib.error.HTTPError as error:
+                response = error
+            with response:
+                return self._read(response.status, response.headers, response.read())
+        except (OSError, http.client.HTTPException) as error:
+            return Response(reason=str(error))
+
+    def _read(self, status, headers, body) -> Response:
+        members = _members(body)
+        is_problem = headers.get("Content-Type", "").startswith("application/problem+json")
+        fields = {} if is_problem else members
+        retry_after = headers.get("Retry-After", "")
+        return Response(
+            status=status,
+            outcome=headers.get("Countersign-Outcome", "unknown"),
+            reason=members.get("reason") if is_problem else None,
+            request_id=headers.get("X-Request-Id"),
+            order_mismatch=headers.get("Countersign-Order-Mismatch"),
+            retry_after=int(retry_after) if retry_after.isdecimal() else 0,
+            fields=fields,
+            order_id=fields.get(f"{self._url.rsplit('/', 1)[1]}-order-id"),  # the name begins with the product
+        )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None  # It would send the request again.
+
+
+_opener = urllib.request.build_opener(_NoRedirect)
+
+
+def _decided(table, response: Response) -> Response:
+    row, what, _ = next(entry for entry in table if entry[2](response))
+    return replace(response, row=row, next=what)
+
+
+def _members(body: bytes) -> dict:
+    """Of a JSON object, or none."""
+    try:
+        members = json.loads(body)
+    except ValueError:
+        return {}
+    return members if isinstance(members, dict) else {}

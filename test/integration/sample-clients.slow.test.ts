@@ -1,0 +1,288 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { Processes, type RunningDemo } from '../support/demo.ts';
+import { post } from '../support/forwarding.ts';
+import { type Listening, listen } from '../support/listening.ts';
+import { describeWhere } from '../support/requires.ts';
+import { isInstalled, languages, type Shop, Shops } from '../support/sample-shop.ts';
+import { root } from '../support/sources.ts';
+import { until } from '../support/until.ts';
+
+/** What a client says about each `client_orderid` of docs/payments.md. */
+const rows: Readonly<Record<string, string>> = {
+  rejected: 'fix: rejected',
+  'order-7': 'paid: approved',
+  'server-error': 'paid: approved',
+  'lost-response': 'paid: approved',
+  declined: 'not-paid: declined',
+  filtered: 'not-paid: declined',
+  'in-error': 'ask-support: in error',
+  ambiguous: 'ask-support: ambiguous',
+  unknown: 'ask-support: unknown',
+  'found-later': 'paid: approved',
+  'never-made': 'ask-support: not found',
+  'processing-at-first': 'paid: approved',
+  'chain-declined': 'paid: approved',
+  processing: 'ask-support: processing',
+  'no-status-at-first': 'paid: approved',
+  'no-status': 'ask-support: no response',
+};
+
+it('docs/payments.md has every row that the clients are run through', () => {
+  const page = readFileSync(join(root, 'docs/payments.md'), 'utf8');
+  const cells = [...page.matchAll(/^\|.*\|(.*)\|$/gm)].map(([, cell = '']) => cell);
+  const orders = cells.flatMap((cell) => [...cell.matchAll(/`([a-z0-9-]+)`/g)].map(([, id]) => id));
+  expect(new Set(orders)).toEqual(new Set(Object.keys(rows)));
+});
+
+type Respond = (response: ServerResponse) => void;
+
+const own =
+  (status: number, reason: string, outcome: string, headers = {}): Respond =>
+  (response) => {
+    response.writeHead(status, {
+      'Content-Type': 'application/problem+json',
+      'Countersign-Outcome': outcome,
+      ...headers,
+    });
+    response.end(JSON.stringify({ status, reason, outcome }));
+  };
+
+const ofGateway =
+  (status: number, fields: Readonly<Record<string, string | string[]>>, headers = {}): Respond =>
+  (response) => {
+    const isJson = response.req.headers.accept === 'application/json';
+    response.writeHead(status, {
+      'Content-Type': isJson ? 'application/json' : 'text/html',
+      'Countersign-Outcome': 'answered',
+      ...headers,
+    });
+    const pairs = Object.entries(fields).flatMap(([name, values]) =>
+      [values].flat().map((value) => `${name}=${encodeURIComponent(value)}\n`),
+    );
+    response.end(isJson ? JSON.stringify(fields) : pairs.join('&'));
+  };
+
+const page: Respond = (response) => {
+  response.writeHead(200, { 'Content-Type': 'text/html' }).end('<html>Try again</html>');
+};
+const statusOf = (status: string, headers = {}): Respond =>
+  ofGateway(200, { status, 'pay-order-id': '7' }, headers);
+const started = ofGateway(200, { type: 'async-response', 'pay-order-id': '7' });
+const crossed = { 'Countersign-Order-Mismatch': 'order-id' };
+
+/** What the demo does not show: the response to a payment, and what the shop decides. A query says that it is approved. */
+const toPayments: Readonly<Record<string, readonly [Respond, decision: string]>> = {
+  truncated: [
+    (response) => {
+      response.writeHead(200, { 'Content-Length': 100, 'Countersign-Outcome': 'not-sent' });
+      response.write('type=', () => response.socket?.destroySoon());
+    },
+    'paid: approved 7',
+  ],
+  garbage: [(response) => response.socket?.end('this is not HTTP\r\n\r\n'), 'paid: approved 7'],
+  redirect: [(response) => response.writeHead(307, { Location: response.req.url }).end(), 'paid: approved 7'],
+  'no-header': [page, 'paid: approved 7'],
+  crossed: [ofGateway(200, { type: 'async-response' }, crossed), 'paid: approved 7'],
+  'gateway-429': [ofGateway(429, {}), 'paid: approved 7'],
+  'gateway-401': [ofGateway(401, {}), 'fix: rejected'],
+  duplicate: [own(409, 'duplicate-payment', 'unknown'), 'paid: approved 7'],
+  timeout: [own(504, 'gateway-timeout', 'unknown'), 'paid: approved 7'],
+  reused: [own(422, 'order-id-reused', 'not-sent'), 'paid: approved 7'],
+  overloaded: [own(503, 'overloaded', 'not-sent', { 'Retry-After': '1' }), 'send-again: not sent overloaded'],
+  limited: [
+    own(429, 'caller-limit', 'not-sent', { 'Retry-After': '1' }),
+    'send-again: not sent caller-limit',
+  ],
+  unreachable: [own(502, 'gateway-unreachable', 'not-sent'), 'send-again: not sent gateway-unreachable'],
+  invalid: [own(400, 'parameter-invalid', 'not-sent'), 'fix: not sent parameter-invalid'],
+  'no-token': [own(401, 'caller-unknown', 'not-sent'), 'fix: not sent caller-unknown'],
+};
+/** The first response to a query, and what the shop decides. The next one says that it is declined. */
+const toQueries: Readonly<Record<string, readonly [Respond, decision: string]>> = {
+  page: [page, 'not-paid: declined 7'],
+  'crossed-status': [statusOf('approved', crossed), 'not-paid: declined 7'],
+  'two-statuses': [ofGateway(200, { status: ['approved', 'declined'] }), 'not-paid: declined 7'],
+  busy: [own(503, 'overloaded', 'not-sent', { 'Retry-After': '3' }), 'not-paid: declined 7'],
+  'limited-query': [own(429, 'caller-limit', 'not-sent', { 'Retry-After': '3' }), 'not-paid: declined 7'],
+  'its-product': [statusOf('error'), 'ask-support: in error 7'],
+};
+const toCallbacks: Readonly<Record<string, Respond>> = {
+  'key-missing': (response) => {
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"result":"key-missing"}');
+  },
+  unavailable: own(503, 'key-source-unavailable', 'not-sent'),
+  page,
+};
+
+/** In place of Countersign. */
+class StrangeCountersign {
+  /** Of each request. */
+  readonly requests: { path: string; body: string; id: string; at: number }[] = [];
+  readonly server = createServer((request, response) => void this.#respond(request, response));
+
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { url: path = '' } = request;
+    const body = await text(request);
+    const id = new URLSearchParams(body).get('client_orderid') ?? '';
+    const isQuery = path.startsWith('/live/pay/api/v4/status/');
+    const isQueried = this.requests.some((other) => other.id === id && other.path === path);
+    this.requests.push({ path, body, id, at: performance.now() });
+    const [payment = started] = toPayments[id] ?? [];
+    const [query = statusOf('approved')] = toQueries[id] ?? [];
+    const callback = toCallbacks[id];
+    if (path.startsWith('/live/pay/verify-callback/')) callback?.(response);
+    else if (isQuery) (isQueried ? statusOf('declined') : query)(response);
+    else payment(response);
+  }
+}
+
+const processes = new Processes();
+const strange = new StrangeCountersign();
+let demo: RunningDemo;
+let api: string;
+let listening: Listening;
+let controlKey: string;
+
+beforeAll(async () => {
+  demo = await processes.startDemo();
+  listening = await listen(strange.server);
+  api = `${demo.proxyUrl}/sandbox/gw`;
+  const { keyDirectory }: { keyDirectory: string } = JSON.parse(readFileSync(demo.readyFile, 'utf8'));
+  controlKey = readFileSync(join(keyDirectory, 'sandbox/acme/control_key'), 'utf8');
+}, 60_000);
+afterAll(async () => {
+  processes.clear();
+  await listening.close();
+});
+
+/** A callback as the gateway makes it: docs/gateway-interface.md section 6. */
+function callbackOf(status: string, orderId: string, id: string): string {
+  const control = createHash('sha1').update(`${status}${orderId}${id}${controlKey}`).digest('hex');
+  return `status=${status}&orderid=${orderId}&client_orderid=${id}&control=${control}`;
+}
+
+for (const [name, language] of Object.entries(languages)) {
+  const describeLanguage = describeWhere(isInstalled(language), `${name} is not installed`);
+  describeLanguage(`docs/examples/client/${name}`, () => {
+    let shops: Shops;
+    beforeAll(() => {
+      shops = new Shops(name, language);
+    }, 120_000);
+    beforeEach(async () => {
+      await post(`${demo.gatewayAdminUrl}/reset`, '', { 'Content-Type': 'application/json' });
+      strange.requests.length = 0;
+    });
+    afterAll(() => shops.clear());
+
+    it('decides each row of docs/payments.md, and sends each payment once', async () => {
+      // In place of 15 minutes; more than the seconds that the orders take.
+      const shop = await shops.start(api, 6);
+      const decided = await decide(shop, Object.keys(rows));
+      const expected = Object.entries(rows).map(
+        ([id, decision]) => [id, expect.stringMatching(new RegExp(`^${decision}( [a-z0-9-]+)?$`))] as const,
+      );
+      expect(decided).toEqual(Object.fromEntries(expected));
+      expect((await idsAt('transfer')).toSorted()).toEqual(Object.keys(rows).toSorted());
+
+      const elsewhere = await shops.start(`${demo.proxyUrl}/nowhere/gw`, 0);
+      expect(await pay(elsewhere, 'order-8')).toBe('fix: not sent unknown-route');
+    }, 120_000);
+
+    it('pays, has the callback verified, queries, and refunds', async () => {
+      const shop = await shops.start(api, 30);
+      const [decision, orderid = ''] = /^paid: approved (\d+)$/.exec(await pay(shop, 'order-1')) ?? [];
+      expect(decision).toBeDefined();
+      await until(() => shop.printed.includes('verified: "order-1" is paid: approved'), 'the callback');
+      const refund = { client_orderid: 'order-1', orderid, amount: '0.94', currency: 'EUR' };
+      expect(await shop.post('/refund', refund)).toBe(`paid: approved ${orderid}`);
+      expect(await idsAt('return')).toEqual(['order-1']);
+    }, 120_000);
+
+    it('acts on the status, not on a verified callback; ignores a forged one', async () => {
+      const shop = await shops.start(api, 0);
+      const callback = async (query: string) => (await get(`${shop.url}/callback?${query}`)).status;
+
+      // A redirect. An order that was approved once is declined now.
+      const redirect = callbackOf('approved', '900002', 'invoice-2');
+      expect((await post(`${shop.url}/callback`, redirect)).status).toBe(200);
+      expect(await idsAt('order-status')).toEqual(['invoice-2']);
+      expect(await callback(callbackOf('declined', '900001', 'invoice-1'))).toBe(200);
+      const genuine = callbackOf('declined', '900003', 'invoice-3');
+      expect(await callback(genuine.replace('declined', 'approved'))).toBe(403);
+      expect(await callback(genuine.replace('900003', '900004'))).toBe(403);
+      expect(await callback(genuine.slice(0, genuine.indexOf('&control')))).toBe(400);
+      expect(await callback(`${genuine}&status=approved`)).toBe(400);
+      expect(await callback('')).toBe(400);
+      expect(await idsAt('order-status')).toEqual(['invoice-2', 'invoice-1']);
+      await until(() => shop.printed.length === 7);
+      expect(shop.printed).toEqual([
+        'verified: "invoice-2" is not-paid: declined',
+        'verified: "invoice-1" is paid: approved',
+        'not-verified',
+        'not-verified',
+        'invalid',
+        'invalid',
+        'invalid',
+      ]);
+    }, 120_000);
+
+    it('queries whatever it does not understand, and takes nothing from it', async () => {
+      const shop = await shops.start(`http://127.0.0.1:${listening.port}/live/pay/`, 30);
+      const cases = { ...toPayments, ...toQueries };
+      const expected = Object.entries(cases).map(([id, [, decision]]) => [id, decision] as const);
+      expect(await decide(shop, Object.keys(cases))).toEqual(Object.fromEntries(expected));
+      const sent = strange.requests.filter(({ path }) => path.includes('/transfer/')).map(({ id }) => id);
+      expect(sent.toSorted()).toEqual(Object.keys(cases).toSorted());
+      for (const busy of ['busy', 'limited-query']) {
+        const [, first = 0, second = 0] = strange.requests
+          .filter(({ id }) => id === busy)
+          .map(({ at }) => at);
+        expect(second - first).toBeGreaterThan(2_900);
+      }
+    }, 120_000);
+
+    it('hands on a callback unchanged, and lets the gateway repeat what cannot be verified now', async () => {
+      const shop = await shops.start(`http://127.0.0.1:${listening.port}/live/pay`, 0);
+      const query = 'status=approved&b=%2b+%20%C3%A9&b=&client_orderid=key-missing&control=0a';
+      expect((await get(`${shop.url}/callback?${query}`)).status).toBe(200);
+      expect(strange.requests).toMatchObject([
+        { path: '/live/pay/verify-callback/login/acme', body: query },
+        { path: '/live/pay/api/v4/status/1234', id: 'key-missing' },
+      ]);
+      for (const id of ['unavailable', 'page'])
+        expect((await get(`${shop.url}/callback?client_orderid=${id}`)).status).toBe(503);
+      expect(strange.requests).toHaveLength(4);
+      await until(() => shop.printed.length === 3);
+      expect(shop.printed).toEqual([
+        'key-missing: "key-missing" is paid: approved',
+        'unavailable',
+        'unavailable',
+      ]);
+    }, 120_000);
+  });
+}
+
+function pay(shop: Shop, client_orderid: string): Promise<string> {
+  return shop.post('/pay', { client_orderid, amount: '12.50', currency: 'EUR' });
+}
+
+const get = (url: string) => post(url, '', {}, { method: 'GET' });
+
+/** What the shop decides about each order. */
+async function decide(shop: Shop, orders: readonly string[]): Promise<Record<string, string>> {
+  return Object.fromEntries(await Promise.all(orders.map(async (id) => [id, await pay(shop, id)] as const)));
+}
+
+/** The order IDs of the requests of an operation that the gateway received. */
+async function idsAt(operation: string): Promise<string[]> {
+  const { body } = await get(`${demo.gatewayAdminUrl}/journal?operation=${operation}`);
+  const { entries }: { entries: { parameters: { name: string; value: string }[] }[] } = JSON.parse(body);
+  return entries.map(
+    ({ parameters }) => parameters.find(({ name }) => name === 'client_orderid')?.value ?? '',
+  );
+}
