@@ -148,6 +148,12 @@ describe('of what the new file allows and the old one did not, is listed', () =>
       ['environments.sandbox.caFile none ca.pem'],
     ],
     [
+      'an egress proxy, without its password',
+      sandbox({ egressProxy: { url: 'https://proxy.example', username: 'u', password: 'marked' } }),
+      {},
+      ['environments.sandbox.egressProxy none {"url":"https://proxy.example","username":"u","password":{}}'],
+    ],
+    [
       'an endpoint with another login or none, and none that is new',
       sandbox({ endpoints: { '1': 'beta', '3': 'acme' } }),
       sandbox({ endpoints: { '1': 'acme', '2': 'acme' } }),
