@@ -6,7 +6,6 @@ import { cell, code, table } from './markdown.ts';
 
 interface Metric {
   readonly name: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
   readonly labels: readonly string[];
   /** Values that a label has from the start, by its name. */
@@ -27,11 +26,10 @@ export function metricTable(): string {
   initializeSeries(createMetrics(factoryInto(metrics)), createRoutes(config));
   const rows = metrics.map((metric) => [
     code(metric.name),
-    metric.type,
     metric.labels.map((label) => describeLabel(metric, label)).join(', '),
     cell(metric.help),
   ]);
-  return table(['metric', 'type', 'labels', 'meaning'], rows);
+  return table(['metric', 'labels', 'meaning'], rows);
 }
 
 function describeLabel({ values }: Metric, label: string): string {
@@ -41,12 +39,9 @@ function describeLabel({ values }: Metric, label: string): string {
 
 /** Makes metrics that only record what they are. */
 function factoryInto(metrics: Metric[]): MetricFactory {
-  const define = <Name extends string>(
-    type: Metric['type'],
-    [name, help, labels = []]: readonly [name: string, help: string, labels?: readonly Name[] | undefined],
-  ) => {
+  const define = <Name extends string>(name: string, help: string, labels: readonly Name[] = []) => {
     const values = new Map(labels.map((label): [Name, Set<string>] => [label, new Set()]));
-    metrics.push({ name: `countersign_${name}`, type, help, labels, values });
+    metrics.push({ name: `countersign_${name}`, help, labels, values });
     const record = (given: Readonly<Record<Name, string>>): void => {
       for (const label of labels) values.get(label)?.add(given[label]);
     };
@@ -60,9 +55,5 @@ function factoryInto(metrics: Metric[]): MetricFactory {
       zero: () => {},
     };
   };
-  return {
-    counter: (...definition) => define('counter', definition),
-    gauge: (...definition) => define('gauge', definition),
-    histogram: (name, help, labels) => define('histogram', [name, help, labels]),
-  };
+  return { counter: define, gauge: define, histogram: define };
 }
