@@ -32,10 +32,10 @@ const listenerTls = z
     certFile: filePath.describe('Certificate chain.'),
     keyFile: filePath.describe('Private key of certFile.'),
     clientCaFile: optionalFile.describe(
-      'CA of client certificates, which can be credentials of callers. On the admin port, all but /healthz and /readyz require one then.',
+      'CA of client certificates. On the admin port, all but /healthz and /readyz require one then.',
     ),
     clientCrlFile: optionalFile.describe(
-      'Revocation lists, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted: replace it in time, while Countersign runs.',
+      'Revocation lists, one for each CA of a chain. From its nextUpdate on, no client certificate is accepted.',
     ),
     minVersion,
   })
@@ -47,9 +47,7 @@ const listenerTls = z
   .describe('Certificates for HTTPS; plain HTTP without it.');
 
 const listenerTimeouts = z.strictObject({
-  headers: timeout('10s').describe(
-    'Time for the headers, from the first byte or the end of the response before.',
-  ),
+  headers: timeout('10s').describe('Time for the headers.'),
   body: timeout('10s').describe('Time for the body, and for reading the response.'),
   shutdownDelay: duration('5s').describe('How long requests are still accepted after SIGTERM.'),
   shutdown: duration('35s').describe('How long requests in flight may take then.'),
@@ -66,14 +64,14 @@ const proxy = z.strictObject({
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)
     .describe(
-      'Bytes of forms and responses in memory; a caller may hold as much as it leaves free. Excess requests get 503 `overloaded`, excess responses are streamed.',
+      'Bytes of forms and responses; a caller may hold as much as it leaves free. Excess requests get 503 `overloaded`, excess responses are streamed.',
     ),
   maxParameters: wholeNumber(1, 10_000).prefault(1000).describe('Parameters of a form.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
   allowPlaintext: flag.describe('Accept tokens without TLS beyond loopback, where a mesh encrypts.'),
   allowAnonymous: flag.describe('Allow anonymous callers beyond loopback.'),
   allowedHosts: hostNames.describe(
-    'What anonymous callers may have in `Host`, besides IP addresses and localhost; others get 421 `unknown-host`.',
+    'What anonymous callers may have in `Host`, besides IP addresses and localhost.',
   ),
 });
 
@@ -83,15 +81,13 @@ const admin = z.strictObject({
   tls: listenerTls,
   maxConnections: count
     .prefault(100)
-    .describe('Beyond it, all connections are closed, so that the next probe finds room.'),
+    .describe('Beyond it, all are closed, so that the next probe finds room.'),
   allowedHosts: hostNames.describe(
     'What /, /status.json and /metrics accept in `Host`, besides IP addresses and localhost.',
   ),
   tokenSha256: tokenSha256
     .optional()
-    .describe(
-      'SHA-256 of the token for / and /status.json. Without it they are open on loopback, and off beyond.',
-    ),
+    .describe('SHA-256 of the token for the status. Without it, it is open on loopback, and off beyond.'),
   runbookUrl: httpUrlSuchAs('https://wiki.example/runbook')
     .optional()
     .describe('URL of your copy of deploy/runbook.md, for links.'),
@@ -101,7 +97,7 @@ const signing = z.strictObject({
   concurrency: wholeNumber(1, 64)
     .optional()
     .describe(
-      'RSA signatures at once. Default: two fewer than `UV_THREADPOOL_SIZE`, which is set to the cores (2 to 8) plus three unless you set it.',
+      'RSA signatures at once. Default: `UV_THREADPOOL_SIZE` less two; that is the cores (2 to 8) plus three unless you set it.',
     ),
   maxQueue: count
     .prefault(200)
@@ -159,11 +155,9 @@ const audit = z
   .strictObject({
     directory: filePath
       .optional()
-      .describe(
-        'Folder of the trail; each start begins a file. Absent: records go to standard output, between log lines.',
-      ),
+      .describe('Folder of the trail. Absent: standard output, between log lines.'),
     keyFile: filePath.describe(
-      'Key that seals the records, at least 32 bytes. Read again at SIGHUP, which begins the next file.',
+      'Key that seals the records, at least 32 bytes. SIGHUP reads it again, and begins the next file.',
     ),
     required: flag.describe('Send nothing before its record is written, else 503 `audit-unavailable`.'),
     sync: flag.describe('Write through to the disk (fdatasync), against power failures.'),
@@ -198,9 +192,7 @@ export const configSchema = z.strictObject(
     tracing: tracing
       .optional()
       .describe('Traces of requests, sent to an OpenTelemetry collector. Absent: none.'),
-    allowUnsafeNode: flag.describe(
-      'Start on a Node that can mix up responses, and reuse no connection there.',
-    ),
+    allowUnsafeNode: flag.describe('Start on a Node that can mix up responses.'),
     log: z
       .strictObject({
         level: z.enum(logLevels).default('info').describe('Lowest level that is logged.'),

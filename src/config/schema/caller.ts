@@ -107,9 +107,7 @@ const jwtCredential = z
     subject: claimPattern.optional().describe('The `sub` claim, or a prefix and "*".'),
     claims: dictionary(text, claimPattern)
       .prefault({})
-      .describe(
-        'Further top-level claims, each a value or a prefix and "*". A list matches if one of its texts does.',
-      ),
+      .describe('Further claims, each a value or a prefix and "*".'),
   })
   .refine(
     ({ subject, claims }) => subject !== undefined || Object.keys(claims).length > 0,
@@ -184,7 +182,7 @@ export const caller = z.strictObject({
     .default('enforce')
     .describe('dry-run lets through what no grant allows, with a log line.'),
   maxInFlight: optionalCount.describe(
-    'Requests at once, for each instance, from before the form is read until the gateway has responded; excess ones get 429 `caller-limit`.',
+    'Requests at once, for each instance; excess ones get 429 `caller-limit`.',
   ),
   credentials: z.array(credential).min(1).describe('Any one is sufficient.'),
   allow: z.array(grant).default([]).describe('Grants. Everything else is denied.'),

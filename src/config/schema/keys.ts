@@ -118,10 +118,10 @@ export const vault = z
 const cache = z
   .strictObject({
     ttl: duration('60s').describe(
-      'When keys are read again: in the background if the login had a request in the last 10 minutes, else with the next request, which waits at most a second.',
+      'When keys are read again: in the background, or after 10 minutes without a request with the next one.',
     ),
     staleIfError: duration('12h').describe(
-      'How long cached keys sign while the key source fails, and are kept without requests.',
+      'How long cached keys sign while the source fails, and are kept unused.',
     ),
     negativeTtl: duration('10s').describe('How long a login without keys is remembered.'),
     maxEntries: count.prefault(10_000).describe('Logins in the cache.'),

@@ -19,7 +19,7 @@ const parameter = z
       .string()
       .min(1)
       .describe(
-        'Parameter with the currency of this amount: in a control it stands in minor units, 10.42 EUR as 1042.',
+        'Parameter with the currency of this amount, which stands in minor units in a control: 10.42 EUR as 1042.',
       ),
   })
   .exactPartial();
@@ -29,12 +29,12 @@ export const operation = z.strictObject({
   path: path.describe('Path after /{product}; {login}, {endpoint} and {endpointGroup} match a segment each.'),
   signature: z
     .enum(['HMAC-SHA1', 'RSA-SHA256', 'SHA1-control'])
-    .describe('How the gateway has it signed. SHA1-control is not OAuth: it adds the parameter `control`.'),
+    .describe('SHA1-control is not OAuth: it adds the parameter `control`.'),
   control: z
     .array(z.string().min(1))
     .min(1)
     .describe(
-      'What stands before the control key, in this order: parameters, required unless `parameters` has `required: false`; `login`, which is added to the form; {login}, {endpoint}, {endpointGroup} of the path.',
+      'What stands before the control key: parameters, required unless `parameters` says otherwise; `login`, which is added to the form; {login}, {endpoint}, {endpointGroup}.',
     )
     .optional(),
   loginFrom: z
@@ -48,7 +48,7 @@ export const operation = z.strictObject({
       'With `payments.once`: an order ID is sent once. Only for an operation that makes an order. Default: only `transfer` and `pan-eligibility-send`.',
     ),
   parameters: dictionary(z.string().min(1), parameter).describe(
-    'Rules of parameters, each of which may appear once. Other rules of a built-in operation stay.',
+    'Rules of parameters, each of which may appear once.',
   ),
   orderId: z
     .string()
