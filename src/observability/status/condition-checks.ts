@@ -1,18 +1,7 @@
 import type { ReadinessCode } from '../readiness.ts';
 import type { FailureCause, KeyStatus, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
-import {
-  clockDifference,
-  failing,
-  isBlocked,
-  isNoKey,
-  lifetime,
-  maxUncertainPayments,
-  rejections,
-  type Severity,
-  saturation,
-  silent,
-} from './thresholds.ts';
+import { failing, maxUncertainPayments, type Severity } from './thresholds.ts';
 
 type Environment = StatusFacts['environments'][number];
 
@@ -35,7 +24,7 @@ export interface Found {
 export type Check = (facts: StatusFacts) => Found[];
 
 /** `No failure for 8 s.`, once it is over: the finding goes within a minute. @param last time of the last failure */
-function quiet(at: string, last: string): string {
+export function quiet(at: string, last: string): string {
   const seconds = secondsBetween(last, at);
   return seconds < 2 ? '' : `No failure for ${span(seconds)}.`;
 }
@@ -60,19 +49,7 @@ export function uncertainPayments({ at, uncertainPayments: list }: StatusFacts):
 }
 
 /** One for each environment. */
-export function orderMismatches({ orderMismatches: list }: StatusFacts): Found[] {
-  return byEnvironment(list, (responses, { operation, requestId, field }, environment) => {
-    const severity = responses.some((response) => response.field === 'order-id') ? 'bad' : 'warn';
-    const about = severity === 'bad' ? 'order' : 'amount or currency';
-    return {
-      severity,
-      summary: `${counted(responses.length, 'response')} of ${environment} in the last hour about another ${about} than the request`,
-      state: [`The last one: ${field} of ${operation}, request ${requestId}.`],
-    };
-  });
-}
-
-function byEnvironment<T extends { readonly environment: string | null }>(
+export function byEnvironment<T extends { readonly environment: string | null }>(
   list: readonly T[],
   find: (all: T[], first: T, environment: string | null) => Found,
 ): Found[] {
@@ -97,23 +74,6 @@ export function environmentsWith(check: EnvironmentCheck): Check {
 export function unready(code: ReadinessCode, summary: string): Check {
   return ({ health: { reasons, warnings } }) =>
     [...reasons, ...warnings].includes(code) ? [{ summary }] : [];
-}
-
-export function unwrittenAudit({ health: { reasons }, audit }: StatusFacts): Found[] {
-  const required = reasons.includes('audit-unavailable');
-  if (!required && audit?.up !== false) return [];
-  const cause = typeof audit?.problem === 'string' ? `: ${audit.problem}` : '';
-  const effect = required
-    ? 'Nothing is sent without them.'
-    : 'They wait in memory, and are lost when it is full.';
-  const severity = required ? 'bad' : 'warn';
-  return [{ severity, summary: `Audit records cannot be written${cause}`, state: [effect] }];
-}
-
-export function unclaimed({ claims }: StatusFacts): Found[] {
-  if (claims?.up !== false) return [];
-  const cause = claims.problem === null ? '' : `: ${claims.problem}`;
-  return [{ summary: `Order IDs cannot be claimed${cause}`, state: ['No payment is sent.'] }];
 }
 
 /** @param available whether the previous keys are still used */
@@ -159,15 +119,8 @@ export function deniedKeys(facts: StatusFacts): Found[] {
   return [{ summary, state: [effect], ...only(deniedLogin, deniedLogins) }];
 }
 
-export function unknownLogins({ keySource }: StatusFacts): Found[] {
-  const { type, loginsNotFound: count, loginNotFound: one } = keySource;
-  if (count === 0) return [];
-  const summary = `${sourceName(type)} does not know ${such(one, count)} whose cached keys are used`;
-  return [{ severity: count > 1 ? 'bad' : 'warn', summary, ...only(one, count) }];
-}
-
 /** `login acme in sandbox`, or `3 logins, such as acme in sandbox,`. @param ref as `sandbox/acme` */
-function such(ref: string | null, count: number): string {
+export function such(ref: string | null, count: number): string {
   const [environment, login] = ref?.split('/') ?? [];
   if (login === undefined) return counted(count, 'login');
   const name = `${login} in ${environment}`;
@@ -175,14 +128,9 @@ function such(ref: string | null, count: number): string {
 }
 
 /** The subject of a finding about one login. */
-function only(ref: string | null, count: number): Pick<Found, 'environment' | 'login'> {
+export function only(ref: string | null, count: number): Pick<Found, 'environment' | 'login'> {
   const [environment = null, login = null] = count === 1 ? (ref?.split('/') ?? []) : [];
   return { environment, login };
-}
-
-export function expiredToken({ at, keySource: { tokenExpiresAt } }: StatusFacts): Found[] {
-  if (tokenExpiresAt === null || secondsBetween(at, tokenExpiresAt) > 0) return [];
-  return [{ summary: 'The Vault token has expired' }];
 }
 
 export function sourceName(type: StatusFacts['keySource']['type']): string {
@@ -273,111 +221,3 @@ export const reset: Text = (alert) => {
     'Check `certFile` and `keyFile` of the environment: the gateway may require another client certificate.',
   ];
 };
-
-const otherLimits =
-  'Or it was `signing.maxQueue` or `proxy.maxBufferedBytes`: `detail` of the 503 says which.';
-
-export const requestLimit: EnvironmentCheck = (one, { at }) => {
-  const { name, inFlight, maxInFlight, failures: list } = one;
-  const rejected = list.find(({ cause }) => cause === 'overloaded');
-  const severity = rejected === undefined ? saturation(one) : 'bad';
-  if (severity === 'ok') return undefined;
-  const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
-  const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
-  const state = [
-    rejected ? quiet(at, rejected.lastAt) : '',
-    `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
-    inFlight < maxInFlight && rejected ? otherLimits : '',
-  ];
-  return { severity, summary: `${name} ${is} its limit${also}`, state };
-};
-
-/** Said before the requests fail, which takes as long as `timeouts.request`. */
-export const silences: EnvironmentCheck = (one) => {
-  const severity = silent(one);
-  if (severity === 'ok') return undefined;
-  const wait = `${counted(one.inFlight, 'request')} ${one.inFlight === 1 ? 'waits' : 'wait'}`;
-  return {
-    severity,
-    summary: `${one.name}: no request has ended for ${span(one.waiting ?? 0)}, and ${wait}`,
-  };
-};
-
-export const gatewayBlocks: EnvironmentCheck = (one) => {
-  if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
-  const summary = `The gateway of ${one.name} responds with 401 or 403 to every login, ${one.logins.rejected} in the last minute`;
-  return { summary };
-};
-
-/** While a clock is off, or every login is rejected, that is the finding. */
-export const rejectedRequests: EnvironmentCheck = (one) => {
-  const { name, rejectedShare, allFail } = one;
-  const severity = rejections(one);
-  if (severity === 'ok' || isNoKey(one)) return undefined;
-  const { rejected, rejectedNames } = one.logins;
-  const [login = null] = rejected === 1 ? rejectedNames : [];
-  const others = rejected - rejectedNames.length;
-  const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
-  const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
-  const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
-  const todo =
-    severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
-  return { severity, summary, todo, login };
-};
-
-export const differentClocks: EnvironmentCheck = (one) => {
-  if (clockDifference(one) === 'ok') return undefined;
-  const rejected = rejections(one);
-  const share = percent(one.rejectedShare ?? 0);
-  const effect =
-    rejected === 'ok'
-      ? 'The gateway may reject timestamps.'
-      : `${share} of responses are 401 or 403, probably for that reason and not because of a key.`;
-  const skew = one.clockSkew ?? 0;
-  const summary = `The clock of the gateway of ${one.name} is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} that of this machine`;
-  return { severity: rejected === 'bad' ? 'bad' : 'warn', summary, state: [effect] };
-};
-
-export function expiringCertificates({ at, certificates }: StatusFacts): Found[] {
-  return certificates.flatMap((one) => {
-    const { severity } = lifetime(at, one);
-    if (severity === 'ok') return [];
-    const { name, environment, until } = one;
-    const seconds = secondsBetween(at, until);
-    const when = seconds > 0 ? `expires in ${span(seconds)}` : 'has expired';
-    return [{ severity, summary: `Certificate ${name}${ofEnvironment(environment)} ${when}`, environment }];
-  });
-}
-
-function ofEnvironment(environment: string | null): string {
-  return environment === null ? '' : ` of ${environment}`;
-}
-
-/** One for the files of a port or a server, however many certificates are in them. */
-export function unusableCertificateFiles({ certificates }: StatusFacts): Found[] {
-  return [...Map.groupBy(certificates, ({ problem }) => problem)].flatMap(([problem, [first]]) => {
-    if (problem === null || first === undefined) return [];
-    const { name, environment } = first;
-    const summary = `New certificate files of ${name}${ofEnvironment(environment)} cannot be used: ${problem}`;
-    return [{ summary, environment }];
-  });
-}
-
-/** For a minute after the last request that was too much. */
-export function limitedCallers({ at, callers }: StatusFacts): Found[] {
-  return callers.flatMap(({ name: caller, limited, limitedAt }) => {
-    if (limitedAt === null || secondsBetween(limitedAt, at) >= 60) return [];
-    const summary = `${caller} sends more requests at a time than its limit allows: ${counted(limited, 'request')} got 429 since the start, the last one ${since(at, limitedAt)} ago`;
-    return [{ summary, caller }];
-  });
-}
-
-/** One for all callers: the remedy is the same. */
-export function dryRuns({ callers }: StatusFacts): Found[] {
-  const [first, ...others] = callers.filter(({ mode }) => mode === 'dry-run');
-  if (first === undefined) return [];
-  const more = others.length === 0 ? '' : ` and ${counted(others.length, 'other caller')}`;
-  return [
-    { summary: `Every request of ${first.name}${more} is let through: mode is dry-run`, caller: first.name },
-  ];
-}

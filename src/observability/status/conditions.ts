@@ -1,32 +1,34 @@
 import {
+  byEnvironment,
   deniedKeys,
-  differentClocks,
-  dryRuns,
   environmentsWith,
-  expiredToken,
-  expiringCertificates,
   type Found,
   failures,
-  gatewayBlocks,
   jwtKeys,
-  limitedCallers,
-  orderMismatches,
-  rejectedRequests,
-  requestLimit,
+  only,
+  quiet,
   reset,
-  silences,
   sourceDown,
+  sourceName,
+  such,
   uncertainPayments,
-  unclaimed,
-  unknownLogins,
   unreachable,
   unready,
-  unusableCertificateFiles,
-  unwrittenAudit,
 } from './condition-checks.ts';
 import type { FailureCause, StatusFacts } from './facts.ts';
-import { expiringKeys, keysWith, missing, rejected, staleKeys, unusable, waiting } from './key-checks.ts';
-import type { Severity } from './thresholds.ts';
+import { counted, percent, secondsBetween, since, span } from './format.ts';
+import { keysWith, missing, rejected, staleKeys, unusable, waiting } from './key-checks.ts';
+import {
+  clockDifference,
+  isBlocked,
+  isNoKey,
+  lifetime,
+  rejections,
+  type Severity,
+  saturation,
+  silent,
+  thresholds,
+} from './thresholds.ts';
 
 /** In PromQL, `$name` is a threshold. */
 export interface Alert {
@@ -72,6 +74,9 @@ const checkOutput =
 const checkIssuer = '`countersign check --online` fetches them and says what fails.';
 const checkWay = 'Look for a proxy or load balancer on the way, and ask the support of the gateway.';
 
+const otherLimits =
+  'Or it was `signing.maxQueue` or `proxy.maxBufferedBytes`: `detail` of the 503 says which.';
+
 /**
  * Everything that operators have to know of, by its stable code, the most serious first. Findings, alert rules and the
  * index of the runbook are made from it.
@@ -99,7 +104,16 @@ export const conditions = {
     severities: badOrWarn,
     when: 'A response is about another order than its request. Warn, and no alert: about another amount or currency.',
     todo: 'Query the status of these orders before anybody acts on such a response, and ask the support of the gateway.',
-    find: orderMismatches,
+    find: ({ orderMismatches }) =>
+      byEnvironment(orderMismatches, (responses, { operation, requestId, field }, environment) => {
+        const severity = responses.some((response) => response.field === 'order-id') ? 'bad' : 'warn';
+        const about = severity === 'bad' ? 'order' : 'amount or currency';
+        return {
+          severity,
+          summary: `${counted(responses.length, 'response')} of ${environment} in the last hour about another ${about} than the request`,
+          state: [`The last one: ${field} of ${operation}, request ${requestId}.`],
+        };
+      }),
     alert: {
       name: 'CountersignOrderMismatch',
       summary: 'Responses of <environment> are about other orders',
@@ -136,7 +150,16 @@ export const conditions = {
     when: 'Audit records cannot be written, or were lost.',
     todo: 'Check space and permissions of the audit folder; no restart is needed.',
     causes: ['audit-unavailable'],
-    find: unwrittenAudit,
+    find({ health: { reasons }, audit }) {
+      const required = reasons.includes('audit-unavailable');
+      if (!required && audit?.up !== false) return [];
+      const cause = typeof audit?.problem === 'string' ? `: ${audit.problem}` : '';
+      const effect = required
+        ? 'Nothing is sent without them.'
+        : 'They wait in memory, and are lost when it is full.';
+      const severity = required ? 'bad' : 'warn';
+      return [{ severity, summary: `Audit records cannot be written${cause}`, state: [effect] }];
+    },
     alert: {
       name: 'CountersignAuditUnavailable',
       core: true,
@@ -153,7 +176,11 @@ export const conditions = {
     when: 'The store of `payments.once` takes no claim: payments are not sent.',
     todo: '`countersign check --online` says what fails. Queries go on; no restart is needed.',
     causes: ['claims-unavailable'],
-    find: unclaimed,
+    find({ claims }) {
+      if (claims?.up !== false) return [];
+      const cause = claims.problem === null ? '' : `: ${claims.problem}`;
+      return [{ summary: `Order IDs cannot be claimed${cause}`, state: ['No payment is sent.'] }];
+    },
     alert: {
       name: 'CountersignClaimsUnavailable',
       summary: '<instance> cannot claim order IDs',
@@ -205,7 +232,12 @@ export const conditions = {
     severities: bad,
     when: 'Cached keys cannot be read again, and are soon no longer used (`keys.cache.staleIfError`).',
     todo: keepCache,
-    find: expiringKeys,
+    find({ at, keySource: { cachedKeysExpireAt: end } }) {
+      const seconds = end === null ? Number.POSITIVE_INFINITY : secondsBetween(at, end);
+      if (seconds >= thresholds.cachedKeysSeconds) return [];
+      const when = seconds > 0 ? `in ${span(seconds)}` : 'now';
+      return [{ summary: `Cached keys that cannot be read again run out ${when}` }];
+    },
     alert: {
       name: 'CountersignCachedKeysExpiring',
       core: true,
@@ -218,7 +250,12 @@ export const conditions = {
     severities: badOrWarn,
     when: 'The key source does not know logins whose keys are cached, though it did not delete them.',
     todo: 'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions.',
-    find: unknownLogins,
+    find({ keySource }) {
+      const { type, loginsNotFound: count, loginNotFound: one } = keySource;
+      if (count === 0) return [];
+      const summary = `${sourceName(type)} does not know ${such(one, count)} whose cached keys are used`;
+      return [{ severity: count > 1 ? 'bad' : 'warn', summary, ...only(one, count) }];
+    },
     alert: {
       name: 'CountersignLoginsNotFound',
       summary: 'The key source does not know <value|humanize> logins whose cached keys are used',
@@ -230,7 +267,8 @@ export const conditions = {
     severities: warn,
     when: 'The Vault token was not renewed in time. A finding if it has expired.',
     todo: 'Keys cannot be read until the login to Vault succeeds again.',
-    find: expiredToken,
+    find: ({ at, keySource: { tokenExpiresAt: end } }) =>
+      end === null || secondsBetween(at, end) > 0 ? [] : [{ summary: 'The Vault token has expired' }],
     alert: {
       name: 'CountersignVaultTokenExpiring',
       summary: 'The Vault token on <instance> ends in <value|humanizeDuration>',
@@ -285,7 +323,14 @@ export const conditions = {
     when: 'Requests are in flight, and for 4 s none has ended; warn: a single one.',
     todo: 'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. `countersign check --online` says which.',
     section: 'No complete gateway response',
-    find: environmentsWith(silences),
+    // Said before the requests fail, which takes as long as `timeouts.request`.
+    find: environmentsWith((one) => {
+      const severity = silent(one);
+      if (severity === 'ok') return undefined;
+      const wait = `${counted(one.inFlight, 'request')} ${one.inFlight === 1 ? 'waits' : 'wait'}`;
+      const summary = `${one.name}: no request has ended for ${span(one.waiting ?? 0)}, and ${wait}`;
+      return { severity, summary };
+    }),
   },
   'gateway-timeout': {
     severities: badOrWarn,
@@ -324,7 +369,20 @@ export const conditions = {
     when: "More than 80 % of an environment's requests in flight are used, or requests were rejected as `overloaded`.",
     todo: 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`.',
     causes: ['overloaded'],
-    find: environmentsWith(requestLimit),
+    find: environmentsWith((one, { at }) => {
+      const { name, inFlight, maxInFlight, failures: list } = one;
+      const rejected = list.find(({ cause }) => cause === 'overloaded');
+      const severity = rejected === undefined ? saturation(one) : 'bad';
+      if (severity === 'ok') return undefined;
+      const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
+      const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
+      const state = [
+        rejected ? quiet(at, rejected.lastAt) : '',
+        `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
+        inFlight < maxInFlight && rejected ? otherLimits : '',
+      ];
+      return { severity, summary: `${name} ${is} its limit${also}`, state };
+    }),
     alert: {
       name: 'CountersignSaturated',
       core: true,
@@ -338,7 +396,18 @@ export const conditions = {
     when: 'The clocks of gateway and instance differ by more than 30 s.',
     todo: 'Either one may be off: check the time synchronization of this machine, and whether other environments and instances show the same; if not, ask the support of the gateway.',
     causes: ['clock-skew'],
-    find: environmentsWith(differentClocks),
+    find: environmentsWith((one) => {
+      if (clockDifference(one) === 'ok') return undefined;
+      const rejected = rejections(one);
+      const share = percent(one.rejectedShare ?? 0);
+      const effect =
+        rejected === 'ok'
+          ? 'The gateway may reject timestamps.'
+          : `${share} of responses are 401 or 403, probably for that reason and not because of a key.`;
+      const skew = one.clockSkew ?? 0;
+      const summary = `The clock of the gateway of ${one.name} is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} that of this machine`;
+      return { severity: rejected === 'bad' ? 'bad' : 'warn', summary, state: [effect] };
+    }),
     alert: {
       name: 'CountersignClockSkew',
       summary:
@@ -355,7 +424,11 @@ export const conditions = {
     when: 'For a minute, the gateway rejects every login of an environment, at least two.',
     todo: 'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
     section: 'Gateway rejects every login',
-    find: environmentsWith(gatewayBlocks),
+    find: environmentsWith((one) => {
+      if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
+      const summary = `The gateway of ${one.name} responds with 401 or 403 to every login, ${one.logins.rejected} in the last minute`;
+      return { summary };
+    }),
   },
   'key-rejected': {
     severities: bad,
@@ -369,7 +442,21 @@ export const conditions = {
     when: 'More than 2 % of the responses to a login (finding: of an environment) are 401 or 403.',
     todo: 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`.',
     causes: ['current-key', 'other-key'],
-    find: environmentsWith(rejectedRequests),
+    // While a clock is off, or every login is rejected, that is the finding.
+    find: environmentsWith((one) => {
+      const { name, rejectedShare, allFail } = one;
+      const severity = rejections(one);
+      if (severity === 'ok' || isNoKey(one)) return undefined;
+      const { rejected, rejectedNames } = one.logins;
+      const [login = null] = rejected === 1 ? rejectedNames : [];
+      const others = rejected - rejectedNames.length;
+      const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
+      const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
+      const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
+      const todo =
+        severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
+      return { severity, summary, todo, login };
+    }),
     alert: {
       name: 'CountersignGatewayRejections',
       core: true,
@@ -447,7 +534,18 @@ export const conditions = {
     severities: badOrWarn,
     when: 'A certificate has expired, or has less than a fifth of its lifetime or 7 days left.',
     todo: 'Renew it and replace the file; no restart is needed.',
-    find: expiringCertificates,
+    find({ at, certificates }) {
+      return certificates.flatMap((one) => {
+        const { severity } = lifetime(at, one);
+        if (severity === 'ok') return [];
+        const { name, environment, until } = one;
+        const seconds = secondsBetween(at, until);
+        const when = seconds > 0 ? `expires in ${span(seconds)}` : 'has expired';
+        return [
+          { severity, summary: `Certificate ${name}${ofEnvironment(environment)} ${when}`, environment },
+        ];
+      });
+    },
     alert: {
       name: 'CountersignCertificateExpiring',
       core: true,
@@ -468,7 +566,15 @@ export const conditions = {
     when: 'Certificate files were replaced by files that cannot be used.',
     todo: 'The previous ones are in use. Correct the files; no restart is needed.',
     section: 'CountersignCertificateExpiring',
-    find: unusableCertificateFiles,
+    // One for the files of a port or a server, however many certificates are in them.
+    find({ certificates }) {
+      return [...Map.groupBy(certificates, ({ problem }) => problem)].flatMap(([problem, [first]]) => {
+        if (problem === null || first === undefined) return [];
+        const { name, environment } = first;
+        const summary = `New certificate files of ${name}${ofEnvironment(environment)} cannot be used: ${problem}`;
+        return [{ summary, environment }];
+      });
+    },
   },
   'jwt-keys-unavailable': {
     severities: bad,
@@ -496,7 +602,12 @@ export const conditions = {
     todo: 'Nothing was sent for these, and other callers are not affected. Does it send more than it should, or is the gateway slow? Otherwise raise `maxInFlight` of the caller.',
     section: 'Caller limit',
     causes: ['caller-limit'],
-    find: limitedCallers,
+    find: ({ at, callers }) =>
+      callers.flatMap(({ name: caller, limited, limitedAt }) => {
+        if (limitedAt === null || secondsBetween(limitedAt, at) >= 60) return [];
+        const summary = `${caller} sends more requests at a time than its limit allows: ${counted(limited, 'request')} got 429 since the start, the last one ${since(at, limitedAt)} ago`;
+        return [{ summary, caller }];
+      }),
   },
   'caller-denied': {
     when: 'A caller often requests what it has no grant for, or credentials are unknown (caller none).',
@@ -516,7 +627,18 @@ export const conditions = {
     when: 'A caller is in dry-run: its grants are not enforced.',
     todo: 'Set `enforce` when the log has no more requests with the decision `would-deny`.',
     section: 'CountersignAuthorizationDenials',
-    find: dryRuns,
+    // One for all callers: the remedy is the same.
+    find({ callers }) {
+      const [first, ...others] = callers.filter(({ mode }) => mode === 'dry-run');
+      if (first === undefined) return [];
+      const more = others.length === 0 ? '' : ` and ${counted(others.length, 'other caller')}`;
+      return [
+        {
+          summary: `Every request of ${first.name}${more} is let through: mode is dry-run`,
+          caller: first.name,
+        },
+      ];
+    },
   },
   'log-lines-dropped': {
     severities: warn,
@@ -602,4 +724,8 @@ function burn(what: 'failures' | 'slow', budget: `$${string}`, enough: string) {
     ticket: `${above(3, '1d', '2h')}\n  or\n${above(1, '3d', '6h')}`,
     for: '2m',
   };
+}
+
+function ofEnvironment(environment: string | null): string {
+  return environment === null ? '' : ` of ${environment}`;
 }

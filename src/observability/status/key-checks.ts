@@ -1,8 +1,7 @@
 import type { Check, Found } from './condition-checks.ts';
 import type { KeyStatus, StatusFacts } from './facts.ts';
-import { clockText, counted, secondsBetween, span } from './format.ts';
+import { clockText, counted } from './format.ts';
 import { kindName, versionName } from './key-texts.ts';
-import { thresholds } from './thresholds.ts';
 
 /** What there is to say about one key; `undefined`: nothing. */
 type KeyCheck = (
@@ -86,13 +85,6 @@ export const waiting: KeyCheck = (key, { keySource }) => {
 /** The newest version in a state; an older one than what signs does not matter any more. */
 function newer({ versions, signingVersion }: KeyStatus, state: string) {
   return versions.find((one) => one.state === state && one.version > (signingVersion ?? 0));
-}
-
-export function expiringKeys({ at, keySource: { cachedKeysExpireAt } }: StatusFacts): Found[] {
-  const seconds = cachedKeysExpireAt === null ? undefined : secondsBetween(at, cachedKeysExpireAt);
-  if (seconds === undefined || seconds >= thresholds.cachedKeysSeconds) return [];
-  const when = seconds > 0 ? `in ${span(seconds)}` : 'now';
-  return [{ summary: `Cached keys that cannot be read again run out ${when}` }];
 }
 
 /** While the key source is down, denies keys, or does not know all of these logins, that is the finding. */
