@@ -21,7 +21,7 @@ const afterSending = [
   ['may be processed', 'query', () => true],
 ];
 const afterQuery = [
-  ['no response', 'query', ({ status, orderMismatch, fields }) => status !== 200 || orderMismatch !== null || !fields.status],
+  ['no response', 'query', (r) => r.status !== 200 || !r.fields.status || r.orderMismatch],
   ['approved', 'paid', (r) => r.fields.status === 'approved'],
   ['declined', 'not-paid', (r) => ['declined', 'filtered'].includes(r.fields.status)],
   ['unknown', 'ask-support', (r) => r.fields.status === 'unknown'],
@@ -120,7 +120,8 @@ export class Countersign {
       });
       return this.#read(response, await response.text());
     } catch (error) {
-      return { status: 0, outcome: 'unknown', reason: String(error.cause ?? error), retryAfter: 0, fields: {} };
+      const reason = String(error.cause ?? error);
+      return { status: 0, outcome: 'unknown', reason, retryAfter: 0, body: '', fields: {} };
     }
   }
 
@@ -135,7 +136,8 @@ export class Countersign {
       requestId: headers.get('X-Request-Id'), // finds the log line
       orderMismatch: headers.get('Countersign-Order-Mismatch'), // it is about another order: take nothing from it
       retryAfter: Number.parseInt(headers.get('Retry-After')) || 0, // seconds
-      fields,
+      body: text,
+      fields, // of the body, if it is a form or JSON
       orderId: fields[`${this.#url.split('/').at(-1)}-order-id`], // of the gateway: the name begins with the product
     };
   }

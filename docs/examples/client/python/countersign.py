@@ -30,7 +30,7 @@ AFTER_SENDING = [
     ("may be processed", "query", lambda r: True),
 ]
 AFTER_QUERY = [
-    ("no response", "query", lambda r: r.status != 200 or r.order_mismatch or not r.fields.get("status")),
+    ("no response", "query", lambda r: r.status != 200 or not r.fields.get("status") or r.order_mismatch),
     ("approved", "paid", lambda r: r.fields["status"] == "approved"),
     ("declined", "not-paid", lambda r: r.fields["status"] in ("declined", "filtered")),
     ("unknown", "ask-support", lambda r: r.fields["status"] == "unknown"),
@@ -60,7 +60,8 @@ class Response:
     request_id: str | None = None  # finds the log line
     order_mismatch: str | None = None  # it is about another order: take nothing from it
     retry_after: int = 0  # seconds
-    fields: Mapping = field(default_factory=dict)
+    body: bytes = b""
+    fields: Mapping = field(default_factory=dict)  # of the body, if it is a form
     order_id: str | None = None  # of the gateway
     row: str | None = None
     next: str | None = None  # what to do now
@@ -149,6 +150,7 @@ class Countersign:
             request_id=headers.get("X-Request-Id"),
             order_mismatch=headers.get("Countersign-Order-Mismatch"),
             retry_after=int(retry_after) if retry_after.isdecimal() else 0,
+            body=body,
             fields=fields,
             order_id=fields.get(f"{self._url.rsplit('/', 1)[1]}-order-id"),  # the name begins with the product
         )

@@ -49,7 +49,7 @@ func afterSending(found Response) (row string, next Next) {
 func afterQuery(found Response) (row string, next Next) {
 	status := found.Fields["status"]
 	switch {
-	case found.Status != 200, found.OrderMismatch != "", status == "":
+	case found.Status != 200, status == "", found.OrderMismatch != "":
 		return "no response", Query
 	case status == "approved":
 		return "approved", Paid
@@ -75,9 +75,9 @@ type Response struct {
 	RequestID     string // finds the log line
 	OrderMismatch string // it is about another order: take nothing from it
 	RetryAfter    time.Duration
-	Fields        map[string]string
-	OrderID       string // of the gateway
 	Body          []byte
+	Fields        map[string]string // of the body, if it is a form
+	OrderID       string            // of the gateway
 	Row           string
 	Next          Next
 }
@@ -199,8 +199,8 @@ func (c *Client) read(received *http.Response, body []byte) Response {
 		RequestID:     header.Get("X-Request-Id"),
 		OrderMismatch: header.Get("Countersign-Order-Mismatch"),
 		RetryAfter:    time.Duration(retryAfter) * time.Second,
-		Fields:        map[string]string{},
 		Body:          body,
+		Fields:        map[string]string{},
 	}
 	if found.Outcome == "" {
 		found.Outcome = "unknown"

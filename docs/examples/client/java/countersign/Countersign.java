@@ -29,14 +29,10 @@ public final class Countersign {
     public enum Next {
         PAID,
         NOT_PAID,
-        /** Find out what became of it: {@link #untilDecided}. */
-        QUERY,
-        /** It was not sent: send it again under the same order ID, after {@code retryAfter}. */
-        SEND_AGAIN,
-        /** It was not processed: find the cause, then send it again under the same order ID. */
-        FIX,
-        /** A person decides, with the gateway's support: do not send it again before. */
-        ASK_SUPPORT;
+        QUERY, // find out what became of it: untilDecided()
+        SEND_AGAIN, // it was not sent: send it again under the same order ID, after retryAfter
+        FIX, // it was not processed: find the cause, then send it again under the same order ID
+        ASK_SUPPORT; // a person decides, with the gateway's support: do not send it again before
 
         @Override
         public String toString() {
@@ -57,7 +53,8 @@ public final class Countersign {
             new Row("rejected", FIX, r -> r.outcome.equals("answered") && Set.of(401, 403).contains(r.status)),
             new Row("may be processed", QUERY, r -> true));
     private static final List<Row> AFTER_QUERY = List.of(
-            new Row("no response", QUERY, r -> r.status != 200 || r.orderMismatch != null || r.field("status").isEmpty()),
+            new Row("no response", QUERY, r ->
+                    r.status != 200 || r.field("status").isEmpty() || r.orderMismatch != null),
             new Row("approved", PAID, r -> r.field("status").equals("approved")),
             new Row("declined", NOT_PAID, r -> Set.of("declined", "filtered").contains(r.field("status"))),
             new Row("unknown", ASK_SUPPORT, r -> r.field("status").equals("unknown")),
@@ -151,17 +148,15 @@ public final class Countersign {
     public Callback callback(String received) throws InterruptedException {
         Response said = post("/verify-callback/login/" + login, received);
         String result = said.status == 200 ? said.field("result") : said.status == 400 ? "invalid" : "unavailable";
-        switch (result) {
-            case "verified", "key-missing": // Without a key: ask the platform team for the control key of the login.
+        return switch (result) {
+            case "verified", "key-missing" -> { // Without a key: ask the platform team for the one of the login.
                 String id = fieldsOf(received).getOrDefault("client_orderid", "");
-                return new Callback(result, 200, id, status(Map.of("client_orderid", id)));
-            case "not-verified":
-                return new Callback(result, 403, null, null);
-            case "invalid":
-                return new Callback(result, 400, null, null);
-            default: // so that the gateway repeats it
-                return new Callback("unavailable", 503, null, null);
-        }
+                yield new Callback(result, 200, id, status(Map.of("client_orderid", id)));
+            }
+            case "not-verified" -> new Callback(result, 403, null, null);
+            case "invalid" -> new Callback(result, 400, null, null);
+            default -> new Callback("unavailable", 503, null, null); // so that the gateway repeats it
+        };
     }
 
     /** Posts a form. Without a response nothing is known: the outcome is {@code unknown}. */
