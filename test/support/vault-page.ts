@@ -19,10 +19,11 @@ export function stepsIn(page: string): Step[] {
   return blocksOf(unindented, 'console').flatMap(({ text }) => stepsOf(text));
 }
 
-/** The text without the parts, and the column widths, that differ from run to run. */
+/** The text without the parts, and the column widths, that differ from run to run, and without the line about the login. */
 export function plainly(text: string): string {
   return normalized(
     text
+      .replaceAll(/^Vault: .*\n/gm, '')
       .replace(/(-----BEGIN PUBLIC KEY-----\n)[^-]*/g, '$1...\n')
       .replaceAll(/\b[0-9a-f]{16}\b/g, '<beginning of sha256>')
       .replaceAll(/ \d+[smhd] /g, ' <age> ')
