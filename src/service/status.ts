@@ -153,7 +153,6 @@ function rowOf(
   { recorder, redactor }: StatusSources,
   shown: WallTimes,
 ): Omit<KeyStatus, 'missingSince'> {
-  const timeOf = (time: number | undefined) => (time === undefined ? null : shown(time));
   const { ref } = login;
   const { readAt, staleSince, nextReadAt } = table.timesOf(login, reader.isFailing);
   const { versions, signing } = table.describe(login, kind);
@@ -175,8 +174,8 @@ function rowOf(
       problem: 'problem' in entry ? redactor.text(entry.problem) : null,
     })),
     readAt: shown(readAt),
-    staleSince: timeOf(staleSince),
+    staleSince: shown(staleSince),
     readProblem: staleSince === undefined ? null : (recorder.readProblem(ref) ?? null),
-    nextRefreshAt: timeOf(nextReadAt),
+    nextRefreshAt: shown(nextReadAt),
   };
 }

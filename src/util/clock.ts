@@ -30,8 +30,11 @@ export interface Randomness {
   readonly random: () => number;
 }
 
-/** A time of the monotonic clock, in milliseconds, as ISO 8601. */
-export type WallTimes = (at: number) => string;
+/** A time of the monotonic clock, in milliseconds, as ISO 8601; null for none. */
+export interface WallTimes {
+  (at: number): string;
+  (at: number | undefined): string | null;
+}
 
 /**
  * Shows times of the monotonic clock as the wall clock would: the same time always alike, until the wall clock is set by
@@ -39,11 +42,14 @@ export type WallTimes = (at: number) => string;
  */
 export function wallTimes({ clock, monotonic }: WallClock & MonotonicClock): WallTimes {
   let toWall = clock() - monotonic();
-  return (at) => {
+  function shown(at: number): string;
+  function shown(at: number | undefined): string | null;
+  function shown(at: number | undefined): string | null {
     const now = clock() - monotonic();
     if (Math.abs(now - toWall) > 1_000) toWall = now;
-    return isoTime(at + toWall);
-  };
+    return at === undefined ? null : isoTime(at + toWall);
+  }
+  return shown;
 }
 
 /**

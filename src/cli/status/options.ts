@@ -43,40 +43,29 @@ type Values = OptionValues<typeof options>;
 
 /** @throws CliError for invalid options; an error of node:fs for an unreadable file */
 export async function settingsFrom(values: Values): Promise<StatusSettings> {
-  const { url, config, 'fail-on': failOn, watch, json } = values;
-  assertOneOf({ url, config });
-  assertOneOf({ 'ca-file': values['ca-file'], config });
-  if ((values['cert-file'] === undefined) !== (values['key-file'] === undefined))
+  const { url, config, 'ca-file': caFile, 'cert-file': certFile, 'key-file': keyFile } = values;
+  const { 'fail-on': failOn, 'token-file': tokenFile, watch, json } = values;
+  for (const [name, given] of Object.entries({ '--url': url, '--ca-file': caFile }))
+    if (given !== undefined && config !== undefined)
+      throw new CliError(`${name} and --config are mutually exclusive`, exitCode.usage);
+  if ((certFile === undefined) !== (keyFile === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
+  const local: AdminPort = url === undefined ? await localAdminPort(config) : { url };
   return {
-    of: await serverFrom(values),
+    of: {
+      url: statusUrl(local.url),
+      token: await readToken(tokenFile),
+      tls: {
+        ca: await readGiven(caFile),
+        cert: await readGiven(certFile),
+        key: await readGiven(keyFile),
+        pinned: caFile === undefined ? local.certificate : undefined,
+      },
+    },
     watch,
     json,
     failOn: failOn === undefined ? [] : severities.slice(0, severities.indexOf(failOn) + 1),
   };
-}
-
-async function serverFrom(values: Values): Promise<StatusServer> {
-  const { url, 'ca-file': caFile } = values;
-  const configured = url === undefined ? await localAdminPort(values.config) : undefined;
-  return {
-    url: statusUrl(url ?? configured?.url ?? defaultUrl),
-    token: await readToken(values['token-file']),
-    tls: {
-      ca: await readGiven(caFile),
-      cert: await readGiven(values['cert-file']),
-      key: await readGiven(values['key-file']),
-      pinned: caFile === undefined ? configured?.certificate : undefined,
-    },
-  };
-}
-
-/** @throws CliError if more than one of these options is given */
-function assertOneOf(values: Readonly<Record<string, string | undefined>>): void {
-  const given = Object.keys(values).filter((name) => values[name] !== undefined);
-  if (given.length < 2) return;
-  const names = given.map((name) => `--${name}`).join(' and ');
-  throw new CliError(`${names} are mutually exclusive`, exitCode.usage);
 }
 
 async function readGiven(file: string | undefined): Promise<string | undefined> {
@@ -93,9 +82,7 @@ async function localAdminPort(option: string | undefined): Promise<AdminPort> {
   const file = configFileOf(option);
   const port = adminPortVariable();
   if (file !== undefined) return adminPortOf(file, port);
-  const url = new URL(defaultUrl);
-  if (port !== undefined) url.port = String(port);
-  return { url: url.origin };
+  return { url: port === undefined ? defaultUrl : `http://127.0.0.1:${port}` };
 }
 
 /**

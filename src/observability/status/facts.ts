@@ -3,7 +3,6 @@ import type { Reason } from '../../errors.ts';
 import type { KeyState } from '../../keys/key-state.ts';
 import { orderMismatches, type Rejection } from '../../request-context.ts';
 import { readinessReasons, readinessWarnings } from '../readiness.ts';
-import { keySourceStates } from './key-source-recorder.ts';
 
 const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as const satisfies KeyState[];
 
@@ -222,7 +221,7 @@ export const statusFacts = z.strictObject({
   keySource: z.strictObject({
     type: z.enum(['vault', 'directory']),
     state: z
-      .enum(keySourceStates)
+      .enum(['up', 'denied', 'down'])
       .nullable()
       .describe(
         '`up`, `denied` (it responds, and denies reading the keys of some logins in use) or `down`; null before the first read.',

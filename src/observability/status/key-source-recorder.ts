@@ -2,45 +2,38 @@ import type { LostKey, RingRemoval } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
 import type { KeyRing } from '../../keys/ring.ts';
 import type { MonotonicClock, WallClock, WallTimes } from '../../util/clock.ts';
+import type { StatusFacts } from './facts.ts';
 
-/** `denied`: it responds, and denies reading some keys. */
-export const keySourceStates = ['up', 'denied', 'down'] as const;
+type Facts = StatusFacts['keySource'];
 
-type Clocks = WallClock & MonotonicClock;
-interface Known {
+/** What is shown, and what the rest of it is made of. */
+interface Known extends Pick<Facts, 'deniedLogins' | 'deniedLogin' | 'loginsNotFound' | 'loginNotFound'> {
   readonly up?: boolean;
   readonly outage: string | null;
-  readonly deniedLogins: number;
-  readonly deniedLogin: string | null;
   readonly denial: string | null;
   /** Monotonic, milliseconds. */
-  readonly since: number | undefined;
-  /** Monotonic, milliseconds: time that Vault measures, not this machine's wall clock. */
-  readonly tokenExpiresAt: number | undefined;
-  readonly loginsNotFound: number;
-  readonly loginNotFound: string | null;
+  readonly since?: number;
+  /** The same: Vault measures that time, not the wall clock of this machine. */
+  readonly tokenExpiresAt?: number | undefined;
 }
 
 const nothing: Known = {
   outage: null,
+  denial: null,
   deniedLogins: 0,
   deniedLogin: null,
-  denial: null,
-  since: undefined,
-  tokenExpiresAt: undefined,
   loginsNotFound: 0,
   loginNotFound: null,
 };
 
 /** Remembers whether the key source works, and since when. */
-export function createKeySourceRecorder({ clock, monotonic }: Clocks, shown: WallTimes) {
+export function createKeySourceRecorder({ clock, monotonic }: WallClock & MonotonicClock, shown: WallTimes) {
   let known = nothing;
   const change = (changed: Partial<Known>): void => {
     const before = stateOf(known);
     known = { ...known, ...changed };
     if (stateOf(known) !== before) known = { ...known, since: monotonic() };
   };
-  const maybeShown = (at: number | undefined) => (at === undefined ? null : shown(at));
   return {
     keySource() {
       const { up: _, outage, denial, since, tokenExpiresAt, ...others } = known;
@@ -48,8 +41,8 @@ export function createKeySourceRecorder({ clock, monotonic }: Clocks, shown: Wal
       return {
         ...others,
         state,
-        since: maybeShown(since),
-        tokenExpiresAt: maybeShown(tokenExpiresAt),
+        since: shown(since),
+        tokenExpiresAt: shown(tokenExpiresAt),
         problem: { up: null, denied: denial, down: outage }[state ?? 'up'],
       };
     },
@@ -69,7 +62,7 @@ export function createKeySourceRecorder({ clock, monotonic }: Clocks, shown: Wal
 }
 
 /** While nothing can be read, nothing is known of denials. */
-function stateOf({ up, deniedLogins }: Known): (typeof keySourceStates)[number] | null {
+function stateOf({ up, deniedLogins }: Known): Facts['state'] {
   if (up === undefined) return null;
   if (!up) return 'down';
   return deniedLogins > 0 ? 'denied' : 'up';

@@ -115,7 +115,6 @@ function createRequestRecorder(clocks: Clocks, shown: WallTimes, detailOf: Detai
   let callers = new Map<string, Caller>();
   const { recordFailure, recordMismatch, ...failures } = createFailureRecorder(clocks, shown);
   const newEnvironment = () => createEnvironment(clocks, shown, detailOf);
-  const maybeShown = (at: number | undefined) => (at === undefined ? null : shown(at));
   return {
     ...failures,
     requestFinished(context: RequestContext): void {
@@ -151,8 +150,8 @@ function createRequestRecorder(clocks: Clocks, shown: WallTimes, detailOf: Detai
     callers: () =>
       Array.from(callers.values(), ({ limitedAt, lastSeenAt, ...caller }) => ({
         ...caller,
-        limitedAt: maybeShown(limitedAt),
-        lastSeenAt: maybeShown(lastSeenAt),
+        limitedAt: shown(limitedAt),
+        lastSeenAt: shown(lastSeenAt),
       })),
   };
 }
