@@ -171,7 +171,7 @@ async function processRequest(
   let result: GatewayResponse | CallbackVerdict;
   try {
     result = await withSpan(work.span, () =>
-      processForm(request, response, { caller, destination }, work, options),
+      processForm(request, response, { caller, destination, release }, work, options),
     );
   } finally {
     release();
@@ -185,7 +185,11 @@ async function processRequest(
 async function processForm(
   request: Request,
   response: Response,
-  { caller, destination }: { readonly caller: CallerConfig; readonly destination: Destination },
+  {
+    caller,
+    destination,
+    release: releaseCaller,
+  }: { readonly caller: CallerConfig; readonly destination: Destination; readonly release: () => void },
   work: Work,
   options: HandlerOptions,
 ): Promise<GatewayResponse | CallbackVerdict> {
@@ -205,9 +209,11 @@ async function processForm(
     record.statusPath = statusPathOf(options.operations, destination, mayUse);
   }
   const validated = { record, destination, login, form, memory };
-  // Needs no gateway, and says nothing of it.
-  if (operation.name === verifyCallback)
+  // Needs no gateway, and says nothing of it. Strangers send callbacks: while one waits for a new key, it holds no slot.
+  if (operation.name === verifyCallback) {
+    releaseCaller();
     return await verdictOn(validated, keyRequestOf(validated, options.monotonic()), options.keySelector);
+  }
   // Held until the gateway has responded.
   const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
   try {

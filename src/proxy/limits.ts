@@ -16,7 +16,7 @@ export class ConcurrencyLimiter {
   /**
    * A slot of the caller: from before its form is read, since a slow form uses memory, too.
    *
-   * @returns releases the slot; to be called once
+   * @returns releases the slot; further calls do nothing
    * @throws ProxyError `caller-limit`
    */
   acquireForCaller(name: string, limit = Number.POSITIVE_INFINITY): () => void {
@@ -64,7 +64,11 @@ function take(slots: Map<string, number>, name: string, limit: number): (() => v
   const inUse = slots.get(name) ?? 0;
   if (inUse >= limit) return undefined;
   slots.set(name, inUse + 1);
-  return () => void slots.set(name, (slots.get(name) ?? 1) - 1);
+  let isHeld = true;
+  return () => {
+    if (isHeld) slots.set(name, (slots.get(name) ?? 1) - 1);
+    isHeld = false;
+  };
 }
 
 /** The bytes of one request, from the first byte of its form until its response is written. */

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { auditIn, recordsIn } from '../support/audit.ts';
-import { post } from '../support/forwarding.ts';
+import { everything } from '../support/config.ts';
+import { paths, post } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
@@ -261,6 +262,26 @@ it('a repetition that was signed with a key which has left the ring is not verif
     'the end of the grace',
     10,
   );
+});
+
+it('forged callbacks, which wait for a new key, take no slot of the caller', async () => {
+  const shop = {
+    name: 'shop',
+    maxInFlight: 2,
+    credentials: [{ anonymous: true as const }],
+    allow: [everything],
+  };
+  const limited = await starts.edge({ config: { callers: [shop] } });
+  const forged = callback.replace('approved', 'declined');
+  await verify(forged, '', 'acme', limited);
+  const waiting: ReturnType<typeof verify>[] = [];
+  for (let nth = 0; nth < 4; nth += 1) {
+    waiting.push(verify(forged, '', 'acme', limited));
+    await setTimeout(50);
+  }
+  expect((await verify(callback, '', 'acme', limited)).body).toEqual(verdict('verified'));
+  expect((await limited.post(paths.transfer, 'client_orderid=a-1')).status).toBe(200);
+  for (const { body } of await Promise.all(waiting)) expect(body).toEqual(verdict('not-verified'));
 });
 
 it('a caller needs a grant for it', async () => {
