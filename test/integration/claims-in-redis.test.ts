@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
 import { check } from '../../src/cli/check/check.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { run, runCommandHere } from '../support/cli.ts';
@@ -10,6 +11,7 @@ import { type HttpResponse, paths, verdict } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { RedisServer } from '../support/redis-server.ts';
+import { startRelay } from '../support/relay.ts';
 import { describeWith } from '../support/requires.ts';
 import { noGateway } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
@@ -45,6 +47,11 @@ const causes = (edge: Edge): string =>
   JSON.stringify(
     edge.logLines('order IDs cannot be claimed; payments are not sent').map(({ cause }) => cause),
   );
+
+async function claimNames(store: RedisServer): Promise<string[]> {
+  const names = z.array(z.string()).parse(await store.command('KEYS', 'countersign:once:*'));
+  return names.filter((name) => !/:(?:key|check)$/.test(name));
+}
 
 describeWith('redis-server')('claims in Redis', () => {
   it('are shared by instances, and outlive them and the store', async () => {
@@ -160,7 +167,7 @@ describeWith('redis-server')('claims in Redis', () => {
     const store = await redis();
     const edge = await start(store.url);
     await pay(edge);
-    await store.overwrite('garbage');
+    for (const name of await claimNames(store)) await store.command('SET', name, 'garbage');
     const repeat = await pay(edge);
     expect(verdict(repeat)).toBe(duplicate);
     expect(repeat.body).toContain('by a request of which nothing is known');
@@ -201,6 +208,27 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(causes(edge)).toBe(`["READONLY You can't write against a read only replica."]`);
     expect(verdict(await pay(edge))).toBe(unavailable);
     expect((await edge.status()).status).toBe(200);
+  });
+
+  it('are there after a failover to a replica that has them', async () => {
+    const primary = await redis();
+    const replica = await redis('--replicaof', `127.0.0.1 ${primary.port}`);
+    const name = starts.closing(await startRelay(primary.port));
+    const edge = await start(`redis://127.0.0.1:${name.port}`);
+    await until(
+      async () => String(await replica.command('INFO')).includes('link_status:up'),
+      'it replicates',
+    );
+    expect((await pay(edge)).status).toBe(200);
+    await until(async () => (await claimNames(replica)).length === 1, 'it has the claim');
+    await primary.kill();
+    name.leadTo(replica.port);
+    await until(() => causes(edge).includes('READONLY'), 'it is no primary yet');
+    expect(verdict(await pay(edge, 'order-2'))).toBe(unavailable);
+    await replica.command('REPLICAOF', 'NO', 'ONE');
+    expect(verdict(await payWhenUp(edge, 'order-1'))).toBe(duplicate);
+    expect((await pay(edge, 'order-2')).status).toBe(200);
+    expect(edge.gateway.requests).toHaveLength(2);
   });
 
   it('are not made in a store that is full', async () => {

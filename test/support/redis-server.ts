@@ -70,12 +70,13 @@ export class RedisServer {
     this.#child?.kill('SIGCONT');
   }
 
-  /** Replaces each claim by this text. */
-  async overwrite(text: string): Promise<void> {
+  async command(...command: string[]): Promise<unknown> {
     const client = await createClient({ url: this.url }).connect();
-    for (const key of await client.keys('countersign:once:*'))
-      if (!/:(?:key|check)$/.test(key)) await client.set(key, text);
-    client.destroy();
+    try {
+      return await client.sendCommand(command);
+    } finally {
+      client.destroy();
+    }
   }
 
   /** All that it has written. */
