@@ -144,6 +144,9 @@ describe('the log searches', () => {
       /\.(?:msg|reason|rejection|outcome|level) (?:==|!=) "([^"]*)"/g,
     ))
       expect(source).toContain(`'${value}'`);
+    for (const [, list = ''] of search.matchAll(/IN\(([^)]*)\)/g))
+      for (const [, value] of list.matchAll(/"([^"]*)"/g)) expect(source).toContain(`'${value}'`);
+    for (const [, end] of search.matchAll(/endswith\("([^"]*)"\)/g)) expect(source).toContain(`${end}'`);
     for (const [, start = ''] of search.matchAll(/startswith\("([^"]*)"\)/g))
       expect(source).toMatch(new RegExp(`['\`]${start}`));
   });
