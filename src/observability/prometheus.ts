@@ -190,6 +190,7 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
     const failures = networkFailures(egressProxy !== undefined);
     for (const { name: operation, readOnly } of table.get(environment) ?? []) {
       initializeRoute(metrics, { environment, operation }, failures);
+      // By it an alert knows the operations that are payments.
       if (!readOnly) metrics.paymentServerErrors.inc({ environment, operation }, 0);
     }
   }

@@ -93,8 +93,9 @@ export const conditions = {
       summary: 'Unknown outcome of <operation> in <environment>',
       page: `
           sum by (namespace, release, environment, operation) (
-            increase(countersign_request_outcomes_total{outcome="unknown", fault!="caller", operation!~"manager-balance|order-status|order-status-group"}[10m])
+            increase(countersign_request_outcomes_total{outcome="unknown", fault!="caller"}[10m])
           ) > 0
+            and sum by (namespace, release, environment, operation) (countersign_payment_server_errors_total)
             or
           sum by (namespace, release, environment, operation) (increase(countersign_payment_server_errors_total[10m])) > 0`,
       keepFiringFor: '30m',
