@@ -129,6 +129,7 @@ class SimulatedStore implements ClaimStore {
   readonly #options: SimulationOptions;
   readonly #changes = new Set<Promise<void>>();
   #isClosing = false;
+  #isClosed = false;
 
   constructor(server: SimulatedServer, scheduler: Scheduler, options: SimulationOptions) {
     [this.#server, this.#scheduler, this.#options] = [server, scheduler, options];
@@ -167,6 +168,7 @@ class SimulatedStore implements ClaimStore {
   async close(): Promise<void> {
     this.#isClosing = true;
     await Promise.all(this.#changes);
+    this.#isClosed = true;
   }
 
   /** Until it is done, or the last attempt of a store that closes has failed. */
@@ -191,7 +193,7 @@ class SimulatedStore implements ClaimStore {
     await this.#scheduler.step();
     if (random.chance(losesWrites)) this.#server.failOver();
     const fault = random.chance(fails) ? random.pick(['down', 'lost', 'late'] as const) : undefined;
-    if (fault === 'down') throw new StoreUnavailable('down');
+    if (fault === 'down' || this.#isClosed) throw new StoreUnavailable('down');
     if (fault === 'late') {
       // It is executed after we have given it up.
       void this.#scheduler.step().then(execute);
@@ -199,7 +201,7 @@ class SimulatedStore implements ClaimStore {
     }
     const response = execute();
     await this.#scheduler.step();
-    if (fault === 'lost') throw new StoreUnavailable('closed');
+    if (fault === 'lost' || this.#isClosed) throw new StoreUnavailable('closed');
     return response;
   }
 }
