@@ -1,7 +1,7 @@
 import type { ReadinessCode } from '../readiness.ts';
 import type { FailureCause, KeyStatus, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
-import { failing, maxUncertainPayments, type Severity } from './thresholds.ts';
+import { failing, type Severity } from './thresholds.ts';
 
 type Environment = StatusFacts['environments'][number];
 
@@ -27,25 +27,6 @@ export type Check = (facts: StatusFacts) => Found[];
 export function quiet(at: string, last: string): string {
   const seconds = secondsBetween(last, at);
   return seconds < 2 ? '' : `No failure for ${span(seconds)}.`;
-}
-
-/** One for each environment. */
-export function uncertainPayments({ at, uncertainPayments: list }: StatusFacts): Found[] {
-  return byEnvironment(list, (payments, newest, environment) => {
-    const [login = null, ...others] = new Set(payments.map((one) => one.login));
-    const answered = payments.filter(({ outcome }) => outcome === 'answered').length;
-    const how = [
-      ...(answered < payments.length ? ['sent without a complete response'] : []),
-      ...(answered > 0 ? ['answered with a server error'] : []),
-    ];
-    const more = payments.length < maxUncertainPayments ? '' : 'There may be more: the log has all of them.';
-    return {
-      summary: `${counted(payments.length, 'payment')} of ${environment ?? 'an unknown environment'} in the last hour ${how.join(', or ')}`,
-      state: [quiet(at, newest.at), 'Each may have been processed.', more],
-      login: others.length === 0 ? login : null,
-      payments,
-    };
-  });
 }
 
 /** One for each environment. */
@@ -91,32 +72,13 @@ export function jwtKeys(available: boolean): Check {
       }));
 }
 
-function lastsSince({ at, keySource: { since: from, problem } }: StatusFacts): string {
+export function lastsSince({ at, keySource: { since: from, problem } }: StatusFacts): string {
   const lasts = from === null ? '' : ` for ${since(at, from)}`;
   return `${lasts}${problem === null ? '' : `: ${problem.replace(/\.$/, '')}`}`;
 }
 
-function hasCachedKeys({ keys: { total, list } }: StatusFacts): boolean {
+export function hasCachedKeys({ keys: { total, list } }: StatusFacts): boolean {
   return total > list.filter(({ versions }) => versions.length === 0).length;
-}
-
-export function sourceDown(facts: StatusFacts): Found[] {
-  const { type, state } = facts.keySource;
-  if (state !== 'down') return [];
-  const summary = `${sourceName(type)} unavailable${lastsSince(facts)}`;
-  if (hasCachedKeys(facts)) return [{ summary, state: ['Cached keys are still used.'] }];
-  const none = 'No key is cached, so requests that need one fail.';
-  return [{ summary, state: [none], todo: 'Repair it; no restart is needed.' }];
-}
-
-export function deniedKeys(facts: StatusFacts): Found[] {
-  const { type, state, deniedLogins, deniedLogin } = facts.keySource;
-  if (state !== 'denied') return [];
-  const effect = hasCachedKeys(facts)
-    ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
-    : 'No key is cached, so requests of the logins that it denies fail.';
-  const summary = `${sourceName(type)} denies reading the keys of ${such(deniedLogin, deniedLogins)}${lastsSince(facts)}`;
-  return [{ summary, state: [effect], ...only(deniedLogin, deniedLogins) }];
 }
 
 /** `login acme in sandbox`, or `3 logins, such as acme in sandbox,`. @param ref as `sandbox/acme` */

@@ -1,28 +1,28 @@
 import {
   byEnvironment,
-  deniedKeys,
   environmentsWith,
   type Found,
   failures,
+  hasCachedKeys,
   jwtKeys,
+  lastsSince,
   only,
   quiet,
   reset,
-  sourceDown,
   sourceName,
   such,
-  uncertainPayments,
   unreachable,
   unready,
 } from './condition-checks.ts';
 import type { FailureCause, StatusFacts } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
-import { keysWith, missing, rejected, staleKeys, unusable, waiting } from './key-checks.ts';
+import { keysWith, missing, rejected, unusable, waiting } from './key-checks.ts';
 import {
   clockDifference,
   isBlocked,
   isNoKey,
   lifetime,
+  maxUncertainPayments,
   rejections,
   type Severity,
   saturation,
@@ -86,7 +86,24 @@ export const conditions = {
     severities: bad,
     when: 'A payment was sent, and no complete response or a 5xx came back: it may have been processed. A finding has those of the last hour.',
     todo: 'Query the order status of each, and do not send it again before that.',
-    find: uncertainPayments,
+    find({ at, uncertainPayments: list }) {
+      return byEnvironment(list, (payments, newest, environment) => {
+        const [login = null, ...others] = new Set(payments.map((one) => one.login));
+        const answered = payments.filter(({ outcome }) => outcome === 'answered').length;
+        const how = [
+          ...(answered < payments.length ? ['sent without a complete response'] : []),
+          ...(answered > 0 ? ['answered with a server error'] : []),
+        ];
+        const more =
+          payments.length < maxUncertainPayments ? '' : 'There may be more: the log has all of them.';
+        return {
+          summary: `${counted(payments.length, 'payment')} of ${environment ?? 'an unknown environment'} in the last hour ${how.join(', or ')}`,
+          state: [quiet(at, newest.at), 'Each may have been processed.', more],
+          login: others.length === 0 ? login : null,
+          payments,
+        };
+      });
+    },
     alert: {
       name: 'CountersignOutcomeUnknown',
       core: true,
@@ -203,7 +220,14 @@ export const conditions = {
     severities: bad,
     when: 'Vault or the key directory does not respond, rejects the login, or denies keys (a finding of its own).',
     todo: keepCache,
-    find: sourceDown,
+    find(facts) {
+      const { type, state } = facts.keySource;
+      if (state !== 'down') return [];
+      const summary = `${sourceName(type)} unavailable${lastsSince(facts)}`;
+      if (hasCachedKeys(facts)) return [{ summary, state: ['Cached keys are still used.'] }];
+      const none = 'No key is cached, so requests that need one fail.';
+      return [{ summary, state: [none], todo: 'Repair it; no restart is needed.' }];
+    },
     alert: {
       name: 'CountersignKeySourceDown',
       core: true,
@@ -220,7 +244,15 @@ export const conditions = {
     when: 'Vault or the key directory denies reading the keys of logins in use.',
     todo: '`countersign check --online` says which path may not be read. Permit it; no restart is needed.',
     section: 'Keys denied',
-    find: deniedKeys,
+    find(facts) {
+      const { type, state, deniedLogins, deniedLogin } = facts.keySource;
+      if (state !== 'denied') return [];
+      const effect = hasCachedKeys(facts)
+        ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
+        : 'No key is cached, so requests of the logins that it denies fail.';
+      const summary = `${sourceName(type)} denies reading the keys of ${such(deniedLogin, deniedLogins)}${lastsSince(facts)}`;
+      return [{ summary, state: [effect], ...only(deniedLogin, deniedLogins) }];
+    },
   },
   'keys-unreadable': {
     severities: badOrWarn,
@@ -529,7 +561,21 @@ export const conditions = {
     when: 'Cached keys could not be read again although the key source is up.',
     todo: `Cached keys sign until \`keys.cache.staleIfError\` has passed. ${checkOnline}`,
     section: 'Keys cannot be read',
-    find: staleKeys,
+    // While the key source is down, denies keys, or does not know all of these logins, that is the finding.
+    find({ keySource: { state, loginsNotFound }, keys: { list } }) {
+      const stale = list.filter(({ staleSince }) => staleSince !== null);
+      const logins = new Set(stale.map(({ environment, login }) => `${environment}/${login}`));
+      const [first] = stale;
+      if (first === undefined || state === 'down' || state === 'denied' || logins.size <= loginsNotFound)
+        return [];
+      const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
+      const which =
+        stale.length === 1
+          ? `The key of ${login} in ${environment}`
+          : `${counted(stale.length, 'cached key')}, such as of ${login} in ${environment},`;
+      const summary = `${which} could not be read again${readProblem === null ? '' : `: ${readProblem}`}`;
+      return [{ summary, environment, login }];
+    },
   },
   'certificate-expiring': {
     severities: badOrWarn,

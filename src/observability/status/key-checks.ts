@@ -87,22 +87,6 @@ function newer({ versions, signingVersion }: KeyStatus, state: string) {
   return versions.find((one) => one.state === state && one.version > (signingVersion ?? 0));
 }
 
-/** While the key source is down, denies keys, or does not know all of these logins, that is the finding. */
-export function staleKeys({ keySource: { state, loginsNotFound }, keys: { list } }: StatusFacts): Found[] {
-  const stale = list.filter(({ staleSince }) => staleSince !== null);
-  const logins = new Set(stale.map(({ environment, login }) => `${environment}/${login}`));
-  const [first] = stale;
-  if (first === undefined || state === 'down' || state === 'denied' || logins.size <= loginsNotFound)
-    return [];
-  const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
-  const which =
-    stale.length === 1
-      ? `The key of ${login} in ${environment}`
-      : `${counted(stale.length, 'cached key')}, such as of ${login} in ${environment},`;
-  const summary = `${which} could not be read again${readProblem === null ? '' : `: ${readProblem}`}`;
-  return [{ summary, environment, login }];
-}
-
 /** With a space behind it; empty without a text. */
 function sentence(text: string | null): string {
   return text === null ? '' : `${capitalized(text).replace(/\.$/, '')}. `;

@@ -178,16 +178,11 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
   let explainedUntil = Number.NEGATIVE_INFINITY;
   /** In the last minute. */
   const heard = (now: number) => {
-    const verdicts = [...logins].filter(([, { at }]) => now - at < recent);
-    const rejected = verdicts.flatMap(([login, verdict]) => (verdict.rejected ? [login] : []));
-    return {
-      logins: {
-        accepted: verdicts.length - rejected.length,
-        rejected: rejected.length,
-        rejectedNames: rejected.slice(-maxRejectedNames).toReversed(),
-      },
-      clockSkew: skew !== undefined && now - skew.at < recent ? skew.seconds : null,
-    };
+    const counts = { accepted: 0, rejected: 0 };
+    for (const { at, rejected } of logins.values())
+      if (now - at < recent) counts[rejected ? 'rejected' : 'accepted'] += 1;
+    const clockSkew = skew !== undefined && now - skew.at < recent ? skew.seconds : null;
+    return { logins: counts, clockSkew };
   };
   return {
     finished(context: RequestContext): void {
@@ -217,10 +212,14 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
     status() {
       const now = monotonic();
       const { failures, ...summary } = window.summary(now);
+      const { logins: counts, clockSkew } = heard(now);
+      const rejected = [...logins].filter(([, one]) => one.rejected && now - one.at < recent);
+      const rejectedNames = rejected.slice(-maxRejectedNames).map(([login]) => login);
       return {
         ...summary,
         failures: failures.map((one) => ({ ...one, lastAt: shown(one.lastAt) })),
-        ...heard(now),
+        logins: { ...counts, rejectedNames: rejectedNames.toReversed() },
+        clockSkew,
       };
     },
   };
