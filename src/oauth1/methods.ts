@@ -52,10 +52,10 @@ function hmac(key: string, text: string): string {
   const secret = key.length > blockBytes ? hash('sha1', key, 'buffer') : Buffer.from(key);
   const inner = Buffer.alloc(blockBytes + Buffer.byteLength(text), innerPad);
   const outer = Buffer.alloc(blockBytes + digestBytes, outerPad);
-  for (const [at, octet] of secret.entries()) {
+  secret.forEach((octet, at) => {
     inner[at] = innerPad ^ octet;
     outer[at] = outerPad ^ octet;
-  }
+  });
   inner.write(text, blockBytes);
   hash('sha1', inner, 'buffer').copy(outer, blockBytes);
   const digest = hash('sha1', outer, 'base64');

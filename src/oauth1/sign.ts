@@ -24,6 +24,7 @@ interface Prepared {
   readonly body: string;
   readonly normalizedParameters: string;
   readonly baseString: string;
+  /** Encoded. */
   readonly oauth: readonly Pair[];
 }
 
@@ -53,8 +54,8 @@ export async function signWith(request: Unsigned, signer: Signer): Promise<Signe
  * @throws TypeError for a URL that is not http or https, or a timestamp that is not a positive integer
  */
 export function prepare(request: Unsigned): Prepared {
-  const oauth = oauthParameters(request);
-  const encoded = encodePairs([...request.form, ...oauth]);
+  const oauth = encodePairs(oauthParameters(request));
+  const encoded = [...encodePairs(request.form), ...oauth];
   const { search } = request.url;
   const query = search === '' ? [] : encodePairs(decodeForm(Buffer.from(search.slice(1))));
   const normalizedParameters = normalize([...query, ...encoded]);
@@ -80,9 +81,9 @@ function oauthParameters(request: Unsigned): Pair[] {
   ];
 }
 
-/** RFC 5849 section 3.5.1, without `realm`. The names have nothing to encode. */
+/** RFC 5849 section 3.5.1, without `realm`. @param oauth encoded */
 export function authorizationHeader(oauth: readonly Pair[], signature: string): string {
   let header = 'OAuth ';
-  for (const [name, value] of oauth) header += `${name}="${percentEncode(value)}", `;
+  for (const [name, value] of oauth) header += `${name}="${value}", `;
   return `${header}oauth_signature="${percentEncode(signature)}"`;
 }

@@ -125,7 +125,8 @@ describe('sign', () => {
 
 describe('authorizationHeader', () => {
   it('percent-encodes values including the signature (RFC 5849 section 3.5.1)', () => {
-    expect(authorizationHeader([['oauth_consumer_key', 'a"b, c\r\n']], 'x+/=')).toBe(
+    const { oauth } = prepare({ ...request, consumerKey: 'a"b, c\r\n' });
+    expect(authorizationHeader(oauth.slice(0, 1), 'x+/=')).toBe(
       'OAuth oauth_consumer_key="a%22b%2C%20c%0D%0A", oauth_signature="x%2B%2F%3D"',
     );
   });
