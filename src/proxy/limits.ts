@@ -1,12 +1,16 @@
 import { ProxyError } from '../errors.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 
+interface Use {
+  inFlight: number;
+  /** When the last request ended, or began while there was no other; monotonic, milliseconds. */
+  since: number;
+}
+
 /** Counts requests by caller and by environment, and rejects those above a limit. */
 export class ConcurrencyLimiter {
-  readonly #callers = new Map<string, number>();
-  readonly #environments = new Map<string, number>();
-  /** When the last request of an environment ended, or began while there was no other. */
-  readonly #progress = new Map<string, number>();
+  readonly #callers = new Map<string, Use>();
+  readonly #environments = new Map<string, Use>();
   readonly #monotonic: () => number;
 
   constructor({ monotonic }: MonotonicClock) {
@@ -20,7 +24,7 @@ export class ConcurrencyLimiter {
    * @throws ProxyError `caller-limit`
    */
   acquireForCaller(name: string, limit = Number.POSITIVE_INFINITY): () => void {
-    const release = take(this.#callers, name, limit);
+    const release = this.#take(this.#callers, name, limit);
     if (release !== undefined) return release;
     const detail = `The limit of ${limit} concurrent requests of this caller is reached. Retry later.`;
     throw new ProxyError('caller-limit', detail, { retryAfter: 1 });
@@ -33,42 +37,38 @@ export class ConcurrencyLimiter {
    * @throws ProxyError `overloaded`
    */
   acquireForEnvironment(name: string, limit: number): () => void {
-    const release = take(this.#environments, name, limit);
-    const progress = (): void => void this.#progress.set(name, this.#monotonic());
-    if (release !== undefined) {
-      if (this.inFlight(name) === 1) progress();
-      return () => {
-        release();
-        progress();
-      };
-    }
+    const release = this.#take(this.#environments, name, limit);
+    if (release !== undefined) return release;
     const detail = `The limit of ${limit} concurrent requests to this environment is reached.`;
     throw new ProxyError('overloaded', detail, { retryAfter: 1 });
   }
 
   /** Requests to the environment in flight. */
   inFlight(environment: string): number {
-    return this.#environments.get(environment) ?? 0;
+    return this.#environments.get(environment)?.inFlight ?? 0;
   }
 
   /** Seconds for which there have been requests in flight and none of them has ended; `undefined`: none is in flight. */
   waiting(environment: string): number | undefined {
-    const since = this.#progress.get(environment);
-    if (this.inFlight(environment) === 0 || since === undefined) return undefined;
-    return (this.#monotonic() - since) / 1000;
+    const use = this.#environments.get(environment);
+    return use === undefined || use.inFlight === 0 ? undefined : (this.#monotonic() - use.since) / 1000;
   }
-}
 
-/** @returns releases the slot; `undefined` if none is free */
-function take(slots: Map<string, number>, name: string, limit: number): (() => void) | undefined {
-  const inUse = slots.get(name) ?? 0;
-  if (inUse >= limit) return undefined;
-  slots.set(name, inUse + 1);
-  let isHeld = true;
-  return () => {
-    if (isHeld) slots.set(name, (slots.get(name) ?? 1) - 1);
-    isHeld = false;
-  };
+  /** @returns releases the slot; `undefined` if none is free */
+  #take(uses: Map<string, Use>, name: string, limit: number): (() => void) | undefined {
+    const use = uses.get(name) ?? { inFlight: 0, since: 0 };
+    if (use.inFlight >= limit) return undefined;
+    uses.set(name, use);
+    if (use.inFlight === 0) use.since = this.#monotonic();
+    use.inFlight += 1;
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      use.inFlight -= 1;
+      use.since = this.#monotonic();
+    };
+  }
 }
 
 /** The bytes of one request, from the first byte of its form until its response is written. */
