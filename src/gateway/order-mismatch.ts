@@ -7,10 +7,8 @@ type Pairs = readonly (readonly [name: string, value: string])[];
  * What shows that a response is about another order than the request: responses are crossed, or the gateway errs. What
  * one of them does not have, or that cannot be compared, is not. Amount and currency are compared as they were requested
  * (docs/gateway-interface.md section 2.2), and not if the request names an order that there is, whose own they may be.
- *
- * @param response absent if it is no form
  */
-export function orderMismatchOf(request: Pairs, response: Pairs = []): OrderMismatch | undefined {
+export function orderMismatchOf(request: Pairs, response: Pairs): OrderMismatch | undefined {
   const [sent] = orderIdsIn(request);
   const shown = valueOf(response, 'merchant-order-id');
   if (!sent || !shown) return undefined;

@@ -15,7 +15,7 @@ export interface GatewayResponseEvent {
   readonly status: number;
   readonly seconds: number;
   /** Gateway clock minus local clock in seconds, from its `Date` header; absent if it sent none. */
-  readonly clockSkew?: number;
+  readonly clockSkew?: number | undefined;
 }
 
 /** One upstream request without a connection to the gateway. */

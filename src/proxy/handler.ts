@@ -152,9 +152,8 @@ async function processRequest(
   // Only now is it known whether the client may say which trace the request belongs to.
   const parent = parseTraceparent(request.get('traceparent') ?? '');
   work.span = options.tracing?.begin({ parent, startedAt: record.startedAt });
-  [record.traceId, record.traceSampled] = work.span
-    ? [work.span.traceId, true]
-    : [parent?.traceId, parent?.sampled];
+  record.traceId = work.span?.traceId ?? parent?.traceId;
+  record.traceSampled = work.span !== undefined || parent?.sampled;
   rejectWebPage(request.headers, credential.kind, options.allowedHosts);
   // What is configured is shown only to a caller whom it concerns, and who proved to be that caller.
   const mayKnow = (environment: string) =>

@@ -64,10 +64,10 @@ export class SigningPool {
       return await this.#signInVault(signee, key, text);
     }
     const startedAt = this.#monotonic();
-    const sign = async (): Promise<string> => methods[method].sign(text, key, '');
+    const sign = () => methods[method].sign(text, key, '');
     const signature = await (key.kind === 'control_key'
       ? sign()
-      : admitted(() => this.#slots.run(sign), 'The signing queue is full.'));
+      : admitted(() => this.#slots.run(async () => await sign()), 'The signing queue is full.'));
     this.#metrics.signed(method, (this.#monotonic() - startedAt) / 1000);
     return signature;
   }

@@ -104,7 +104,7 @@ export class Connection {
     // response without a length ends its connection.
     const isLast = request.headers.upgrade !== undefined || request.httpVersion === '1.0';
     if (isLast || this.#draining) response.setHeader('Connection', 'close');
-    response.once('close', () => this.#finished());
+    response.on('close', () => this.#finished());
     this.#handle(request, response);
   }
 

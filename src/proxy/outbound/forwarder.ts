@@ -167,7 +167,8 @@ export class Forwarder {
     const { environment, settings, operation } = destination;
     const upstream = upstreams.get(environment);
     if (upstream === undefined) throw new TypeError(`no upstream for ${environment}`);
-    const [startedAt, sentAt] = [monotonic(), clock()];
+    const startedAt = monotonic();
+    const sentAt = clock();
     // The wait for a key or a signature may have used up the time.
     if (startedAt >= deadline) throw new UpstreamError('gateway-timeout', false, false);
     // Whole milliseconds, because Node keeps one list of timers per distinct duration.
@@ -195,11 +196,11 @@ export class Forwarder {
       span?.add({ 'http.response.status_code': response.status });
       if (response.status >= 400) span?.fail(String(response.status));
       const clockSkew = skewOf(response.headers.date, { sentAt, receivedAt: clock() });
-      const observed = { environment, operation: operation.name, status: response.status };
+      const { status } = response;
       const seconds = (monotonic() - startedAt) / 1000;
-      metrics.gatewayResponded({ ...observed, seconds, ...(clockSkew === undefined ? {} : { clockSkew }) });
+      metrics.gatewayResponded({ environment, operation: operation.name, status, seconds, clockSkew });
       const form = formIn(response);
-      record.orderMismatch = orderMismatchOf(request.form, form);
+      record.orderMismatch = form && orderMismatchOf(request.form, form);
       return { ...response, form, clockSkew };
     } finally {
       record.durations.gateway = (record.durations.gateway ?? 0) + (monotonic() - startedAt) / 1000;

@@ -90,7 +90,7 @@ export class UpstreamRequest {
   /** The request has a socket, which may still be connecting. */
   onSocket(request: ClientRequest): void {
     this.#pooled = request.reusedSocket;
-    request.once('upgrade', (_response, socket) => {
+    request.on('upgrade', (_response, socket) => {
       socket.destroy();
       this.#fail('gateway-reply-invalid');
     });
@@ -127,7 +127,7 @@ export class UpstreamRequest {
       this.#resolve({ ...head, body: Buffer.concat(chunks), rest: response });
     };
     response.on('data', collect);
-    response.once('close', () => {
+    response.on('close', () => {
       clearTimeout(this.#totalTimer);
       if (response.complete) this.#resolve({ ...head, body: Buffer.concat(chunks) });
       else this.#fail('gateway-reset');
