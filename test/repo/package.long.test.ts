@@ -43,6 +43,9 @@ beforeAll(() => {
     'README.md',
     'bin',
     'config',
+    'deploy/systemd',
+    'package-lock.json',
+    'scripts/sbom.ts',
     'src',
   ])
     cpSync(join(root, path), join(checkout, path), { recursive: true });
@@ -71,8 +74,10 @@ it('the package holds built JavaScript, the configurations, and nothing of the c
     'README.md',
     'bin',
     'config',
+    'deploy',
     'dist',
     'package.json',
+    'sbom.cdx.json',
   ]);
   const files = readdirSync(installed, { recursive: true, encoding: 'utf8' });
   expect(files).toEqual(expect.arrayContaining(['dist/main.js', 'dist/main.js.map', 'config/embedded.yaml']));
