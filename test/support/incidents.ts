@@ -58,7 +58,8 @@ function respondWith(gateway: RecordingGateway, status: number, target = /./): P
         response.writeHead(target.test(request.target) ? status : 200).end();
     },
     end() {
-      gateway.respond = (response) => response.end('OK');
+      // A key that was rejected is so until it is accepted, for which the body has to be the gateway's own.
+      gateway.respond = (response) => response.setHeader('Content-Type', 'application/json').end('[]');
     },
   };
 }
