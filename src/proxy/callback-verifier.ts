@@ -33,7 +33,9 @@ export async function verdictOn(
   const { record, destination } = request;
   const { environment, operation } = destination;
   const { login } = record;
-  const about = { environment, login, covered: coveredBy(operation.control ?? []) };
+  // The login is that of the request, whatever a posted parameter says.
+  const covered = coveredBy(operation.control ?? []).filter((name) => name !== 'login');
+  const about = { environment, login, covered };
   try {
     const key = await keys.find(keyed, (one) => hasMadeControl(request, one));
     if (key === undefined) return { result: 'not-verified', detail: notVerified, ...about };

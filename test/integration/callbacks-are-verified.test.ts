@@ -204,7 +204,7 @@ it('what its control covers, and what of it may be absent, is configuration', as
     sandbox: {
       operations: {
         'verify-callback': {
-          control: ['{login}', 'status', 'amount', 'client_orderid'],
+          control: ['login', 'status', 'amount', 'client_orderid'],
           parameters: {
             amount: { minorUnitsOf: 'currency' },
             currency: { required: true },
