@@ -158,6 +158,24 @@ describe('countersign payments query', () => {
     }
   }, 60_000);
 
+  it('a return is decided by its own stage of the order, and not by the payment', async () => {
+    await reset();
+    const { body } = await transfer('order-7');
+    const orderid = new URLSearchParams(body.replaceAll('\n', '')).get('gw-order-id') ?? '';
+    await processed();
+    const both = ['transfer', 'return'].map((operation) => lineOf('order-7', { operation })).join('\n');
+    const before = await decided(both);
+    expect(before.results).toMatchObject([
+      { row: 'approved', decision: 'paid' },
+      { row: 'processing', decision: 'query-again', detail: 'the status is not that of the return yet' },
+    ]);
+    const form = new URLSearchParams({ client_orderid: 'order-7', orderid }).toString();
+    expect((await post(`${demo.proxyUrl}/sandbox/gw/api/v2/return/1234`, form)).status).toBe(200);
+    await processed();
+    const [, after] = (await decided(both)).results;
+    expect(after).toMatchObject({ row: 'approved', decision: 'paid' });
+  });
+
   it('--watch queries until each payment is decided, and prints what changed', async () => {
     await reset();
     await Promise.all(['processing-at-first', 'found-later', 'declined'].map(transfer));

@@ -97,9 +97,18 @@ async function responseTo(
   }
 }
 
+/** Published operations on an order that there is: until its status has this `transaction-type`, it is that of what was before. */
+const laterStages: ReadonlyMap<string, string> = new Map([
+  ['return', 'reversal'],
+  ['capture', 'capture'],
+]);
+
+/** Rows that say what became of one stage of an order. */
+const ofAStage: readonly StatusRowName[] = ['approved', 'declined', 'in error', 'unknown'];
+
 function read(
   response: SmallResponse,
-  { statusPath }: UnknownPayment,
+  { operation, statusPath }: UnknownPayment,
 ): { readonly row: StatusRowName; readonly detail: string } {
   const { status, headers, bytes } = response;
   if (headers['countersign-order-mismatch'] !== undefined)
@@ -107,6 +116,12 @@ function read(
   if (status !== 200) return { row: 'no response', detail: reasonIn(response) };
   const form = parseResponse(headers['content-type'], bytes);
   const [, , product = ''] = statusPath.split('/');
+  const row = statusRowOf(form, product);
+  const stage = laterStages.get(operation) ?? '';
+  const isAboutIt =
+    stage === '' || form?.some(([name, value]) => name === 'transaction-type' && value === stage);
+  if (!isAboutIt && ofAStage.includes(row))
+    return { row: 'processing', detail: `the status is not that of the ${operation} yet` };
   const details = [
     ['error-message', ''],
     ['error-code', 'code '],
@@ -115,7 +130,7 @@ function read(
     const value = form?.find(([known]) => known === name)?.[1] ?? '';
     return value === '' ? [] : [before + value];
   });
-  return { row: statusRowOf(form, product), detail: details.join(', ') };
+  return { row, detail: details.join(', ') };
 }
 
 /** The status, and why Countersign responds itself. */

@@ -10,6 +10,7 @@ export interface UnknownPayment {
   /** When it ended: milliseconds since 1970. */
   readonly at: number;
   readonly environment: string;
+  readonly operation: string;
   readonly login: string;
   readonly orderId: string;
   readonly statusPath: string;
@@ -34,8 +35,8 @@ export async function readPayments(input: Readable, now: number): Promise<Unknow
     const line = orderId === undefined && statusPath === undefined ? [] : [record];
     for (const one of Array.isArray(listed) ? listed : line) {
       const payment = paymentIn(entriesOf(one), now);
-      const { requestId, login, orderId, statusPath } = payment;
-      const order = isShownInFull(orderId) ? [statusPath, login, orderId].join(' ') : requestId;
+      const { requestId, operation, login, orderId, statusPath } = payment;
+      const order = isShownInFull(orderId) ? [statusPath, operation, login, orderId].join(' ') : requestId;
       const known = payments.get(order);
       if (known === undefined || payment.at < known.at) payments.set(order, payment);
     }
@@ -65,6 +66,7 @@ function paymentIn(record: Entries, now: number): UnknownPayment {
     requestId: textOf('requestId'),
     at: Number.isNaN(at) ? now : at,
     environment: textOf('environment'),
+    operation: textOf('operation'),
     login: textOf('login'),
     orderId: textOf('orderId'),
     statusPath: textOf('statusPath'),
