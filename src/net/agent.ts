@@ -20,7 +20,7 @@ export interface AgentTls extends Pick<HttpsAgentOptions, 'ca' | 'cert' | 'key'>
 }
 
 /** Without a limit to the connections in use: a request that waits for one could get it with an unread response. */
-export type Reuse = Pick<AgentOptions, 'keepAlive' | 'maxFreeSockets'>;
+export type Reuse = Pick<AgentOptions, 'keepAlive'>;
 
 /**
  * An agent for `http:` or `https:`, as in the URL. Connections are used again only on a Node that keeps responses apart:
@@ -31,13 +31,13 @@ export type Reuse = Pick<AgentOptions, 'keepAlive' | 'maxFreeSockets'>;
 export function createAgent(
   url: string,
   { ca, cert, key, proxyCa, minVersion = 'TLSv1.2', observer, pinned }: AgentTls,
-  { keepAlive = false, ...more }: Reuse,
+  { keepAlive = false }: Reuse,
   egressProxy?: EgressProxySettings,
   tunnelTimeout = 2_500,
 ): HttpAgent {
   // Nothing can disable the verification.
   const tls = { ...tlsPolicy, minVersion, rejectUnauthorized: true };
-  const options = { ...more, keepAlive: keepAlive && keepsResponsesApart(process.version) };
+  const options = { keepAlive: keepAlive && keepsResponsesApart(process.version) };
   const agent = url.startsWith('http:')
     ? new HttpAgent(options)
     : new HttpsAgent({

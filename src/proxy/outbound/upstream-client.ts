@@ -38,8 +38,9 @@ export function createUpstreamClient(
   const tls = { ...material, minVersion: settings.minVersion, observer };
   const agentWith = (options: Reuse): Agent =>
     createAgent(origin, tls, options, settings.egressProxy, settings.timeouts.connect);
-  const kept = agentWith({ keepAlive: true, maxFreeSockets: settings.maxInFlight });
-  const pool = limitConnectionAge(kept, settings.connectionMaxAge);
+  const pool = limitConnectionAge(agentWith({ keepAlive: true }), settings.connectionMaxAge);
+  // Node copies the options of an agent for each request.
+  pool.maxFreeSockets = settings.maxInFlight;
   const sendPooled = createChannel(origin, pool, inflight);
   const sendDedicated = createChannel(origin, agentWith({ keepAlive: false }), inflight);
   return {
@@ -60,9 +61,10 @@ function createChannel(target: string, agent: Agent, inflight: InflightRequests)
     server.on('error', (error, request) => upstreamRequestOf(request)?.onError(error));
     server.on('econnreset', (error, request) => upstreamRequestOf(request)?.onError(error));
   };
+  const { protocol, hostname, port } = new URL(target);
   const proxy = createProxyMiddleware({
-    // A string would be parsed for every request.
-    target: new URL(target),
+    // For every request a string would be parsed, and a URL asked for its parts, which it cuts out each time.
+    target: { protocol, host: hostname.replaceAll(/[[\]]/g, ''), port },
     agent,
     selfHandleResponse: true,
     followRedirects: false,
