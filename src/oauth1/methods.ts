@@ -52,10 +52,11 @@ function hmac(key: string, text: string): string {
   const secret = key.length > blockBytes ? hash('sha1', key, 'buffer') : Buffer.from(key);
   const inner = Buffer.alloc(blockBytes + Buffer.byteLength(text), innerPad);
   const outer = Buffer.alloc(blockBytes + digestBytes, outerPad);
-  secret.forEach((octet, at) => {
+  for (let at = 0; at < secret.length; at += 1) {
+    const octet = secret[at] ?? 0;
     inner[at] = innerPad ^ octet;
     outer[at] = outerPad ^ octet;
-  });
+  }
   inner.write(text, blockBytes);
   hash('sha1', inner, 'buffer').copy(outer, blockBytes);
   const digest = hash('sha1', outer, 'base64');
