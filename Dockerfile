@@ -25,8 +25,8 @@ RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts \
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build && chmod 755 dist/bin.cjs
-COPY scripts/sbom.ts ./scripts/
-RUN node scripts/sbom.ts > sbom.cdx.json
+COPY scripts/sbom.ts ./scripts/sbom.ts
+RUN npm run sbom
 
 # Node.js comes from the base image, so the optional dependency that contains it is omitted.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS dependencies
@@ -56,7 +56,7 @@ WORKDIR /app
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY config ./config
-COPY --from=build /app/sbom.cdx.json ./
+COPY --from=build /app/sbom.cdx.json ./sbom.cdx.json
 COPY package.json LICENSE ./
 # With a Node.js on which `serve` does not start, fail the build instead.
 RUN node dist/preflight.cjs --is-good || { echo "Countersign does not start on Node $(node --version)" >&2; exit 1; }

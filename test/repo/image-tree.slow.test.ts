@@ -154,7 +154,14 @@ it('a stack trace in the log leads to the lines of src', async () => {
 
 it('the image contains only compiled code, data files and production dependencies', () => {
   const app = join(tree, 'app');
-  expect(readdirSync(app).sort()).toEqual(['LICENSE', 'config', 'dist', 'node_modules', 'package.json']);
+  expect(readdirSync(app).sort()).toEqual([
+    'LICENSE',
+    'config',
+    'dist',
+    'node_modules',
+    'package.json',
+    'sbom.cdx.json',
+  ]);
   const files = readdirSync(app, { recursive: true, encoding: 'utf8' });
   const built = files.filter((file) => file.startsWith('dist/'));
   expect(built.filter((file) => /\.m?ts$/.test(file))).toEqual([]);
