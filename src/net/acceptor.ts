@@ -41,7 +41,7 @@ export class Acceptor {
   }
 
   /** Accepts no more connections; those that are open go on. */
-  close(): void {
+  stopListening(): void {
     this.#listening.close();
   }
 

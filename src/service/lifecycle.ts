@@ -61,7 +61,7 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
       await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout), once?.close()]);
       await service.stop();
       // Open until now, so that /readyz reports the shutdown.
-      admin.end();
+      admin.destroyAll();
       return finished;
     },
     /** After a crash: accepts no more requests, and aborts those in flight. Resolves when each has its log line. */

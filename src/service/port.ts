@@ -60,7 +60,7 @@ export class Port {
 
   /** Undoes {@link open}. */
   cancel(): void {
-    if (this.#opened !== this.#current?.opened) this.#opened?.acceptor.close();
+    if (this.#opened !== this.#current?.opened) this.#opened?.acceptor.stopListening();
     this.#opened = this.#current?.opened;
   }
 
@@ -92,34 +92,34 @@ export class Port {
   }
 
   stopListening(): void {
-    for (const { opened } of this.#served) opened.acceptor.close();
+    for (const { opened } of this.#served) opened.acceptor.stopListening();
   }
 
   /** Closes idle connections now, and the others after the response to their current request. */
-  close(): void {
-    for (const { server } of this.#served) server.retire();
+  endWhenIdle(): void {
+    for (const { server } of this.#served) server.connections.endWhenIdle();
   }
 
   /** Resolves when no connection is open. */
-  async closed(): Promise<void> {
-    await Promise.all(Array.from(this.#served, ({ server }) => server.connections.closed()));
+  async allEnded(): Promise<void> {
+    await Promise.all(Array.from(this.#served, ({ server }) => server.connections.allEnded()));
   }
 
   /** Ends the port and all its connections, also during a response. */
-  end(): void {
+  destroyAll(): void {
     this.stopListening();
     for (const { opened, server } of this.#served) {
       opened.acceptor.destroyAll();
-      server.close();
+      server.stopTimers();
     }
   }
 
   async #retire(before: Served, now: Opened): Promise<void> {
     const { opened, server } = before;
-    if (opened !== now) opened.acceptor.close();
-    server.retire();
-    await server.connections.closed();
-    server.close();
+    if (opened !== now) opened.acceptor.stopListening();
+    server.connections.endWhenIdle();
+    await server.connections.allEnded();
+    server.stopTimers();
     this.#served.delete(before);
   }
 }

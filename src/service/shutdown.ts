@@ -28,11 +28,11 @@ export async function shutDown(
   port.drain();
   await endsWithin(timeouts.shutdownDelay, skipDelay);
   port.stopListening();
-  await endsWithin(idleGrace, port.closed());
-  port.close();
-  const finished = await endsWithin(timeouts.shutdown, Promise.all([port.closed(), inflight.idle()]));
+  await endsWithin(idleGrace, port.allEnded());
+  port.endWhenIdle();
+  const finished = await endsWithin(timeouts.shutdown, Promise.all([port.allEnded(), inflight.idle()]));
   if (!finished) await abortRequests(inflight);
-  port.end();
+  port.destroyAll();
   return finished;
 }
 
@@ -41,7 +41,7 @@ export async function abort(port: Port, inflight: Inflight): Promise<void> {
   port.stopListening();
   port.drain();
   await abortRequests(inflight);
-  port.end();
+  port.destroyAll();
   await inflight.idle();
 }
 

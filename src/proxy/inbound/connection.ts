@@ -32,14 +32,12 @@ export class Connection {
   readonly #socket: Socket;
   readonly #handle: RequestListener;
   #current: Received | undefined;
-  /** Returns the response to what came too early. */
+  /** Returns what is sent behind the current response, with which the connection ends. Nothing more is read. */
   #reject: (() => string) | undefined;
   /** The connection ends with its next response. */
   #draining = false;
   /** The connection ends as soon as no response is pending. */
   #closing = false;
-  /** The body of the current request will not be complete. */
-  #failed = false;
   /** Others have a turn. */
   #yields = false;
 
@@ -79,7 +77,7 @@ export class Connection {
     if (request === undefined) this.#end(reject());
     else if (request.complete) this.#reject ??= reject;
     else {
-      this.#failed = true;
+      this.#reject ??= () => '';
       failBody(request, error);
     }
   }
@@ -92,7 +90,7 @@ export class Connection {
   }
 
   /** Ends the connection with the response to its current request, or now if it is idle. */
-  close(): void {
+  endWhenIdle(): void {
     this.#closing = true;
     if (this.#current === undefined) this.#end();
     else this.endWithNextResponse();
@@ -113,7 +111,7 @@ export class Connection {
     // If the connection ended with the response, the client knows that nothing after it was processed.
     if (!this.#socket.writable) return;
     if (this.#reject !== undefined) this.#end(this.#reject());
-    else if (this.#closing || this.#failed) this.#end();
+    else if (this.#closing) this.#end();
   }
 
   #end(response = ''): void {
@@ -145,9 +143,7 @@ export class Connection {
   }
 
   #wantsBytes(): boolean {
-    if (this.#yields || !this.#socket.writable) return false;
-    // Behind what came too early, nothing is read before it is rejected.
-    if (this.#failed || this.#reject !== undefined) return false;
+    if (this.#yields || !this.#socket.writable || this.#reject !== undefined) return false;
     const request = this.#current?.request;
     return request === undefined || request.complete || wantsBody(request);
   }
@@ -214,6 +210,7 @@ export class Connections {
   readonly #open = new SlotList<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
   #draining = false;
+  #closing = false;
 
   /**
    * @param handle processes a request; called for one request per connection at a time
@@ -221,6 +218,8 @@ export class Connections {
    */
   serve(server: Server, handle: RequestListener, reject: () => string): void {
     server.on(server instanceof HttpsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
+      // A TLS handshake ended too late.
+      if (this.#closing) socket.destroy();
       if (socket.destroyed) return;
       const connection = new Connection(socket, handle);
       if (this.#draining) connection.endWithNextResponse();
@@ -245,13 +244,14 @@ export class Connections {
     for (const connection of this.#open.values()) connection.endWithNextResponse();
   }
 
-  /** Closes idle connections now, and the others after the response to their current request. */
-  close(): void {
-    for (const connection of this.#open.values()) connection.close();
+  /** Ends idle connections now, and the others after the response to their current request; none begins. */
+  endWhenIdle(): void {
+    this.#closing = true;
+    for (const connection of this.#open.values()) connection.endWhenIdle();
   }
 
   /** Resolves when no connection is open. Those in a TLS handshake do not count, since they have no request. */
-  closed(): Promise<void> {
+  allEnded(): Promise<void> {
     return this.#open.empty();
   }
 }

@@ -57,15 +57,10 @@ export function contextOptions({
   return { ...tlsPolicy, secureOptions, minVersion, cert, key, ca: clientCa ?? [], ...crl };
 }
 
-/**
- * Reports the handshakes of an HTTPS server.
- *
- * @param isCurrent whether a connection whose handshake is complete may be used
- */
-export function observeHandshakes(server: Server, observer: TlsObserver, isCurrent: () => boolean): void {
+/** Reports the handshakes of an HTTPS server. */
+export function observeHandshakes(server: Server, observer: TlsObserver): void {
   server.on('secureConnection', (socket: TLSSocket) => {
-    if (isCurrent()) observer.connected({ ...sessionOf(socket), peer: clientAddress(socket) });
-    else socket.destroy();
+    observer.connected({ ...sessionOf(socket), peer: clientAddress(socket) });
   });
   server.on('tlsClientError', (error: Error, socket: TLSSocket) => {
     const failure = handshakeFailure(error, socket);

@@ -41,7 +41,6 @@ export class InboundServer {
   readonly #options: ServerOptions;
   readonly #server: Server;
   #limits: ServerLimits;
-  #isRetired = false;
 
   constructor(limits: ServerLimits, options: ServerOptions) {
     this.#limits = limits;
@@ -58,7 +57,7 @@ export class InboundServer {
     acceptor.use(this.#server);
   }
 
-  /** Holds for open connections too. */
+  /** Holds for open connections too; a TLS handshake keeps the time of the start. */
   set limits(limits: ServerLimits) {
     const { headersTimeout, requestTimeout, keepAliveTimeout, timeout = 0 } = limits;
     this.#limits = limits;
@@ -79,14 +78,8 @@ export class InboundServer {
     return true;
   }
 
-  /** Ends its connections: idle ones now, others after the response to their current request, none begins. */
-  retire(): void {
-    this.#isRetired = true;
-    this.connections.close();
-  }
-
-  /** Ends the checks of time limits. To be called when it has no connections: Node would end those in a response too. */
-  close(): void {
+  /** To be called when it has no connections: Node would end those in a response too. */
+  stopTimers(): void {
     this.#server.close();
   }
 
@@ -115,8 +108,7 @@ export class InboundServer {
     server.maxHeadersCount = maxHeaders + 1;
     // Node's only way, missing in its types, to send a response after the client's FIN.
     Object.assign(server, { httpAllowHalfOpen: true });
-    // First, so that a connection is not served if its handshake ends too late.
-    if (tls !== undefined) observeHandshakes(server, tlsObserver, () => !this.#isRetired);
+    if (tls !== undefined) observeHandshakes(server, tlsObserver);
     this.connections.serve(
       server,
       (request, response) => {

@@ -19,7 +19,7 @@ beforeEach(async () => {
   url = await acceptor.listen({ host: '127.0.0.1', port: 0 });
 });
 afterEach(() => {
-  acceptor.close();
+  acceptor.stopListening();
   acceptor.destroyAll();
 });
 
@@ -56,7 +56,7 @@ describe('an acceptor', () => {
   it('that is closed accepts no connection, and those that are open go on', async () => {
     const open = await RawConnection.open(url);
     expect(await textOn(open)).toBe('first');
-    acceptor.close();
+    acceptor.stopListening();
     await expect(RawConnection.open(url)).rejects.toThrow('ECONNREFUSED');
     expect(await textOn(open)).toBe('first');
   });

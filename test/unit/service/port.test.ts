@@ -30,7 +30,7 @@ beforeEach(() => {
     dropped: () => {},
   });
 });
-afterEach(() => port.end());
+afterEach(() => port.destroyAll());
 
 const settingsWith = (tls?: ServerTls) => ({ limits: adminLimits, maxConnections: 10, tls });
 
