@@ -89,6 +89,8 @@ const toPayments: Readonly<Record<string, readonly [Respond, decision: string]>>
   redirect: [(response) => response.writeHead(307, { Location: response.req.url }).end(), 'paid: approved 7'],
   'no-header': [page, 'paid: approved 7'],
   crossed: [ofGateway(200, { type: 'async-response' }, crossed), 'paid: approved 7'],
+  // After it fetch() of Node.js sends a request again.
+  misdirected: [ofGateway(421, {}), 'paid: approved 7'],
   'gateway-429': [ofGateway(429, {}), 'paid: approved 7'],
   'gateway-401': [ofGateway(401, {}), 'fix: rejected'],
   duplicate: [own(409, 'duplicate-payment', 'unknown'), 'paid: approved 7'],

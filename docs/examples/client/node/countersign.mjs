@@ -1,4 +1,8 @@
 // A client of Countersign to copy into a service (Node.js 20 or later). Why it does what it does: docs/payments.md.
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
 
 /*
@@ -107,36 +111,38 @@ export class Countersign {
   async post(path, form = {}) {
     const { token } = this.#options;
     try {
-      const response = await fetch(this.#url + path, {
+      // Not fetch(), which sends a payment again after a response 421.
+      const request = (this.#url.startsWith('https:') ? https : http).request(this.#url + path, {
         method: 'POST',
-        body: typeof form === 'string' ? form : new URLSearchParams(form).toString(),
         headers: {
           Accept: 'application/json',
           'Content-Type': 'application/x-www-form-urlencoded',
           ...(token && { Authorization: `Bearer ${token()}` }),
         },
-        redirect: 'manual', // which would send it again
         signal: AbortSignal.timeout(timeout * 1000),
       });
-      return this.#read(response, await response.text());
+      request.on('error', () => {}); // also after the response has begun
+      request.end(typeof form === 'string' ? form : new URLSearchParams(form).toString());
+      const [response] = await once(request, 'response');
+      return this.#read(response, await text(response));
     } catch (error) {
-      const reason = String(error.cause ?? error);
+      const reason = String(error);
       return { status: 0, outcome: 'unknown', reason, retryAfter: 0, body: '', fields: {} };
     }
   }
 
-  #read({ status, headers }, text) {
-    const json = parsed(text);
-    const isProblem = headers.get('Content-Type')?.startsWith('application/problem+json');
+  #read({ statusCode: status, headers }, body) {
+    const json = parsed(body);
+    const isProblem = headers['content-type']?.startsWith('application/problem+json');
     const fields = isProblem ? {} : json;
     return {
       status,
-      outcome: headers.get('Countersign-Outcome') ?? 'unknown',
+      outcome: headers['countersign-outcome'] ?? 'unknown',
       reason: isProblem ? json.reason : undefined, // of Countersign's own error: docs/errors.md
-      requestId: headers.get('X-Request-Id'), // finds the log line
-      orderMismatch: headers.get('Countersign-Order-Mismatch'), // it is about another order: take nothing from it
-      retryAfter: Number.parseInt(headers.get('Retry-After')) || 0, // seconds
-      body: text,
+      requestId: headers['x-request-id'], // finds the log line
+      orderMismatch: headers['countersign-order-mismatch'], // it is about another order: take nothing from it
+      retryAfter: Number.parseInt(headers['retry-after']) || 0, // seconds
+      body,
       fields, // of the body, if it is a form or JSON
       orderId: fields[`${this.#url.split('/').at(-1)}-order-id`], // of the gateway: the name begins with the product
     };
