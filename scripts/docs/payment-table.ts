@@ -3,6 +3,7 @@ import { code, table } from './markdown.ts';
 
 /** The orders of the demo that show a row. */
 const demoOrders: Readonly<Record<StatusRowName, readonly string[]>> = {
+  'later stage': [],
   approved: ['order-7'],
   declined: ['declined', 'filtered'],
   'in error': ['in-error'],
@@ -25,7 +26,7 @@ export function paymentTable(): string {
   const rows = Object.entries(statusRows).map(([name, row]) => {
     const late = 'late' in row ? textOf(row.late) : '';
     const orders = Object.entries(demoOrders).flatMap(([of, ids]) => (of === name ? ids : []));
-    return [`**${name}**`, row.recognizedBy, textOf(row.advice), late, orders.map(code).join(', ')];
+    return [`**${name}**`, row.recognizedBy, textOf(row.advice), late, orders.map(code).join(', ') || '-'];
   });
   return table(heads, rows);
 }

@@ -22,6 +22,14 @@ export const patience = 15 * 60_000;
 
 /** What the query of a payment's status says, and what to do then: the table of docs/payments.md. */
 export const statusRows = {
+  'later stage': {
+    recognizedBy:
+      '`transaction-type` is `reversal`, `refund`, `cancel`, `chargeback`, `fraud`, `dispute` or `retrieval`, without `by-request-sn`',
+    advice: {
+      decision: 'ask-support',
+      text: 'the status is that of what came after the payment, which was probably approved',
+    },
+  },
   approved: {
     recognizedBy: '`status=approved`',
     advice: { decision: 'paid', text: 'done' },
@@ -68,17 +76,27 @@ export const statusRows = {
 
 export type StatusRowName = keyof typeof statusRows;
 
+/** Each `transaction-type` of what comes after a payment (docs/gateway-interface.md sections 3 and 12). */
+const laterStages = ['reversal', 'refund', 'cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
+
 /**
- * The row of a response to a status query (docs/gateway-interface.md sections 2.2, 3, 7 and 12).
+ * The row of a response to a query of the latest status of a payment (docs/gateway-interface.md sections 2.2, 3, 7 and 12).
  *
  * @param form of a response with status 200 about the order; `undefined` for anything else
  * @param product of the environment, with which the name of the gateway's order ID begins
+ * @param ownStage the `transaction-type` of what is queried, if that is no payment
  */
-export function statusRowOf(form: ResponseFields | undefined, product: string): StatusRowName {
+export function statusRowOf(
+  form: ResponseFields | undefined,
+  product: string,
+  ownStage?: string,
+): StatusRowName {
   const values = (name: string): string[] =>
     (form ?? []).flatMap(([found, value]) => (found === name && value !== '' ? [value] : []));
   const [status, ...others] = new Set(values('status'));
   if (status === undefined || others.length > 0) return 'no response';
+  if (ownStage === undefined && values('transaction-type').some((type) => laterStages.includes(type)))
+    return 'later stage';
   if (status === 'approved' || status === 'unknown') return status;
   if (status === 'declined' || status === 'filtered') return 'declined';
   if (status !== 'error') return 'processing';

@@ -172,8 +172,21 @@ describe('countersign payments query', () => {
     const form = new URLSearchParams({ client_orderid: 'order-7', orderid }).toString();
     expect((await post(`${demo.proxyUrl}/sandbox/gw/api/v2/return/1234`, form)).status).toBe(200);
     await processed();
-    const [, after] = (await decided(both)).results;
-    expect(after).toMatchObject({ row: 'approved', decision: 'paid' });
+    expect((await decided(both)).results).toMatchObject([
+      { row: 'later stage', decision: 'ask-support' },
+      { row: 'approved', decision: 'paid' },
+    ]);
+  });
+
+  it('a payment whose return is declined is not taken for one that is not paid', async () => {
+    await reset();
+    const { body } = await transfer('order-7');
+    const orderid = new URLSearchParams(body.replaceAll('\n', '')).get('gw-order-id') ?? '';
+    const form = new URLSearchParams({ client_orderid: 'order-7', orderid, cvv2: '101' }).toString();
+    expect((await post(`${demo.proxyUrl}/sandbox/gw/api/v2/return/1234`, form)).status).toBe(200);
+    await processed();
+    const { code, rows } = await decided(lineOf('order-7', { operation: 'transfer' }));
+    expect([code, rows]).toEqual([1, { 'order-7': 'later stage, ask-support' }]);
   });
 
   it('--watch queries until each payment is decided, and prints what changed', async () => {

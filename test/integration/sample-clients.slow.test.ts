@@ -112,6 +112,10 @@ const toQueries: Readonly<Record<string, readonly [Respond, decision: string]>> 
   'two-statuses': [ofGateway(200, { status: ['approved', 'declined'] }), 'not-paid: declined 7'],
   busy: [own(503, 'overloaded', 'not-sent', { 'Retry-After': '3' }), 'not-paid: declined 7'],
   'limited-query': [own(429, 'caller-limit', 'not-sent', { 'Retry-After': '3' }), 'not-paid: declined 7'],
+  'declined-refund': [
+    ofGateway(200, { status: 'declined', 'transaction-type': 'reversal', 'pay-order-id': '7' }),
+    'ask-support: later stage 7',
+  ],
   'its-product': [statusOf('error'), 'ask-support: in error 7'],
 };
 const toCallbacks: Readonly<Record<string, Respond>> = {

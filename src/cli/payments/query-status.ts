@@ -116,10 +116,10 @@ function read(
   if (status !== 200) return { row: 'no response', detail: reasonIn(response) };
   const form = parseResponse(headers['content-type'], bytes);
   const [, , product = ''] = statusPath.split('/');
-  const row = statusRowOf(form, product);
-  const stage = laterStages.get(operation) ?? '';
+  const stage = laterStages.get(operation);
+  const row = statusRowOf(form, product, stage);
   const isAboutIt =
-    stage === '' || form?.some(([name, value]) => name === 'transaction-type' && value === stage);
+    stage === undefined || form?.some(([name, value]) => name === 'transaction-type' && value === stage);
   if (!isAboutIt && ofAStage.includes(row))
     return { row: 'processing', detail: `the status is not that of the ${operation} yet` };
   const details = [

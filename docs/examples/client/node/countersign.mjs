@@ -24,8 +24,12 @@ const afterSending = [
   ['rejected', 'fix', (r) => r.outcome === 'answered' && [401, 403].includes(r.status)],
   ['may be processed', 'query', () => true],
 ];
+// Of what was done to a payment since, unless that is what was asked for.
+const laterStages = ['reversal', 'refund', 'cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
+const isLater = (f) => laterStages.includes(f['transaction-type']) && !f['by-request-sn'];
 const afterQuery = [
   ['no response', 'query', (r) => r.status !== 200 || !r.fields.status || r.orderMismatch],
+  ['later stage', 'ask-support', (r) => isLater(r.fields)],
   ['approved', 'paid', (r) => r.fields.status === 'approved'],
   ['declined', 'not-paid', (r) => ['declined', 'filtered'].includes(r.fields.status)],
   ['unknown', 'ask-support', (r) => r.fields.status === 'unknown'],

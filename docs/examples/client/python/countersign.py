@@ -29,8 +29,11 @@ AFTER_SENDING = [
     ("rejected", "fix", lambda r: r.outcome == "answered" and r.status in (401, 403)),
     ("may be processed", "query", lambda r: True),
 ]
+# Of what was done to a payment since, unless that is what was asked for.
+LATER_STAGES = ("reversal", "refund", "cancel", "chargeback", "fraud", "dispute", "retrieval")
 AFTER_QUERY = [
     ("no response", "query", lambda r: r.status != 200 or not r.fields.get("status") or r.order_mismatch),
+    ("later stage", "ask-support", lambda r: _is_later(r.fields)),
     ("approved", "paid", lambda r: r.fields["status"] == "approved"),
     ("declined", "not-paid", lambda r: r.fields["status"] in ("declined", "filtered")),
     ("unknown", "ask-support", lambda r: r.fields["status"] == "unknown"),
@@ -162,6 +165,10 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 _opener = urllib.request.build_opener(_NoRedirect)
+
+
+def _is_later(fields):
+    return fields.get("transaction-type") in LATER_STAGES and not fields.get("by-request-sn")
 
 
 def _decided(table, response: Response) -> Response:

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,11 +47,16 @@ func afterSending(found Response) (row string, next Next) {
 	return "may be processed", Query
 }
 
+// Of what was done to a payment since, unless that is what was asked for.
+var laterStages = []string{"reversal", "refund", "cancel", "chargeback", "fraud", "dispute", "retrieval"}
+
 func afterQuery(found Response) (row string, next Next) {
 	status := found.Fields["status"]
 	switch {
 	case found.Status != 200, status == "", found.OrderMismatch != "":
 		return "no response", Query
+	case slices.Contains(laterStages, found.Fields["transaction-type"]) && found.Fields["by-request-sn"] == "":
+		return "later stage", AskSupport
 	case status == "approved":
 		return "approved", Paid
 	case status == "declined", status == "filtered":

@@ -52,9 +52,14 @@ public final class Countersign {
             new Row("not sent", FIX, r -> r.outcome.equals("not-sent")),
             new Row("rejected", FIX, r -> r.outcome.equals("answered") && Set.of(401, 403).contains(r.status)),
             new Row("may be processed", QUERY, r -> true));
+    /** Of what was done to a payment since, unless that is what was asked for. */
+    private static final Set<String> LATER_STAGES =
+            Set.of("reversal", "refund", "cancel", "chargeback", "fraud", "dispute", "retrieval");
     private static final List<Row> AFTER_QUERY = List.of(
             new Row("no response", QUERY, r ->
                     r.status != 200 || r.field("status").isEmpty() || r.orderMismatch != null),
+            new Row("later stage", ASK_SUPPORT, r ->
+                    LATER_STAGES.contains(r.field("transaction-type")) && r.field("by-request-sn").isEmpty()),
             new Row("approved", PAID, r -> r.field("status").equals("approved")),
             new Row("declined", NOT_PAID, r -> Set.of("declined", "filtered").contains(r.field("status"))),
             new Row("unknown", ASK_SUPPORT, r -> r.field("status").equals("unknown")),
