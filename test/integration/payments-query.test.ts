@@ -250,6 +250,12 @@ describe('countersign payments query', () => {
     ]);
   });
 
+  it('reads the lines of a log between what others wrote', async () => {
+    const between = ['{', '  "of": "another container",', lineOf('order-8'), '}', '{', lineOf('order-9')];
+    const { results } = await decided([lineOf('order-7'), ...between].join('\n'));
+    expect(results.map(({ orderId }) => orderId)).toEqual(['order-7', 'order-8', 'order-9']);
+  });
+
   it('says that there is no payment of unknown outcome', async () => {
     expect(await query('{"msg":"started"}')).toMatchObject({
       code: 0,

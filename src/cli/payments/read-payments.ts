@@ -51,8 +51,10 @@ export async function readPayments(input: Readable, now: number): Promise<Unknow
 async function* recordsIn(input: Readable): AsyncGenerator<Entries> {
   let indented: string[] = [];
   for await (const line of createInterface({ input })) {
-    if (line === '{' || indented.length > 0) indented.push(line);
-    else yield entriesOf(parseJson(line.slice(Math.max(0, line.indexOf('{')))));
+    // No line of an indented status is one, and what began like a status may be something else in the log of a pod.
+    yield entriesOf(parseJson(line.slice(Math.max(0, line.indexOf('{')))));
+    if (line === '{') indented = [line];
+    else if (indented.length > 0) indented.push(line);
     if (line !== '}') continue;
     yield entriesOf(parseJson(indented.join('\n')));
     indented = [];
