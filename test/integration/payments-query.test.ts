@@ -173,8 +173,13 @@ describe('countersign payments query', () => {
     expect((await post(`${demo.proxyUrl}/sandbox/gw/api/v2/return/1234`, form)).status).toBe(200);
     await processed();
     expect((await decided(both)).results).toMatchObject([
-      { row: 'later stage', decision: 'ask-support' },
-      { row: 'approved', decision: 'paid' },
+      { row: 'later stage', decision: 'ask-support', operation: 'transfer' },
+      {
+        row: 'approved',
+        decision: 'paid',
+        operation: 'return',
+        advice: 'it is the return that is approved, not the payment',
+      },
     ]);
   });
 
@@ -187,6 +192,11 @@ describe('countersign payments query', () => {
     await processed();
     const { code, rows } = await decided(lineOf('order-7', { operation: 'transfer' }));
     expect([code, rows]).toEqual([1, { 'order-7': 'later stage, ask-support' }]);
+    // Another attempt to refund is no new payment.
+    const { results } = await decided(lineOf('order-7', { operation: 'return' }));
+    expect(results).toMatchObject([
+      { row: 'declined', decision: 'not-paid', advice: 'it is the return that is declined, not the payment' },
+    ]);
   });
 
   it('--watch queries until each payment is decided, and prints what changed', async () => {

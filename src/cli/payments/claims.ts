@@ -149,7 +149,7 @@ function operationsWithOnce({ config }: ValidConfig, environment: string): reado
     ?.flatMap(({ name, once }) => (once ? [name] : []));
 }
 
-/** A row for each line that is the result of a query. The lines do not name the operation: each that claims is looked up. */
+/** A row for each line that is the result of a query. A return claims nothing, but its payment may: each operation that claims is looked up. */
 async function showClaims(
   loaded: ValidConfig,
   claims: Claims,

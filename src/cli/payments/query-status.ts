@@ -25,6 +25,7 @@ export interface PaymentResult {
   readonly at: string;
   readonly environment: string;
   readonly login: string;
+  readonly operation: string;
   readonly orderId: string;
   readonly decision: Decision;
   readonly row: StatusRowName | 'not queried';
@@ -47,8 +48,8 @@ export async function queryStatus(
   proxy: Proxy,
   clock: () => number,
 ): Promise<PaymentResult> {
-  const { requestId, at, environment, login, orderId } = payment;
-  const about = { requestId, at: isoTime(at), environment, login, orderId };
+  const { requestId, at, environment, login, operation, orderId } = payment;
+  const about = { requestId, at: isoTime(at), environment, login, operation, orderId };
   const missing = missingIn(payment);
   if (missing !== undefined) {
     const advice = `${missing}: ask the caller for the order of this request`;
@@ -59,7 +60,10 @@ export async function queryStatus(
     return { ...about, decision: 'query-again', row: 'not queried', advice: printable(response), detail: '' };
   const { row, detail } = read(response, payment);
   const { decision, text } = adviceOf(row, clock() - at);
-  return { ...about, decision, row, advice: text, detail: printable(redactText(detail)).slice(0, maxDetail) };
+  const isFinal = decision === 'paid' || decision === 'not-paid';
+  const isPayment = !laterStages.has(operation);
+  const advice = isPayment || !isFinal ? text : `it is the ${operation} that is ${row}, not the payment`;
+  return { ...about, decision, row, advice, detail: printable(redactText(detail)).slice(0, maxDetail) };
 }
 
 /** What is needed to query a payment and is not known. */
