@@ -92,6 +92,14 @@ const toPayments: Readonly<Record<string, readonly [Respond, decision: string]>>
   // After it fetch() of Node.js sends a request again.
   misdirected: [ofGateway(421, {}), 'paid: approved 7'],
   'gateway-429': [ofGateway(429, {}), 'paid: approved 7'],
+  nested: [
+    (response) => {
+      response.writeHead(200, { 'Content-Type': 'application/json', 'Countersign-Outcome': 'answered' });
+      response.end('['.repeat(100_000));
+    },
+    'paid: approved 7',
+  ],
+  'long-wait': [ofGateway(503, {}, { 'Retry-After': '9'.repeat(5_000) }), 'paid: approved 7'],
   'gateway-401': [ofGateway(401, {}), 'fix: rejected'],
   duplicate: [own(409, 'duplicate-payment', 'unknown'), 'paid: approved 7'],
   timeout: [own(504, 'gateway-timeout', 'unknown'), 'paid: approved 7'],

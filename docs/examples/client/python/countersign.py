@@ -152,7 +152,7 @@ class Countersign:
             reason=members.get("reason") if is_problem else None,
             request_id=headers.get("X-Request-Id"),
             order_mismatch=headers.get("Countersign-Order-Mismatch"),
-            retry_after=int(retry_after) if retry_after.isdecimal() else 0,
+            retry_after=int(retry_after) if retry_after.isdecimal() and len(retry_after) < 7 else 0,
             body=body,
             fields=fields,
             order_id=fields.get(f"{self._url.rsplit('/', 1)[1]}-order-id"),  # the name begins with the product
@@ -180,6 +180,6 @@ def _members(body: bytes) -> dict:
     """Of a JSON object, or none."""
     try:
         members = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return members if isinstance(members, dict) else {}
