@@ -126,10 +126,15 @@ const toQueries: Readonly<Record<string, readonly [Respond, decision: string]>> 
   ],
   'its-product': [statusOf('error'), 'ask-support: in error 7'],
 };
+const verdict =
+  (result: string): Respond =>
+  (response) => {
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ result }));
+  };
 const toCallbacks: Readonly<Record<string, Respond>> = {
-  'key-missing': (response) => {
-    response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"result":"key-missing"}');
-  },
+  'key-missing': verdict('key-missing'),
+  // A query of this order gets no response at first.
+  busy: verdict('verified'),
   unavailable: own(503, 'key-source-unavailable', 'not-sent'),
   page,
 };
@@ -269,14 +274,17 @@ for (const [name, language] of Object.entries(languages)) {
         { path: '/live/pay/verify-callback/login/acme', body: query },
         { path: '/live/pay/api/v4/status/1234', id: 'key-missing' },
       ]);
-      for (const id of ['unavailable', 'page'])
+      for (const id of ['unavailable', 'page', 'busy'])
         expect((await get(`${shop.url}/callback?client_orderid=${id}`)).status).toBe(503);
-      expect(strange.requests).toHaveLength(4);
-      await until(() => shop.printed.length === 3);
+      expect((await get(`${shop.url}/callback?client_orderid=busy`)).status).toBe(200);
+      expect(strange.requests).toHaveLength(8);
+      await until(() => shop.printed.length === 5);
       expect(shop.printed).toEqual([
         'key-missing: "key-missing" is paid: approved',
         'unavailable',
         'unavailable',
+        'verified: "busy" is query: no response',
+        'verified: "busy" is not-paid: declined',
       ]);
     }, 120_000);
   });

@@ -39,13 +39,16 @@ const afterQuery = [
   ['not found', 'query', () => true],
 ];
 
-/** What to do about a callback: [whether to query the status, the status of the response to the gateway]. */
+/**
+ * What to do about a callback: [whether to query the status, the status of the response to the gateway]. 503, so that the
+ * gateway repeats it, also if the query gets no response.
+ */
 const callbacks = new Map([
   ['verified', [true, 200]],
   ['key-missing', [true, 200]], // ask the platform team for the control key of the login
   ['not-verified', [false, 403]],
   ['invalid', [false, 400]],
-  ['unavailable', [false, 503]], // so that the gateway repeats it
+  ['unavailable', [false, 503]],
 ]);
 
 /** Seconds; longer than Countersign waits for the gateway. */
@@ -108,7 +111,8 @@ export class Countersign {
     const [isToQuery, respondWith] = callbacks.get(result);
     if (!isToQuery) return { result, respondWith };
     const client_orderid = new URLSearchParams(received).get('client_orderid') ?? '';
-    return { result, respondWith, order: { client_orderid, ...(await this.status({ client_orderid })) } };
+    const order = { client_orderid, ...(await this.status({ client_orderid })) };
+    return { result, respondWith: order.row === 'no response' ? 503 : respondWith, order };
   }
 
   /** Posts a form, or its text. Without a response nothing is known: the outcome is `unknown`. */

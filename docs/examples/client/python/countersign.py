@@ -43,13 +43,14 @@ AFTER_QUERY = [
     ("not found", "query", lambda r: True),
 ]
 
-# What to do about a callback: whether to query the status, and the status of the response to the gateway.
+# What to do about a callback: whether to query the status, and the status of the response to the gateway. 503, so that the
+# gateway repeats it, also if the query gets no response.
 CALLBACKS = {
     "verified": (True, 200),
     "key-missing": (True, 200),  # ask the platform team for the control key of the login
     "not-verified": (False, 403),
     "invalid": (False, 400),
-    "unavailable": (False, 503),  # so that the gateway repeats it
+    "unavailable": (False, 503),
 }
 
 TIMEOUT = 35  # seconds; longer than Countersign waits for the gateway
@@ -122,7 +123,8 @@ class Countersign:
         if not is_to_query:
             return Callback(result, respond_with)
         client_orderid = dict(urllib.parse.parse_qsl(received)).get("client_orderid", "")
-        return Callback(result, respond_with, client_orderid, self.status({"client_orderid": client_orderid}))
+        order = self.status({"client_orderid": client_orderid})
+        return Callback(result, 503 if order.row == "no response" else respond_with, client_orderid, order)
 
     def post(self, path: str, form: Mapping | str = "") -> Response:
         """Posts a form, or its text. Without a response nothing is known: the outcome is `unknown`."""

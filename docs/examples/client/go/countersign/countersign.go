@@ -158,9 +158,13 @@ func (c *Client) Callback(ctx context.Context, received string) Callback {
 		form, _ := url.ParseQuery(received) // Countersign has parsed it.
 		id := form.Get("client_orderid")
 		order := c.Status(ctx, url.Values{"client_orderid": {id}})
-		return Callback{Result: result, RespondWith: 200, ID: id, Order: &order}
+		respondWith := 200
+		if order.Row == "no response" {
+			respondWith = 503 // so that the gateway repeats it
+		}
+		return Callback{Result: result, RespondWith: respondWith, ID: id, Order: &order}
 	}
-	return Callback{Result: "unavailable", RespondWith: 503} // so that the gateway repeats it
+	return Callback{Result: "unavailable", RespondWith: 503}
 }
 
 // Longer than Countersign waits for the gateway. A redirect would send a payment again.

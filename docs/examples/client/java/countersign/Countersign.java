@@ -156,11 +156,13 @@ public final class Countersign {
         return switch (result) {
             case "verified", "key-missing" -> { // Without a key: ask the platform team for the one of the login.
                 String id = fieldsOf(received).getOrDefault("client_orderid", "");
-                yield new Callback(result, 200, id, status(Map.of("client_orderid", id)));
+                Response order = status(Map.of("client_orderid", id));
+                // So that the gateway repeats it.
+                yield new Callback(result, order.row.equals("no response") ? 503 : 200, id, order);
             }
             case "not-verified" -> new Callback(result, 403, null, null);
             case "invalid" -> new Callback(result, 400, null, null);
-            default -> new Callback("unavailable", 503, null, null); // so that the gateway repeats it
+            default -> new Callback("unavailable", 503, null, null);
         };
     }
 
