@@ -3,7 +3,7 @@ import type { ResponseFields } from './response.ts';
 /** What follows for a payment. The first two are final; `ask-support` means that a person decides. */
 export type Decision = 'paid' | 'not-paid' | 'ask-support' | 'query-again';
 
-interface Advice {
+export interface Advice {
   readonly decision: Decision;
   /** Markdown, without a full stop. */
   readonly text: string;

@@ -1,6 +1,12 @@
 import type { Agent } from 'node:http';
 import { isShownInFull } from '../../gateway/order-id.ts';
-import { adviceOf, type Decision, type StatusRowName, statusRowOf } from '../../gateway/payment-status.ts';
+import {
+  type Advice,
+  adviceOf,
+  type Decision,
+  type StatusRowName,
+  statusRowOf,
+} from '../../gateway/payment-status.ts';
 import { parseResponse } from '../../gateway/response.ts';
 import { isStatusPath } from '../../gateway/status-path.ts';
 import { identifierPattern } from '../../identifiers.ts';
@@ -59,10 +65,13 @@ export async function queryStatus(
   if (typeof response === 'string')
     return { ...about, decision: 'query-again', row: 'not queried', advice: printable(response), detail: '' };
   const { row, detail } = read(response, payment);
-  const { decision, text } = adviceOf(row, clock() - at);
-  const isFinal = decision === 'paid' || decision === 'not-paid';
-  const isPayment = !laterStages.has(operation);
-  const advice = isPayment || !isFinal ? text : `it is the ${operation} that is ${row}, not the payment`;
+  const ofRow = adviceOf(row, clock() - at);
+  const isFinal = ofRow.decision === 'paid' || ofRow.decision === 'not-paid';
+  // An order can have several, and what was logged has no amount.
+  const { decision, text: advice }: Advice =
+    isFinal && laterStages.has(operation)
+      ? { decision: 'ask-support', text: `the latest ${operation} of the order, if it is this one` }
+      : ofRow;
   return { ...about, decision, row, advice, detail: printable(redactText(detail)).slice(0, maxDetail) };
 }
 
