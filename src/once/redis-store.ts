@@ -20,9 +20,14 @@ const sameKey = `
 local key = redis.call('GET', KEYS[1])
 if key and key ~= ARGV[1] then return {err = 'CLAIMS live that were made with another key'} end`;
 
-/** Writes, as a claim does: a replica that is read-only, or a server without memory or disk, takes none. */
+/**
+ * Does all that claims need. A replica that is read-only, or a server without memory or disk, takes none; one that is old, or
+ * whose user may not remove a claim, would refuse the first change of one, and with it every connection.
+ */
 const checkScript = `${sameKey}
 redis.call('SET', KEYS[2], ARGV[1], 'PX', 1000)
+redis.call('SET', KEYS[2], ARGV[1], 'KEEPTTL')
+if redis.call('PTTL', KEYS[2]) > 0 then redis.call('DEL', KEYS[2]) end
 return 1`;
 
 const claimScript = `${sameKey}

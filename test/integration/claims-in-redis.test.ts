@@ -189,6 +189,17 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(edge.seen()).not.toMatch(/right|wrong/);
   });
 
+  it.each(['get', 'set', 'del', 'pttl'])('need a user that may %s, as the start notices', async (missing) => {
+    const rights = ['eval', 'get', 'set', 'del', 'pttl', 'ping', 'info'].filter((name) => name !== missing);
+    const allowed = rights.map((name) => `+${name}`);
+    const store = await redis('--user', 'countersign', 'on', '>right', '~countersign:once:*', ...allowed);
+    const passwordFile = starts.folder().file('password', 'right');
+    const edge = await start(store.url, { username: 'countersign', passwordFile });
+    expect(await edge.metric('claim_store_up')).toBe(0);
+    expect(causes(edge)).toContain("can't run this command");
+    expect(verdict(await pay(edge))).toBe(unavailable);
+  });
+
   it('are not made with another key while there are some', async () => {
     const store = await redis();
     const one = await start(store.url);
