@@ -30,15 +30,17 @@ redis.call('SET', KEYS[2], ARGV[1], 'KEEPTTL')
 if redis.call('PTTL', KEYS[2]) > 0 then redis.call('DEL', KEYS[2]) end
 return 1`;
 
+/** Returns the claim that is there: only a response with our own says that it was made. What is no text is no claim of ours. */
 const claimScript = `${sameKey}
-local claim = redis.call('GET', KEYS[2])
+local claim = redis.pcall('GET', KEYS[2])
+if type(claim) == 'table' then return {''} end
 if claim then return {claim} end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
-return 1`;
+return {ARGV[3]}`;
 
 const replaceScript = `
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] == '' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') end
 return 1`;
 
@@ -101,8 +103,8 @@ export class RedisStore implements ClaimStore {
     try {
       const keys = [`${prefix}key`, prefix + name];
       const stored = await connection.send('EVAL', claimScript, '2', ...keys, keyId, String(ttl), claim);
-      if (stored === 1) return undefined;
-      if (Array.isArray(stored) && typeof stored[0] === 'string') return stored[0];
+      if (Array.isArray(stored) && typeof stored[0] === 'string')
+        return stored[0] === claim ? undefined : stored[0];
       throw invalid(connection);
     } catch (error) {
       // It may have been made, and nothing is sent.

@@ -171,8 +171,13 @@ describeWith('redis-server')('claims in Redis', () => {
     const repeat = await pay(edge);
     expect(verdict(repeat)).toBe(duplicate);
     expect(repeat.body).toContain('by a request of which nothing is known');
+    const [name = ''] = await claimNames(store);
+    await store.command('DEL', name);
+    await store.command('LPUSH', name, 'a list');
+    expect(verdict(await pay(edge))).toBe(duplicate);
+    expect((await pay(edge, 'order-2')).status).toBe(200);
     expect(await edge.metric('claim_store_up')).toBe(1);
-    expect(edge.gateway.requests).toHaveLength(1);
+    expect(edge.gateway.requests).toHaveLength(2);
   });
 
   it('need user and password, which are read for each connection', async () => {
@@ -410,7 +415,7 @@ it.each(['+OK\r\n', ':0\r\n', '$-1\r\n', 'HTTP/1.1 200 OK\r\n\r\n', '*1000000000
   },
 );
 
-it.each(['+OK\r\n', '$1\r\na\r\n', ':2\r\n', '*1\r\n:1\r\n', '*0\r\n'])(
+it.each(['+OK\r\n', '$1\r\na\r\n', ':1\r\n', ':2\r\n', '*1\r\n:1\r\n', '*0\r\n'])(
   'a store that responds %j to a claim, but not to the check, lets no payment through',
   async (response) => {
     const server = createServer((socket) => {
