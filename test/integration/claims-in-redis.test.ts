@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { check } from '../../src/cli/check/check.ts';
+import { redactedLogin } from '../../src/observability/login-redactor.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { run, runCommandHere } from '../support/cli.ts';
 import { configFor } from '../support/config.ts';
@@ -353,6 +354,53 @@ describeWith('redis-server')('claims in Redis', () => {
       code: 2,
       err: expect.stringContaining('not a line of payments query --json'),
     });
+    // Of these it is not known whether they are claimed.
+    const [line = '{}'] = queried.out.split('\n');
+    for (const [fields, claim] of [
+      [{ environment: 'nowhere' }, 'unknown environment'],
+      [{ login: redactedLogin }, 'not shown in full'],
+    ] as const) {
+      const changed = JSON.stringify({ ...JSON.parse(line), ...fields });
+      const { out } = await processes.run(['payments', 'show', '--config', file], changed);
+      expect(out.trim().endsWith(`approved: paid  ${claim}`)).toBe(true);
+    }
+  });
+
+  it('of a payment that is sent again during its release are not taken for the released one', async () => {
+    const store = await redis();
+    const folder = starts.folder();
+    const keyFile = folder.file('once.key', 'k'.repeat(32));
+    const edge = await start(store.url, { keyFile });
+    edge.gateway.respond = (response) => response.writeHead(500).end();
+    const first = String((await pay(edge)).headers['x-request-id']);
+    const again: Promise<HttpResponse>[] = [];
+    // The next payment is faster than the response of the store to the release.
+    const slow = await listen(
+      createServer((client) => {
+        const server = connect(store.port, '127.0.0.1');
+        for (const socket of [client, server]) socket.on('error', () => {});
+        client.on('data', (chunk) => {
+          const isRelease = String(chunk).includes(first);
+          server.write(chunk);
+          server.once('data', (response) => {
+            if (isRelease) again.push(pay(edge));
+            void Promise.all(again).then(() => client.write(response));
+          });
+        });
+        client.once('close', () => server.destroy());
+      }),
+    );
+    starts.atEnd(slow.close);
+    const config = { payments: { once: { store: `redis://127.0.0.1:${slow.port}`, keyFile } } };
+    const file = folder.file('cli.yaml', JSON.stringify(configFor(edge.gateway.url, config)));
+    const place = ['--environment', 'sandbox', '--login', 'acme', '--operation', 'transfer'];
+    const args = ['--config', file, ...place, '--request', first, 'order-1'];
+    expect(await run(['payments', 'release', ...args])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('Released'),
+    });
+    expect((await again[0])?.status).toBe(500);
+    expect(edge.gateway.requests).toHaveLength(2);
   });
 
   it.each([

@@ -80,7 +80,9 @@ export const releaseClaim = command(
       assertNotUnderWay(found, loaded.config, order);
       await recordRelease(loaded, order, request, io);
       await claims.store.replace(found.name, found.text);
-      if ((await claims.store.find(found.name)) !== undefined)
+      // One of another request was made since.
+      const now = await claims.find(order);
+      if (now !== undefined && requestOf(now) === request)
         throw new CliError('the claim has changed meanwhile. Nothing was released.');
       io.out('Released: a payment with this order ID is sent again.');
       return exitCode.done;
@@ -176,9 +178,11 @@ async function claimOf(
   loaded: ValidConfig,
   { find }: Claims,
 ): Promise<string> {
-  if (!isShownInFull(order.orderId)) return 'not shown in full';
+  if (![order.orderId, order.login].every(isShownInFull)) return 'not shown in full';
+  const operations = operationsWithOnce(loaded, order.environment);
+  if (operations === undefined) return 'unknown environment';
   const shown: string[] = [];
-  for (const operation of operationsWithOnce(loaded, order.environment) ?? []) {
+  for (const operation of operations) {
     const found = await find({ ...order, operation });
     if (found !== undefined) shown.push(`${operation}: ${outcomeOf(found)}, request ${requestOf(found)}`);
   }
