@@ -120,7 +120,7 @@ interface Layer {
 type PartOfOperation = NonNullable<Partly<OperationOverride>>;
 
 /** What the rules about operations need. */
-type OperationParts = Pick<Parts, 'operations' | 'environments'>;
+type OperationParts = Pick<Parts, 'operations' | 'environments'> & Partial<Pick<Parts, 'payments'>>;
 
 /** Names that a grant may use: built in, or added for all environments or for one. */
 function operationNames(parts: OperationParts, builtIn: BuiltIn): string[] {
@@ -132,8 +132,8 @@ export function checkOperations(parts: OperationParts, builtIn: BuiltIn, report:
   for (const layers of layersOf(parts, builtIn)) {
     const names = [...new Set(layers.flatMap(namesIn))];
     const merged = names.map((name) => mergedOperation(name, layers));
-    for (const { lowest, place, fields } of merged) {
-      const { path, loginFrom } = fields;
+    for (const { lowest, place, placeOf, fields } of merged) {
+      const { path, loginFrom, readOnly = false, once = false } = fields;
       const missing = missingFields(lowest.fields);
       if (missing.length > 0)
         report(lowest.path, `is not a built-in operation, so it also requires ${missing.join(', ')}`);
@@ -141,6 +141,11 @@ export function checkOperations(parts: OperationParts, builtIn: BuiltIn, report:
         report(place, 'takes the login from the path, so its path must contain {login}');
       const problem = controlProblem(fields);
       if (problem !== undefined) report(place, problem);
+      if (parts.payments?.once !== undefined && readOnly && once)
+        report(
+          placeOf(['readOnly', 'once']),
+          'is readOnly, so it may be sent again, although with once it makes an order: set one of the two to false',
+        );
     }
     const sameTemplate = repeated(merged, ({ fields }) => fields.path?.replaceAll(/\{\w+\}/g, '{}'));
     for (const [{ place }, { name }] of sameTemplate) report(place, `conflicts with the path of "${name}"`);
@@ -174,17 +179,17 @@ function namesIn({ operations }: Layer): string[] {
   return Object.keys(operations);
 }
 
-/** Without fields if it is invalid in one layer. Its place is the topmost layer that sets one of the checked fields. */
+/** Without fields if it is invalid in one layer. The place of some fields is the topmost layer that sets one of them. */
 function mergedOperation(name: string, layers: readonly Layer[]) {
   const own = layers
     .filter(({ operations }) => Object.hasOwn(operations, name))
     .map(({ path, operations }) => ({ path: [...path, name], fields: operations[name] }));
   const isValid = own.every(({ fields }) => fields !== undefined);
   const fields: PartOfOperation = isValid ? Object.assign({}, ...own.map(({ fields }) => fields)) : {};
-  const checked = ['path', 'loginFrom', 'signature', 'control'] as const;
-  const top = own.findLast(({ fields }) => checked.some((field) => fields?.[field] !== undefined));
+  const placeOf = (checked: readonly (keyof PartOfOperation)[]): Path =>
+    own.findLast((layer) => checked.some((field) => layer.fields?.[field] !== undefined))?.path ?? [name];
   const lowest = own[0] ?? { path: [name], fields: undefined };
-  return { name, lowest, place: top?.path ?? [name], fields };
+  return { name, lowest, place: placeOf(['path', 'loginFrom', 'signature', 'control']), placeOf, fields };
 }
 
 /** An operation that no lower layer has is new, and inherits no fields. */

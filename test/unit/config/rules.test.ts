@@ -508,6 +508,21 @@ environments:
   a: { baseUrl: "https://gateway.example", product: gw, timeouts: { request: ${request} } }
 payments: { once: { ${once} } }`;
 
+  it('rejects an operation with once that may be sent again', () => {
+    const problem =
+      'is readOnly, so it may be sent again, although with once it makes an order: set one of the two to false';
+    const pay =
+      'path: "/api/v2/pay/{endpoint}", loginFrom: header, signature: RSA-SHA256, readOnly: true, once: true';
+    const operations = (text: string) => `\noperations: { ${text} }`;
+    const memory = withOnce('store: memory');
+    expect(problemsOf(memory + operations(`pay: { ${pay} }`))).toEqual([`5 operations.pay: ${problem}`]);
+    const transfer = operations('transfer: { readOnly: true }');
+    expect(problemsOf(memory + transfer)).toEqual([`5 operations.transfer: ${problem}`]);
+    const off = operations('transfer: { readOnly: true, once: false }');
+    expect(problemsOf(memory + off)).toEqual([]);
+    expect(problemsOf(memory.replace(/payments.*/, '') + transfer)).toEqual([]);
+  });
+
   it.each([
     [
       'store: memory, ttl: 1h',
