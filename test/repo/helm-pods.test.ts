@@ -173,7 +173,9 @@ whenHelm('the grace period of the pod is the given one', () => {
   expect(at(pod, 'terminationGracePeriodSeconds')).toBe(77);
 });
 
-// preStopSeconds + shutdown delay + 1 s + drain + 1 s + 5 s.
+const store = ['config.payments.once.store=rediss://r.example', 'config.payments.once.keyFile=/k'];
+
+// preStopSeconds + shutdown delay + 1 s + drain + twice the time for the store of claims + 1 s + 5 s.
 whenHelm.each([
   [[], 5 + 5 + 1 + 35 + 1 + 5],
   [['preStopSeconds=9'], 9 + 5 + 1 + 35 + 1 + 5],
@@ -181,6 +183,9 @@ whenHelm.each([
   [['config.proxy.timeouts.shutdownDelay=1500ms'], 5 + 2 + 1 + 35 + 1 + 5],
   [['config.proxy.timeouts.shutdown=2m'], 5 + 5 + 1 + 120 + 1 + 5],
   [['config.environments.sandbox.timeouts.request=50s'], 5 + 5 + 1 + 50 + 1 + 5],
+  [['config.payments.once.store=memory', 'replicaCount=1'], 5 + 5 + 1 + 35 + 1 + 5],
+  [store, 5 + 5 + 1 + 35 + 2 + 1 + 5],
+  [[...store, 'config.payments.once.timeout=10s'], 5 + 5 + 1 + 35 + 20 + 1 + 5],
 ])('with %j the minimum grace period is %d s', (settings, shortest) => {
   const within = (seconds: number) =>
     template([
@@ -202,6 +207,7 @@ whenHelm.each([
   ['config.environments.sandbox.timeouts.request=1m', 'config.environments.sandbox.timeouts.request (1m)'],
   ['config.proxy.timeouts.shutdown=40000ms', 'config.proxy.timeouts.shutdown (40000ms)'],
   ['config.proxy.timeouts.shutdownDelay=1m', 'config.proxy.timeouts.shutdownDelay (1m)'],
+  [[...store, 'config.payments.once.timeout=10s'].join(','), 'twice config.payments.once.timeout (10s)'],
 ])('the chart rejects %s, which would abort requests', (setting, message) => {
   const rendered = template([...values('minimal'), '--set', setting]);
   expect(rendered.status).toBe(1);
