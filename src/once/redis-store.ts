@@ -125,6 +125,14 @@ export class RedisStore implements ClaimStore {
     return String(await this.#connected().send('INFO'));
   }
 
+  /** A setting of the server; `undefined` if the user may not read it, and then the connection ends. */
+  async setting(name: string): Promise<string | undefined> {
+    const found = await this.#connected()
+      .send('CONFIG', 'GET', name)
+      .catch(() => undefined);
+    return Array.isArray(found) && typeof found[1] === 'string' ? found[1] : undefined;
+  }
+
   async replace(name: string, claim: string, next?: string): Promise<void> {
     const change = { name, next };
     this.#keep(claim, change);

@@ -275,6 +275,11 @@ describeWith('redis-server')('claims in Redis', () => {
       result: 'warning',
       detail: expect.stringMatching(/evict claims.*allkeys-lru.*appendonly yes/),
     });
+    const late = await redis('--appendfsync', 'everysec');
+    expect(await online(late.url)).toMatchObject({
+      result: 'warning',
+      detail: expect.stringMatching(/claimed; a crash of the host .*appendfsync everysec/),
+    });
     const replica = await redis('--replicaof', `127.0.0.1 ${safe.port}`);
     await until(async () => JSON.stringify(await online(safe.url)).includes('it has replicas'), 'a replica');
     expect(await online(replica.url)).toMatchObject({

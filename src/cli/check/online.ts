@@ -116,7 +116,7 @@ async function checkClaims(settings: OnceConfig): Promise<CheckResult> {
   const result = await runCheck(row, async () => {
     const store = await openClaims(settings);
     try {
-      weaknesses = weaknessesIn(await store.info());
+      weaknesses = weaknessesIn(await store.info(), await store.setting('appendfsync'));
     } finally {
       await store.close();
     }

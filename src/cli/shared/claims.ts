@@ -24,15 +24,22 @@ export async function openClaims(config: OnceConfig): Promise<RedisStore> {
   return store;
 }
 
-/** How a server may lose claims, and with them the promise. @param info what `INFO` prints */
-export function weaknessesIn(info: string): string[] {
+/**
+ * How a server may lose claims, and with them the promise.
+ *
+ * @param info what `INFO` prints
+ * @param appendfsync if it is known
+ */
+export function weaknessesIn(info: string, appendfsync = 'always'): string[] {
   const fields = new Map(info.split(/\r?\n/).map((line) => [line.split(':')[0], line.split(':')[1]]));
   const policy = fields.get('maxmemory_policy') ?? 'noeviction';
+  const hasFile = fields.get('aof_enabled') !== '0';
   const lines: readonly (readonly [isSo: boolean, text: string])[] = [
     [policy !== 'noeviction', `it may evict claims (maxmemory-policy ${policy}): set noeviction`],
+    [!hasFile, 'a restart forgets claims: set appendonly yes, and appendfsync always'],
     [
-      fields.get('aof_enabled') === '0',
-      'a restart forgets claims: set appendonly yes, and appendfsync always',
+      hasFile && appendfsync !== 'always',
+      `a crash of the host forgets the last claims (appendfsync ${appendfsync}): set always`,
     ],
     [
       Number(fields.get('connected_slaves') ?? 0) > 0,
