@@ -213,17 +213,20 @@ async function processForm(
     releaseCaller();
     return await verdictOn(validated, keyRequestOf(validated, options.monotonic()), options.keySelector);
   }
-  // Held until the gateway has responded.
-  const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
-  try {
-    const { once, forwarder, inflight } = options;
-    if (!operation.once || once === undefined) return await forwarder.send(validated);
-    // Else a claim could be made when nobody waits any more for its release.
-    inflight.assertAccepting();
-    return await once.send(validated, () => Promise.race([forwarder.send(validated), work.aborted]));
-  } finally {
-    release();
-  }
+  const send = async (): Promise<GatewayResponse> => {
+    // Held until the gateway has responded. Not while a claim waits for its store: queries go on.
+    const release = options.limiter.acquireForEnvironment(environment, settings.maxInFlight);
+    try {
+      return await options.forwarder.send(validated);
+    } finally {
+      release();
+    }
+  };
+  const { once, inflight } = options;
+  if (!operation.once || once === undefined) return await send();
+  // Else a claim could be made when nobody waits any more for its release.
+  inflight.assertAccepting();
+  return await once.send(validated, () => Promise.race([send(), work.aborted]));
 }
 
 /**

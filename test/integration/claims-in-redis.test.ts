@@ -44,6 +44,9 @@ async function payWhenUp(edge: Edge, orderId: string): Promise<HttpResponse> {
   return pay(edge, orderId);
 }
 
+/** Requests, which then claim. */
+const authorized = (edge: Edge) => edge.metric('authorization_decisions_total', { decision: 'allowed' });
+
 const causes = (edge: Edge): string =>
   JSON.stringify(
     edge.logLines('order IDs cannot be claimed; payments are not sent').map(({ cause }) => cause),
@@ -126,6 +129,18 @@ describeWith('redis-server')('claims in Redis', () => {
     expect(causes(edge)).toContain('no response in time');
   });
 
+  it('hold no slot of a query while they wait for the store', async () => {
+    const store = await redis();
+    const keyFile = starts.folder().file('once.key', 'k'.repeat(32));
+    const config = { payments: { once: { store: store.url, keyFile, timeout: '1s' } } };
+    const edge = await starts.edge({ config, sandbox: { maxInFlight: 2 } });
+    store.hang();
+    const waiting = ['a', 'b', 'c'].map((orderId) => pay(edge, orderId));
+    await until(async () => (await authorized(edge)) === 3, 'they wait');
+    expect((await edge.status()).status).toBe(200);
+    expect((await Promise.all(waiting)).map(verdict)).toEqual([unavailable, unavailable, unavailable]);
+  });
+
   describe('a shutdown leaves none of what was not sent', () => {
     const payments = (store: string, keyFile: string) => ({
       payments: { once: { store, keyFile, timeout: '5s' } },
@@ -138,7 +153,7 @@ describeWith('redis-server')('claims in Redis', () => {
       const edge = await starts.edge({ config: payments(store.url, keyFile) });
       store.hang();
       const waiting = pay(edge);
-      await until(async () => (await edge.metric('requests_in_flight', sandbox)) === 1, 'it waits');
+      await until(async () => (await authorized(edge)) === 1, 'it waits');
       const stopped = edge.stop();
       expect(verdict(await waiting)).toBe('503 shutting-down not-sent not-sent');
       store.proceed();
