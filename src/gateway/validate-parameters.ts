@@ -60,6 +60,9 @@ function rejectLookAlikes(
 ): void {
   const covered = [...coveredBy(control), controlName];
   const known = new Set(covered.flatMap(plainNames));
+  const text = form.map((pair) => pair.join('=')).join('&');
+  if (text.split(';', maxSplits + 1).length > maxSplits)
+    throw invalid(`It has ${maxSplits} ";" or more. Ignore this callback.`);
   const at = form.findIndex(([name, value]) => {
     const [, ...parts] = `${name}=${value}`.split(';');
     const others = new Set(parts.flatMap((part) => part.split('=', 1)));
@@ -69,6 +72,9 @@ function rejectLookAlikes(
   if (at === -1) return;
   throw invalid(`Parameter ${at + 1} could be taken for one that the control covers. Ignore this callback.`);
 }
+
+/** Pieces between `;` of all parameters. What follows each of them is looked at as a name. */
+const maxSplits = 1_000;
 
 /**
  * What may be read of a name: PHP ends it at a zero byte, and at `[` if `]` follows; without that, `[` is one more `_`. Old

@@ -173,6 +173,7 @@ describe('a callback that the gateway did not make is not verified', () => {
       (form) =>
         ['with a covered name after a ";"', form, /could be taken for one that the control covers/] as const,
     ),
+    ['with a ";" a thousand times', `${callback}&a=${';'.repeat(1_000)}`, /1000 ";" or more/],
     ['against a rule of the configuration', callback.replace('invoice-1', 'i'.repeat(41)), /more than 40/],
   ])('%s: 400', async (_, form, detail) => {
     const response = await edge.send(

@@ -44,6 +44,8 @@ export const texts: Readonly<Record<string, Shape>> = {
   'quotes and commas': repeated(', "'),
   backslashes: between('"', '\\'),
   semicolons: repeated(';'),
+  'names after semicolons': (bytes) =>
+    Array.from({ length: bytes / 4 }, (_, index) => `;${String.fromCharCode(0x800 + index)}`).join(''),
   'equals signs': repeated('='),
   ampersands: repeated('&'),
   'percent signs': repeated('%'),

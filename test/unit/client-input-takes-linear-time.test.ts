@@ -53,6 +53,7 @@ const config = configSchema.parse({
 const { resolve } = createRoutes(config);
 const destination = resolve('/sandbox/gw/api/v2/pan-eligibility/send/1234');
 const withControl = resolve('/sandbox/gw/api/v2/sale/1234');
+const callback = resolve('/sandbox/gw/verify-callback/login/acme');
 const redactor = new LoginRedactor([]);
 
 /** Everything that is done with a form up to its signature. */
@@ -90,6 +91,16 @@ const steps: Readonly<Record<string, (text: string) => unknown>> = {
       ['amount', text],
       ['control', text],
     ]),
+  'a callback': (text) =>
+    attempt(() =>
+      validateParameters(callback.operation, [
+        ['status', 'approved'],
+        ['orderid', '1'],
+        ['client_orderid', '1'],
+        ['control', 'a'],
+        ['merchantdata', text],
+      ]),
+    ),
   'an amount of many digits': (text) =>
     processForm([
       ['client_orderid', '1'],
