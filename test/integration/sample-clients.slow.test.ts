@@ -103,7 +103,7 @@ const toPayments: Readonly<Record<string, readonly [Respond, decision: string]>>
   'gateway-401': [ofGateway(401, {}), 'fix: rejected'],
   duplicate: [own(409, 'duplicate-payment', 'unknown'), 'paid: approved 7'],
   timeout: [own(504, 'gateway-timeout', 'unknown'), 'paid: approved 7'],
-  reused: [own(422, 'order-id-reused', 'not-sent'), 'paid: approved 7'],
+  reused: [own(422, 'order-id-reused', 'not-sent'), 'ask-support: order ID reused order-id-reused'],
   overloaded: [own(503, 'overloaded', 'not-sent', { 'Retry-After': '1' }), 'send-again: not sent overloaded'],
   limited: [
     own(429, 'caller-limit', 'not-sent', { 'Retry-After': '1' }),

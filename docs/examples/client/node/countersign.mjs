@@ -18,7 +18,7 @@ import { setTimeout } from 'node:timers/promises';
 const temporary = [408, 429, 500, 502, 503, 504];
 const afterSending = [
   ['another order', 'query', (r) => r.orderMismatch],
-  ['order ID reused', 'query', (r) => r.reason === 'order-id-reused'],
+  ['order ID reused', 'ask-support', (r) => r.reason === 'order-id-reused'],
   ['not sent', 'send-again', (r) => r.outcome === 'not-sent' && temporary.includes(r.status)],
   ['not sent', 'fix', (r) => r.outcome === 'not-sent'],
   ['rejected', 'fix', (r) => r.outcome === 'answered' && [401, 403].includes(r.status)],

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 TEMPORARY = (408, 429, 500, 502, 503, 504)
 AFTER_SENDING = [
     ("another order", "query", lambda r: r.order_mismatch),
-    ("order ID reused", "query", lambda r: r.reason == "order-id-reused"),
+    ("order ID reused", "ask-support", lambda r: r.reason == "order-id-reused"),
     ("not sent", "send-again", lambda r: r.outcome == "not-sent" and r.status in TEMPORARY),
     ("not sent", "fix", lambda r: r.outcome == "not-sent"),
     ("rejected", "fix", lambda r: r.outcome == "answered" and r.status in (401, 403)),

@@ -36,7 +36,7 @@ func afterSending(found Response) (row string, next Next) {
 	case found.OrderMismatch != "":
 		return "another order", Query
 	case found.Reason == "order-id-reused":
-		return "order ID reused", Query
+		return "order ID reused", AskSupport
 	case notSent && (status >= 500 || status == 408 || status == 429):
 		return "not sent", SendAgain
 	case notSent:

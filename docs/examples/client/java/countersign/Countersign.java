@@ -47,7 +47,7 @@ public final class Countersign {
     private static final Set<Integer> TEMPORARY = Set.of(408, 429, 500, 502, 503, 504);
     private static final List<Row> AFTER_SENDING = List.of(
             new Row("another order", QUERY, r -> r.orderMismatch != null),
-            new Row("order ID reused", QUERY, r -> "order-id-reused".equals(r.reason)),
+            new Row("order ID reused", ASK_SUPPORT, r -> "order-id-reused".equals(r.reason)),
             new Row("not sent", SEND_AGAIN, r -> r.outcome.equals("not-sent") && TEMPORARY.contains(r.status)),
             new Row("not sent", FIX, r -> r.outcome.equals("not-sent")),
             new Row("rejected", FIX, r -> r.outcome.equals("answered") && Set.of(401, 403).contains(r.status)),
