@@ -7,16 +7,23 @@ import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
 function spawn(...argv: string[]): Promise<{ code: unknown; out: string; err: string }> {
+  return start(process.execPath, [join(root, 'src/main.ts'), ...argv]);
+}
+
+function start(program: string, argv: string[]): Promise<{ code: unknown; out: string; err: string }> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [join(root, 'src/main.ts'), ...argv], (error, out, err) =>
-      resolve({ code: error?.code ?? 0, out, err }),
-    );
+    execFile(program, argv, (error, out, err) => resolve({ code: error?.code ?? 0, out, err }));
   });
 }
 
 it('countersign --version prints the version of package.json', async () => {
   const { version }: { version: string } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   expect(await spawn('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' });
+});
+
+it('npx countersign runs the sources of a checkout, built or not', async () => {
+  const { code, out } = await start(join(root, 'bin/countersign'), ['--help']);
+  expect({ code, out: out.trimEnd() }).toEqual({ code: 0, out: (await run([])).out });
 });
 
 const commands = [
