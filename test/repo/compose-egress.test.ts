@@ -85,7 +85,7 @@ describeWhere(runs, 'squid or openssl is not installed (Debian packages squid, o
         .replace('http://squid:3128', `http://127.0.0.1:${squidPort}`)
         .replace('/run/secrets/egress_password', password)
         .replace('/etc/countersign/keys', keys)
-        .replaceAll(/host: 0\.0\.0\.0, port: \d+/g, 'host: 127.0.0.1, port: 0');
+        .replaceAll(/host: "::", port: \d+/g, 'host: 127.0.0.1, port: 0');
       const env = { BILLING_TOKEN_SHA256: tokenCredential(token).tokenSha256 };
       process = await listening(starts.spawn({ file, env }));
     }, 30_000);

@@ -55,7 +55,7 @@ it('after two runs of prepare, Countersign signs requests that the simulator acc
     .replace('http://127.0.0.1:8200', vault.address)
     .replace('http://simulator:8090', simulator.url)
     .replaceAll('/etc/countersign/login', join(folder, 'login'))
-    .replaceAll(/host: 0\.0\.0\.0, port: \d+/g, 'host: 127.0.0.1, port: 0');
+    .replaceAll(/host: "::", port: \d+/g, 'host: 127.0.0.1, port: 0');
   const checked = validateConfig(composed, { lookUp: () => undefined, builtIn: builtInOperations });
   if ('problems' in checked) throw new Error(JSON.stringify(checked.problems));
   const service = await startCountersign(
