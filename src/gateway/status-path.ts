@@ -28,10 +28,10 @@ export function statusPathOf(
 
 /** Whether an operation queries the status of an order by `login` and `client_orderid` alone (docs/gateway-interface.md section 4.2). */
 function isQueryBy(placeholder: string, { path, readOnly, parameters }: Operation): boolean {
+  // First what most operations are not, since this is asked for every payment.
+  if (!readOnly || !path.endsWith(`/{${placeholder}}`)) return false;
   const required = Object.keys(parameters).filter((name) => parameters[name]?.required);
   return (
-    readOnly &&
-    path.endsWith(`/{${placeholder}}`) &&
     isStatusPath(`/e/p${path.replace(`{${placeholder}}`, 'x')}`) &&
     required.every((name) => name === 'login' || orderIdNames.includes(name))
   );

@@ -2,7 +2,7 @@ import type { MonotonicClock } from '../util/clock.ts';
 import { type ClaimStore, StoreUnavailable } from './store.ts';
 
 /** About 50 MB. */
-export const maxClaims = 100_000;
+const maxClaims = 100_000;
 
 interface Entry {
   claim: string;

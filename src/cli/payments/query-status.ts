@@ -69,7 +69,7 @@ export async function queryStatus(
   const isFinal = ofRow.decision === 'paid' || ofRow.decision === 'not-paid';
   // An order can have several, and what was logged has no amount.
   const { decision, text: advice }: Advice =
-    isFinal && laterStages.has(operation)
+    isFinal && stageOf.has(operation)
       ? { decision: 'ask-support', text: `the latest ${operation} of the order, if it is this one` }
       : ofRow;
   return { ...about, decision, row, advice, detail: printable(redactText(detail)).slice(0, maxDetail) };
@@ -111,7 +111,7 @@ async function responseTo(
 }
 
 /** Published operations on an order that there is: until its status has this `transaction-type`, it is that of what was before. */
-const laterStages: ReadonlyMap<string, string> = new Map([
+const stageOf: ReadonlyMap<string, string> = new Map([
   ['return', 'reversal'],
   ['capture', 'capture'],
 ]);
@@ -129,7 +129,7 @@ function read(
   if (status !== 200) return { row: 'no response', detail: reasonIn(response) };
   const form = parseResponse(headers['content-type'], bytes);
   const [, , product = ''] = statusPath.split('/');
-  const stage = laterStages.get(operation);
+  const stage = stageOf.get(operation);
   const row = statusRowOf(form, product, stage);
   const isAboutIt =
     stage === undefined || form?.some(([name, value]) => name === 'transaction-type' && value === stage);

@@ -52,12 +52,12 @@ export function mountPath(mount: string): string {
   return encodeSegments(mount.split('/'));
 }
 
-export function encodeSegments(segments: readonly string[]): string {
+function encodeSegments(segments: readonly string[]): string {
   return segments.map(encodeSegment).join('/');
 }
 
 /** @throws TypeError for a segment that URL normalization would remove */
-export function encodeSegment(segment: string): string {
+function encodeSegment(segment: string): string {
   if (segment === '' || segment === '.' || segment === '..') {
     throw new TypeError('a path in Vault has an empty segment, "." or ".."');
   }
