@@ -13,6 +13,12 @@ it('the way to production has ten steps', () => {
   );
 });
 
+it('the unit makes the audit folder of the example, which has to exist at the start', () => {
+  const [, folder = ''] = /directory: ([^,]+),/.exec(page) ?? [];
+  const [, made = ''] = /^StateDirectory=(.*)$/m.exec(read('deploy/systemd/countersign.service')) ?? [];
+  expect(made.split(' ').map((name) => `/var/lib/${name}`)).toContain(folder);
+});
+
 /** What runs the commands of these: vault-setup, keys-command-page, helm-examples, release. */
 const elsewhere = [
   'deploy/vault/README.md',
