@@ -14,11 +14,11 @@ import { shownOrderId } from '../../src/gateway/order-id.ts';
 import { parseResponse, responseAsJson, skewOf } from '../../src/gateway/response.ts';
 import { createRoutes } from '../../src/gateway/router.ts';
 import { validateParameters } from '../../src/gateway/validate-parameters.ts';
-import { decodeForm } from '../../src/oauth1/decode-form.ts';
 import type { Pair } from '../../src/oauth1/parameters.ts';
 import { prepare } from '../../src/oauth1/sign.ts';
 import { prefersOpenMetrics } from '../../src/observability/admin-app.ts';
 import { LoginRedactor } from '../../src/observability/login-redactor.ts';
+import { decodeReceived } from '../../src/proxy/inbound/read-form.ts';
 import { prefersJson } from '../../src/proxy/inbound/send-response.ts';
 import { parseTraceparent } from '../../src/proxy/inbound/trace-context.ts';
 import {
@@ -75,9 +75,12 @@ function headWith(name: string, value: string): IncomingMessage {
   return request;
 }
 
+/** The largest that the configuration allows: a form with more is rejected before it is decoded. */
+const mostParameters = { maxBodyBytes: 65_536, maxParameters: 10_000 };
+
 /** Work on what a client or a gateway sends, by the place where it is. */
 const steps: Readonly<Record<string, (text: string) => unknown>> = {
-  'a form': (text) => processForm(decodeForm(Buffer.from(text))),
+  'a form': (text) => attempt(() => processForm(decodeReceived(Buffer.from(text), mostParameters))),
   'the name of a parameter': (text) => processForm([[text, '1']]),
   'the value of a parameter': (text) =>
     processForm([
