@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { KeySet, type KeySetOptions } from '../auth/jwt/key-set.ts';
-import { loadKeys } from '../auth/jwt/load-keys.ts';
+import { KeySet, type KeySetOptions, loadKeys } from '../auth/jwt/key-set.ts';
 import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
 import type { Config, JwtIssuerConfig } from '../config/schema.ts';
 import type { EventObserver } from '../observability/events.ts';

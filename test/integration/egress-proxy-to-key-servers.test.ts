@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { loadKeys } from '../../src/auth/jwt/load-keys.ts';
+import { loadKeys } from '../../src/auth/jwt/key-set.ts';
 import { jwtIssuer } from '../../src/config/schema/caller.ts';
 import type { ConfigInput } from '../support/config.ts';
 import { startEgressProxy, type TestEgressProxy } from '../support/egress-proxy.ts';

@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { loadKeys } from '../../src/auth/jwt/load-keys.ts';
+import { loadKeys } from '../../src/auth/jwt/key-set.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { configFor } from '../support/config.ts';
 import { closedUrl } from '../support/faulty-gateway.ts';
@@ -143,22 +142,28 @@ describe('the keys of an issuer', () => {
   });
 
   it('are only those whose verification is fast: at most 8,192 bits, and an exponent of at most 32', async () => {
-    /** An odd number of so many bits in the form of a JWK. */
-    const odd = (bits: number): string =>
-      Buffer.concat([Buffer.from([0xff]), randomBytes(bits / 8 - 2), Buffer.from([0xff])]).toString(
+    const base64url = (value: bigint): string => {
+      const digits = value.toString(16);
+      return Buffer.from(digits.padStart(digits.length + (digits.length % 2), '0'), 'hex').toString(
         'base64url',
       );
-    const key = (kid: string, n: string, e: string) => ({ kty: 'RSA', kid, n, e });
+    };
+    const key = (kid: string, bits: number, exponent: bigint) => ({
+      kty: 'RSA',
+      kid,
+      n: base64url(2n ** BigInt(bits) - 1n),
+      e: base64url(exponent),
+    });
     issuer.published = {
       keys: [
-        key('exponent as long as the modulus', odd(3072), odd(3064)),
-        key('exponent of 40 bits', odd(2048), odd(40)),
-        key('exponent of 32 bits', odd(2048), odd(32)),
-        key('8,192 bits', odd(8192), 'AQAB'),
-        key('8,200 bits', odd(8200), 'AQAB'),
+        key('exponent as long as the modulus', 3072, 2n ** 3071n + 1n),
+        key('least exponent of 33 bits', 2048, 2n ** 32n + 1n),
+        key('largest exponent of 32 bits', 2048, 2n ** 32n - 1n),
+        key('8,192 bits', 8192, 65_537n),
+        key('8,193 bits', 8193, 65_537n),
       ],
     };
-    expect(await load()).toEqual(['exponent of 32 bits', '8,192 bits']);
+    expect(await load()).toEqual(['largest exponent of 32 bits', '8,192 bits']);
   });
 
   it('are only public ones that are long enough and of a known kind', async () => {

@@ -4,7 +4,7 @@ import { Agent as HttpsAgent, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { decide } from '../../auth/authorize.ts';
-import { loadKeys } from '../../auth/jwt/load-keys.ts';
+import { loadKeys } from '../../auth/jwt/key-set.ts';
 import type {
   Config,
   EnvironmentConfig,
