@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { expect } from '@jest/globals';
 import { validateConfig } from '../../../src/config/load.ts';
 import type { Config } from '../../../src/config/schema.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
@@ -46,6 +47,19 @@ export function withKeys(keys: string): string {
 export function withVault(fields: string, auth = 'method: kubernetes, role: r'): string {
   const vault = `address: "https://vault.example", auth: { ${auth} }, ${fields}`;
   return withKeys(`{ source: vault, vault: { ${vault} } }`);
+}
+
+/** The rows of a table in a text, one in each line, with bars between their cells. */
+export const rows = (table: TemplateStringsArray): string[][] =>
+  String.raw(table)
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/ +\|\| +/));
+
+/** @param expected a part of each problem, with `&&` between them, or `none` */
+export function expectProblems(text: string, expected: string | undefined): void {
+  const parts = expected === 'none' ? [] : (expected ?? '').split(' && ');
+  expect(problemsOf(text)).toEqual(parts.map((part) => expect.stringContaining(part)));
 }
 
 export const exampleNames = ['embedded', 'vault', 'directory'] as const;
