@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { configTable } from '../../../scripts/docs/config-table.ts';
 import { configJsonSchema, type Schema } from '../../../src/config/schema.ts';
 
 const committed = new URL('../../../config/schema.json', import.meta.url);
@@ -37,27 +36,6 @@ describe('the JSON Schema of the configuration', () => {
 
   it('describes every field', () => {
     expect(fieldsWithoutDescription(configJsonSchema(), '')).toEqual([]);
-  });
-});
-
-describe('the table of the configuration', () => {
-  it('has a row for each kind of field', () => {
-    const rows = new Map(configTable().map((row) => [row.path, row]));
-    expect(rows.get('proxy.port')).toMatchObject({ default: '`8080`' });
-    expect(rows.get('environments.*.baseUrl')).toMatchObject({ default: 'required' });
-    expect(rows.get('environments.*.operations')).toMatchObject({ description: 'As `operations`.' });
-    expect(rows.get('operations.*.signature')).toMatchObject({
-      default: '`HMAC-SHA1` or `RSA-SHA256` or `SHA1-control`',
-    });
-    expect(rows.get('keys.vault.minVersion')).toMatchObject({ default: '`1.2` or `1.3`' });
-    expect(rows.get('callers[].allow[].logins')).toMatchObject({ default: 'required' });
-    expect(rows.get('keys.cache.staleIfError')).toMatchObject({ default: '`12h`' });
-    expect(rows.get('keys.directory')).toMatchObject({ default: 'required' });
-  });
-
-  it('has no duplicate rows', () => {
-    const rows = configTable().map((row) => JSON.stringify(row));
-    expect(new Set(rows).size).toBe(rows.length);
   });
 });
 

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load.ts';
-import { referencedFiles, resolveFiles } from '../../../src/config/named-files.ts';
+import { resolveFiles } from '../../../src/config/named-files.ts';
 import { fromEnvironment } from '../../../src/config/variables.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 import { Folder } from '../../support/folder.ts';
@@ -61,32 +61,16 @@ describe('file paths of a configuration', () => {
     expect(Object.getPrototypeOf(config.environments)).toBeNull();
   });
 
-  it('are listed with the fields that contain them', () => {
-    expect(referencedFiles(configOf(text)).map(({ path, file }) => [path.join('.'), file])).toEqual([
-      ['proxy.tls.certFile', 'tls/cert.pem'],
-      ['proxy.tls.keyFile', '/abs/key.pem'],
-      ['environments.sandbox.caFile', 'ca.pem'],
-      ['environments.sandbox.egressProxy.caFile', 'egress-ca.pem'],
-      ['environments.sandbox.egressProxy.passwordFile', 'password'],
-      ['keys.vault.auth.tokenFile', 'token'],
-    ]);
-  });
-
-  it('are also those of key sets, and of parts with the name of a field', () => {
+  it('are also those of key sets, and of parts with the name of a field, but not the claims of a caller', () => {
     const issuers =
       'jwtIssuers: { callers: { issuer: i, audience: a, jwks: { file: keys.json }, leeway: 1s } }';
-    const names = `${text.replace('sandbox:', 'endpoints:')}${issuers}\n`;
-    expect(resolved(names)).toMatchObject({
+    const claims = 'jwt: { issuer: callers, claims: { someFile: acme } }';
+    const callers = `callers: [{ name: a, credentials: [{ ${claims} }] }]`;
+    expect(resolved(`${text.replace('sandbox:', 'endpoints:')}${issuers}\n${callers}\n`)).toMatchObject({
       environments: { endpoints: { caFile: '/etc/cs/ca.pem', endpoints: { someFile: 'acme' } } },
       jwtIssuers: { callers: { issuer: 'i', jwks: { file: '/etc/cs/keys.json' } } },
+      callers: [{ credentials: [{ jwt: { claims: { someFile: 'acme' } } }] }],
     });
-  });
-
-  it('are not the claims of a caller', () => {
-    const claims = 'jwt: { issuer: idp, claims: { someFile: acme } }';
-    const issuers = 'jwtIssuers: { idp: { issuer: "https://idp.example", audience: a } }';
-    const { callers } = resolved(`${text}${issuers}\ncallers: [{ name: a, credentials: [{ ${claims} }] }]\n`);
-    expect(callers).toMatchObject([{ credentials: [{ jwt: { claims: { someFile: 'acme' } } }] }]);
   });
 });
 
@@ -100,19 +84,14 @@ describe('reading a configuration', () => {
     for (const name of ['tls/cert.pem', 'key.pem', 'ca.pem', 'token', 'egress-ca.pem', 'password'])
       folder.file(name, '');
     folder.file('right.yaml', text.replace('/abs/', ''));
+    const [proxy = '', ...others] = text.split(/(?<=\n)/);
     folder.file(
       'wrong.yaml',
-      text.replace('tokenFile: token', 'tokenFile: Marked-Secret').replace('ca.pem', 'tls'),
+      others.join('').replace('tokenFile: token', 'tokenFile: Marked-Secret').replace('ca.pem', 'tls') +
+        proxy,
     );
-    folder.file('broken.yaml', 'a: [');
   });
   afterAll(() => folder.remove());
-
-  it('returns absolute paths', async () => {
-    expect(await read('right.yaml')).toMatchObject({
-      config: { proxy: { tls: { keyFile: folder.at('key.pem') } } },
-    });
-  });
 
   it('adds the operations of operationsFile, whose fields those of the configuration override', async () => {
     const least =
@@ -154,28 +133,19 @@ describe('reading a configuration', () => {
     ]);
   });
 
-  it('reports each file that cannot be read, with its line and without its name', async () => {
-    expect(await read('wrong.yaml')).toEqual({
-      problems: [
-        {
-          path: 'proxy.tls.keyFile',
-          line: 1,
-          message:
-            'names a file that does not exist: check the path; relative paths start at the directory of the configuration file',
-        },
-        {
-          path: 'environments.sandbox.caFile',
-          line: 6,
-          message: 'names a file that is a directory or a device: name a regular file',
-        },
-        {
-          path: 'keys.vault.auth.tokenFile',
-          line: 15,
-          message:
-            'names a file that does not exist: check the path; relative paths start at the directory of the configuration file',
-        },
-      ],
-    });
+  it('reports each file that cannot be read, in the order of the lines and without its name', async () => {
+    const missing =
+      'names a file that does not exist: check the path; relative paths start at the directory of the configuration file';
+    const problems = [
+      {
+        path: 'environments.sandbox.caFile',
+        line: 5,
+        message: expect.stringMatching(/ is a directory or a device/),
+      },
+      { path: 'keys.vault.auth.tokenFile', line: 14, message: missing },
+      { path: 'proxy.tls.keyFile', line: 15, message: missing },
+    ];
+    expect(await read('wrong.yaml')).toEqual({ problems });
   });
 
   it('names the field of each certificate or key that cannot be used', async () => {
@@ -241,16 +211,6 @@ describe('reading a configuration', () => {
     });
   });
 
-  it('reports files that cannot be read in the order of their lines', async () => {
-    const proxy = 'proxy: { tls: { certFile: tls/cert.pem, keyFile: none.pem } }\n';
-    folder.file('late.yaml', `${text.replace(/^proxy.*\n/, '').replace('ca.pem', 'none.pem')}${proxy}`);
-    expect(await read('late.yaml')).toMatchObject({ problems: [{ line: 5 }, { line: 15 }] });
-  });
-
-  it('does not check the files if skipFiles is set', async () => {
-    expect(await read('wrong.yaml', true)).toHaveProperty('config');
-  });
-
   it('reads UTF-8 behind a byte order mark, and says that another encoding is none', async () => {
     const marked = folder.file('marked.yaml', `\ufeff${minimal}`);
     expect(await loadConfig(marked, builtInOperations, { skipFiles: true })).toHaveProperty('config');
@@ -259,10 +219,6 @@ describe('reading a configuration', () => {
     expect(await loadConfig(utf16, builtInOperations)).toEqual({
       problems: [{ path: '', line: 0, message: 'is not text in UTF-8; save it as UTF-8' }],
     });
-  });
-
-  it('reports problems in the text', async () => {
-    expect(await read('broken.yaml')).toMatchObject({ problems: [{ line: 1 }] });
   });
 
   it.each([

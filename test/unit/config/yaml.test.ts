@@ -5,28 +5,18 @@ const read = (text: string, variables: Record<string, string> = {}) =>
   readDocument(text, (name) => variables[name]);
 const messages = (text: string) => read(text).problems.map(({ line, message }) => `${line} ${message}`);
 
+const structure = 'x"\nb: 2\n- [*a, !!int 5] # {c: 3}';
+
 describe('reading YAML', () => {
-  it('replaces variables within a text', () => {
-    expect(read('a: https://${HOST}:${PORT}/', { HOST: 'h', PORT: '1' }).content).toEqual({
-      value: { a: 'https://h:1/' },
-    });
-  });
-
-  it('never lets a variable add structure', () => {
-    const value = 'x"\nb: 2\n- [*a, !!int 5] # {c: 3}';
-    expect(read('a: "${V}"\nc: ${V}', { V: value }).content).toEqual({ value: { a: value, c: value } });
-  });
-
-  it('does not replace variables in the value of a variable', () => {
-    expect(read('a: ${V}', { V: '${W} $${' }).content).toEqual({ value: { a: '${W} $${' } });
-  });
-
-  it('reads $${ as the characters ${', () => {
-    expect(read('a: $${NAME}', { NAME: 'x' }).content).toEqual({ value: { a: '${NAME}' } });
-  });
-
-  it('keeps keys unchanged', () => {
-    expect(read('"${V}": 1', { V: 'x' }).content).toEqual({ value: { '${V}': 1 } });
+  it.each<[string, string, Record<string, string>, object]>([
+    ['are replaced within a text', 'a: https://${H}:${P}/', { H: 'h', P: '1' }, { a: 'https://h:1/' }],
+    ['never add structure', 'a: "${V}"\nc: ${V}', { V: structure }, { a: structure, c: structure }],
+    ['are not replaced in the value of one', 'a: ${V}', { V: '${W} $${' }, { a: '${W} $${' }],
+    ['are none behind another $', 'a: $${NAME}', { NAME: 'x' }, { a: '${NAME}' }],
+    ['are not replaced in keys', '"${V}": 1', { V: 'x' }, { '${V}': 1 }],
+    ['may be empty', 'a: "${X}"', { X: '' }, { a: '' }],
+  ])('variables %s', (_, text, variables, value) => {
+    expect(read(text, variables)).toMatchObject({ content: { value }, problems: [] });
   });
 
   it('reports which variable is not set, and where', () => {
@@ -34,10 +24,6 @@ describe('reading YAML', () => {
       { path: 'a[1].c', line: 3, message: 'requires the environment variable X, which is not set' },
       { path: 'a[1].c', line: 3, message: 'requires the environment variable Y, which is not set' },
     ]);
-  });
-
-  it('accepts an empty variable', () => {
-    expect(read('a: "${X}"', { X: '' })).toMatchObject({ content: { value: { a: '' } }, problems: [] });
   });
 
   it.each(['a: ${', 'a: ${1X}', 'a: ${X-Y}', 'a: ${X:-fallback}', 'a: ${}'])(
