@@ -1,0 +1,167 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { configSchema } from '../../../src/config/schema.ts';
+import { keepsResponsesApart } from '../../../src/preflight.cjs';
+import {
+  coreDumpProblem,
+  descriptorsNeeded,
+  nodeVersionFault,
+  openFilesLimit,
+  unsafeSettings,
+  unusedProxyVariables,
+} from '../../../src/service/start-checks.ts';
+import { signingConcurrency, sizeThreadPool } from '../../../src/service/thread-pool.ts';
+
+const lookUpIn = (variables: Readonly<Record<string, string>>) => (name: string) =>
+  new Map(Object.entries(variables)).get(name);
+
+describe('unsafe settings', () => {
+  const problems = (
+    variables: Readonly<Record<string, string>>,
+    execArgv: readonly string[] = [],
+  ): string[] => unsafeSettings(lookUpIn(variables), execArgv);
+
+  it.each([
+    [{ NODE_TLS_REJECT_UNAUTHORIZED: '0' }, 1],
+    [{ NODE_TLS_REJECT_UNAUTHORIZED: '1' }, 0],
+    [{ NODE_DEBUG: 'http' }, 1],
+    [{ NODE_DEBUG: '' }, 0],
+    [{ NODE_DEBUG_NATIVE: 'TLS' }, 1],
+    [{ DEBUG: 'node-vault' }, 1],
+    [{ DEBUG: '' }, 0],
+    [{ NODE_OPTIONS: '--max-old-space-size=256 --disable-sigusr1' }, 0],
+    [{ NODE_OPTIONS: '--report-on-signal --inspect=0.0.0.0:9229' }, 2],
+    [{}, 0],
+  ])('%j: %d', (settings, count) => {
+    expect(problems(settings)).toHaveLength(count);
+  });
+
+  it.each([
+    '--inspect',
+    '--inspect-brk=0.0.0.0:9229',
+    '--inspect-wait',
+    '--report-on-signal',
+    '--report_on_signal',
+    '--report-on-fatalerror',
+    '--report-uncaught-exception',
+    '--heapsnapshot-signal=SIGUSR2',
+    '--heapsnapshot-near-heap-limit=1',
+    '--heap-prof',
+    '--cpu-prof',
+    '--abort-on-uncaught-exception',
+    '--tls-keylog=/tmp/keys',
+    '--trace-tls',
+    '--unhandled-rejections=warn',
+    '--insecure-http-parser',
+    '--security-revert=CVE-2023-46809',
+    '--build-snapshot',
+    '--experimental-config-file=node.config.json',
+    '--experimental-default-config-file',
+  ])('%s, on the command line and in NODE_OPTIONS, quoted or not', (option) => {
+    const remove = (from: string) => [expect.stringMatching(`Remove it from ${from}`)];
+    expect(problems({}, ['--import', 'x', option])).toEqual(remove('the command line'));
+    expect(problems({ NODE_OPTIONS: `--max-old-space-size=256 ${option}` })).toEqual(remove('NODE_OPTIONS'));
+    expect(problems({ NODE_OPTIONS: `"${option}"` })).toEqual(remove('NODE_OPTIONS'));
+  });
+
+  it.each([
+    '--no-inspect',
+    '--disable-sigusr1',
+    '--report-compact',
+    '--experimental-vm-modules',
+    '--secure-heap=4096',
+  ])('not %s', (option) => {
+    expect(problems({ NODE_OPTIONS: option }, [option])).toEqual([]);
+  });
+});
+
+it('variables for a proxy that is not used are named', () => {
+  const used = { HTTPS_PROXY: 'http://proxy:3128', all_proxy: 'socks5://proxy', NO_PROXY: '*' };
+  expect(unusedProxyVariables(lookUpIn(used))).toEqual(['HTTPS_PROXY', 'all_proxy']);
+  expect(unusedProxyVariables(lookUpIn({ https_proxy: '', PATH: '/bin' }))).toEqual([]);
+});
+
+it.each([
+  ['v20.20.2', false],
+  ['v22.18.0', false],
+  ['v22.23.3', false],
+  ['v22.23.4', true],
+  ['v22.24.0', true],
+  ['v23.11.0', false],
+  ['v24.22.0', false],
+  ['v24.22.1', true],
+  ['v24.23.0', true],
+  ['v25.9.0', false],
+  ['v26.10.0', false],
+  ['v26.12.0', false],
+  ['v26.12.1', true],
+  ['v27.0.0', true],
+  ['v28.0.0', true],
+])('Node %s keeps responses apart: %s', (version, good) => {
+  expect(keepsResponsesApart(version)).toBe(good);
+  const lines: string[] = [];
+  const log = { message: (_level: string, text: string) => void lines.push(text) };
+  const start = (allowUnsafeNode: boolean, isDemo: boolean) =>
+    nodeVersionFault({ allowUnsafeNode }, isDemo, log, version);
+  const text = `Node ${version} can give a request the response to another one (CVE-2026-48931). Use 22.23.4, 24.22.1, 26.12.1 or later;`;
+  expect(start(false, false)).toEqual(good ? undefined : expect.stringContaining(text));
+  expect(lines).toEqual([]);
+  expect([start(true, false), start(false, true)]).toEqual([undefined, undefined]);
+  expect(lines).toHaveLength(good ? 0 : 2);
+});
+
+it('the descriptors needed are those of both listeners, of all gateways, and a reserve', () => {
+  const config = configSchema.parse({
+    proxy: { maxConnections: 1000 },
+    admin: { maxConnections: 20 },
+    environments: {
+      sandbox: { baseUrl: 'https://a.test', product: 'gw', maxInFlight: 7 },
+      production: { baseUrl: 'https://b.test', product: 'gw', maxInFlight: 30 },
+    },
+    keys: { source: 'directory', directory: 'keys' },
+  });
+  expect(descriptorsNeeded(config)).toBe(1000 + 20 + 2 * 7 + 2 * 30 + 100);
+});
+
+it('the soft limits are read from the text of the kernel', () => {
+  expect(openFilesLimit(readFileSync('/proc/self/limits', 'utf8'))).toBeGreaterThan(0);
+  const files = (limits: string): string => `Max open files            ${limits} files`;
+  expect(openFilesLimit(files('1024                 4096                '))).toBe(1024);
+  expect(openFilesLimit(files('unlimited            unlimited           '))).toBeUndefined();
+  expect([openFilesLimit(''), coreDumpProblem('')]).toEqual([undefined, undefined]);
+});
+
+it.each([
+  ['0                    unlimited            bytes', false],
+  ['0                    0                    bytes', false],
+  ['unlimited            unlimited            bytes', true],
+  ['4096                 unlimited            bytes', true],
+])('core dumps with the limits %s are allowed: %s', (limits, isAllowed) => {
+  const problem = coreDumpProblem(`Max cpu time  unlimited\nMax core file size        ${limits}\n`);
+  expect(problem !== undefined).toBe(isAllowed);
+});
+
+it.each([
+  [1, '5'],
+  [2, '5'],
+  [3, '6'],
+  [8, '11'],
+  [64, '11'],
+])('%d cores: a pool of %s threads, unless the operator has set its size', (cores, size) => {
+  const [environment, sized]: NodeJS.ProcessEnv[] = [{}, { UV_THREADPOOL_SIZE: '32' }];
+  for (const one of [environment, sized]) sizeThreadPool(one ?? {}, cores);
+  expect([environment, sized]).toEqual([{ UV_THREADPOOL_SIZE: size }, { UV_THREADPOOL_SIZE: '32' }]);
+});
+
+it.each([
+  [undefined, 2],
+  ['4', 2],
+  ['10', 8],
+  ['3', 1],
+  ['1', 1],
+  ['0', 1],
+  ['many', 1],
+  ['5000', 1_022],
+])('a pool of size %s makes %d signatures at once', (size, concurrency) => {
+  expect(signingConcurrency(size)).toBe(concurrency);
+});
