@@ -1,239 +1,181 @@
 import { X509Certificate } from 'node:crypto';
-import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { once } from 'node:events';
+import { Agent, type AgentOptions } from 'node:https';
+import type { Socket } from 'node:net';
+import { connect, getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { everything } from '../support/config.ts';
-import { Folder } from '../support/folder.ts';
-import { paths } from '../support/forwarding.ts';
+import { paths, post, transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
+import { opensslClient } from '../support/openssl-peers.ts';
+import { formRequest } from '../support/raw-http.ts';
 import type { RecordingGateway } from '../support/recording-gateway.ts';
 import { describeWith } from '../support/requires.ts';
-import { type ProxyOptions, type TestProxy } from '../support/service.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
 import { until } from '../support/until.ts';
 
-const { balance } = paths;
-
-const whereOpensslIs = describeWith('openssl');
-
 const starts = harness(afterAll);
-let folder: Folder;
-let ours: Ca;
-let theirs: Ca;
-let gateway: RecordingGateway;
-let proxy: TestProxy;
+const day = 86_400_000;
+const uri = 'spiffe://test/ns/pay/sa/billing';
 
-const [hour, day] = [3_600_000, 86_400_000];
-const billing = 'URI:spiffe://test/ns/pay/sa/billing';
-const certificates = new Map<string, Issued>();
+describeWith('openssl')('a caller with a client certificate', () => {
+  let ours: Ca;
+  let theirs: Ca;
+  let server: Issued;
+  let billing: Issued;
+  let gateway: RecordingGateway;
+  let proxy: TestProxy;
 
-beforeAll(async () => {
-  folder = starts.folder();
-  ours = new Ca(folder.path, 'ours');
-  theirs = new Ca(folder.path, 'theirs');
-  const issue = (ca: Ca, name: string, names: string, validity: object = {}) =>
-    void certificates.set(name, ca.issue(name, { names, ...validity }));
-  issue(ours, 'server', 'IP:127.0.0.1');
-  issue(ours, 'uri', billing);
-  issue(ours, 'dns', 'DNS:Reports.Internal');
-  issue(ours, 'stranger', 'DNS:stranger.internal');
-  issue(ours, 'nameless', 'email:spiffe@test.invalid');
-  issue(theirs, 'forged', billing);
-  issue(ours, 'wildcard', 'DNS:*.internal');
-  issue(ours, 'expired', billing, { from: Date.now() - day, until: Date.now() - hour });
-  gateway = await starts.recordingGateway();
-  proxy = await start(ours);
-}, 60_000);
+  beforeAll(async () => {
+    const folder = starts.folder();
+    [ours, theirs] = [new Ca(folder.path, 'ours'), new Ca(folder.path, 'theirs')];
+    server = ours.issue('server');
+    billing = ours.issue('billing', { names: `URI:${uri}` });
+    gateway = await starts.recordingGateway();
+    proxy = await start(ours);
+  }, 60_000);
 
-/** The certificate that a client presents, and the CA that it trusts. */
-const shown = (name: string) => {
-  const { cert, key } = certificates.get(name) ?? {};
-  return { cert, key, ca: ours.cert };
-};
+  const start = (clientCa?: Ca, options: ProxyOptions = {}): Promise<TestProxy> =>
+    starts.proxy({ gateway: gateway.url, config: configWith(clientCa), ...options });
 
-const start = (clientCa?: Ca, options: ProxyOptions = {}): Promise<TestProxy> =>
-  starts.proxy({ gateway: gateway.url, config: configWith(clientCa), ...options });
+  function configWith(clientCa?: Ca) {
+    const { certFile, keyFile } = server;
+    const tls = { certFile, keyFile, ...(clientCa && { clientCaFile: clientCa.file }) };
+    return {
+      proxy: { port: 0, timeouts: { headers: '300ms' }, tls },
+      callers: [
+        { name: 'billing', credentials: [{ certificateUri: uri }], allow: [everything] },
+        { name: 'reports', credentials: [{ certificateDns: 'reports.internal' }], allow: [everything] },
+      ],
+    };
+  }
 
-function configWith(clientCa?: Ca) {
-  const { certFile, keyFile } = certificates.get('server') ?? {};
-  return {
-    proxy: {
-      port: 0,
-      timeouts: { headers: '300ms' },
-      tls: {
-        certFile: certFile ?? '',
-        keyFile: keyFile ?? '',
-        ...(clientCa && { clientCaFile: clientCa.file }),
-      },
-    },
-    callers: [
-      {
-        name: 'billing',
-        credentials: [{ certificateUri: 'spiffe://test/ns/pay/sa/billing' }],
-        allow: [everything],
-      },
-      { name: 'reports', credentials: [{ certificateDns: 'reports.internal' }], allow: [everything] },
-    ],
-  };
-}
+  /** Presents this certificate. */
+  function agentOf(issued?: Issued, options: AgentOptions = {}): Agent {
+    const own = issued === undefined ? {} : { cert: issued.cert, key: issued.key };
+    const agent = new Agent({ ca: ours.cert, ...own, maxCachedSessions: 0, ...options });
+    starts.atEnd(() => agent.destroy());
+    return agent;
+  }
+  const keeping = (issued: Issued) => agentOf(issued, { keepAlive: true, maxSockets: 1 });
+  const kept = (agent: Agent) => Object.values(agent.freeSockets).flat()[0];
 
-/** The status, and the caller in the log line. */
-async function sendWith(name: string | undefined, of: TestProxy = proxy, more: RequestOptions = {}) {
-  const own = name === undefined ? { ca: ours.cert } : shown(name);
-  const options = { method: 'POST', agent: false as const, ...own, ...more };
-  return new Promise<{ status: number | undefined; caller: unknown }>((resolve, reject) => {
-    const request = httpsRequest(`${of.url}${balance}`, options, (response) => {
-      response.resume().once('end', () => {
-        const id = response.headers['x-request-id'];
-        const line = of.logLines().find(({ requestId }) => requestId === id);
-        resolve({ status: response.statusCode, caller: line?.caller });
-      });
-    });
-    request.once('error', reject).end();
-  });
-}
+  /** The status, and the caller in the log line. */
+  async function send(agent: Agent, of: TestProxy = proxy, headers = {}): Promise<[number, unknown]> {
+    const response = await post(`${of.url}${paths.balance}`, '', headers, { agent });
+    const id = response.headers['x-request-id'];
+    return [response.status, of.logLines().find(({ requestId }) => requestId === id)?.caller];
+  }
 
-whereOpensslIs('a caller with a client certificate', () => {
-  it('is authenticated by its URI', async () => {
-    expect(await sendWith('uri')).toEqual({ status: 200, caller: 'billing' });
-  });
-
-  it('has the name and the fingerprint of its certificate in the debug log', async () => {
+  it('is authenticated by its URI, or by its DNS name in any case, and the debug log says by which', async () => {
     const debugging = await start(ours, { logLevel: 'debug' });
-    await sendWith('uri', debugging);
+    expect(await send(agentOf(billing), debugging)).toEqual([200, 'billing']);
     expect(debugging.logLines('caller authenticated')).toEqual([
       expect.objectContaining({
         caller: 'billing',
         credential: 'certificate',
-        certificateName: 'spiffe://test/ns/pay/sa/billing',
-        certificateFingerprint: new X509Certificate(certificates.get('uri')?.cert ?? '').fingerprint256,
+        certificateName: uri,
+        certificateFingerprint: new X509Certificate(billing.cert).fingerprint256,
       }),
     ]);
+    const reports = ours.issue('reports', { names: 'DNS:Reports.Internal' });
+    expect(await send(agentOf(reports))).toEqual([200, 'reports']);
   });
 
-  it('is authenticated by its DNS name, case-insensitively', async () => {
-    expect(await sendWith('dns')).toEqual({ status: 200, caller: 'reports' });
-  });
-
-  it.each([
-    ['none', undefined],
-    ['one of a name that is not configured', 'stranger'],
-    ['one without URI and DNS name', 'nameless'],
-    ['one of a wildcard, which is a name like any other', 'wildcard'],
-    ['one of another CA', 'forged'],
-    ['one that has expired', 'expired'],
-  ])('is unknown with %s', async (_, name) => {
+  it.each<[string, () => Issued | undefined]>([
+    ['none', () => undefined],
+    ['one of a name that is not configured', () => ours.issue('a', { names: 'DNS:stranger.internal' })],
+    ['one without URI and DNS name', () => ours.issue('b', { names: 'email:spiffe@test.invalid' })],
+    ['one of a wildcard, which is a name like any other', () => ours.issue('c', { names: 'DNS:*.internal' })],
+    ['one of another CA', () => theirs.issue('d', { names: `URI:${uri}` })],
+    [
+      'one that has expired',
+      () => ours.issue('e', { names: `URI:${uri}`, from: Date.now() - day, until: Date.now() - day / 24 }),
+    ],
+  ])('is unknown with %s, whatever a header says of one', async (_, issue) => {
     const before = gateway.requests.length;
-    expect(await sendWith(name)).toEqual({ status: 401, caller: undefined });
+    const headers = { 'X-Forwarded-Client-Cert': `URI=${uri}`, 'X-SSL-Client-Verify': 'SUCCESS' };
+    expect(await send(agentOf(issue()), proxy, headers)).toEqual([401, undefined]);
     expect(gateway.requests).toHaveLength(before);
   });
 
-  it('is unknown with a header about a certificate', async () => {
-    const headers = {
-      'X-Forwarded-Client-Cert': 'URI=spiffe://test/ns/pay/sa/billing',
-      'X-SSL-Client-Verify': 'SUCCESS',
-    };
-    expect(await sendWith(undefined, proxy, { headers })).toMatchObject({ status: 401 });
-  });
-
-  it('is unknown if it resumes the session of a certificate of another CA', async () => {
-    const sessions: Buffer[] = [];
-    const send = (session?: Buffer) =>
-      new Promise<number | undefined>((resolve, reject) => {
-        const options = shown('forged');
-        const request = httpsRequest(
-          `${proxy.url}${balance}`,
-          { method: 'POST', agent: false, ...options, ...(session && { session }) },
-          (response) => response.resume().once('end', () => resolve(response.statusCode)),
-        );
-        request.once('socket', (socket) => socket.on('session', (given: Buffer) => sessions.push(given)));
-        request.once('error', reject).end();
-      });
-    expect(await send()).toBe(401);
-    expect(sessions.length).toBeGreaterThan(0);
-    expect(await send(sessions.at(-1))).toBe(401);
-  });
-
-  it('is unknown after another CA is configured, even if it resumes its session', async () => {
-    const changing = await start(ours);
-    let session: Buffer | undefined;
-    const agent = new Agent({ maxCachedSessions: 0 });
-    const send = () =>
-      new Promise<number | undefined>((resolve, reject) => {
-        const options = { method: 'POST', agent, ...shown('uri'), ...(session && { session }) };
-        const request = httpsRequest(`${changing.url}${balance}`, options, (response) =>
-          response.resume().once('end', () => resolve(response.statusCode)),
-        );
-        request.once('socket', (socket) =>
-          socket.on('session', (given: Buffer) => {
-            session = given;
-          }),
-        );
-        request.once('error', reject).end();
-      });
+  it('is unknown without a configured client CA, even with a certificate of a public CA, which is not requested', async () => {
+    const publicOnes = getCACertificates('default');
+    setDefaultCACertificates([...publicOnes, ours.cert.toString()]);
+    const open = await start();
     try {
-      expect(await send()).toBe(200);
-      expect(session).toBeDefined();
-      expect(await send()).toBe(200);
-      await changing.reload(configWith(theirs));
-      expect(await send()).toBe(401);
+      expect(await send(agentOf(billing), open)).toEqual([401, undefined]);
     } finally {
-      agent.destroy();
+      setDefaultCACertificates(publicOnes);
     }
+    const own = ['-cert', billing.certFile, '-key', billing.keyFile];
+    const { output } = await opensslClient(open.url, own);
+    expect(output).toContain('No client certificate CA names sent');
+    expect(output).not.toContain('Requested Signature Algorithms');
+  });
+
+  it('is unknown if it resumes the session of a certificate of another CA, or of one that was removed', async () => {
+    const changing = await start(ours);
+    const sending = async (issued: Issued, session?: Buffer) => {
+      const agent = agentOf(issued, session && { session });
+      let given: Buffer | undefined;
+      agent.on('keylog', (_line, socket: Socket) =>
+        socket.once('session', (next: Buffer) => {
+          given = next;
+        }),
+      );
+      return { status: (await send(agent, changing))[0], session: given };
+    };
+    const forged = theirs.issue('forged', { names: `URI:${uri}` });
+    const [first, good] = [await sending(forged), await sending(billing)];
+    expect([first.status, good.status]).toEqual([401, 200]);
+    expect([first.session, good.session]).not.toContain(undefined);
+    expect((await sending(forged, first.session)).status).toBe(401);
+    expect((await sending(billing, good.session)).status).toBe(200);
+    await changing.reload(configWith(theirs));
+    expect((await sending(billing, good.session)).status).toBe(401);
   });
 
   it('is unknown after its certificate has expired, even on an open connection', async () => {
     let now = Date.now();
     const lasting = await start(ours, { clock: () => now });
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    try {
-      expect(await sendWith('uri', lasting, { agent })).toEqual({ status: 200, caller: 'billing' });
-      now += 3 * 86_400_000;
-      const [kept] = Object.values(agent.freeSockets).flat();
-      const before = kept?.bytesRead ?? 0;
-      expect(await sendWith('uri', lasting, { agent })).toEqual({ status: 401, caller: undefined });
-      expect(kept?.bytesRead).toBeGreaterThan(before);
-    } finally {
-      agent.destroy();
-    }
+    const agent = keeping(billing);
+    expect(await send(agent, lasting)).toEqual([200, 'billing']);
+    now += 3 * day;
+    const connection = kept(agent);
+    const before = connection?.bytesRead ?? 0;
+    expect(await send(agent, lasting)).toEqual([401, undefined]);
+    expect(connection?.bytesRead).toBeGreaterThan(before);
   });
 
   it('keeps its connection after a reload with the same CA, and loses it with another CA', async () => {
     const changing = await start(ours);
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    const kept = () => Object.values(agent.freeSockets).flat()[0];
-    try {
-      expect(await sendWith('uri', changing, { agent })).toEqual({ status: 200, caller: 'billing' });
-      const connection = kept();
-      await changing.reload(configWith(ours));
-      expect(await sendWith('uri', changing, { agent })).toMatchObject({ status: 200 });
-      expect(kept()).toBe(connection);
-      await changing.reload(configWith(theirs));
-      await until(() => connection?.destroyed === true);
-      expect(await sendWith('uri', changing, { agent })).toEqual({ status: 401, caller: undefined });
-    } finally {
-      agent.destroy();
-    }
+    const agent = keeping(billing);
+    expect(await send(agent, changing)).toEqual([200, 'billing']);
+    const connection = kept(agent);
+    await changing.reload(configWith(ours));
+    expect(await send(agent, changing)).toEqual([200, 'billing']);
+    expect(kept(agent)).toBe(connection);
+    await changing.reload(configWith(theirs));
+    await until(() => connection?.destroyed === true);
+    expect(await send(agent, changing)).toEqual([401, undefined]);
   });
 
   it('gets the pending response if another CA is configured, as the last one', async () => {
     const changing = await start(ours);
-    const agent = new Agent({ keepAlive: true });
+    const agent = keeping(billing);
     const going = Promise.withResolvers<void>();
     const { respond } = gateway;
     gateway.respond = (response) => void going.promise.then(() => response.end('OK'));
-    try {
-      const before = gateway.requests.length;
-      const response = sendWith('uri', changing, { agent });
-      await until(() => gateway.requests.length > before);
-      await changing.reload(configWith(theirs));
-      going.resolve();
-      expect(await response).toEqual({ status: 200, caller: 'billing' });
-      expect(Object.values(agent.freeSockets).flat()).toEqual([]);
-    } finally {
-      gateway.respond = respond;
-      agent.destroy();
-    }
+    const before = gateway.requests.length;
+    const response = send(agent, changing);
+    await until(() => gateway.requests.length > before);
+    await changing.reload(configWith(theirs));
+    going.resolve();
+    expect(await response).toEqual([200, 'billing']);
+    expect(kept(agent)).toBeUndefined();
+    gateway.respond = respond;
   });
 
   it('is disconnected if its TLS handshake takes longer than timeouts.headers', async () => {
@@ -246,14 +188,19 @@ whereOpensslIs('a caller with a client certificate', () => {
     expect(idle.pending).toBe(0);
   });
 
-  it('is unknown without a configured client CA, even with a certificate of a public CA', async () => {
-    const publicOnes = getCACertificates('default');
-    setDefaultCACertificates([...publicOnes, ours.cert.toString()]);
-    const open = await start();
-    try {
-      expect(await sendWith('uri', open)).toEqual({ status: 401, caller: undefined });
-    } finally {
-      setDefaultCACertificates(publicOnes);
-    }
+  it('can send the largest forms, and a request with its first flight before it ends its side', async () => {
+    const form = `${transferForm}&comment=${'x'.repeat(60_000)}`;
+    const agent = keeping(billing);
+    for (let count = 0; count < 3; count += 1)
+      expect((await post(`${proxy.url}${paths.transfer}`, form, {}, { agent })).status).toBe(200);
+    const { hostname: host, port } = new URL(proxy.url);
+    const own = { ca: ours.cert, cert: billing.cert, key: billing.key, allowHalfOpen: true };
+    const tls = connect({ host, port: Number(port), ...own });
+    const chunks: Buffer[] = [];
+    tls.on('data', (chunk: Buffer) => chunks.push(chunk));
+    tls.end(formRequest(paths.transfer, transferForm));
+    await once(tls, 'end');
+    expect(Buffer.concat(chunks).toString()).toMatch(/^HTTP\/1\.1 200 OK/);
+    tls.destroy();
   });
 });
