@@ -1,9 +1,10 @@
-import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
-import { setTimeout as wait } from 'node:timers/promises';
+import { copyFileSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { beforeEach, expect, it } from '@jest/globals';
+import { check } from '../../src/cli/check/check.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
+import { runCommandHere } from '../support/cli.ts';
 import { always, type FaultyGateway, httpResponse, type Script } from '../support/faulty-gateway.ts';
 import { Folder } from '../support/folder.ts';
 import { post } from '../support/forwarding.ts';
@@ -17,7 +18,7 @@ import { until } from '../support/until.ts';
 
 /** Milliseconds; a minute in production. */
 const certificatesEvery = 100;
-const day = 86_400_000;
+const [minute, hour, day] = [60_000, 3_600_000, 86_400_000];
 
 describeWith('openssl')('replaced certificate files (needs the program openssl)', () => {
   let folder: Folder;
@@ -33,38 +34,56 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
 
   const at = (name: string): string => folder.at(name);
 
+  const files = (name: string) => ({ certFile: at(`${name}.crt`), keyFile: at(`${name}.key`) });
+
   /** Writes a certificate and its key to the files of the configuration. */
   function install({ certFile, keyFile }: Issued, name: string): void {
-    copyFileSync(certFile, at(`${name}.crt`));
-    copyFileSync(keyFile, at(`${name}.key`));
+    copyFileSync(keyFile, files(name).keyFile);
+    copyFileSync(certFile, files(name).certFile);
   }
+
+  /** @param endsIn milliseconds until it expires; negative if it has expired. */
+  const ending = (name: string, endsIn: number): Issued =>
+    ca.issue(name, { from: Date.now() - 2 * hour, until: Date.now() + endsIn });
 
   const startGateway = (issued?: Issued): Promise<FaultyGateway> =>
     starts.gateway([always(httpResponse('200 OK', '[]'))], issued);
 
-  const start = (options: ProxyOptions): Promise<TestProxy> =>
-    starts.proxy({ certificateCheckInterval: certificatesEvery, random: () => 0, ...options });
-
-  /** Common name of the certificate of the proxy port. */
-  async function shownBy({ url }: Pick<TestProxy, 'url'>): Promise<string> {
-    const { hostname: host, port } = new URL(url);
-    const socket = connect({ host, port: Number(port), rejectUnauthorized: false });
-    await new Promise((resolve) => {
-      socket.once('secureConnect', resolve);
+  const start = async (options: ProxyOptions): Promise<TestProxy> =>
+    starts.proxy({
+      gateway: options.gateway ?? (await startGateway()).url,
+      certificateCheckInterval: certificatesEvery,
+      random: () => 0,
+      ...options,
     });
-    const { CN } = socket.getPeerCertificate().subject;
-    socket.destroy();
-    return String(CN);
+
+  function startTls(certificateCheckInterval = certificatesEvery): Promise<TestProxy> {
+    install(ca.issue('first'), 'tls');
+    return start({ config: { proxy: { port: 0, tls: files('tls') } }, certificateCheckInterval });
   }
 
-  const unusable = (proxy: TestProxy) =>
-    proxy.logLines().filter(({ msg }) => String(msg).startsWith('certificate files are unusable'));
+  /** The result of a handshake whose client trusts this CA: the common name of the proxy port, or the error. */
+  async function shownBy({ url }: Pick<TestProxy, 'url'>, trusted = ca): Promise<string> {
+    const { hostname: host, port } = new URL(url);
+    const socket = connect({ host, port: Number(port), ca: trusted.cert });
+    return new Promise<string>((resolve) => {
+      socket.once('secureConnect', () => resolve(String(socket.getPeerCertificate().subject.CN)));
+      socket.once('error', (error: NodeJS.ErrnoException) => resolve(String(error.code)));
+    }).finally(() => socket.destroy());
+  }
 
-  async function startTls(certificateCheckInterval = certificatesEvery): Promise<TestProxy> {
-    install(ca.issue('first'), 'tls');
-    const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
-    const gateway = await startGateway();
-    return start({ gateway: gateway.url, config: { proxy: { port: 0, tls } }, certificateCheckInterval });
+  /** Milliseconds until the certificate in use expires, according to the metric. */
+  async function timeLeft(proxy: TestProxy, certificate: string): Promise<number> {
+    return (await proxy.counted('certificate_expiry_timestamp_seconds', { certificate })) * 1000 - Date.now();
+  }
+
+  /** Exit code and output of the command `check`. */
+  async function checked(part: object): Promise<{ code: number | null; text: string }> {
+    const environments = { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } };
+    const keys = { source: 'directory', directory: '.' };
+    const file = folder.file('config.yaml', JSON.stringify({ environments, keys, ...part }));
+    const { code, out, err } = await runCommandHere(check, '--config', file);
+    return { code, text: out + err };
   }
 
   it('of the listener are used for new connections, without a signal', async () => {
@@ -72,77 +91,33 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
     expect(await shownBy(proxy)).toBe('first');
     install(ca.issue('second'), 'tls');
     await until(async () => (await shownBy(proxy)) === 'second');
-    expect(unusable(proxy)).toEqual([]);
-  });
-
-  it('that do not match are not used, and are an error at the second check', async () => {
-    const proxy = await startTls();
-    const { certFile, keyFile } = ca.issue('second');
-    copyFileSync(certFile, at('tls.crt'));
-    await until(() => unusable(proxy).length > 0);
-    expect(unusable(proxy)).toEqual([
-      expect.objectContaining({
-        level: 'error',
-        role: 'listener',
-        fault: `${at('tls.key')} does not match the certificate`,
-      }),
-    ]);
-    expect(await shownBy(proxy)).toBe('first');
-    copyFileSync(keyFile, at('tls.key'));
-    await until(async () => (await shownBy(proxy)) === 'second');
-  });
-
-  it('are no error if certificate and key are replaced one after the other between two checks', async () => {
-    const interval = 5 * certificatesEvery;
-    const proxy = await startTls(interval);
-    const { certFile, keyFile } = ca.issue('second');
-    copyFileSync(certFile, at('tls.crt'));
-    // Less than the interval: one check at most is between the two.
-    await wait(interval * 0.8);
-    copyFileSync(keyFile, at('tls.key'));
-    await until(async () => (await shownBy(proxy)) === 'second');
-    expect(unusable(proxy)).toEqual([]);
-  });
-
-  it('that are invalid or missing leave the previous ones in use', async () => {
-    const proxy = await startTls();
-    writeFileSync(at('tls.crt'), 'MARK');
-    await until(() => unusable(proxy).length === 1);
-    expect(await shownBy(proxy)).toBe('first');
-    expect(proxy.logText()).not.toContain('MARK');
-    rmSync(at('tls.crt'));
-    await wait(300);
-    expect(await shownBy(proxy)).toBe('first');
+    expect(proxy.logText()).not.toContain('unusable');
   });
 
   it('are used immediately by a reload, which a pair that does not match does not prevent', async () => {
-    install(ca.issue('first'), 'tls');
-    const tls = { certFile: at('tls.crt'), keyFile: at('tls.key') };
-    const gateway = await startGateway();
-    const config = { proxy: { port: 0, tls } };
-    const proxy = await start({ gateway: gateway.url, config, certificateCheckInterval: day });
+    const proxy = await startTls(day);
     const { certFile, keyFile } = ca.issue('second');
     copyFileSync(certFile, at('tls.crt'));
-    await proxy.reload(config);
+    await proxy.reload({ proxy: { port: 0, tls: files('tls') } });
     expect(await shownBy(proxy)).toBe('first');
     copyFileSync(keyFile, at('tls.key'));
-    await proxy.reload(config);
+    await proxy.reload({ proxy: { port: 0, tls: files('tls') } });
     expect(await shownBy(proxy)).toBe('second');
   });
 
   it('of the admin port are used for new connections, by a check and by a reload', async () => {
     install(ca.issue('first'), 'tls');
-    const config = { admin: { port: 0, tls: { certFile: at('tls.crt'), keyFile: at('tls.key') } } };
-    const [checking, reloaded] = [
+    const config = { admin: { port: 0, tls: files('tls') } };
+    const proxies = [
       await start({ config }),
       await start({ config, certificateCheckInterval: day }),
-    ];
+    ] as const;
     const shown = ({ adminUrl }: TestProxy) => shownBy({ url: adminUrl });
-    expect([await shown(checking), await shown(reloaded)]).toEqual(['first', 'first']);
+    expect(await Promise.all(proxies.map(shown))).toEqual(['first', 'first']);
     install(ca.issue('second'), 'tls');
-    await until(async () => (await shown(checking)) === 'second');
-    await reloaded.reload(config);
-    expect(await shown(reloaded)).toBe('second');
+    await until(async () => (await shown(proxies[0])) === 'second');
+    await proxies[1].reload(config);
+    expect(await shown(proxies[1])).toBe('second');
   });
 
   it('of a gateway CA are used for new connections, and idle ones are closed', async () => {
@@ -172,18 +147,15 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
       install(clients.issue('client-1'), 'vault');
       copyFileSync(ca.file, at('vault-ca.crt'));
       const old = await startVault(ca, clients);
-      const gateway = await startGateway();
       const vault = {
         address: old.address,
         timeout: '1s',
         caFile: at('vault-ca.crt'),
-        certFile: at('vault.crt'),
-        keyFile: at('vault.key'),
+        ...files('vault'),
         auth: { method: 'token' as const, token: rootToken },
       };
       const config = { keys: { source: 'vault' as const, vault } };
       const proxy = await start({
-        gateway: gateway.url,
         config,
         certificateCheckInterval: how === 'by a check' ? certificatesEvery : day,
       });
@@ -213,30 +185,74 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
     return vault;
   }
 
-  it('have their expiry in the metrics', async () => {
-    install(ca.issue('first'), 'tls');
-    const gateway = await startGateway();
-    const tls = { certFile: at('tls.crt'), keyFile: at('tls.key'), clientCaFile: ca.file };
-    const proxy = await start({
-      gateway: gateway.url,
-      sandbox: { caFile: other.file },
-      config: { proxy: { port: 0, tls } },
-    });
-    const tomorrow = (Date.now() + day) / 1000;
-    for (const [certificate, environment] of [
-      ['listener', 'none'],
-      ['listener-client-ca', 'none'],
-      ['gateway-ca', 'sandbox'],
-    ] as const) {
-      const labels = { certificate, environment };
-      const ends = await proxy.counted('certificate_expiry_timestamp_seconds', labels);
-      expect(Math.abs(ends - tomorrow)).toBeLessThan(60);
-      const from = await proxy.counted('certificate_not_before_timestamp_seconds', labels);
-      expect(Math.abs(ends - from - 86_400)).toBeLessThan(60);
-    }
-    await proxy.reload({ proxy: { port: 0, tls: { certFile: at('tls.crt'), keyFile: at('tls.key') } } });
-    const gone = { certificate: 'listener-client-ca' };
-    expect(await proxy.counted('certificate_expiry_timestamp_seconds', gone)).toBe(0);
+  it('of the listener that expire are reported by the metric and by `check`, until they are replaced', async () => {
+    install(ending('long', hour), 'tls');
+    const tls = files('tls');
+    const proxy = await start({ config: { proxy: { port: 0, tls } } });
+    // Only now, because a busy machine may take seconds to start.
+    install(ending('short', 3000), 'tls');
+    await until(async () => (await timeLeft(proxy, 'listener')) < minute);
+    expect(await shownBy(proxy)).toBe('short');
+    const left = await timeLeft(proxy, 'listener');
+    expect(left).toBeLessThan(3000);
+    expect(left).toBeGreaterThan(-1000);
+    await until(async () => (await timeLeft(proxy, 'listener')) < 0);
+    // OpenSSL's clock may be some milliseconds behind.
+    await until(async () => (await shownBy(proxy)) === 'CERT_HAS_EXPIRED');
+    const problem = await checked({ proxy: { tls } });
+    expect(problem.code).toBe(2);
+    expect(problem.text).toMatch(
+      /proxy\.tls\.certFile: names a file that expired on \d{4}-\d\d-\d\d: renew it/,
+    );
+
+    install(ending('renewed', hour), 'tls');
+    await until(async () => (await shownBy(proxy)) === 'renewed');
+    expect(await timeLeft(proxy, 'listener')).toBeGreaterThan(hour - minute);
+    expect(await checked({ proxy: { tls } })).toMatchObject({ code: 0 });
+  });
+
+  it('of the Vault client that expired are reported by the metric and by `check`, until they are replaced', async () => {
+    const { cert, key } = ending('vault', hour);
+    const vault = starts.closing(new StubVault({ tls: { cert, key, clientCa: ca.cert } }));
+    vault.put('gateway/sandbox/acme', { control_key: 'first' });
+    const address = await vault.listen();
+    install(ending('expired', -minute), 'client');
+    const auth = { method: 'token' as const, token: rootToken };
+    const keys = {
+      source: 'vault' as const,
+      vault: { address, timeout: '1s', caFile: ca.file, ...files('client'), auth },
+    };
+    const proxy = await start({ config: { keys } });
+    expect((await proxy.balance()).status).toBe(503);
+    expect(await timeLeft(proxy, 'vault-client')).toBeLessThan(0);
+    expect(await proxy.counted('key_source_up')).toBe(0);
+    const problem = await checked({ keys });
+    expect(problem.code).toBe(2);
+    expect(problem.text).toMatch(/keys\.vault\.certFile: names a file that expired on .*: renew it/);
+
+    install(ending('renewed', hour), 'client');
+    await until(async () => (await proxy.balance()).status === 200);
+    expect(await timeLeft(proxy, 'vault-client')).toBeGreaterThan(hour - minute);
+    expect(await checked({ keys })).toMatchObject({ code: 0 });
+  });
+
+  it('of Vault that expired are logged once with the cause, until Vault has another', async () => {
+    const vault = starts.closing(new StubVault({ tls: ending('expired', -minute) }));
+    vault.put('gateway/sandbox/acme', { control_key: 'first' });
+    const address = await vault.listen();
+    const auth = { method: 'token' as const, token: rootToken };
+    const keys = { source: 'vault' as const, vault: { address, timeout: '1s', caFile: ca.file, auth } };
+    const proxy = await start({ config: { keys } });
+    expect((await proxy.balance()).status).toBe(503);
+    const outageLines = () => proxy.logLines().filter(({ msg }) => String(msg).startsWith('key source'));
+    const beginning = { level: 'error', msg: 'key source unavailable' };
+    const cause = expect.stringContaining('Vault cannot be reached (TLS: CERT_HAS_EXPIRED)');
+    expect(outageLines()).toEqual([expect.objectContaining({ ...beginning, cause })]);
+
+    vault.show(ending('renewed', hour));
+    await until(async () => (await proxy.balance()).status === 200);
+    const end = { level: 'info', msg: 'key source available again' };
+    expect(outageLines()).toEqual([expect.objectContaining(beginning), expect.objectContaining(end)]);
   });
 
   it('are checked before they are used: match, syntax and dates', async () => {
