@@ -1,8 +1,8 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, request } from 'node:http';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { freePorts, Processes, type RunningDemo } from '../support/demo.ts';
+import { post as sendForm } from '../support/forwarding.ts';
 import { until } from '../support/until.ts';
 
 let processes: Processes;
@@ -12,6 +12,8 @@ beforeEach(() => {
 });
 afterEach(() => processes.clear());
 
+const balance = '/sandbox/gw/api/v2/get-balance/manager';
+
 const post = (url: string, body = '', headers: Record<string, string> = {}): Promise<Response> =>
   fetch(url, { method: 'POST', body: new URLSearchParams(body), headers });
 
@@ -20,7 +22,7 @@ it.each(['SIGTERM', 'SIGINT'] as const)(
   async (signal) => {
     const { proxyUrl, adminUrl, gatewayAdminUrl, readyFile, child, finished } = await processes.startDemo();
     // Of fetch, which keeps them.
-    await (await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`)).text();
+    await (await post(`${proxyUrl}${balance}/acme`)).text();
     for (const url of [`${adminUrl}/metrics`, `${gatewayAdminUrl}/journal`]) await (await fetch(url)).text();
     const began = performance.now();
     child.kill(signal);
@@ -56,15 +58,6 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
   expect(out).toContain(`curl -d login=shop -d client_orderid=o1 ${api}/v4/status/9\n`);
 });
 
-it('gives up on the gateway after --request-timeout', async () => {
-  const { proxyUrl } = await processes.startDemo(['--request-timeout', '300ms']);
-  const api = `${proxyUrl}/sandbox/gw/api/v4`;
-  const slow = await post(`${api}/transfer/1234`, 'client_orderid=slow-response&amount=1&currency=EUR');
-  expect([slow.status, slow.headers.get('Countersign-Outcome')]).toEqual([504, 'unknown']);
-  const ofBeta = await post(`${api}/status/1236`, 'login=beta&client_orderid=invoice-1');
-  expect(await ofBeta.text()).toContain('gw-order-id=900007');
-});
-
 it('responds with 401, 429 and 503 as the scenario says', async () => {
   const scenario = join(processes.folder, 'scenario.yaml');
   writeFileSync(
@@ -82,34 +75,20 @@ it('responds with 401, 429 and 503 as the scenario says', async () => {
     const [, reason] = /"reason":"([^"]+)"/.exec(await response.text()) ?? [];
     return [response.status, reason, response.headers.has('Retry-After')];
   };
-  const balance = '/v2/get-balance/manager/shop';
-  expect(await send(balance, 'test-token')).toEqual([200, undefined, false]);
-  expect(await send(balance)).toEqual([401, 'caller-unknown', false]);
-  expect(await send(balance, 'another')).toEqual([401, 'caller-unknown', false]);
-  expect(await send('/v2/get-balance/manager/gone', 'test-token')).toEqual([
-    503,
-    'key-source-unavailable',
-    true,
-  ]);
-  expect(
-    await processes.run([
-      'demo',
-      'rotate',
-      '--kind',
-      'control_key',
-      '--after',
-      '0',
-      '--ready-file',
-      readyFile,
-    ]),
-  ).toMatchObject({ code: 0, err: '' });
-  const waiting = post(`${api}/v4/transfer/9`, 'client_orderid=o1', {
-    authorization: 'Bearer test-token',
-  }).catch(() => {});
+  const shop = '/v2/get-balance/manager/shop';
+  expect(await send(shop, 'test-token')).toEqual([200, undefined, false]);
+  expect(await send(shop)).toEqual([401, 'caller-unknown', false]);
+  expect(await send(shop, 'another')).toEqual([401, 'caller-unknown', false]);
+  const gone = await send('/v2/get-balance/manager/gone', 'test-token');
+  expect(gone).toEqual([503, 'key-source-unavailable', true]);
+  const rotate = ['demo', 'rotate', '--kind', 'control_key', '--after', '0', '--ready-file', readyFile];
+  expect(await processes.run(rotate)).toMatchObject({ code: 0, err: '' });
+  const authorization = 'Bearer test-token';
+  const waiting = post(`${api}/v4/transfer/9`, 'client_orderid=o1', { authorization }).catch(() => {});
   await until(async () =>
     (await (await fetch(`${gatewayAdminUrl}/journal?operation=transfer`)).text()).includes('o1'),
   );
-  expect(await send(balance, 'test-token')).toEqual([429, 'caller-limit', true]);
+  expect(await send(shop, 'test-token')).toEqual([429, 'caller-limit', true]);
   // SIGTERM would wait for the payment.
   child.kill('SIGKILL');
   const { out } = await finished;
@@ -130,52 +109,11 @@ it.each([['demo'], ['serve']])(
     expect(urls.map((url) => new URL(url).port)).not.toEqual(
       expect.arrayContaining([expect.stringMatching(/^(8080|9090|8090|8091)$/)]),
     );
-    expect((await post(`${demo['proxyUrl']}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
+    expect((await post(`${demo['proxyUrl']}${balance}/acme`)).status).toBe(200);
     child.kill('SIGINT');
     expect(await finished).toMatchObject({ code: 0, err: '' });
   },
 );
-
-it.each(['port', 'admin-port'])('names --%s when that port is in use', async (option) => {
-  const other = createServer();
-  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-  const address = other.address();
-  const port = typeof address === 'object' ? address?.port : undefined;
-  const { code, err } = await processes.run(['demo', ...freePorts, `--${option}`, String(port)]);
-  expect([code, err]).toEqual([
-    1,
-    `Countersign cannot start: 127.0.0.1:${port} is in use. Choose another port with --${option}.\n`,
-  ]);
-  other.close();
-});
-
-it('listens for others with --allow-anonymous', async () => {
-  const { proxyUrl } = await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
-  expect(proxyUrl).toMatch(/^http:\/\/0\.0\.0\.0:/);
-  const local = proxyUrl.replace('0.0.0.0', '127.0.0.1');
-  expect((await post(`${local}/sandbox/gw/api/v2/get-balance/manager/acme`)).status).toBe(200);
-});
-
-it('ends with an error when the ready file cannot be written', async () => {
-  const readyFile = join(processes.folder, 'no-such-folder', 'ready.json');
-  const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', readyFile]);
-  expect([code, err]).toEqual([1, expect.stringContaining(`--ready-file ${readyFile} cannot be written`)]);
-});
-
-it.each([
-  ['a directory', (file: string) => mkdirSync(file)],
-  ['a link, such as /dev/stdout', (file: string) => symlinkSync('/proc/self/fd/1', file)],
-  ['another file', (file: string) => writeFileSync(file, '{"name":"precious"}')],
-])('leaves what is not a ready file as it was: %s', async (_what, create) => {
-  const file = join(processes.folder, 'precious');
-  create(file);
-  const { code, err } = await processes.run(['demo', ...freePorts, '--ready-file', file]);
-  expect([code, err]).toEqual([
-    2,
-    expect.stringContaining(`--ready-file ${file} exists and is not a ready file`),
-  ]);
-  expect(readdirSync(processes.folder)).toEqual(['precious']);
-});
 
 it('deletes the ready file of an earlier demo before it is ready, and at the end only its own', async () => {
   const { readyFile, stop } = await processes.startDemo();
@@ -210,20 +148,9 @@ describe('one that runs', () => {
     expect(journal).toMatchObject({ entries: [{ operation: 'transfer' }, { operation: 'transfer' }] });
   });
 
-  it('signs forms that the simulator verifies', async () => {
-    const transfer = await post(
-      `${demo.proxyUrl}/sandbox/gw/api/v4/transfer/1234`,
-      'client_orderid=i1&amount=1',
-    );
-    expect([transfer.status, await transfer.text()]).toEqual([200, expect.stringContaining('gw-order-id')]);
-    expect(await (await fetch(`${demo.adminUrl}/readyz`)).json()).toMatchObject({ ready: true });
-  });
-
   it('accepts any bearer token', async () => {
-    for (const authorization of ['Bearer anything', 'Bearer ???']) {
-      const url = `${demo.proxyUrl}/sandbox/gw/api/v2/get-balance/manager/acme`;
-      expect((await post(url, '', { authorization })).status).toBe(200);
-    }
+    const headers = { authorization: 'Bearer ???' };
+    expect((await post(`${demo.proxyUrl}${balance}/acme`, '', headers)).status).toBe(200);
   });
 
   it.each([true, false])(
@@ -250,57 +177,25 @@ describe('one that runs', () => {
     },
   );
 
-  it('explain --demo rejects the ready file of a demo that has ended', async () => {
-    const readyFile = join(shared.folder, 'ended.json');
-    writeFileSync(readyFile, readFileSync(demo.readyFile, 'utf8').replace(/"pid": \d+/, '"pid": 999999999'));
-    const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--demo', readyFile];
-    // A program: it reads the form from its standard input.
-    expect(await shared.run(argv, 'login=acme')).toMatchObject({
-      code: 1,
-      err: expect.stringContaining(`${readyFile} is not the ready file of a running demo`),
-    });
-  });
-
-  describe('beside another', () => {
-    let other: RunningDemo;
-    beforeAll(async () => {
-      other = await shared.startDemo(['--admin-allowed-host', 'gateway.test']);
-    });
-
-    it('has other ports and keys', async () => {
-      for (const { proxyUrl } of [demo, other]) {
-        const balance = await post(`${proxyUrl}/sandbox/gw/api/v2/get-balance/manager/beta`);
-        expect(balance.status).toBe(200);
-      }
-      expect(
-        new Set(
-          [demo, other].flatMap(({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }) => [
-            proxyUrl,
-            adminUrl,
-            gatewayUrl,
-            gatewayAdminUrl,
-          ]),
-        ).size,
-      ).toBe(8);
-      const keyDirectories = readdirSync(shared.folder).filter((name) =>
-        name.startsWith('countersign-keys-'),
-      );
-      expect(keyDirectories).toHaveLength(2);
-    });
-
-    it('accepts the name of its container on the ports for operators only when it is allowed', async () => {
-      const statusOf = (url: string): Promise<number | undefined> =>
-        new Promise((resolve, reject) => {
-          const headers = { Host: 'gateway.test' };
-          request(url, { headers }, (response) => resolve(response.resume().statusCode))
-            .on('error', reject)
-            .end();
-        });
-      const statuses = [other, demo].flatMap(({ adminUrl, gatewayAdminUrl }) => [
-        statusOf(`${adminUrl}/metrics`),
-        statusOf(`${gatewayAdminUrl}/journal`),
-      ]);
-      expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
-    });
+  it('has other ports and keys than another, which accepts the name of its container for operators if allowed', async () => {
+    const other = await shared.startDemo(['--admin-allowed-host', 'gateway.test']);
+    const urls = [demo, other].flatMap(({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }) => [
+      proxyUrl,
+      adminUrl,
+      gatewayUrl,
+      gatewayAdminUrl,
+    ]);
+    expect(new Set(urls).size).toBe(8);
+    const keyDirectories = readdirSync(shared.folder).filter((name) => name.startsWith('countersign-keys-'));
+    expect(keyDirectories).toHaveLength(2);
+    for (const { proxyUrl } of [demo, other])
+      expect((await post(`${proxyUrl}${balance}/beta`)).status).toBe(200);
+    const statusOf = async (url: string): Promise<number> =>
+      (await sendForm(url, '', { Host: 'gateway.test' }, { method: 'GET' })).status;
+    const statuses = [other, demo].flatMap(({ adminUrl, gatewayAdminUrl }) => [
+      statusOf(`${adminUrl}/metrics`),
+      statusOf(`${gatewayAdminUrl}/journal`),
+    ]);
+    expect(await Promise.all(statuses)).toEqual([200, 200, 421, 421]);
   });
 });

@@ -2,7 +2,7 @@ import { Agent } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { silent } from '../support/faulty-gateway.ts';
-import { paths, post, statusForm } from '../support/forwarding.ts';
+import { paths, post, statusForm, transferForm, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { type CountersignProcess } from '../support/process.ts';
 import { codeOf, formRequest, RawConnection } from '../support/raw-http.ts';
@@ -72,6 +72,30 @@ describe('after SIGTERM', () => {
     expect(gateway.requests).toHaveLength(1);
   });
 
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    'and then %s a payment in flight is finished, also if its client has gone; no new one is accepted',
+    async (another) => {
+      const { gateway, process } = await run({ shutdownDelay: '0s', shutdown: '60s' });
+      const going = Promise.withResolvers<void>();
+      gateway.respond = (response) => void going.promise.then(() => response.end('status=approved\n'));
+      const response = process.transfer();
+      const caller = (await process.connect()).send(formRequest(paths.transfer, transferForm));
+      await until(() => gateway.requests.length === 2);
+      caller.close();
+      process.signal('SIGTERM');
+      await until(() => process.logLines(stopping).length > 0);
+      process.signal(another);
+      await until(async () => (await process.transfer().catch(codeOf)) === 'ECONNREFUSED');
+      expect(await process.readiness()).toBe(503);
+      going.resolve();
+      expect(await response).toMatchObject({ status: 200, body: 'status=approved\n', complete: true });
+      expect(await process.ended).toBe(0);
+      const finished = expect.objectContaining({ status: 200, outcome: 'answered' });
+      expect(process.logLines('request completed')).toEqual([finished, finished]);
+      expect(process.logLines('configuration reloaded')).toHaveLength(0);
+    },
+  );
+
   it('a connection that is held open does not keep the process', async () => {
     const { process } = await run({ shutdownDelay: '0s', shutdown: '30s' });
     for (const bytes of ['', 'POST / HTTP/1.1\r\n', 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n', transfer(1)]) {
@@ -105,6 +129,36 @@ describe('after SIGTERM', () => {
     expect(performance.now() - began).toBeLessThan(10_000);
     expect(process.logLines('shutdown timeout: requests still in flight')).toHaveLength(1);
   });
+});
+
+it('a request without a connection at the shutdown timeout is reported as not sent', async () => {
+  const gateway = await starts.gateway([() => {}]);
+  const process = await starts.process({
+    gateway: gateway.url.replace('http:', 'https:'),
+    config: { proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '200ms' } } },
+  });
+  const response = process.transfer();
+  await until(() => gateway.connections() === 1);
+  process.signal('SIGTERM');
+  expect(verdict(await response)).toBe('503 shutting-down not-sent not-sent');
+  expect(await process.ended).toBe(1);
+  expect(process.logLines('request completed')).toEqual([
+    expect.objectContaining({ reason: 'shutting-down', outcome: 'not-sent' }),
+  ]);
+});
+
+it('a body that never ends does not keep the process beyond the shutdown timeout', async () => {
+  const process = await starts.process({
+    config: { proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '200ms', body: '60s' } } },
+  });
+  const whole = formRequest(paths.transfer, transferForm);
+  const client = (await process.connect()).send(whole.slice(0, -1));
+  await until(async () => (await post(`${process.url}${paths.transfer}`, transferForm)).status > 0);
+  process.signal('SIGTERM');
+  const began = performance.now();
+  expect(await process.ended).toBe(1);
+  expect(performance.now() - began).toBeLessThan(10_000);
+  client.close();
 });
 
 it('a Vault that hangs does not keep the process', async () => {
