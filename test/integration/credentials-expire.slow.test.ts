@@ -128,16 +128,4 @@ describe('a Vault credential that is no longer valid', () => {
     expect(load.rate).toBeGreaterThan(50);
     expect(await cluster.leaks(load.seen())).toEqual([]);
   });
-
-  it('would have been found in the output', () => {
-    const { controlKey, privateKey } = cluster.first;
-    for (const secret of [controlKey, privateKey, ...jwts]) {
-      for (const encoding of ['utf8', 'base64', 'hex'] as const) {
-        const text = Buffer.from(`before ${secret} after`).toString(encoding);
-        expect(cluster.secretsIn(text)).not.toEqual([]);
-      }
-    }
-    const given = cluster.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []);
-    expect(cluster.secretsIn(String(given.at(-1)))).not.toEqual([]);
-  });
 });

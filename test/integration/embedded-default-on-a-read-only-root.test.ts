@@ -1,8 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, expect, it } from '@jest/globals';
+import { existsSync } from 'node:fs';
+import { expect, it } from '@jest/globals';
 import { createKeyDirectory } from '../../src/cli/demo/keys.ts';
 import { compileCache } from '../support/compile-cache.ts';
 import { harness } from '../support/harness.ts';
@@ -13,8 +11,6 @@ import { itWhere } from '../support/requires.ts';
 const readOnly = '/proc/self';
 const sharedMemory = '/dev/shm';
 const starts = harness();
-const folder = mkdtempSync(join(tmpdir(), 'countersign-embedded-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const inMemory = itWhere(existsSync(sharedMemory), `there is no ${sharedMemory}`);
 /** A test that may mount a file system that no other process sees. */
@@ -22,9 +18,6 @@ const withMounts = itWhere(
   existsSync(sharedMemory) && spawnSync('unshare', ['--mount', 'true']).status === 0,
   'this user may not mount a file system (unshare --mount)',
 );
-const keysIn = (parent: string): string[] =>
-  readdirSync(parent).filter((name) => name.startsWith('countersign-keys-'));
-
 inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
   starts.atEnd(await acquire());
   const process = starts.spawn({ env: { TMPDIR: readOnly } });
@@ -35,21 +28,9 @@ inMemory('serve without --config starts where the folder for temporary files is 
   expect(process.stderr()).toMatch(running ? /^$/ : / is in use\. .*\n$/);
 });
 
-inMemory('explain without --config works there too, and leaves no key behind', () => {
-  const before = keysIn(sharedMemory);
-  const argv = ['src/main.ts', 'explain', '--target', '/sandbox/gw/api/v2/get-balance/manager/acme'];
-  const { status, stdout, stderr } = spawnSync(process.execPath, argv, {
-    encoding: 'utf8',
-    input: '',
-    env: { TMPDIR: readOnly, ...compileCache },
-  });
-  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  expect(stdout).toContain('Base string');
-  expect(keysIn(sharedMemory)).toEqual(before);
-});
-
 it('keys are written to the first writable folder', () => {
-  expect(createKeyDirectory([readOnly, folder])).toMatch(new RegExp(`^${folder}/countersign-keys-`));
+  const { path } = starts.folder();
+  expect(createKeyDirectory([readOnly, path])).toMatch(new RegExp(`^${path}/countersign-keys-`));
 });
 
 withMounts('serve says in one sentence what to do where nothing can be written', () => {
@@ -65,8 +46,9 @@ withMounts('serve says in one sentence what to do where nothing can be written',
 });
 
 it('if no folder is writable, the error names each one and why', () => {
-  expect(() => createKeyDirectory([readOnly, join(folder, 'missing')])).toThrow(
-    nowhere(`/proc/self (ENOENT) or ${folder}/missing (ENOENT)`),
+  const missing = starts.folder().at('missing');
+  expect(() => createKeyDirectory([readOnly, missing])).toThrow(
+    nowhere(`/proc/self (ENOENT) or ${missing} (ENOENT)`),
   );
 });
 

@@ -12,7 +12,7 @@ import { type TestProxy, testControlKey, testKeys, writeKeys } from '../support/
 import { receivedFrom, verifyAuthorization } from '../support/verify.ts';
 
 const seed = 5849;
-const count = 20_000;
+const count = 5_000;
 const path = '/gw/api/v2/get-balance/manager/acme';
 
 const words = (text: string) => fc.constantFrom(...text.split(' '));

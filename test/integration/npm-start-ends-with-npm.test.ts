@@ -37,7 +37,6 @@ it('an npm that was killed before the process could look for it leaves none behi
 
 it.each([
   ['SIGTERM', ['start', '--']],
-  ['SIGKILL', ['start', '--']],
   ['SIGKILL', ['run', 'countersign', '--', 'demo']],
 ] as const)('%s of npm %j leaves neither a process nor its keys behind', async (signal, script) => {
   const readyFile = join(folder.path, 'ready.json');

@@ -1,10 +1,8 @@
-import { createServer } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { paths, post, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
-import type { TestProxy } from '../support/service.ts';
 
 const { balance, status } = paths;
 const starts = harness(afterAll);
@@ -91,38 +89,26 @@ describe("a client's X-Request-Id", () => {
 });
 
 describe('a line feed', () => {
-  let sent = '';
-  const gateway = createServer((_request, response) => {
-    response.setHeader('Content-Type', 'text/html').end(sent);
-  });
-  let proxy: TestProxy;
-  beforeAll(async () => {
-    await new Promise<void>((resolve) => {
-      gateway.listen(0, '127.0.0.1', resolve);
-    });
-    const address = gateway.address();
-    proxy = await starts.proxy({
-      gateway: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
-    });
-  });
-  afterAll(() => void gateway.close());
+  const sends = (body: string): void => {
+    edge.gateway.respond = (response) => response.setHeader('Content-Type', 'text/html').end(body);
+  };
 
   it('ends the JSON that Countersign makes of a status', async () => {
-    sent = 'status=approved\n';
+    sends('status=approved\n');
     const headers = { Accept: 'application/json' };
-    expect((await post(`${proxy.url}${status}`, statusForm, headers)).body).toBe('{"status":"approved"}\n');
+    expect((await post(`${edge.url}${status}`, statusForm, headers)).body).toBe('{"status":"approved"}\n');
   });
 
   it.each(['', '[]', 'status=approved', '{"a":1}'])(
     'is never added to what the gateway sent: %j',
     async (body) => {
-      sent = body;
-      expect((await post(`${proxy.url}${balance}`, '')).body).toBe(body);
+      sends(body);
+      expect((await edge.balance()).body).toBe(body);
     },
   );
 
   it('ends /readyz', async () => {
-    const response = await fetch(`${proxy.adminUrl}/readyz`);
+    const response = await fetch(`${edge.adminUrl}/readyz`);
     expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(await response.text()).toMatch(/^\{"ready":.*\}\n$/);
   });

@@ -66,12 +66,6 @@ describe('the keys of the gateway', () => {
 });
 
 describe('countersign simulate', () => {
-  it('prints its usage', async () => {
-    const { code, out } = await run('--help');
-    expect(code).toBe(0);
-    expect(out).toContain('--scenario FILE');
-  });
-
   it.each([
     ['without keys', [], '--keys DIR is required'],
     ['with an unknown option', ['--key', 'x'], 'unknown option --key; did you mean "--keys"?'],
@@ -114,13 +108,17 @@ describe('countersign simulate', () => {
     expect(err).toContain('is not an address of this machine');
   });
 
-  it('serves until a signal, and logs which check failed', async () => {
+  it('serves with an admin API until a signal, and logs which check failed', async () => {
     addLogin('sandbox', 'acme');
     addLogin('sandbox', 'beta');
-    const { child, line } = start('--keys', folder, '--port', '0');
+    const { child, line } = start('--keys', folder, '--port', '0', '--admin-port', '0');
     const greeting = await line();
     expect(greeting).toMatch(/^Gateway simulator: http:\/\/127\.0\.0\.1:\d+\/gw$/);
     const url = greeting.slice(greeting.indexOf('http'), -'/gw'.length);
+    const adminGreeting = await line();
+    expect(adminGreeting).toMatch(/^Admin API: http:\/\/127\.0\.0\.1:\d+$/);
+    const journal = await fetch(`${adminGreeting.slice(adminGreeting.indexOf('http'))}/journal`);
+    expect(await journal.json()).toEqual({ total: 0, entries: [] });
     const now = String(Math.floor(Date.now() / 1000));
     const right = [balanceDraft(), statusDraft([['client_orderid', 'invoice-1']])];
     for (const draft of right) {
@@ -132,33 +130,6 @@ describe('countersign simulate', () => {
     child.kill('SIGTERM');
     expect(await code).toBe(0);
   });
-});
-
-it('countersign simulate --admin-port serves the admin API, and says where', async () => {
-  addLogin('sandbox', 'acme');
-  const { child, line } = start('--keys', folder, '--port', '0', '--admin-port', '0');
-  await line();
-  const greeting = await line();
-  expect(greeting).toMatch(/^Admin API: http:\/\/127\.0\.0\.1:\d+$/);
-  const response = await fetch(`${greeting.slice(greeting.indexOf('http'))}/journal`);
-  expect(await response.json()).toEqual({ total: 0, entries: [] });
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGTERM');
-  expect(await ended).toBe(0);
-});
-
-it('countersign simulate with an admin port in use names the option', async () => {
-  addLogin('sandbox', 'acme');
-  const { child, line } = start('--keys', folder, '--port', '0');
-  const [port = ''] = /(?<=:)\d+(?=\/)/.exec(await line()) ?? [];
-  const { child: second } = start('--keys', folder, '--port', '0', '--admin-port', port);
-  let err = '';
-  second.stderr?.on('data', (text: Buffer) => {
-    err += text.toString();
-  });
-  expect(await new Promise((resolve) => second.once('close', resolve))).toBe(1);
-  expect(err).toContain('Choose another port with --admin-port.');
-  child.kill('SIGTERM');
 });
 
 /** The command in a separate process, since it runs until a signal. */

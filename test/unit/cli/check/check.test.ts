@@ -52,11 +52,6 @@ describe('countersign check', () => {
     });
   });
 
-  it('takes the file as an argument too', async () => {
-    const file = fileOf(fiveMistakes);
-    expect(await run(file)).toEqual(await run('--config', file));
-  });
-
   it('summarizes a valid configuration, by default the embedded one', async () => {
     const { code, out } = await run();
     expect(code).toBe(0);
@@ -104,24 +99,11 @@ callers: [{ name: trial, mode: dry-run, credentials: [{ anonymous: true }] }]
     const file = fileOf(
       'environments: { a: { baseUrl: "https://a.example", product: gw } }\nkeys: { source: directory, directory: keys }\n',
     );
+    const shell = (command: string, ...argv: readonly string[]): string =>
+      execFileSync('sh', ['-c', command, 'sh', ...argv], { encoding: 'utf8' });
     const checkWith = (limit: string, ...argv: readonly string[]): string =>
-      execFileSync(
-        'sh',
-        [
-          '-c',
-          `ulimit -S -c ${limit}; exec "$@"`,
-          'sh',
-          process.execPath,
-          'src/main.ts',
-          'check',
-          file,
-          ...argv,
-        ],
-        {
-          encoding: 'utf8',
-        },
-      );
-    const hard = execFileSync('sh', ['-c', 'ulimit -H -c'], { encoding: 'utf8' }).trim();
+      shell(`ulimit -S -c ${limit}; exec "$@"`, process.execPath, 'src/main.ts', 'check', file, ...argv);
+    const hard = shell('ulimit -H -c').trim();
     expect(checkWith('0')).not.toContain('core dumps');
     expect(checkWith(hard, '--no-file-checks')).not.toContain('core dumps');
     if (hard !== '0') expect(checkWith(hard)).toContain('on this machine core dumps are allowed');
@@ -192,17 +174,6 @@ keys: { source: directory, directory: keys }
     expect((await run('--config', file, '--no-file-checks')).code).toBe(0);
   });
 
-  it('reports a missing file without a line', async () => {
-    const file = folder.at('missing.yaml');
-    expect(await run('--config', file)).toMatchObject({
-      code: 2,
-      out: [
-        `${file}: does not exist: check the path; relative paths start at the directory of the configuration file`,
-        '1 problem',
-      ],
-    });
-  });
-
   it('prints the configuration with its defaults and absolute paths, and hides secrets', async () => {
     const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw, caFile: ca.pem } }
 keys: { source: vault, vault: { address: "https://v.example", auth: { method: token, token: marked } } }
@@ -223,12 +194,6 @@ callers: [{ name: trial, credentials: [{ anonymous: true }] }]
     expect(`${out.join('\n')}\n`).toBe(
       readFileSync(new URL('../../../../config/schema.json', import.meta.url), 'utf8'),
     );
-  });
-
-  it('prints its help', async () => {
-    const { code, out } = await run('--help');
-    expect(code).toBe(0);
-    expect(out.join('\n')).toContain('Usage: countersign check [FILE]');
   });
 
   it.each([
