@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import jsonwebtoken from 'jsonwebtoken';
 import { everything, tokenCredential } from '../support/config.ts';
+import type { HttpResponse } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { jwtCaller, jwtConfig, queryWith } from '../support/jwt.ts';
 import {
@@ -10,6 +11,7 @@ import {
   startOidcServer,
   usualClaims,
 } from '../support/oidc-server.ts';
+import { type Marks, marksIn } from '../support/secret-canaries.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
@@ -276,6 +278,69 @@ describe('the series of an issuer', () => {
     await proxy.reload({ callers: [] });
     expect(await proxy.metric('jwt_keys_fetched_timestamp_seconds')).toBeUndefined();
   });
+});
+
+it('an issuer that does not respond delays neither the start nor the exit of the process', async () => {
+  issuer.respond = () => {};
+  const countersign = await starts.process({ config: jwtConfig(issuer) });
+  await until(() => issuer.requests.length > 0);
+  const began = performance.now();
+  expect(await countersign.stop()).toBe(0);
+  // A request to the issuer has five seconds.
+  expect(performance.now() - began).toBeLessThan(4000);
+});
+
+const tokenOfFile = 'mark-TOKEN-for-the-issuer-4711';
+const inClaim = 'mark-in-a-claim-0815';
+const card = '4111111111111111';
+const inKey = 'mark-in-a-published-key';
+
+it('no part of a token, no claim, no card number and no token for the issuer leaks, however a token fails', async () => {
+  const [key] = issuer.keys;
+  const tokenFile = starts.folder().file('token', tokenOfFile);
+  const gateway = await starts.recordingGateway();
+  let now = 0;
+  const proxy = await starts.proxy({
+    gateway: gateway.url,
+    logLevel: 'debug',
+    monotonic: () => now,
+    config: jwtConfig(issuer, { tokenFile, maxStale: '1h' }),
+  });
+  const claims = { secret: inClaim };
+  const sub = `card-${card}`;
+  const tokens = [
+    await issuer.sign(claims),
+    await issuer.sign({ ...claims, sub }),
+    await issuer.sign({ ...claims, exp: 1 }),
+    await issuer.sign({ ...claims, jti: card, aud: inClaim }),
+    await issuer.sign({ ...claims, iss: `https://${inClaim}.example` }),
+    await issuer.sign(claims, { kid: inClaim }),
+    await issuer.sign(claims, { jku: `https://${inClaim}.example` }),
+    await issuer.sign(claims, {}, { ...issuerKey('first'), ...(key && { kid: key.kid }) }),
+    `${await issuer.sign(claims)}x`,
+  ];
+  const responses: HttpResponse[] = [];
+  for (const token of tokens) responses.push(await queryWith(proxy, token));
+  expect(responses.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401, 401, 401, 401, 401]);
+  // A server that echoes what it was sent, in all that it can say.
+  issuer.respond = ({ headers }, response) => {
+    const echo = `${headers.authorization} ${inKey}`;
+    response.writeHead(302, echo, { Location: `/${encodeURIComponent(echo)}` }).end(echo);
+  };
+  now = 3_700_000;
+  responses.push(await queryWith(proxy, tokens[0] ?? ''));
+  expect(responses.at(-1)?.status).toBe(503);
+  issuer.respond = ({ headers }, response) => response.end(`{"keys": ["${headers.authorization} ${inKey}"]`);
+  now = 3_800_000;
+  responses.push(await queryWith(proxy, tokens[0] ?? ''));
+  await proxy.requestLines(responses.length);
+
+  const parts = tokens.flatMap((token) => token.split('.').slice(1)).map((part, at) => [`part ${at}`, part]);
+  const marks: Marks = { tokenOfFile, inClaim, card, inKey, ...Object.fromEntries(parts) };
+  const seen = [proxy.logText(), await proxy.metrics(), ...responses.map((one) => JSON.stringify(one))];
+  expect(seen.flatMap((text) => marksIn(text, marks))).toEqual([]);
+  expect(JSON.stringify(gateway.requests)).not.toContain('Bearer');
+  expect(issuer.requests.some(({ headers }) => headers.authorization === `Bearer ${tokenOfFile}`)).toBe(true);
 });
 
 function inSeconds(offset: number): number {
