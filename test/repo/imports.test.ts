@@ -259,7 +259,7 @@ const allowedOutside: readonly (readonly [from: string, to: readonly string[]])[
   ['test/faults', ['test/support']],
   ['test/rotation-model', ['src', 'test/support']],
   ['test/rotations', ['src', 'test/support']],
-  ['test/unit', ['src', 'scripts', 'test/support', 'test/faults', 'test/rotation-model', 'test/rotations']],
+  ['test/unit', ['src', 'test/support', 'test/faults', 'test/rotation-model', 'test/rotations']],
   ['test/integration', ['src', 'scripts', 'test/support', 'test/faults', 'test/rotations']],
   ['test/repo', ['src', 'scripts', 'test/support', 'test/abuse', 'test/bench']],
 ];

@@ -1,4 +1,5 @@
-import { hash } from 'node:crypto';
+import { execFileSync } from 'node:child_process';
+import { hash, X509Certificate } from 'node:crypto';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
@@ -9,9 +10,13 @@ import {
   type PresentedCredentials,
   presentedCredentials,
 } from '../../../src/auth/authenticate.ts';
+import { decide } from '../../../src/auth/authorize.ts';
 import { presentsToken, tokenDigest } from '../../../src/auth/bearer-token.ts';
-import type { CallerConfig } from '../../../src/config/schema.ts';
+import { parseSubjectAltName } from '../../../src/auth/client-certificate.ts';
+import { type CallerConfig } from '../../../src/config/schema.ts';
 import { tokenCredential } from '../../support/config.ts';
+import { Folder } from '../../support/folder.ts';
+import { describeWith } from '../../support/requires.ts';
 
 function caller(name: string, ...credentials: CallerConfig['credentials']): CallerConfig {
   return { name, mode: 'enforce', credentials, allow: [] };
@@ -159,5 +164,116 @@ describe('the token of the admin port', () => {
     expect(presentsToken(basic('x:a:b:c'), tokenDigest('a:b:c'))).toBe(true);
     // printf %s abc | sha256sum
     expect(tokenDigest('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad');
+  });
+});
+
+describe('grants', () => {
+  type Grant = CallerConfig['allow'][number];
+
+  const grant: Grant = { environments: ['sandbox'], operations: ['transfer'], logins: ['acme-1'] };
+  const decided = (mode: CallerConfig['mode'], ...allow: Grant[]) =>
+    decide(
+      { name: 'x', mode, credentials: [], allow },
+      { environment: 'sandbox', operation: 'transfer', login: 'acme-1' },
+    );
+
+  it.each<[string, boolean, ...Grant[]]>([
+    ['no grant', false],
+    ['the grant of just that', true, grant],
+    ['one of more environments', true, { ...grant, environments: ['production', 'sandbox'] }],
+    ['one of everything', true, { environments: ['*'], operations: ['*'], logins: ['*'] }],
+    ['one of another environment', false, { ...grant, environments: ['production'] }],
+    ['one of another operation', false, { ...grant, operations: ['order-status'] }],
+    ['one of another login', false, { ...grant, logins: ['acme'] }],
+    ['one of the login in other letters', false, { ...grant, logins: ['Acme-1', 'aCME*'] }],
+    ['two that only together cover it', false, { ...grant, logins: ['b'] }, { ...grant, operations: ['x'] }],
+    ['a wildcard within an environment', false, { ...grant, environments: ['sand*'] }],
+    ['a wildcard within an operation', false, { ...grant, operations: ['trans*'] }],
+    ...['acme*', 'acme-*', 'acme-1*'].map((login): [string, boolean, Grant] => [
+      `a login prefix ${login}`,
+      true,
+      { ...grant, logins: [login] },
+    ]),
+    ...['acme-2*', 'ACME*', 'cme-1*'].map((login): [string, boolean, Grant] => [
+      `a login prefix ${login}`,
+      false,
+      { ...grant, logins: [login] },
+    ]),
+  ])(
+    'an access request with %s is allowed: %s; a dry run lets it through and says so',
+    (_, allowed, ...allow) => {
+      expect(decided('enforce', ...allow)).toBe(allowed ? 'allowed' : 'denied');
+      expect(decided('dry-run', ...allow)).toBe(allowed ? 'allowed' : 'would-deny');
+    },
+  );
+});
+
+// The texts are in the form of Node's X509Certificate.subjectAltName, which quotes names with commas, quotes or
+// control characters, as JSON does (CVE-2021-44532).
+describe('the names of a certificate', () => {
+  it.each<[string | undefined, string[], string[]]>([
+    [
+      'URI:spiffe://prod/ns/pay/sa/billing, DNS:billing.internal, IP Address:10.0.0.1, DNS:b.internal',
+      ['spiffe://prod/ns/pay/sa/billing'],
+      ['billing.internal', 'b.internal'],
+    ],
+    ['DNS:a.test, URI:"x, y", DNS:b.test', [], ['a.test', 'b.test']],
+    ['', [], []],
+    [undefined, [], []],
+  ])('of %j are its URIs and DNS names', (text, uris, dnsNames) => {
+    expect(parseSubjectAltName(text)).toEqual({ uris, dnsNames });
+  });
+
+  it.each([
+    ['a DNS name with a URI behind a comma', 'DNS:"evil.test, URI:spiffe://prod/ns/pay/sa/billing"'],
+    ['an escaped quote before the comma', String.raw`DNS:"evil.test\", URI:spiffe://prod/ns/pay/sa/billing"`],
+    ['a URI that holds a DNS name', 'URI:"http://evil.test/a, DNS:billing.internal"'],
+    ['a directory name', 'DirName:"CN=x, URI:spiffe://prod, DNS:billing.internal"'],
+    ['an e-mail address', 'email:"URI:spiffe://prod, DNS:a"@evil.test'],
+    ['another kind that ends in DNS', 'othername:SRVName:DNS:billing.internal'],
+    ['a kind in lower case', 'dns:billing.internal, uri:spiffe://prod'],
+    ['a quote that is never closed', 'DNS:"evil.test, URI:spiffe://prod'],
+  ])('exclude text inside another name: %s', (_, text) => {
+    const { uris, dnsNames } = parseSubjectAltName(text);
+    expect([...uris, ...dnsNames].filter((name) => /prod|billing/.test(name))).toEqual([]);
+  });
+});
+
+describeWith('openssl')('a name with leading or trailing space', () => {
+  it.each([
+    ['URI:spiffe://prod/billing , DNS:b.test', ['spiffe://prod/billing '], ['b.test']],
+    ['DNS:b.test, URI:spiffe://prod/billing ', ['spiffe://prod/billing '], ['b.test']],
+    ['DNS:b.test , DNS: a.test', [], ['b.test ', ' a.test']],
+    ['URI: spiffe://prod/billing', [' spiffe://prod/billing'], []],
+  ])('differs from the trimmed name: %j', (text, uris, dnsNames) => {
+    const folder = new Folder();
+    try {
+      const names = text
+        .split(/, (?=\w)/)
+        .map((name, index) => name.replace(/^(\w+):(.*)$/, `$1.${index} = "$2"`));
+      const request = ['[req]', 'distinguished_name = name', 'x509_extensions = extensions', 'prompt = no'];
+      const extensions = [
+        '[name]',
+        'CN = test',
+        '[extensions]',
+        'subjectAltName = @names',
+        '[names]',
+        ...names,
+      ];
+      const config = folder.file('request.cnf', `${[...request, ...extensions].join('\n')}\n`);
+      const newKey = [
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:P-256',
+        '-nodes',
+        '-keyout',
+        '/dev/null',
+      ];
+      const pem = execFileSync('openssl', ['req', '-x509', ...newKey, '-config', config], { stdio: 'pipe' });
+      expect(parseSubjectAltName(new X509Certificate(pem).subjectAltName)).toEqual({ uris, dnsNames });
+    } finally {
+      folder.remove();
+    }
   });
 });

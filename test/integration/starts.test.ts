@@ -1,0 +1,286 @@
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { createKeyDirectory } from '../../src/cli/demo/keys.ts';
+import { compileCache } from '../support/compile-cache.ts';
+import { tokenCredential } from '../support/config.ts';
+import { Folder } from '../support/folder.ts';
+import { harness } from '../support/harness.ts';
+import { listen } from '../support/listening.ts';
+import { acquire } from '../support/port-lock.ts';
+import { spawnProgram } from '../support/process.ts';
+import { itWhere } from '../support/requires.ts';
+import { until } from '../support/until.ts';
+
+const starts = harness();
+
+/** A port that another process has. */
+const occupy = async (): Promise<number> => starts.closing(await listen(createServer())).port;
+
+/** With this port for both, and this level. */
+function configuration(port: number, level = 'info'): string {
+  return starts.folder().file(
+    'config.yaml',
+    `proxy: { port: ${port} }
+admin: { port: ${port} }
+environments: { sandbox: { baseUrl: "http://127.0.0.1:9", product: gw } }
+keys: { source: directory, directory: . }
+log: { level: ${level} }
+`,
+  );
+}
+
+function serve(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const child = spawnProgram(argv, { folder: starts.folder().path, env });
+  const closed = once(child, 'close');
+  starts.atEnd(() => {
+    child.kill('SIGKILL');
+    return closed;
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const ended = async () => ({ code: (await closed)[0], output });
+  return { child, output: () => output, ended };
+}
+
+it('serve takes file and ports from options and variables, also after a reload', async () => {
+  const port = await occupy();
+  const { child, output } = serve(['--port', '0'], {
+    COUNTERSIGN_CONFIG: configuration(port, 'error'),
+    COUNTERSIGN_PROXY_PORT: String(port),
+    COUNTERSIGN_ADMIN_PORT: '0',
+    COUNTERSIGN_LOG_LEVEL: 'info',
+  });
+  await until(() => output().includes('"msg":"started"') || child.exitCode !== null);
+  child.kill('SIGHUP');
+  // Ports and level need a restart if they change: they did not.
+  await until(() => output().includes('"msg":"configuration reloaded"'));
+});
+
+it.each([
+  [['--port', '70000'], {}, '--port must be a port from 0 to 65535; 0 picks a free one'],
+  [
+    [],
+    { COUNTERSIGN_LOG_LEVEL: 'loud' },
+    'COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent',
+  ],
+])('serve %j %j is rejected in a sentence, before it starts', async (argv, env, text) => {
+  expect(await serve(['--config', configuration(0), ...argv], env).ended()).toEqual({
+    code: 2,
+    output: `countersign serve: ${text}\nSee: countersign serve --help\n`,
+  });
+});
+
+it('serve does not run the demo when the variable for the file is empty', async () => {
+  expect(await serve([], { COUNTERSIGN_CONFIG: '' }).ended()).toEqual({
+    code: 2,
+    output:
+      'countersign serve: COUNTERSIGN_CONFIG is empty: set it to a file, or unset it\nSee: countersign serve --help\n',
+  });
+});
+
+it.each([
+  ['--port', '--admin-port'],
+  ['--admin-port', '--port'],
+])('a port in use is reported with the option %s that changes it', async (option, other) => {
+  const port = await occupy();
+  expect(await serve(['--config', configuration(port), other, '0']).ended()).toEqual({
+    code: 1,
+    output: expect.stringContaining(
+      `Countersign cannot start: 127.0.0.1:${port} is in use. Choose another port with ${option}.\n`,
+    ),
+  });
+});
+
+it('serve warns of a proxy variable, which it does not use', async () => {
+  const env = { HTTPS_PROXY: 'http://user:secret@proxy.test:3128' };
+  const { child, output } = serve(['--config', configuration(0)], env);
+  await until(() => output().includes('no HTTP proxy is used') || child.exitCode !== null);
+  expect(output()).toMatch(/"level":"warn".*"variables":"HTTPS_PROXY".*no HTTP proxy is used/);
+  expect(output()).not.toContain('secret');
+});
+
+describe('unsafe settings', () => {
+  const starts = harness();
+
+  function start(nodeArguments: readonly string[], variables: Readonly<Record<string, string>> = {}) {
+    return spawnSync(process.execPath, [...nodeArguments, 'src/main.ts', 'serve', '--help'], {
+      env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...variables },
+      encoding: 'utf8',
+    });
+  }
+
+  describe('a start is rejected with exit code 2', () => {
+    const unsafe: readonly [option: string, why: string][] = [
+      ['--inspect=127.0.0.1:0', 'opens a debugger'],
+      ['--report-on-signal', 'writes environment variables to a file'],
+      ['--report-uncaught-exception', 'writes environment variables to a file'],
+      ['--report-on-fatalerror', 'writes environment variables to a file'],
+      ['--heapsnapshot-signal=SIGUSR2', 'writes the memory of the process to a file'],
+      ['--heapsnapshot-near-heap-limit=1', 'writes the memory of the process to a file'],
+      ['--abort-on-uncaught-exception', 'writes a core file'],
+      ['--tls-keylog=/dev/null', 'writes the secrets of TLS connections'],
+      ['--unhandled-rejections=warn', 'prints error messages'],
+      ['--insecure-http-parser', 'accepts requests'],
+      ['--trace-tls', 'prints the data of TLS'],
+      ['--cpu-prof', 'writes the memory of the process'],
+      ['--heap-prof', 'writes the memory of the process'],
+    ];
+    const expected = unsafe.map(([option, why]) =>
+      expect.stringContaining(`${option.replace(/=.*/, '')} ${why}`),
+    );
+    const problemsIn = (stderr: string): string[] =>
+      stderr.split('\n').filter((line) => line.startsWith('--'));
+    const folder = new Folder();
+    const options = [
+      ...unsafe.map(([option]) => option),
+      `--cpu-prof-dir=${folder.path}`,
+      `--heap-prof-dir=${folder.path}`,
+    ];
+    afterAll(() => folder.remove());
+
+    it.each([
+      ['on the command line', () => start(options)],
+      ['in NODE_OPTIONS', () => start([], { NODE_OPTIONS: options.join(' ') })],
+    ])('with unsafe Node options %s, all of them named', (_where, run) => {
+      const { status, stderr } = run();
+      expect(problemsIn(stderr)).toEqual(expected);
+      expect(status).toBe(2);
+    });
+
+    it('with DEBUG, which makes the Vault client print tokens', () => {
+      const { status, stderr } = start([], { DEBUG: 'node-vault' });
+      expect([status, stderr]).toEqual([
+        2,
+        'DEBUG makes the Vault client print tokens and keys. Unset it.\n',
+      ]);
+    });
+
+    it('but not with safe options', () => {
+      expect(start(['--disable-sigusr1'], { NODE_OPTIONS: '--max-old-space-size=256' }).status).toBe(0);
+    });
+  });
+
+  it('SIGUSR1 opens no debugger', async () => {
+    const process = await starts.process();
+    process.signal('SIGUSR1');
+    // The debugger would be there by the time of the second response.
+    for (let count = 0; count < 2; count += 1) expect((await process.post('/x')).status).toBe(404);
+    expect(await process.stop()).toBe(0);
+    expect(process.stderr()).toBe('');
+  });
+
+  it('SIGHUP before the start is complete does not end the process; the reload happens after it', async () => {
+    // Sends itself the signal in the first turn of the event loop in which it handles SIGTERM.
+    const module = `
+    const timer = setInterval(() => {
+      if (process.listenerCount('SIGTERM') === 0) return;
+      clearInterval(timer);
+      process.kill(process.pid, 'SIGHUP');
+    }, 1);`;
+    const process = await starts.process({
+      nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(module)}`],
+    });
+    await until(() => process.logLines('configuration reloaded').length === 1);
+    expect(await process.stop()).toBe(0);
+  });
+});
+
+describe('the embedded default', () => {
+  /** Where not even root can create a folder. */
+  const readOnly = '/proc/self';
+  const sharedMemory = '/dev/shm';
+  const starts = harness();
+
+  const inMemory = itWhere(existsSync(sharedMemory), `there is no ${sharedMemory}`);
+  /** A test that may mount a file system that no other process sees. */
+  const withMounts = itWhere(
+    existsSync(sharedMemory) && spawnSync('unshare', ['--mount', 'true']).status === 0,
+    'this user may not mount a file system (unshare --mount)',
+  );
+  inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
+    starts.atEnd(await acquire());
+    const process = starts.spawn({ env: { TMPDIR: readOnly } });
+    // Its ports are fixed, and may be in use on this machine.
+    const running = await process.started();
+    if (running) process.signal('SIGINT');
+    expect(await process.ended).toBe(running ? 0 : 1);
+    expect(process.stderr()).toMatch(running ? /^$/ : / is in use\. .*\n$/);
+  });
+
+  it('keys are written to the first writable folder', () => {
+    const { path } = starts.folder();
+    expect(createKeyDirectory([readOnly, path])).toMatch(new RegExp(`^${path}/countersign-keys-`));
+  });
+
+  withMounts('serve says in one sentence what to do where nothing can be written', () => {
+    const readOnlyMemory = `mount -t tmpfs -o ro none ${sharedMemory} && exec "$0" src/main.ts serve`;
+    const { status, stderr } = spawnSync(
+      'unshare',
+      ['--mount', 'sh', '-c', readOnlyMemory, process.execPath],
+      {
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'] ?? '', TMPDIR: readOnly, ...compileCache },
+      },
+    );
+    expect({ status, stderr }).toEqual({
+      status: 1,
+      stderr: `countersign serve: ${nowhere('/proc/self (ENOENT) or /dev/shm (EROFS)')}\n`,
+    });
+  });
+
+  it('if no folder is writable, the error names each one and why', () => {
+    const missing = starts.folder().at('missing');
+    expect(() => createKeyDirectory([readOnly, missing])).toThrow(
+      nowhere(`/proc/self (ENOENT) or ${missing} (ENOENT)`),
+    );
+  });
+
+  const nowhere = (folders: string): string =>
+    `Without --config, Countersign writes temporary keys, but it cannot write to ${folders}. ` +
+    'Use --config FILE, or set TMPDIR to a writable directory';
+});
+
+const start = harness(afterAll);
+const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
+  addresses?.some(({ address }) => address === '::1'),
+);
+
+describe.each([
+  ['::', ['127.0.0.1', '[::1]'], []],
+  ['0.0.0.0', ['127.0.0.1'], ['[::1]']],
+  ['::1', ['[::1]'], ['127.0.0.1']],
+] as const)('an instance at the address %s', (host, reachable, unreachable) => {
+  const test = itWhere(host === '0.0.0.0' || hasIpv6, 'an address of IPv6');
+
+  test(`is reached at ${reachable.join(' and ')}`, async () => {
+    const {
+      adminUrl,
+      url: proxyUrl,
+      logLines,
+    } = await start.proxy({
+      config: {
+        proxy: { host, port: 0, allowPlaintext: true },
+        admin: { host, port: 0, ...tokenCredential('x') },
+        callers: [{ name: 'a', credentials: [tokenCredential('token-of-a')], allow: [] }],
+      },
+    });
+    for (const url of [proxyUrl, adminUrl])
+      expect(new URL(url).hostname).toBe(host.includes(':') ? `[${host}]` : host);
+    const at = (url: string, address: string) => `http://${address}:${new URL(url).port}`;
+    for (const address of reachable) {
+      expect((await fetch(`${at(adminUrl, address)}/healthz`)).status).toBe(200);
+      const form = { method: 'POST', body: new URLSearchParams({ a: 'b' }) };
+      expect((await fetch(`${at(proxyUrl, address)}/sandbox/gw/api/v4/status/1`, form)).status).toBe(401);
+    }
+    for (const address of unreachable)
+      await expect(fetch(`${at(adminUrl, address)}/healthz`)).rejects.toThrow('fetch failed');
+    // An address of IPv4 is written as such, whatever the socket.
+    const peers = logLines().flatMap(({ peer }) => (peer === undefined ? [] : [peer]));
+    expect(peers).toEqual(reachable.map((address) => address.replaceAll(/[[\]]/g, '')));
+  });
+});

@@ -1,0 +1,350 @@
+import { spawnSync } from 'node:child_process';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  type DemoSettings,
+  defaultGatewayUrl,
+  loadDemoConfig,
+  readDemoScenario,
+} from '../../../src/cli/demo/config.ts';
+import { welcome } from '../../../src/cli/demo/demo.ts';
+import {
+  announce,
+  findDemo,
+  findRunningDemo,
+  removeStaleReadyFile,
+  settingsOf,
+} from '../../../src/cli/demo/ready-file.ts';
+import { run } from '../../support/cli.ts';
+import { tokenCredential } from '../../support/config.ts';
+import { Folder } from '../../support/folder.ts';
+import { listen } from '../../support/listening.ts';
+import { itWhere } from '../../support/requires.ts';
+import { loadScenario } from '../../support/scenario.ts';
+
+describe('the configuration of a demo', () => {
+  /** The configuration of a demo that runs this scenario. */
+  async function configOf(scenario: string, settings: Partial<DemoSettings> = {}) {
+    const variables = { keyDirectory: '/keys', gatewayUrl: defaultGatewayUrl };
+    const defaults = { host: '127.0.0.1', allowedHosts: [], overrides: {} };
+    const loaded = await loadDemoConfig(variables, {
+      ...defaults,
+      scenario: loadScenario(scenario),
+      ...settings,
+    });
+    if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems));
+    return loaded.config;
+  }
+
+  it('an endpoint or a group leads to the login of its first order, or else to the first login', async () => {
+    const order = (login: string, endpoint: string, id: number) =>
+      `  - { login: ${login}, endpoint: "${endpoint}", client_orderid: a, orderid: "${id}", stages: [{ status: x }] }\n`;
+    const config = await configOf(`logins: { first: {}, beta: {}, gamma: {} }
+endpoints: ["1", "2", "3"]
+groups: { "88": ["2", "3"], "77": ["1"] }
+orders:
+${order('beta', '2', 1)}${order('gamma', '2', 2)}`);
+    // Those of the file lead to a login that the scenario does not have.
+    expect(config.environments['sandbox']?.endpoints).toEqual({
+      '1': 'first',
+      '2': 'beta',
+      '3': 'first',
+      '88': 'beta',
+      '77': 'first',
+    });
+  });
+
+  it('the endpoints of the file stay where the scenario has their login', async () => {
+    const config = await configOf('logins: { beta: {}, acme: {} }\nendpoints: ["1234", "5"]\n');
+    expect(config.environments['sandbox']?.endpoints).toEqual({ '1234': 'acme', '77': 'acme', '5': 'beta' });
+  });
+
+  it('of the demo leads each login to its orders', async () => {
+    const { scenario } = await readDemoScenario();
+    const text = readFileSync(new URL('../../../config/scenario.yaml', import.meta.url), 'utf8');
+    const endpoints = (await configOf(text)).environments['sandbox']?.endpoints;
+    expect(endpoints).toEqual({ '1234': 'acme', '1235': 'acme', '1236': 'beta', '77': 'acme', '78': 'beta' });
+    // No order of a login is at an endpoint that leads to another one.
+    expect(scenario.orders.filter(({ login, endpoint }) => endpoints?.[endpoint] !== login)).toEqual([]);
+  });
+
+  it('the time for the gateway is that of --request-timeout, also if it is shorter than that to connect', async () => {
+    const timeoutsWith = async (requestTimeout?: number) =>
+      (await configOf('logins: { acme: {} }\n', { requestTimeout })).environments['sandbox']?.timeouts;
+    expect(await timeoutsWith()).toEqual({ connect: 3_000, request: 30_000 });
+    expect(await timeoutsWith(60_000)).toEqual({ connect: 3_000, request: 60_000 });
+    expect(await timeoutsWith(500)).toEqual({ connect: 500, request: 500 });
+  });
+
+  it('operations, their signatures and the product are those of the scenario', async () => {
+    const refund = 'path: "/api/v4/return/{endpoint}", loginFrom: header';
+    const config = await configOf(`logins: { acme: {} }
+product: pay
+operations: { refund: { ${refund}, signature: RSA-SHA256 } }
+signatures: { refund: HMAC-SHA1, transfer: HMAC-SHA1 }
+`);
+    expect(config.environments['sandbox']).toMatchObject({
+      baseUrl: defaultGatewayUrl,
+      product: 'pay',
+      operations: {
+        refund: { path: '/api/v4/return/{endpoint}', loginFrom: 'header', signature: 'HMAC-SHA1' },
+        transfer: { signature: 'HMAC-SHA1' },
+      },
+    });
+  });
+
+  it('the caller is anyone, or has the tokens and the limit of the scenario', async () => {
+    const anyone = await configOf('logins: { acme: {} }\n');
+    expect(anyone.callers).toMatchObject([{ name: 'local', credentials: [{ anonymous: true }] }]);
+    expect(anyone.callers[0]).not.toHaveProperty('maxInFlight');
+    const known = await configOf('logins: { acme: {} }\ncaller: { tokens: [one, two], maxInFlight: 3 }\n');
+    expect(known.callers).toMatchObject([
+      { name: 'local', maxInFlight: 3, credentials: [tokenCredential('one'), tokenCredential('two')] },
+    ]);
+  });
+
+  it('both ports have the address and the hosts that are given', async () => {
+    const overrides = { port: 1, 'admin-port': 2, 'log-level': 'warn' } as const;
+    const settings = { host: '0.0.0.0', allowedHosts: ['demo'], overrides };
+    expect(await configOf('logins: { acme: {} }\n', settings)).toMatchObject({
+      proxy: { host: '0.0.0.0', port: 1, allowedHosts: ['demo'], allowAnonymous: true },
+      admin: { host: '0.0.0.0', port: 2, allowedHosts: ['demo'] },
+      keys: { directory: '/keys' },
+      log: { level: 'warn' },
+    });
+  });
+});
+
+describe('a demo that runs', () => {
+  const demo = {
+    proxyUrl: 'P',
+    adminUrl: 'A',
+    gatewayUrl: 'G',
+    gatewayAdminUrl: 'GA',
+    keyDirectory: 'K',
+    pid: process.pid,
+  };
+  let folder: Folder;
+  beforeEach(() => {
+    folder = new Folder();
+  });
+  afterEach(() => folder.remove());
+
+  it('finds the demo that runs', () => {
+    expect(findRunningDemo([folder.path])).toBeUndefined();
+    mkdirSync(folder.at('countersign-keys-1'));
+    folder.file('countersign-keys-1/demo.json', JSON.stringify(demo));
+    expect(findRunningDemo([folder.at('missing'), folder.path])).toEqual(demo);
+  });
+
+  it('finds the demo that was started last, of those that run', () => {
+    const { pid: ended } = spawnSync('true');
+    const demos = [
+      { ...demo, proxyUrl: 'first' },
+      { ...demo, proxyUrl: 'last' },
+      { ...demo, proxyUrl: 'ended', pid: ended },
+      { ...demo, proxyUrl: 'none', pid: undefined },
+    ];
+    for (const [index, one] of demos.entries()) {
+      mkdirSync(folder.at(`countersign-keys-${index}`));
+      const file = folder.file(`countersign-keys-${index}/demo.json`, JSON.stringify(one));
+      utimesSync(file, index, index);
+    }
+    expect(findRunningDemo([folder.path])).toMatchObject({ proxyUrl: 'last' });
+  });
+
+  it('the demo of a file is the one that runs, or an error', () => {
+    const file = folder.file('ready.json', JSON.stringify(demo));
+    expect(findDemo(file)).toEqual(demo);
+    for (const other of [folder.file('other.json', '{"pid":1}'), folder.at('missing')])
+      expect(() => findDemo(other)).toThrow(
+        `${other} is not the ready file of a running demo: start one with countersign demo --ready-file ${other}`,
+      );
+  });
+
+  describe('a ready file', () => {
+    const announced = (pid: number, readyFile?: string) =>
+      announce(
+        { ...demo, pid, keyDirectory: folder.path },
+        { scenarioText: 'logins: { a: {} }\n', readyFile },
+      );
+
+    it('is written for its owner only, with the scenario beside the keys', async () => {
+      const readyFile = folder.at('ready.json');
+      announced(process.pid, readyFile);
+      const content = readFileSync(readyFile, 'utf8');
+      expect(JSON.parse(content)).toEqual({ ...demo, keyDirectory: folder.path });
+      expect(readFileSync(folder.at('demo.json'), 'utf8')).toBe(content);
+      const modes = [readyFile, folder.at('demo.json'), folder.at('scenario.yaml')].map(
+        (file) => statSync(file).mode & 0o777,
+      );
+      expect(modes).toEqual([0o600, 0o600, 0o600]);
+      expect((await settingsOf({ ...demo, keyDirectory: folder.path })).scenario.logins).toEqual({ a: {} });
+    });
+
+    it('is deleted at the end, unless another demo has replaced it', () => {
+      const readyFile = folder.at('ready.json');
+      const withdraw = announced(1, readyFile);
+      const withdrawOther = announced(2, readyFile);
+      withdraw();
+      expect(existsSync(readyFile)).toBe(true);
+      withdrawOther();
+      expect(existsSync(readyFile)).toBe(false);
+    });
+
+    it('that cannot be written is an error, and leaves no part of one', () => {
+      mkdirSync(folder.at('directory'));
+      for (const readyFile of [folder.at('missing/ready.json'), folder.at('directory')])
+        expect(() => announced(1, readyFile)).toThrow(`--ready-file ${readyFile} cannot be written: `);
+      expect(readdirSync(folder.path).toSorted()).toEqual(['demo.json', 'directory', 'scenario.yaml']);
+    });
+
+    it('of an earlier demo is deleted, also one that is still empty', () => {
+      for (const content of [JSON.stringify({ ...demo, pid: 1 }), '']) {
+        removeStaleReadyFile(folder.file('ready.json', content));
+        expect(existsSync(folder.at('ready.json'))).toBe(false);
+      }
+      removeStaleReadyFile(folder.at('ready.json'));
+    });
+
+    it('is not what has another content, or is a link or a directory', () => {
+      mkdirSync(folder.at('directory'));
+      symlinkSync(folder.file('ready.json', JSON.stringify(demo)), folder.at('link'));
+      for (const file of [folder.at('directory'), folder.at('link'), folder.file('other.json', '{}')]) {
+        expect(() => removeStaleReadyFile(file)).toThrow(
+          expect.objectContaining({
+            message: `--ready-file ${file} exists and is not a ready file. Delete it, or choose another path.`,
+            exit: 2,
+          }),
+        );
+        expect(existsSync(file)).toBe(true);
+      }
+    });
+  });
+
+  itWhere(process.getuid?.() === 0, 'not root, so no directory can be given to another user')(
+    'finds none where another user decides which file it is',
+    () => {
+      const file = folder.file('saved.json', JSON.stringify(demo));
+      mkdirSync(folder.at('countersign-keys-1'));
+      symlinkSync(file, folder.at('countersign-keys-1/demo.json'));
+      expect(findRunningDemo([folder.path])).toEqual(demo);
+      chownSync(folder.at('countersign-keys-1'), 65_534, 65_534);
+      expect(findRunningDemo([folder.path])).toBeUndefined();
+    },
+  );
+
+  itWhere(process.getuid?.() === 0, 'not root, so no file can be given to another user')(
+    'finds none in the file of another user',
+    () => {
+      mkdirSync(folder.at('countersign-keys-1'));
+      const file = folder.file('countersign-keys-1/demo.json', JSON.stringify(demo));
+      chownSync(file, 65_534, 65_534);
+      expect(findRunningDemo([folder.path])).toBeUndefined();
+      chownSync(file, 0, 0);
+      expect(findRunningDemo([folder.path])).toEqual(demo);
+    },
+  );
+
+  it('finds none behind a link, which any user can place among temporary files', () => {
+    mkdirSync(folder.at('own'));
+    folder.file('own/demo.json', JSON.stringify(demo));
+    symlinkSync(folder.at('own'), folder.at('countersign-keys-1'));
+    expect(findRunningDemo([folder.path])).toBeUndefined();
+  });
+});
+
+describe('the usage of a demo', () => {
+  const folder = new Folder();
+  afterAll(() => folder.remove());
+
+  it('a demo listens for others only with --allow-anonymous', async () => {
+    for (const host of ['0.0.0.0', '10.0.0.1', 'localhost.example'])
+      expect(await run(['demo', '--port', '0', '--host', host])).toEqual({
+        code: 2,
+        out: '',
+        err: `countersign demo: --host ${host} lets others send requests without credentials: add --allow-anonymous if that is intended\nSee: countersign demo --help`,
+      });
+  });
+
+  it.each([
+    [['--port', '65536'], '--port must be a port from 0 to 65535'],
+    [['--gateway-port', 'x'], '--gateway-port must be a port from 0 to 65535'],
+    [['--request-timeout', '3'], '--request-timeout must be a duration with a unit, such as 500ms, 3s'],
+    [['--request-timeout', '0s'], '--request-timeout must be more than zero'],
+    [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
+  ])('a demo rejects %j', async (argv, message) => {
+    const { code, err } = await run(['demo', ...argv]);
+    expect([code, err]).toEqual([2, expect.stringContaining(message)]);
+  });
+
+  it('names the command that was given, and not the one that it runs', async () => {
+    expect(await run(['serve', '--prot', '80'])).toMatchObject({
+      code: 2,
+      err: 'countersign serve: unknown option --prot; did you mean "--port"?\nSee: countersign serve --help',
+    });
+  });
+
+  it.each(['gateway-port', 'gateway-admin-port'])('names --%s when that port is in use', async (option) => {
+    const { port, close } = await listen(createServer());
+    // Without logins, no keys are made.
+    const scenario = folder.file('scenario.yaml', 'logins: {}\n');
+    const ran = await run(['demo', '--port', '0', '--scenario', scenario, `--${option}`, String(port)]);
+    await close();
+    expect(ran).toEqual({
+      code: 1,
+      out: '',
+      err: `countersign demo: the gateway simulator cannot listen: 127.0.0.1:${port} is in use. Choose another port with --${option}.`,
+    });
+  });
+});
+
+describe('the welcome of a demo', () => {
+  const urlsWith = (adminUrl: string) => ({
+    proxyUrl: 'P',
+    adminUrl,
+    gatewayUrl: 'G',
+    gatewayAdminUrl: 'GA',
+  });
+
+  it.each([
+    ['http://127.0.0.1:9090', true],
+    ['http://[::1]:9090', true],
+    ['http://0.0.0.0:9090', false],
+  ])('names the status page only where it is served without a token: %s', (adminUrl, isServed) => {
+    const text = welcome(urlsWith(adminUrl), loadScenario('logins: { acme: {} }\n'));
+    expect(text.includes(`Status page:        ${adminUrl}/\n`)).toBe(isServed);
+    expect(text.includes('countersign demo rotate')).toBe(isServed);
+  });
+
+  it('the commands to paste encode an order ID that a shell or a terminal would interpret', () => {
+    const scenario = loadScenario(
+      'logins: { acme: {} }\nendpoints: ["1"]\n' +
+        'orders: [{ login: acme, endpoint: "1", client_orderid: "a;$(id) \'\\e\\n", orderid: "5", stages: [{ status: approved }] }]\n',
+    );
+    expect(welcome(urlsWith('http://127.0.0.1:9090'), scenario)).toContain(
+      'curl -d login=acme -d client_orderid=a%3B%24%28id%29%20%27%1B%0A P/sandbox/gw/api/v4/status/1\n',
+    );
+  });
+
+  it('the commands to paste have the token of a scenario that requires one, and only what it has', () => {
+    const scenario = loadScenario(
+      'logins: { beta: {}, acme: { balances: [] } }\nendpoints: ["7", "8"]\ncaller: { tokens: [one, two] }\n',
+    );
+    const commands = welcome(urlsWith('http://127.0.0.1:9090'), scenario).match(/curl .*/g);
+    expect(commands).toEqual([
+      "curl -H 'Authorization: Bearer one' -X POST P/sandbox/gw/api/v2/get-balance/manager/acme",
+      "curl -H 'Authorization: Bearer one' -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR P/sandbox/gw/api/v4/transfer/7",
+    ]);
+  });
+});

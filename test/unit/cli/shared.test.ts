@@ -1,0 +1,426 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { callers } from '../../../src/cli/callers.ts';
+import { promptSecret, type Terminal } from '../../../src/cli/keys/import.ts';
+import {
+  describeListenError,
+  exitCode,
+  operatorMessage,
+  systemErrorMessage,
+  unexpectedErrorMessage,
+} from '../../../src/cli/shared/cli-error.ts';
+import { command, list, oneOf, parsed, wholeNumber } from '../../../src/cli/shared/command.ts';
+import { configFileOf, settingOptions, withSettings } from '../../../src/cli/shared/config-file.ts';
+import { table } from '../../../src/cli/shared/table.ts';
+import { configSchema } from '../../../src/config/schema.ts';
+import { ProxyError } from '../../../src/errors.ts';
+import { catchSignals } from '../../../src/service/signals.ts';
+import { runCommandHere } from '../../support/cli.ts';
+import { itWhere } from '../../support/requires.ts';
+import { root } from '../../support/sources.ts';
+
+describe('errors', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-errors-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const errorOf = (work: Promise<unknown>): Promise<unknown> =>
+    work.then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+
+  function listenError(port: number, host: string): Promise<unknown> {
+    const server = createServer();
+    return new Promise((resolve) => {
+      server.once('error', resolve).listen(port, host, () => server.close(() => resolve(undefined)));
+    });
+  }
+
+  it('a missing file, a directory and a file in place of a directory are named with what to do', async () => {
+    const missing = join(folder, 'missing');
+    expect(systemErrorMessage(await errorOf(readFile(missing)))).toBe(
+      `${missing} does not exist. Check the path.`,
+    );
+    expect(systemErrorMessage(await errorOf(readdir(missing)))).toBe(
+      `${missing} does not exist. Check the path.`,
+    );
+    expect(systemErrorMessage(await errorOf(mkdir(folder)))).toBe(
+      `${folder} cannot be read or written (EEXIST).`,
+    );
+  });
+
+  it('a port in use and a foreign address are named with what to do', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => {
+      other.listen(0, '127.0.0.1', resolve);
+    });
+    const address = other.address();
+    const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+    const inUse = await listenError(port, '127.0.0.1');
+    const sentence = `127.0.0.1:${port} is in use.`;
+    expect(systemErrorMessage(inUse)).toBe(`${sentence} Stop the other process, or choose another port.`);
+    const options = new Map([
+      [port, '--port'],
+      [port + 1, '--admin-port'],
+    ]);
+    expect(describeListenError(inUse, options)).toBe(`${sentence} Choose another port with --port.`);
+    expect(describeListenError(inUse, new Map())).toBe(systemErrorMessage(inUse));
+    const foreign = await listenError(port, '192.0.2.1');
+    expect(describeListenError(foreign, options)).toBe(systemErrorMessage(foreign));
+    expect(systemErrorMessage(foreign)).toBe(
+      `192.0.2.1:${port} is not an address of this machine. Choose another host.`,
+    );
+    other.close();
+  });
+
+  it('an operator sees the cause of an error that a caller does not', () => {
+    const cause = new Error('Vault is sealed');
+    expect(operatorMessage(new ProxyError('key-source-unavailable', 'try again', { cause }))).toBe(
+      'Vault is sealed',
+    );
+    expect(operatorMessage(new ProxyError('key-missing', 'the login has no key'))).toBe(
+      'the login has no key',
+    );
+    expect(operatorMessage(cause)).toBe('Vault is sealed');
+  });
+
+  it.each([
+    new Error('x'),
+    'x',
+    undefined,
+    Object.assign(new Error('x'), { code: 'ECONNREFUSED', syscall: 'connect' }),
+  ])('another error is left as it is: %p', (error) => {
+    expect(systemErrorMessage(error)).toBeUndefined();
+  });
+
+  it('a bug is a sentence with its place, without the message, which may hold data', () => {
+    const text = unexpectedErrorMessage(new TypeError('card 4111111111111111'));
+    expect(text).toMatch(
+      /^Internal error \(TypeError at .*shared\.test\.ts:\d+:\d+\)?\)\. This is a bug /,
+    );
+    expect(text).not.toContain('4111');
+    expect(unexpectedErrorMessage('4111')).toMatch(/^Internal error \(error\)\. /);
+    const named = Object.assign(new Error('x'), { name: 'card 4111' });
+    expect(unexpectedErrorMessage(named)).toMatch(/^Internal error \(error at /);
+  });
+});
+
+describe('a command', () => {
+  const options = {
+    'file FILE': 'File to read',
+    'retry-after SECONDS': parsed('Delay', wholeNumber(0, 60), '5'),
+    'color COLOR': parsed('Paint', oneOf(['red', 'blue'])),
+    'name NAME': list('May be repeated', String),
+    json: 'Print JSON',
+  };
+
+  /** Prints what it was given. */
+  const spec = { name: 'x', usage: '[FILE]\n--json', about: 'Prints.', options, maxPositionals: 1 };
+  const print = command(spec, (given, io) => {
+    io.out(JSON.stringify(given));
+    return 0;
+  });
+
+  describe('the help of a command', () => {
+    it('has its ways to call it, what it does, aligned options with their defaults, and the exit codes', async () => {
+      expect((await runCommandHere(print, '--help')).out.split('\n')).toEqual([
+        'Usage: countersign x [FILE]',
+        '       countersign x --json',
+        '',
+        'Prints.',
+        '',
+        'Options:',
+        '  --file FILE            File to read',
+        '  --retry-after SECONDS  Delay (default: 5)',
+        '  --color COLOR          Paint',
+        '  --name NAME            May be repeated',
+        '  --json                 Print JSON',
+        '  --help                 Show this help',
+        '',
+        'Exit codes: 0 ok, 1 failure, 2 invalid configuration or usage.',
+      ]);
+    });
+
+    it('wraps what is too long for a line, a description in its column', async () => {
+      const long = 'word '.repeat(60).trim();
+      const wordy = command({ name: 'x', usage: '', about: long, options: { x: long } }, () => 0);
+      const lines = (await runCommandHere(wordy, '--help')).out.split('\n');
+      expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
+      const at = lines.findIndex((line) => line.startsWith('  --x'));
+      expect(lines[at + 1]?.indexOf('word')).toBe(lines[at]?.indexOf('word'));
+    });
+  });
+
+  describe('a command gets', () => {
+    it.each([
+      [['--file', 'a'], { file: 'a', 'retry-after': 5, name: [], json: false }, []],
+      [['--json', 'b', '--retry-after=60'], { 'retry-after': 60, name: [], json: true }, ['b']],
+      [
+        ['--name', 'a', '--name', 'b', '--color', 'red'],
+        { 'retry-after': 5, color: 'red', name: ['a', 'b'], json: false },
+        [],
+      ],
+    ])('the values of %j, or else their defaults', async (argv, values, positionals) => {
+      const { code, out, err } = await runCommandHere(print, ...argv);
+      expect([code, err, JSON.parse(out)]).toEqual([0, '', { values, positionals }]);
+    });
+
+    it('nothing where the usage is asked for, whatever else is wrong', async () => {
+      const asked = await runCommandHere(print, '--help', '--retry-after', 'soon', 'a', 'b');
+      expect(asked).toEqual({ code: 0, out: expect.stringContaining('Usage: countersign x'), err: '' });
+    });
+  });
+
+  describe('what a command rejects', () => {
+    const rejected = async (...argv: readonly string[]): Promise<string> => {
+      const { code, out, err } = await runCommandHere(print, ...argv);
+      expect([code, out]).toEqual([2, '']);
+      return err;
+    };
+
+    it.each([
+      [['--fiel', 'a'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+      [['--fiel=a-secret'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+      [['-q'], 'countersign x: unknown option -q\n'],
+      [['--retry-after', '61'], 'countersign x: --retry-after must be a whole number from 0 to 60\nSee: '],
+      [['--color', 'a-secret'], 'countersign x: --color must be red or blue\nSee: countersign x --help'],
+    ])('%j has a hint without its value', async (argv, text) => {
+      expect(await rejected(...argv)).toContain(text);
+      expect(await rejected(...argv)).not.toContain('a-secret');
+    });
+
+    it('more arguments than the command has are not repeated', async () => {
+      const err = await rejected('a', 'a-secret');
+      expect(err).toMatch(/^countersign x: unexpected positional argument\n/);
+      expect(err).not.toContain('a-secret');
+    });
+  });
+});
+
+describe('settings', () => {
+  const config = configSchema.parse({
+    proxy: { port: 1 },
+    admin: { port: 2 },
+    environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
+    keys: { source: 'directory', directory: 'keys' },
+  });
+  const lookUpIn =
+    (variables: Readonly<Record<string, string>>) =>
+    (name: string): string | undefined =>
+      variables[name];
+
+  /** What a command prints with these options and environment variables: ports and log level, or the problems. */
+  async function settingsOf(argv: readonly string[], variables: Readonly<Record<string, string>>) {
+    const run = command({ name: 'test', options: settingOptions, usage: '', about: '' }, ({ values }, io) => {
+      const { proxy, admin, log } = withSettings(config, values);
+      io.out([proxy.port, admin.port, log.level].join());
+      return 0;
+    });
+    const before = { ...process.env };
+    Object.assign(process.env, variables);
+    try {
+      const { out, err } = await runCommandHere(run, ...argv);
+      return `${out}${err}`.split('\n');
+    } finally {
+      process.env = before;
+    }
+  }
+
+  const all = { COUNTERSIGN_PROXY_PORT: '3', COUNTERSIGN_ADMIN_PORT: '4', COUNTERSIGN_LOG_LEVEL: 'warn' };
+
+  describe('ports and log level', () => {
+    it('are those of the file without option and variable, or with an empty variable', async () => {
+      expect(await settingsOf([], {})).toEqual(['1,2,info']);
+      expect(await settingsOf([], { COUNTERSIGN_PROXY_PORT: '', COUNTERSIGN_LOG_LEVEL: '' })).toEqual([
+        '1,2,info',
+      ]);
+    });
+
+    it('are those of the variables rather than of the file, one by one', async () => {
+      expect(await settingsOf([], all)).toEqual(['3,4,warn']);
+      expect(await settingsOf([], { COUNTERSIGN_ADMIN_PORT: '0' })).toEqual(['1,0,info']);
+    });
+
+    it('are those of the options rather than of the variables, one by one', async () => {
+      const options = ['--port', '5', '--admin-port', '6', '--log-level', 'debug'];
+      expect(await settingsOf(options, all)).toEqual(['5,6,debug']);
+      expect(await settingsOf(['--port', '5'], all)).toEqual(['5,4,warn']);
+    });
+
+    it('that are invalid are reported by the name under which they were set, without the value', async () => {
+      const variables = { ...all, COUNTERSIGN_ADMIN_PORT: '65536', COUNTERSIGN_LOG_LEVEL: 'loud' };
+      expect(await settingsOf(['--port', 'a-secret'], variables)).toEqual([
+        'countersign test: --port must be a port from 0 to 65535; 0 picks a free one',
+        'countersign test: COUNTERSIGN_ADMIN_PORT must be a port from 0 to 65535; 0 picks a free one',
+        'countersign test: COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent',
+        'See: countersign test --help',
+      ]);
+    });
+  });
+
+  it('the configuration file is that of the option, else of the variable', () => {
+    const lookUp = lookUpIn({ COUNTERSIGN_CONFIG: 'b.yaml' });
+    expect(configFileOf('a.yaml', lookUp)).toBe('a.yaml');
+    expect(configFileOf(undefined, lookUp)).toBe('b.yaml');
+    expect(configFileOf(undefined, lookUpIn({}))).toBeUndefined();
+    // It is given, and no file: the demo must not run in its place.
+    expect(configFileOf('', lookUp)).toBe('');
+    expect(() => configFileOf(undefined, lookUpIn({ COUNTERSIGN_CONFIG: '' }))).toThrow(
+      'COUNTERSIGN_CONFIG is empty',
+    );
+  });
+});
+
+describe('a prompt', () => {
+  /** A terminal at which these pieces are typed or pasted. */
+  function terminal(...pieces: readonly string[]) {
+    const modes: boolean[] = [];
+    const given: Terminal = {
+      setRawMode: (raw) => modes.push(raw),
+      setEncoding: () => {},
+      async *[Symbol.asyncIterator]() {
+        yield* pieces;
+      },
+    };
+    return { given, modes };
+  }
+
+  const line = (text: string) => text.endsWith('\n');
+
+  describe('promptSecret', () => {
+    it.each([
+      [['k', 'e', 'y', '\r'], 'key\n'],
+      [['kez\u007fy\r'], 'key\n'],
+      [['ke', 'x\by', '\r', 'not read'], 'key\n'],
+      [['key\u0004rest'], 'key'],
+      [['key'], 'key'],
+    ])('reads %j', async (pieces, text) => {
+      expect(await promptSecret(terminal(...pieces).given, () => {}, line)).toBe(text);
+    });
+
+    it('reads a whole paste, so that no part of it reaches the shell', async () => {
+      expect(await promptSecret(terminal('first\rsecond\r').given, () => {}, line)).toBe('first\nsecond\n');
+    });
+
+    it('prompts after echo is off, and turns it on again afterwards', async () => {
+      const { given, modes } = terminal('key\r');
+      const atPrompt: boolean[] = [];
+      await promptSecret(given, () => atPrompt.push(...modes), line);
+      expect({ atPrompt, modes }).toEqual({ atPrompt: [true], modes: [true, false] });
+    });
+
+    it('aborts on Ctrl-C, and turns echo on again', async () => {
+      const { given, modes } = terminal('ke\u0003');
+      await expect(promptSecret(given, () => {}, line)).rejects.toThrow('Interrupted. Nothing was written.');
+      expect(modes).toEqual([true, false]);
+    });
+
+    const hasScript = spawnSync('script', ['--version']).error === undefined;
+    const itAtTerminal = itWhere(hasScript, 'script is not installed (Debian package bsdutils)');
+
+    itAtTerminal('shows nothing of what is typed at a real terminal', async () => {
+      const program = `
+      import { promptSecret } from './src/cli/keys/import.ts';
+      const text = await promptSecret(process.stdin, () => process.stdout.write('Key: '), (t) => t.endsWith('\\n'));
+      process.stdout.write(' length ' + text.length);`;
+      const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;
+      const env = { ...process.env, PROGRAM: program };
+      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: root, env });
+      let shown = '';
+      child.stdout.on('data', (text: Buffer) => {
+        if (!shown.includes('Key: ') && String(text).includes('Key: ')) child.stdin.write('planted-key\r');
+        shown += String(text);
+      });
+      await new Promise((resolve) => child.once('close', resolve));
+      expect(shown).toContain('length 12');
+      expect(shown).not.toContain('planted');
+    });
+  });
+});
+
+describe('a table', () => {
+  it('makes columns as wide as their content', () => {
+    expect(
+      table(
+        ['A', 'LONG', 'LAST'],
+        [
+          ['wide', 'x', 'end'],
+          ['y', '', ''],
+        ],
+      ),
+    ).toEqual(['A     LONG  LAST', 'wide  x     end', 'y']);
+  });
+
+  it('breaks the last column between words, so that no line has more than 100 characters', () => {
+    const lines = table(['NAME', 'TEXT'], [['name', 'word '.repeat(60).trim()]]);
+    expect(lines.length).toBe(5);
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(100);
+    expect(lines.slice(2).every((line) => line.startsWith('      word'))).toBe(true);
+    expect(lines.join(' ').match(/word/g)?.length).toBe(60);
+  });
+
+  it('has the last column below a row that leaves it too little space, and breaks no word', () => {
+    const [wide, long] = ['x'.repeat(90), 'y'.repeat(64)];
+    expect(
+      table(
+        ['A', 'B'],
+        [
+          [wide, long],
+          [wide, 'two words that need more'],
+          [wide, 'short'],
+          [wide, ''],
+        ],
+      ),
+    ).toEqual([
+      `A${' '.repeat(91)}B`,
+      wide,
+      `    ${long}`,
+      wide,
+      '    two words that need more',
+      `${wide}  short`,
+      wide,
+    ]);
+    expect(table(['A', 'B'], [['x', long]], 40)).toEqual(['A  B', 'x', `    ${long}`]);
+  });
+
+  it('keeps a number and its unit together', () => {
+    expect(table(['A', 'B'], [['x'.repeat(60), 'it was read 25 s ago']], 80).slice(1)).toEqual([
+      'x'.repeat(60),
+      '    it was read 25 s ago',
+    ]);
+    expect(table(['A', 'B'], [['x', 'it was then read again 25 s ago']], 29).slice(1)).toEqual([
+      'x  it was then read again',
+      '   25 s ago',
+    ]);
+  });
+
+  it('takes as long as its text is, however many words or rows another server sent', () => {
+    const start = performance.now();
+    const wrapped = table(['A', 'B'], [['', 'a '.repeat(1_000_000)]]);
+    expect(wrapped.length).toBeGreaterThan(20_000);
+    expect(performance.now() - start).toBeLessThan(10_000);
+    const rows = Array.from({ length: 200_000 }, () => ['x', 'y']);
+    expect(table(['A', 'B'], rows)).toHaveLength(200_001);
+  });
+});
+
+it('does not print the message of an unexpected error, which may hold the token', async () => {
+  const errors: string[] = [];
+  const tokens: string[] = [];
+  const out = (line: string): void => {
+    tokens.push(line);
+    throw new TypeError(`cannot print ${line}`);
+  };
+
+  const exit = await callers(['token'], { out, err: (line) => errors.push(line) }, catchSignals(false));
+
+  expect(exit).toBe(exitCode.failed);
+  expect(errors.join('\n')).toMatch(/^countersign callers token: Internal error \(TypeError/m);
+  expect(tokens).toHaveLength(1);
+  expect(errors.join('\n')).not.toContain(tokens[0]);
+});

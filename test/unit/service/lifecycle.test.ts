@@ -1,0 +1,262 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { connect } from 'node:tls';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { configSchema } from '../../../src/config/schema.ts';
+import { createLogger } from '../../../src/observability/logger.ts';
+import { InboundServer } from '../../../src/proxy/inbound/server.ts';
+import { type ServerTls } from '../../../src/proxy/inbound/server-tls.ts';
+import { adminLimits } from '../../../src/service/admin.ts';
+import { startCountersign } from '../../../src/service/lifecycle.ts';
+import { Port } from '../../../src/service/port.ts';
+import { auditIn, recordsIn } from '../../support/audit.ts';
+import { configFor } from '../../support/config.ts';
+import { Folder } from '../../support/folder.ts';
+import { paths, post, transferForm, verdict } from '../../support/forwarding.ts';
+import { harness } from '../../support/harness.ts';
+import { listen } from '../../support/listening.ts';
+import { RawConnection } from '../../support/raw-http.ts';
+import { describeWith } from '../../support/requires.ts';
+import { testKeys, writeKeys } from '../../support/service.ts';
+import { Ca } from '../../support/stub-vault/certificates.ts';
+import { until } from '../../support/until.ts';
+
+const starts = harness();
+
+/** A service with a payment in flight, to which the gateway responds when it is released. */
+async function startHeld(shutdown: string) {
+  const folder = starts.folder();
+  const released = Promise.withResolvers<void>();
+  const gateway = await starts.recordingGateway();
+  gateway.respond = (response) => void released.promise.then(() => response.end('status=approved\n'));
+  writeKeys(folder.path, 'sandbox', 'acme', testKeys);
+  const audit = auditIn(folder);
+  const input = configFor(gateway.url, {
+    keys: { source: 'directory', directory: folder.path },
+    proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown } },
+    audit,
+  });
+  const lines: string[] = [];
+  const log = createLogger('info', { write: (line) => void lines.push(line) });
+  const service = await startCountersign({ config: configSchema.parse(input), digest: 'digest' }, { log });
+  const response = post(`${service.proxyUrl}${paths.transfer}`, transferForm);
+  await until(() => gateway.requests.length === 1);
+  let stopped: Promise<boolean> | undefined;
+  const stop = () => (stopped ??= service.stop(Promise.resolve()));
+  starts.atEnd(() => {
+    released.resolve();
+    return stop();
+  });
+  /** Another payment. */
+  const send = () => post(`${service.proxyUrl}${paths.transfer}`, transferForm);
+  const readiness = async () => {
+    const { status } = await fetch(`${service.adminUrl}/readyz`);
+    return status;
+  };
+  const completed = () => lines.filter((line) => line.includes('"request completed"'));
+  return {
+    service,
+    stop,
+    response,
+    send,
+    readiness,
+    completed,
+    audit,
+    release: () => released.resolve(),
+  };
+}
+
+describe('a shutdown', () => {
+  it('waits for a request in flight, accepts no further one, and says on /readyz that it goes on', async () => {
+    const { stop, response, send, readiness, completed, audit, release } = await startHeld('10s');
+    expect(await readiness()).toBe(200);
+    const stopped = stop();
+    expect(await readiness()).toBe(503);
+    await expect(send()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    expect(await readiness()).toBe(503);
+    release();
+    expect(await response).toMatchObject({ status: 200, body: 'status=approved\n' });
+    expect(await stopped).toBe(true);
+    expect(completed()).toHaveLength(1);
+    expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual([
+      'start',
+      'intent',
+      'result',
+      'stop',
+    ]);
+    await expect(readiness()).rejects.toThrow('fetch failed');
+  });
+
+  it('aborts a payment that takes longer than its time, with an unknown outcome', async () => {
+    const { stop, response, completed } = await startHeld('0s');
+    expect(await stop()).toBe(false);
+    expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
+    expect(completed()).toHaveLength(1);
+  });
+});
+
+it('after a crash a payment in flight is aborted, and its outcome is in the response, the log and the trail', async () => {
+  const { service, response, send, completed, audit } = await startHeld('10s');
+  await service.abort();
+  await expect(send()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
+  expect(completed()).toHaveLength(1);
+  expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual([
+    'start',
+    'intent',
+    'result',
+    'stop',
+  ]);
+});
+
+it('a start opens both ports or none', async () => {
+  const used = starts.closing(await listen(createServer()));
+  const listening = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length;
+  await until(() => listening() === 1, 'earlier ports are closed');
+  const started = starts.proxy({ config: { admin: { port: used.port } } });
+  await expect(started).rejects.toMatchObject({ code: 'EADDRINUSE' });
+  await until(() => listening() === 1, 'no other port is open', 3);
+});
+
+describe('after an uncaught exception the process exits with code 1', () => {
+  /** Runs a process with a guard, in which `abort` is the given code and an error is thrown. */
+  function run(abort: string): { status: number | null; lines: string[]; milliseconds: number } {
+    const module = new URL('../../../src/service/shutdown.ts', import.meta.url).href;
+    const code = `
+      import { installCrashHandlers } from '${module}';
+      const log = { message() {}, crash: (origin) => console.log('crash', origin) };
+      const handlers = installCrashHandlers(log, async () => console.log('flush'));
+      handlers.beforeExit(async () => { console.log('abort'); ${abort} });
+      let thrownAt;
+      process.on('exit', () => console.log(performance.now() - thrownAt));
+      // Keeps the process from ending by itself.
+      setInterval(() => {}, 1000);
+      setTimeout(() => { thrownAt = performance.now(); throw new Error('first'); });`;
+    const args = ['--input-type=module', '--eval', code];
+    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 15_000 });
+    const lines = stdout.trimEnd().split('\n');
+    return { status, milliseconds: Number(lines.pop()), lines };
+  }
+
+  it('when further errors come during the abort, which runs once', () => {
+    const abort = `
+      setTimeout(() => { throw new Error('second'); }, 10);
+      await new Promise((resolve) => setTimeout(resolve, 200));`;
+    const { status, lines } = run(abort);
+    expect(status).toBe(1);
+    expect(lines).toEqual(['crash uncaughtException', 'abort', 'crash uncaughtException', 'flush']);
+  });
+
+  it('within two seconds when the abort never resolves', () => {
+    const { status, lines, milliseconds } = run('await new Promise(() => {});');
+    expect(status).toBe(1);
+    expect(lines).toEqual(['crash uncaughtException', 'abort']);
+    expect(milliseconds).toBeLessThan(8_000);
+  });
+});
+
+describe('the log of a process', () => {
+  /** A process with a log on its standard output that runs this code. */
+  function run(code: string): ChildProcess {
+    const module = new URL('../../../src/service/open-log.ts', import.meta.url).href;
+    const script = `
+    import { openLog } from '${module}';
+    const { log, flush } = openLog('info');
+    ${code}`;
+    return spawn(process.execPath, ['--input-type=module', '--eval', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+  }
+
+  async function linesOf({ stdout }: ChildProcess): Promise<string[]> {
+    if (stdout === null) throw new Error('no pipe');
+    return (await text(stdout)).trimEnd().split('\n');
+  }
+
+  it('a process that exits at once writes its last log lines first', async () => {
+    const lines = await linesOf(run(`log.message('info', 'last words'); process.exit(0);`));
+    expect(lines.map((line): unknown => JSON.parse(line))).toMatchObject([{ msg: 'last words' }]);
+  });
+
+  it('a process that flushes its log waits a moment for a reader that is slow', async () => {
+    // More than a pipe holds.
+    const child = run(`
+    for (let line = 0; line < 300; line += 1) log.message('info', 'x'.repeat(1_000));
+    await flush();
+    process.exit(0);`);
+    expect(await linesOf(child)).toHaveLength(300);
+  });
+});
+
+describe('a port', () => {
+  const loopback = { host: '127.0.0.1', port: 0 };
+  const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+  const body = Buffer.alloc(8_000_000, 'x');
+
+  let port: Port;
+  beforeEach(() => {
+    port = new Port({
+      createServer: (limits, tls) =>
+        new InboundServer(limits, {
+          handle: (_request, response) => void response.end(body),
+          requestRejected: () => {},
+          monotonic: performance.now.bind(performance),
+          newRequestId: () => 'id',
+          tls,
+          tlsObserver: { connected() {}, failed() {} },
+        }),
+      dropped: () => {},
+    });
+  });
+  afterEach(() => port.destroyAll());
+
+  const settingsWith = (tls?: ServerTls) => ({ limits: adminLimits, maxConnections: 10, tls });
+
+  it('what changes before an opened port is used concerns the port in use', async () => {
+    await port.open(loopback);
+    port.use(settingsWith(), true);
+    const { url } = port;
+    await port.open({ ...loopback, host: '127.0.0.2' });
+    port.use(settingsWith(), false);
+    expect(port.url).toBe(url);
+    port.cancel();
+    const connection = await RawConnection.open(url);
+    expect((await connection.send(get).response()).status).toBe(200);
+    connection.close();
+  });
+
+  describeWith('openssl')('certificates (needs the program openssl)', () => {
+    it('that verify clients in another way end a connection behind the response that is being read', async () => {
+      const folder = new Folder();
+      try {
+        const [ca, other] = [new Ca(folder.path, 'one'), new Ca(folder.path, 'other')];
+        const { certFile, keyFile } = ca.issue('listener');
+        const tls = (clientCa: Ca): ServerTls => ({
+          cert: readFileSync(certFile, 'utf8'),
+          key: readFileSync(keyFile, 'utf8'),
+          clientCa: String(clientCa.cert),
+          minVersion: 'TLSv1.2',
+        });
+        await port.open(loopback);
+        port.use(settingsWith(tls(ca)), true);
+        const client = connect({ port: Number(new URL(port.url).port), host: '127.0.0.1', ca: ca.cert });
+        await once(client, 'secureConnect');
+        let received = 0;
+        client.write(get);
+        await once(client, 'readable');
+        // Most of the response is in memory.
+        port.use(settingsWith(tls(other)), false);
+        client.on('data', (chunk: Buffer) => {
+          received += chunk.length;
+        });
+        await once(client, 'close');
+        expect(received).toBeGreaterThan(body.length);
+      } finally {
+        folder.remove();
+      }
+    });
+  });
+});
