@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -232,27 +233,24 @@ describe('a demo that runs', () => {
     });
   });
 
-  itWhere(process.getuid?.() === 0, 'not root, so no directory can be given to another user')(
-    'finds none where another user decides which file it is',
+  itWhere(process.getuid?.() === 0, 'not root, so nothing can be given to another user')(
+    'finds none in a folder or a file of another user',
     () => {
-      const file = folder.file('saved.json', JSON.stringify(demo));
-      mkdirSync(folder.at('countersign-keys-1'));
-      symlinkSync(file, folder.at('countersign-keys-1/demo.json'));
-      expect(findRunningDemo([folder.path])).toEqual(demo);
-      chownSync(folder.at('countersign-keys-1'), 65_534, 65_534);
-      expect(findRunningDemo([folder.path])).toBeUndefined();
-    },
-  );
-
-  itWhere(process.getuid?.() === 0, 'not root, so no file can be given to another user')(
-    'finds none in the file of another user',
-    () => {
-      mkdirSync(folder.at('countersign-keys-1'));
+      const directory = folder.at('countersign-keys-1');
+      mkdirSync(directory);
       const file = folder.file('countersign-keys-1/demo.json', JSON.stringify(demo));
-      chownSync(file, 65_534, 65_534);
-      expect(findRunningDemo([folder.path])).toBeUndefined();
-      chownSync(file, 0, 0);
+      for (const path of [directory, file]) {
+        expect(findRunningDemo([folder.path])).toEqual(demo);
+        chownSync(path, 65_534, 65_534);
+        expect(findRunningDemo([folder.path])).toBeUndefined();
+        chownSync(path, 0, 0);
+      }
+      // Also where that user has only linked to it.
+      symlinkSync(folder.file('saved.json', JSON.stringify(demo)), folder.at('saved-link'));
+      renameSync(folder.at('saved-link'), file);
       expect(findRunningDemo([folder.path])).toEqual(demo);
+      chownSync(directory, 65_534, 65_534);
+      expect(findRunningDemo([folder.path])).toBeUndefined();
     },
   );
 

@@ -21,6 +21,7 @@ import { configSchema } from '../../../src/config/schema.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { catchSignals } from '../../../src/service/signals.ts';
 import { runCommandHere } from '../../support/cli.ts';
+import { listen } from '../../support/listening.ts';
 import { itWhere } from '../../support/requires.ts';
 import { root } from '../../support/sources.ts';
 
@@ -55,13 +56,10 @@ describe('errors', () => {
   });
 
   it('a port in use and a foreign address are named with what to do', async () => {
-    const other = createServer();
-    await new Promise<void>((resolve) => {
-      other.listen(0, '127.0.0.1', resolve);
-    });
-    const address = other.address();
-    const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+    const { port, close } = await listen(createServer());
     const inUse = await listenError(port, '127.0.0.1');
+    const foreign = await listenError(port, '192.0.2.1');
+    await close();
     const sentence = `127.0.0.1:${port} is in use.`;
     expect(systemErrorMessage(inUse)).toBe(`${sentence} Stop the other process, or choose another port.`);
     const options = new Map([
@@ -70,12 +68,9 @@ describe('errors', () => {
     ]);
     expect(describeListenError(inUse, options)).toBe(`${sentence} Choose another port with --port.`);
     expect(describeListenError(inUse, new Map())).toBe(systemErrorMessage(inUse));
-    const foreign = await listenError(port, '192.0.2.1');
-    expect(describeListenError(foreign, options)).toBe(systemErrorMessage(foreign));
-    expect(systemErrorMessage(foreign)).toBe(
+    expect(describeListenError(foreign, options)).toBe(
       `192.0.2.1:${port} is not an address of this machine. Choose another host.`,
     );
-    other.close();
   });
 
   it('an operator sees the cause of an error that a caller does not', () => {
@@ -100,9 +95,7 @@ describe('errors', () => {
 
   it('a bug is a sentence with its place, without the message, which may hold data', () => {
     const text = unexpectedErrorMessage(new TypeError('card 4111111111111111'));
-    expect(text).toMatch(
-      /^Internal error \(TypeError at .*shared\.test\.ts:\d+:\d+\)?\)\. This is a bug /,
-    );
+    expect(text).toMatch(/^Internal error \(TypeError at .*shared\.test\.ts:\d+:\d+\)?\)\. This is a bug /);
     expect(text).not.toContain('4111');
     expect(unexpectedErrorMessage('4111')).toMatch(/^Internal error \(error\)\. /);
     const named = Object.assign(new Error('x'), { name: 'card 4111' });

@@ -346,7 +346,7 @@ callers:
     );
     expect(places.length).toBeGreaterThan(15);
     for (const { 0: value, index } of places)
-      for (const wrong of ['x/y', '1.5', '-1', '{}', '[1]', 'null', 'true', '""']) {
+      for (const wrong of ['x/y', '-1', '{}', '[1]', 'null']) {
         const problems = problemsOf(
           text.slice(0, index) + wrong + text.slice(index + value.length),
           exampleVariables,

@@ -125,11 +125,9 @@ describe('with generated input', () => {
       const places = scalarsOf(exampleText(name));
       for (let place = 0; place < places; place += 1) {
         const text = withScalar(exampleText(name), place, '${MARK}');
-        for (const mark of marked) {
-          expect(JSON.stringify(problemsOf(text, { ...exampleVariables, MARK: mark }))).not.toContain(
-            'Marked-Secret',
-          );
-        }
+        const mark = marked[place % marked.length] ?? '';
+        const problems = problemsOf(text, { ...exampleVariables, MARK: mark });
+        expect(JSON.stringify(problems)).not.toContain('Marked-Secret');
       }
     }
   });
