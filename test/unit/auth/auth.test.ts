@@ -189,6 +189,12 @@ describe('grants', () => {
     ['two that only together cover it', false, { ...grant, logins: ['b'] }, { ...grant, operations: ['x'] }],
     ['a wildcard within an environment', false, { ...grant, environments: ['sand*'] }],
     ['a wildcard within an operation', false, { ...grant, operations: ['trans*'] }],
+    [
+      'an operation and an environment that only begin so',
+      false,
+      { ...grant, operations: ['trans'] },
+      { ...grant, environments: ['sand'] },
+    ],
     ...['acme*', 'acme-*', 'acme-1*'].map((login): [string, boolean, Grant] => [
       `a login prefix ${login}`,
       true,

@@ -84,24 +84,6 @@ describe('another source', () => {
     expect(before.table.find(acme)?.ring).toHaveLength(2);
   });
 
-  it.each([
-    [
-      'does not respond',
-      () => rmSync(other.path, { recursive: true }),
-      /cannot be used: cannot read the directory/,
-    ],
-    [
-      'lacks a login',
-      () => {},
-      /login "acme" in environment "sandbox", which are in use, .*: there are none/,
-    ],
-  ])('that %s is not used', async (_, prepare, message) => {
-    const before = await openInUse();
-    const next = open(other.path);
-    prepare();
-    await expect(next.readInUse(before, ['sandbox'])).rejects.toThrow(message);
-  });
-
   it('need not have the logins of an environment that is not configured any more', async () => {
     const before = await openInUse();
     await open(other.path).readInUse(before, []);

@@ -7,7 +7,7 @@ const [first, second] = [issuerKey('first'), issuerKey('second')];
 const token = { payload: '', signature: '', protected: '' };
 
 /** A set whose time, timers and key source the test moves. */
-function create() {
+function create(previous?: KeySet) {
   let now = 0;
   let timer: { run: () => void; at: number } | undefined;
   const state = {
@@ -18,32 +18,35 @@ function create() {
     stopped: undefined as AbortSignal | undefined,
   };
   let hold: Promise<void> | undefined;
-  const set = new KeySet({
-    load: async (stopped) => {
-      state.loads += 1;
-      state.stopped = stopped;
-      const { published } = state;
-      await hold;
-      if (state.failing) throw new Error('unreachable');
-      return published;
+  const set = new KeySet(
+    {
+      load: async (stopped) => {
+        state.loads += 1;
+        state.stopped = stopped;
+        const { published } = state;
+        await hold;
+        if (state.failing) throw new Error('unreachable');
+        return published;
+      },
+      refreshInterval: 600_000,
+      maxStale: 3_600_000,
+      monotonic: () => now,
+      random: () => 0,
+      setTimer: (run, delay) => {
+        const own = { run, at: now + delay };
+        if (timer !== undefined) throw new Error('a second timer');
+        timer = own;
+        return () => {
+          if (timer === own) timer = undefined;
+        };
+      },
+      observer: {
+        keysFetched: () => state.events.push('fetched'),
+        keyFetchFailed: (cause) => state.events.push(cause),
+      },
     },
-    refreshInterval: 600_000,
-    maxStale: 3_600_000,
-    monotonic: () => now,
-    random: () => 0,
-    setTimer: (run, delay) => {
-      const own = { run, at: now + delay };
-      if (timer !== undefined) throw new Error('a second timer');
-      timer = own;
-      return () => {
-        if (timer === own) timer = undefined;
-      };
-    },
-    observer: {
-      keysFetched: () => state.events.push('fetched'),
-      keyFetchFailed: (cause) => state.events.push(cause),
-    },
-  });
+    previous,
+  );
   const settle = (): Promise<void> => new Promise((done) => setImmediate(done));
   return {
     set,
@@ -206,6 +209,16 @@ describe('the keys of an issuer', () => {
     expect(await find('first')).toBe('found');
     expect(await find('second')).toBe('jwt-keys-unavailable');
     expect(state.loads).toBe(2);
+  });
+
+  it('are those of the set before a reload, with its problem, until others are fetched', async () => {
+    const before = await createFetched();
+    before.state.failing = true;
+    expect(await before.find('second')).toBe('jwt-keys-unavailable');
+    const { set, state, find } = create(before.set);
+    expect([set.available, set.problem, await find('first')]).toEqual([true, 'unreachable', 'found']);
+    state.published = [second.jwk];
+    expect([await find('second'), set.problem, state.loads]).toEqual(['found', undefined, 1]);
   });
 
   it('are not chosen between if two fit', async () => {
