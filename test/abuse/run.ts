@@ -1,175 +1,165 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { z } from 'zod';
 import { recordsIn } from '../support/audit.ts';
-import { limitMemory } from '../support/memory-limit.ts';
-import { Random } from '../support/random.ts';
+import { markdown } from '../support/command.ts';
+import type { Cost } from '../support/cpu-time.ts';
+import { findProgram } from '../support/find-program.ts';
+import { openProbe } from '../support/loop-probe.ts';
+import { limitMemory, peakMemory } from '../support/memory-limit.ts';
 import { root } from '../support/sources.ts';
 import type { Order } from './attacker.ts';
-import type { Cores } from './cores.ts';
-import { measureGrowth } from './growth.ts';
-import type { Options } from './options.ts';
-import { ProcessWatch, type Usage } from './process-watch.ts';
-import { type Setting, startSetting } from './setting.ts';
-import { breach } from './target.ts';
-import { type Seen, useLogins, Victim } from './victim.ts';
+import { startSetting } from './setting.ts';
+import { type Seen, Victim } from './victim.ts';
 import { type WayName, ways } from './ways.ts';
 
-export interface Phase extends Seen, Usage {}
-
-export interface Result {
-  readonly way: WayName;
-  /** Before, during and after the attack; none if the process did not start. */
-  readonly phases: readonly Phase[];
-  /** What the attacker saw, as often as it did. */
-  readonly attacker: Readonly<Record<string, number>>;
-  /** What was broken. */
-  readonly broken: readonly string[];
-  /** What is above a limit that the network has to hold in this way. */
-  readonly leftToNetwork: readonly string[];
-}
-
-const values = z.object({
-  resources: z.object({ limits: z.object({ memory: z.string().regex(/^\d+Mi$/) }) }),
-});
 /** Bytes: the memory limit of the chart. */
-export const memoryLimit =
+const memoryLimit =
   Number.parseInt(
-    values.parse(parse(readFileSync(`${root}helm/countersign/values.yaml`, 'utf8'))).resources.limits.memory,
+    parse(readFileSync(`${root}helm/countersign/values.yaml`, 'utf8')).resources.limits.memory,
     10,
   ) * 1_048_576;
 /** Milliseconds. */
-export const limits = { p99: 250, loop: 50 } as const;
+const limits = { p99: 250, loop: 50 };
 /** Records of rejected requests in a burst, and for each second after it. */
-const rejections = { burst: 250, perSecond: 5 } as const;
+const rejections = { burst: 250, perSecond: 5 };
+
+interface Options {
+  readonly seed: number;
+  /** How long the attack lasts. */
+  readonly seconds: number;
+  /** Milliseconds by which a limit on time may be exceeded on a busy machine. */
+  readonly slack: number;
+  /** The beginning of a command line that runs on the attacker's core. */
+  readonly onCore: readonly string[];
+}
+
+interface Phase extends Seen, Cost {}
+
+export interface Result {
+  readonly report: string;
+  /** What was broken. */
+  readonly broken: readonly string[];
+}
+
+/** Puts this process, and what it starts from now on, on the last core. @returns runs on the first one; nothing if that cannot be */
+export function separateCores(): readonly string[] {
+  const list = /Cpus_allowed_list:\s+(\S+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '';
+  const [first = '', last = ''] = [/^\d+/, /\d+$/].map((end) => end.exec(list)?.[0]);
+  if (findProgram('taskset') === undefined || first === last) return [];
+  execFileSync('taskset', ['-a', '-p', '-c', last, String(process.pid)], { stdio: 'ignore' });
+  return ['taskset', '-c', first];
+}
 
 /** Starts a process, attacks it in one way, and ends both. */
-export async function runWay(way: WayName, options: Options, cores: Cores): Promise<Result> {
-  const random = new Random(options.seed, way, 'setting');
-  let setting: Setting;
-  try {
-    setting = await startSetting(ways[way].setting?.(random) ?? {}, options.program);
-  } catch (error) {
-    const problem = String(error).trimEnd().split('\n').at(-1) ?? '';
-    const broken = [`the process did not start: ${problem.slice(0, 300)}`];
-    return { way, phases: [], attacker: {}, broken, leftToNetwork: [] };
-  }
-  const { target, loginsUsed } = setting;
-  if (loginsUsed) await useLogins(target);
+export async function runWay(way: WayName, options: Options): Promise<Result> {
+  const { setting: special = {}, takesConnections } = ways[way];
+  const { seconds, slack, seed } = options;
+  const setting = await startSetting(special);
+  const { target, process, auditDirectory, close } = setting;
+  const pid = process.child.pid ?? 0;
   const group = limitMemory(memoryLimit);
-  const { child, ended } = setting.process;
-  const pid = child.pid ?? 0;
   group?.add(pid);
-  const watch = new ProcessWatch(pid, setting.loopFile);
-  const victim = new Victim(target, {
-    stolen: () => watch.stolen(),
-    slack: options.slack,
-    opens: ways[way].takesConnections !== true,
-  });
-  const phases: Phase[] = [];
-  const phase = async (seconds: number): Promise<void> => {
-    await wait(seconds * 1_000);
-    const [seen, usage] = await Promise.all([victim.phase(), watch.phase()]);
-    phases.push({ ...seen, ...usage });
+  const measure = await openProbe(process.stderr);
+  const victim = new Victim(target, { slack, opens: takesConnections !== true });
+  const phase = async (lasts: number): Promise<Phase> => {
+    const cost = await measure(() => wait(lasts * 1_000));
+    return { ...(await victim.phase()), ...cost, cpu: cost.cpu / lasts };
   };
   try {
+    await victim.useLogins();
     // Compiling, and the first reads, are not what is measured.
-    await wait(Math.min(2, options.seconds) * 1_000);
-    await Promise.all([victim.phase(), watch.phase()]);
-    await phase(options.seconds / 2);
-    const attack = await startAttack({ way, seed: options.seed, target }, cores);
-    await phase(options.seconds);
+    await phase(Math.min(2, seconds));
+    const before = await phase(seconds / 2);
+    const attack = await startAttack({ way, seed, target }, options.onCore);
+    const during = await phase(seconds);
     const attacker = await attack.end();
-    await phase(options.seconds / 2);
-    await victim.stop();
-    const growth = hasEnded(setting) ? [] : await measureGrowth(way, setting, watch, options.seed);
-    const result = { way, phases, attacker };
-    return { ...result, ...brokenBy(result, setting, options, growth) };
+    const after = await phase(seconds / 2);
+    const memory = peakMemory(pid) ?? 0;
+    const records = auditDirectory === undefined ? [] : recordsIn(auditDirectory);
+    const rejected = records.filter(({ audit }) => audit === 'rejected').length;
+    return judge(way, { before, during, after, attacker, memory, rejected }, options);
+  } catch (error) {
+    const { exitCode, signalCode } = process.child;
+    if (exitCode === null && signalCode === null) throw error;
+    const broken = [`the process ended: ${signalCode ?? exitCode} ${process.stderr().slice(-300)}`];
+    return { report: `## ${way}\n\n**BROKEN**: ${broken.join('')}\n`, broken };
   } finally {
-    watch.stop();
     await victim.stop();
-    await setting.close();
-    await ended;
+    await close();
     group?.remove();
   }
 }
 
-interface Attacking {
-  /** Ends the attacker. @returns what it saw */
-  readonly end: () => Promise<Record<string, number>>;
-}
-
 /** Resolves when the attacker is ready. */
-async function startAttack(order: Order, cores: Cores): Promise<Attacking> {
+async function startAttack(order: Order, onCore: readonly string[]) {
   const file = fileURLToPath(new URL('attacker.ts', import.meta.url));
-  const [command, ...args] = [...cores.attacker, process.execPath, file, JSON.stringify(order)];
+  const [command, ...args] = [...onCore, process.execPath, file, JSON.stringify(order)];
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const printed = text(child.stdout);
   await once(child.stdout, 'data');
   return {
-    async end() {
+    /** @returns what it saw, how often */
+    async end(): Promise<Record<string, number>> {
       child.kill('SIGTERM');
-      const counts: Record<string, number> = JSON.parse(await printed);
-      return counts;
+      return JSON.parse(await printed);
     },
   };
 }
 
-/** Compares a result with the limits. */
-function brokenBy(
-  { way, phases, attacker }: Omit<Result, 'broken' | 'leftToNetwork'>,
-  setting: Setting,
-  { seconds, slack }: Options,
-  growth: readonly string[],
-): Pick<Result, 'broken' | 'leftToNetwork'> {
-  const broken: string[] = [];
-  const leftToNetwork: string[] = [];
-  const timely = ways[way].leftToNetwork === true ? leftToNetwork : broken;
-  const limit = (name: string, value: number, most: number, to = broken): void => {
-    if (!(value <= most)) to.push(`${name} is ${Math.round(value)}, limit ${most}`);
-  };
-  const [, ...attacked] = phases;
-  const largest = (of: (phase: Phase) => number): number => Math.max(...attacked.map(of));
-  limit(
-    'p99 of the victim in ms',
-    largest(({ ownP99 }) => ownP99),
-    limits.p99 + slack,
-    timely,
-  );
-  limit(
-    'delay of the event loop in ms',
-    largest(({ ownLoop }) => ownLoop),
-    limits.loop + slack,
-    timely,
-  );
-  limit('memory in MiB', largest(({ memory }) => memory) / 1_048_576, memoryLimit / 1_048_576);
-  limit(
-    'number of failures',
-    largest(({ failures }) => sum(failures)),
-    0,
-    timely,
-  );
-  const { child, stderr } = setting.process;
-  if (hasEnded(setting)) {
-    broken.push(`the process ended: ${child.signalCode ?? child.exitCode} ${stderr().slice(-300)}`);
-  }
-  const through = Object.entries(attacker).filter(([event]) => event.startsWith(breach));
-  for (const [event, count] of through) broken.push(`${event}, ${count} times`);
-  if (sum(attacker) === 0) broken.push('the attacker did nothing');
-  if (setting.auditDirectory !== undefined) {
-    const rejected = recordsIn(setting.auditDirectory).filter(({ audit }) => audit === 'rejected').length;
-    limit('records of rejected requests', rejected, rejections.burst + rejections.perSecond * seconds);
-  }
-  return { broken: [...broken, ...growth], leftToNetwork };
+interface Measured {
+  readonly before: Phase;
+  readonly during: Phase;
+  readonly after: Phase;
+  readonly attacker: Readonly<Record<string, number>>;
+  readonly memory: number;
+  readonly rejected: number;
 }
 
-const hasEnded = ({ process: { child } }: Setting): boolean =>
-  child.exitCode !== null || child.signalCode !== null;
+const sum = (counts: Iterable<number>): number => [...counts].reduce((one, other) => one + other, 0);
 
-export const sum = (counts: Readonly<Record<string, number>>): number =>
-  Object.values(counts).reduce((one, other) => one + other, 0);
+/** Compares what was measured with the limits. */
+function judge(way: WayName, measured: Measured, { seconds, slack }: Options): Result {
+  const { before, during, after, attacker, memory, rejected } = measured;
+  const isLeft = ways[way].leftToNetwork === true;
+  const rows: readonly (readonly [name: string, of: (phase: Phase) => number, limit: number])[] = [
+    ['requests of the victim', ({ requests }) => requests, Number.POSITIVE_INFINITY],
+    ['p50, ms', ({ p50 }) => p50, Number.POSITIVE_INFINITY],
+    ['p99, ms', ({ p99 }) => p99, limits.p99 + slack],
+    ['failures', ({ failures }) => sum(failures.values()), 0],
+    ['delay of the event loop, ms', ({ hold }) => hold, limits.loop + slack],
+    ['CPU, %', ({ cpu }) => cpu / 10, Number.POSITIVE_INFINITY],
+  ];
+  const above = rows
+    .filter(([, of, limit]) => !(Math.max(of(during), of(after)) <= limit))
+    .map(([name, of, limit]) => `${name}: ${Math.max(of(during), of(after)).toFixed(0)}, limit ${limit}`);
+  const mebibytes = memory / 1_048_576;
+  const most = rejections.burst + rejections.perSecond * seconds;
+  const broken = [
+    ...(isLeft ? [] : above),
+    ...(memory > memoryLimit ? [`memory: ${mebibytes.toFixed(0)} MiB`] : []),
+    ...(rejected > most ? [`records of rejected requests: ${rejected}, limit ${most}`] : []),
+    ...(sum(Object.values(attacker)) === 0 ? ['the attacker did nothing'] : []),
+  ];
+  const cells = rows.map(([name, of, limit]) => [
+    name,
+    ...[before, during, after].map((phase) => of(phase).toFixed(of(phase) < 10 ? 1 : 0)),
+    Number.isFinite(limit) ? limit : '',
+  ]);
+  const seen = [...before.failures, ...during.failures, ...after.failures];
+  const listed = (counts: readonly (readonly [string, number])[]): string =>
+    counts.map(([event, count]) => `${count} x ${event}`).join(', ');
+  const report = [
+    `## ${way}: ${ways[way].title}`,
+    markdown([['what', 'before', 'during', 'after', 'limit'], ...cells]),
+    `memory: ${mebibytes.toFixed(0)} MiB; attacker saw: ${listed(Object.entries(attacker))}`,
+    ...(seen.length > 0 ? [`victim saw: ${listed(seen)}`] : []),
+    ...(isLeft && above.length > 0 ? [`left to the network: ${above.join('; ')}`] : []),
+    broken.length === 0 ? 'held' : `**BROKEN**: ${broken.join('; ')}`,
+  ];
+  return { report: `${report.join('\n\n')}\n`, broken };
+}

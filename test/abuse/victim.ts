@@ -1,66 +1,46 @@
 import { Agent } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
+import { increment } from '../support/command.ts';
 import { post, transferForm } from '../support/forwarding.ts';
 import { codeOf } from '../support/raw-http.ts';
-import type { Target } from './target.ts';
+import type { Target } from './ways.ts';
 
 /** What the victim saw in one phase. Times in milliseconds. */
 export interface Seen {
   readonly requests: number;
   readonly p50: number;
   readonly p99: number;
-  /** Without the time that other programs of the machine took the core away. */
-  readonly ownP99: number;
   /** Each failure as often as it occurred. */
-  readonly failures: Readonly<Record<string, number>>;
+  readonly failures: ReadonlyMap<string, number>;
 }
 
-const pathOf = (login: number): string => `/sandbox/gw/api/v4/transfer/${1000 + login}`;
-const headersOf = ({ anonymous }: Target): Record<string, string> =>
-  anonymous ? {} : { Authorization: 'Bearer victim' };
-
-/** Pays once with each login, so that its keys are cached and its series exist. Without TLS. */
-export async function useLogins(target: Target): Promise<void> {
-  for (let login = 0; login < target.logins; login += 10) {
-    const some = Array.from({ length: 10 }, (_, index) => pathOf((login + index) % target.logins));
-    await Promise.all(some.map((path) => post(`${target.url}${path}`, transferForm, headersOf(target))));
-  }
-}
-
-/** Milliseconds between requests, and after which one has failed. */
-const [every, patience] = [25, 5_000];
-/** As in the chart: milliseconds between probes, and what one may take. */
-const [probing, probePatience] = [1_000, 3_000];
-
-interface Surroundings {
-  /** Starts to measure for how long others take the core away. */
-  readonly stolen: () => () => number;
-  /** Milliseconds by which a response may be late on a busy machine. */
-  readonly slack: number;
-  /** Whether the victim opens new connections during the attack. */
-  readonly opens: boolean;
-}
-
+/** Milliseconds between requests, and after which one has failed; the same for probes, as in the chart. */
+const [every, patience, probing, probePatience] = [25, 5_000, 1_000, 3_000];
 /** Opened at the start, and used in turns. */
 const connections = 16;
+
+interface VictimOptions {
+  /** Milliseconds by which a response may be late on a busy machine. */
+  readonly slack: number;
+  /** Whether every eighth request opens a new connection. */
+  readonly opens: boolean;
+}
 
 /** A service that pays at a steady rate, mostly over kept-alive connections, and the kubelet that probes the process. */
 export class Victim {
   readonly #target: Target;
+  readonly #options: VictimOptions;
   readonly #agent: Agent;
   readonly #timers: NodeJS.Timeout[];
   readonly #inFlight = new Set<Promise<void>>();
-  readonly #surroundings: Surroundings;
-  #times: { readonly took: number; readonly own: number }[] = [];
-  #failures: Record<string, number> = {};
+  #times: number[] = [];
+  #failures = new Map<string, number>();
   #sent = 0;
 
-  constructor(target: Target, surroundings: Surroundings) {
+  constructor(target: Target, options: VictimOptions) {
     this.#target = target;
-    this.#surroundings = surroundings;
-    const { ca } = target;
-    const options = { keepAlive: true, scheduling: 'fifo', maxSockets: connections } as const;
-    this.#agent = ca === undefined ? new Agent(options) : new TlsAgent({ ...options, ca });
+    this.#options = options;
+    this.#agent = this.#newAgent();
     for (let count = 0; count < connections; count += 1) this.#track(this.#pay());
     this.#timers = [
       setInterval(() => this.#track(this.#pay()), every),
@@ -68,18 +48,22 @@ export class Victim {
     ];
   }
 
+  /** Pays once with each login, so that its keys are cached and its series exist. */
+  async useLogins(): Promise<void> {
+    while (this.#sent < this.#target.logins) await Promise.all(Array.from({ length: 10 }, () => this.#pay()));
+  }
+
   /** Ends a phase, whose outstanding requests still count, and begins the next one. */
   async phase(): Promise<Seen> {
     const [times, failures] = [this.#times, this.#failures];
     const inFlight = [...this.#inFlight];
-    [this.#times, this.#failures] = [[], {}];
+    [this.#times, this.#failures] = [[], new Map()];
     await Promise.all(inFlight);
-    const quantile = (part: number, of: 'took' | 'own'): number => {
-      const sorted = times.map((time) => time[of]).toSorted((one, other) => one - other);
-      return sorted[Math.floor(sorted.length * part)] ?? Number.NaN;
-    };
-    const [p50, p99, ownP99] = [quantile(0.5, 'took'), quantile(0.99, 'took'), quantile(0.99, 'own')];
-    return { requests: times.length, p50, p99, ownP99, failures };
+    const sorted = times.toSorted((one, other) => one - other);
+    const [p50 = Number.NaN, p99 = Number.NaN] = [0.5, 0.99].map(
+      (part) => sorted[Math.floor(sorted.length * part)],
+    );
+    return { requests: times.length, p50, p99, failures };
   }
 
   async stop(): Promise<void> {
@@ -88,41 +72,47 @@ export class Victim {
     this.#agent.destroy();
   }
 
+  #newAgent(): Agent {
+    const { ca } = this.#target;
+    const options = { keepAlive: true, scheduling: 'fifo', maxSockets: connections } as const;
+    return ca === undefined ? new Agent(options) : new TlsAgent({ ...options, ca });
+  }
+
   #track(work: Promise<void>): void {
     this.#inFlight.add(work);
     void work.finally(() => this.#inFlight.delete(work));
   }
 
-  /** A transfer of the next login, if there are several; every eighth over a new connection. */
+  /** A transfer of the next login, if there are several. */
   async #pay(): Promise<void> {
-    const { url, ca, logins } = this.#target;
-    const { stolen: beginning, slack, opens } = this.#surroundings;
+    const { url, logins } = this.#target;
     const [times, failures] = [this.#times, this.#failures];
-    const count = this.#sent++;
-    const path = pathOf(count % logins);
-    const headers = headersOf(this.#target);
-    const own = { agent: this.#agent, signal: AbortSignal.timeout(patience + slack) };
-    const fresh = ca === undefined ? new Agent() : new TlsAgent({ ca });
-    const options = opens && count % 8 === 7 ? { ...own, agent: fresh } : own;
+    this.#sent += 1;
+    const path = `/sandbox/gw/api/v4/transfer/${1000 + (this.#sent % logins)}`;
+    const agent = this.#options.opens && this.#sent % 8 === 7 ? this.#newAgent() : this.#agent;
     const startedAt = performance.now();
-    const stolen = beginning();
-    const result = await post(`${url}${path}`, transferForm, headers, options).then(
-      ({ status, headers: received, complete }) =>
-        complete ? `${status} ${String(received['countersign-outcome'])}` : 'response broke off',
+    const result = await post(
+      `${url}${path}`,
+      transferForm,
+      { Authorization: 'Bearer victim' },
+      { agent, signal: AbortSignal.timeout(patience + this.#options.slack) },
+    ).then(
+      ({ status, headers, complete }) =>
+        complete ? `${status} ${String(headers['countersign-outcome'])}` : 'response broke off',
       (error: unknown) => `no response: ${codeOf(error)}`,
     );
-    const took = performance.now() - startedAt;
-    times.push({ took, own: took - stolen() });
-    if (result !== '200 answered') failures[result] = (failures[result] ?? 0) + 1;
+    if (agent !== this.#agent) agent.destroy();
+    times.push(performance.now() - startedAt);
+    if (result !== '200 answered') increment(failures, result);
   }
 
   async #probe(): Promise<void> {
     const failures = this.#failures;
-    const options = { method: 'GET', signal: AbortSignal.timeout(probePatience + this.#surroundings.slack) };
+    const options = { method: 'GET', signal: AbortSignal.timeout(probePatience + this.#options.slack) };
     const result = await post(`${this.#target.adminUrl}/healthz`, '', {}, options).then(
       ({ status }) => `/healthz: ${status}`,
       (error: unknown) => `/healthz: ${codeOf(error)}`,
     );
-    if (result !== '/healthz: 200') failures[result] = (failures[result] ?? 0) + 1;
+    if (result !== '/healthz: 200') increment(failures, result);
   }
 }

@@ -1,25 +1,39 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { Agent } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { texts } from '../support/client-inputs.ts';
+import { paths, post, transferForm } from '../support/forwarding.ts';
+import { madeUpChain } from '../support/made-up-chain.ts';
 import type { Random } from '../support/random.ts';
-import { oddNumber } from './certificates.ts';
+import { formRequest } from '../support/raw-http.ts';
 import type { SettingOptions } from './setting.ts';
-import { type Attack, slowKid } from './target.ts';
-import { afterJunk, denials, names, oversizedSecret, slowBodies } from './with-credentials.ts';
-import {
-  adminPages,
-  browsers,
-  handshakes,
-  heads,
-  incompleteHeads,
-  issuerExponent,
-  pipelining,
-  slowReaders,
-  unknownKids,
-} from './without-credentials.ts';
 
-export interface Way {
+/** What an attacker, or the victim, knows of the attacked process. */
+export interface Target {
+  readonly url: string;
+  readonly adminUrl: string;
+  /** PEM of the CA of its certificate, with TLS. */
+  readonly ca: string | undefined;
+  /** URL of the issuer whose tokens it accepts. */
+  readonly issuer: string;
+  /** How many logins have keys: `login-0` and so on, at the endpoints from 1000. */
+  readonly logins: number;
+}
+
+/** What one client does again and again. */
+type Attack = (index: number) => Promise<unknown>;
+type Count = (event: string | number) => void;
+
+interface Way {
   readonly title: string;
   /** The process that is attacked; a usual one unless given. */
-  readonly setting?: (random: Random) => SettingOptions;
-  readonly attack: Attack;
+  readonly setting?: SettingOptions;
+  /** At once. */
+  readonly clients: number;
+  readonly prepare: (target: Target, random: Random, count: Count) => Attack;
   /**
    * The attacker takes all of `proxy.maxConnections`, which nothing prevents (docs/security-model.md): the victim has the
    * connections that it opened before.
@@ -32,72 +46,166 @@ export interface Way {
   readonly leftToNetwork?: true;
 }
 
+const transfer = '/sandbox/gw/api/v4/transfer/1000';
+const as = (caller: string) => ({ Authorization: `Bearer ${caller}` });
+const asLine = (token: string): readonly string[] => [`Authorization: Bearer ${token}`];
+const shapes = Object.keys(texts);
+
 /** Those without credentials first. */
 const table = {
   handshakes: {
     title: 'client certificates with long chains of huge exponents',
-    setting: () => ({ tls: true, clientCertificates: true }),
-    attack: handshakes,
+    setting: { tls: true },
     leftToNetwork: true,
+    clients: 4,
+    prepare({ url }, _random, count) {
+      const chain = madeUpChain(60);
+      return async (index) => {
+        const maxVersion = index % 2 === 0 ? 'TLSv1.3' : 'TLSv1.2';
+        const socket = await open(url, count, { ...chain, maxVersion });
+        count('handshake');
+        socket.write(get);
+        await untilEnd(socket, 10_000);
+      };
+    },
   },
   'incomplete-heads': {
     title: 'thousands of heads that never end',
-    attack: incompleteHeads,
     takesConnections: true,
-  },
-  'incomplete-heads-tls': {
-    title: 'the same over TLS',
-    setting: () => ({ tls: true }),
-    attack: incompleteHeads,
-    takesConnections: true,
+    clients: 4_570,
+    prepare({ url }, _random, count) {
+      const line = 'a:b\r\n';
+      const head = `POST ${paths.transfer} HTTP/1.1\r\nHost: a\r\n${line.repeat(16_000 / line.length)}`;
+      return async (index) => {
+        // So that the attacker does not hold itself up: all are open within 2 seconds.
+        await wait(index * 0.4);
+        const socket = await open(url, count);
+        count('incomplete head');
+        socket.write(head.slice(0, 16_000));
+        await untilEnd(socket, 60_000);
+        await wait(1_000);
+      };
+    },
   },
   'unknown-kids': {
     title: 'tokens with unknown keys and bytes behind them, while the issuer is slow',
-    setting: () => ({ issuerDelay: 5_000 }),
-    attack: unknownKids,
+    setting: { issuerDelay: 5_000 },
+    clients: 300,
+    prepare({ url, issuer }, random, count) {
+      const encoded = (part: object): string => Buffer.from(JSON.stringify(part)).toString('base64url');
+      const signature = randomBytes(64).toString('base64url');
+      const behind = formRequest(paths.transfer, `client_orderid=${'x'.repeat(60_000)}`);
+      return async () => {
+        const header = { alg: 'ES256', kid: `k${random.int(0, 1e9)}` };
+        const claims = { iss: issuer, sub: 'billing', aud: 'countersign', exp: Date.now() / 1000 + 300 };
+        const token = `${encoded(header)}.${encoded(claims)}.${signature}`;
+        const socket = await open(url, count);
+        socket.write(formRequest(paths.transfer, transferForm, asLine(token)) + behind);
+        count('token');
+        await untilEnd(socket, 7_000);
+      };
+    },
   },
-  'issuer-exponent': {
-    title: "tokens for an issuer's key with a huge exponent",
-    setting: (random) => ({ issuerKeys: [slowKey(random)] }),
-    attack: issuerExponent,
+  pipelining: {
+    title: 'requests, halves and noise behind one another, of clients that read nothing or half-close',
+    clients: 100,
+    prepare({ url }, random, count) {
+      const unauthorized = formRequest(paths.transfer, transferForm, asLine('wrong'));
+      const half = `POST ${paths.transfer} HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n`;
+      const pieces = [get, unauthorized, get + unauthorized, `${get}noise`].map((piece) => piece.repeat(500));
+      return async () => {
+        const socket = await open(url, count);
+        if (random.chance(0.5)) socket.pause();
+        const piece = random.pick([...pieces, half + 'x'.repeat(30_000)]);
+        count('burst');
+        for (let burst = 0; burst < 20 && socket.writable; burst += 1) {
+          if (!socket.write(piece))
+            await Promise.race([once(socket, 'drain'), once(socket, 'close'), wait(500)]);
+          if (burst === 10 && random.chance(0.3)) socket.end();
+        }
+        await untilEnd(socket, 2_000);
+      };
+    },
   },
-  pipelining: { title: 'requests, halves and noise behind one another', attack: pipelining },
-  heads: { title: 'texts in a head that parsers take long for', attack: heads },
+  heads: {
+    title: 'texts in a head that parsers take long for',
+    clients: 8,
+    prepare({ url }, random, count) {
+      const parsed = ['Authorization', 'Traceparent', 'Accept', 'X-Request-Id', 'Cookie', 'Origin', 'Host'];
+      return async () => {
+        const names = parsed.filter(() => random.chance(0.4));
+        const bytes = random.pick([2_000, 8_000, 15_000]) / Math.max(1, names.length);
+        const text = (texts[random.pick(shapes)]?.(bytes) ?? '').replaceAll(/[\0\r\n]/g, '.');
+        const socket = await open(url, count);
+        socket.write(
+          formRequest(
+            paths.transfer,
+            transferForm,
+            names.map((name) => `${name}: ${text}`),
+          ),
+        );
+        count('head');
+        await untilEnd(socket, 100);
+      };
+    },
+  },
   'admin-pages': {
-    title: 'a loop over /metrics and the status with 1,000 logins',
-    setting: () => ({ logins: 1_000 }),
-    attack: adminPages,
+    title: 'pages of the admin port with 1,000 logins, of which most are not read',
+    setting: { logins: 1_000 },
+    clients: 80,
+    prepare({ adminUrl }, random, count) {
+      return async (index) => {
+        const page = random.pick(['/metrics', '/metrics', '/', '/status.json']);
+        const socket = await open(adminUrl, count);
+        const isReader = index < 8;
+        if (!isReader) socket.pause();
+        const request = `GET ${page} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: ${isReader ? 'close' : 'keep-alive'}\r\n\r\n`;
+        socket.write(request.repeat(isReader ? 1 : 20));
+        count(isReader ? 'page' : 'unread page');
+        await untilEnd(socket, 60_000);
+      };
+    },
   },
-  'slow-readers': {
-    title: 'pages of the admin port that are not read',
-    setting: () => ({ logins: 1_000 }),
-    attack: slowReaders,
+  names: {
+    title: 'forms with names and values that take long to look at',
+    clients: 4,
+    prepare({ url }, random, count) {
+      return async (index) => {
+        // Normalization sorts a run of marks.
+        const shape = index < 2 ? 'combining marks' : random.pick(shapes);
+        const text = texts[shape]?.(random.pick([16_384, 32_768, 65_000])) ?? '';
+        const form = random.chance(0.6) ? `${text}=1` : `client_orderid=1&a=${text}`;
+        count((await post(`${url}${transfer}`, form, as('greedy'))).status);
+      };
+    },
   },
-  browsers: {
-    title: 'what web pages make browsers send',
-    setting: () => ({ anonymous: true }),
-    attack: browsers,
-  },
-  names: { title: 'forms with names and values that take long to look at', attack: names },
   'slow-bodies': {
     title: 'forms that never end, by a caller with maxInFlight 2',
-    attack: slowBodies,
     takesConnections: true,
+    clients: 1_500,
+    prepare({ url }, random, count) {
+      const form = formRequest(transfer, `client_orderid=${'x'.repeat(65_000)}`, asLine('greedy'));
+      return async () => {
+        const socket = await open(url, count);
+        socket.write(form.slice(0, -50));
+        count('slow body');
+        for (let bytes = 0; bytes < 10 && socket.writable; bytes += 1) {
+          await wait(random.int(500, 1_000));
+          socket.write('x');
+        }
+        socket.destroy();
+      };
+    },
   },
   denials: {
     title: 'denied requests, each of which may be recorded in the audit trail',
-    setting: () => ({ auditTail: Buffer.alloc(0) }),
-    attack: denials,
-  },
-  'oversized-secret': {
-    title: "one login's secret above 1 MiB in Vault",
-    setting: () => ({ logins: 1_000, vaultSecret: 1_500_000 }),
-    attack: oversizedSecret,
-  },
-  'junk-at-start': {
-    title: 'more than 64 KiB of zeros or junk at the end of the newest audit file',
-    setting: (random) => ({ auditTail: junk(random) }),
-    attack: afterJunk,
+    setting: { audit: true },
+    clients: 16,
+    prepare({ url }, _random, count) {
+      const agent = new Agent({ keepAlive: true });
+      return async () =>
+        count((await post(`${url}${transfer}`, transferForm, as('stranger'), { agent })).status);
+    },
   },
 } as const satisfies Record<string, Way>;
 
@@ -105,15 +213,25 @@ export type WayName = keyof typeof table;
 export const ways: Readonly<Record<WayName, Way>> = table;
 export const wayNames = Object.keys(table).filter((name): name is WayName => name in table);
 
-/** A public key of 3072 bits (RFC 7518 section 6.3.1) with an exponent of the same size. */
-function slowKey(random: Random): object {
-  const [n, e] = [0xff, 0x7f].map((first) => oddNumber(random, 384, first).toString('base64url'));
-  return { kty: 'RSA', kid: slowKid, alg: 'RS256', use: 'sig', n, e };
+const get = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
+
+/** A connection whose responses are counted by status. @param own options of TLS */
+async function open(url: string, count: Count, own?: ConnectionOptions): Promise<Socket> {
+  const { hostname: host, port } = new URL(url);
+  const address = { host, port: Number(port) };
+  const socket =
+    own === undefined ? connect(address) : connectTls({ ...address, rejectUnauthorized: false, ...own });
+  socket.on('data', (chunk: Buffer) => {
+    for (const [, status = ''] of chunk.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3})/g)) count(status);
+  });
+  const signal = AbortSignal.timeout(20_000);
+  await once(socket, own === undefined ? 'connect' : 'secureConnect', { signal });
+  return socket.on('error', () => {});
 }
 
-/** What a power failure or a person leaves at the end of a file. */
-function junk(random: Random): Buffer {
-  const bytes = random.int(70_000, 500_000);
-  const one = Buffer.from(Array.from({ length: 1_000 }, () => random.int(0, 255)));
-  return random.pick([Buffer.alloc(bytes), Buffer.alloc(bytes, one), Buffer.alloc(bytes, '{"audit":"')]);
+/** Until the other side has ended the connection, or this time in milliseconds has passed. */
+async function untilEnd(socket: Socket, milliseconds: number): Promise<void> {
+  const ended = Promise.race([once(socket, 'close'), once(socket, 'end'), wait(milliseconds)]);
+  await ended.catch(() => undefined);
+  socket.destroy();
 }

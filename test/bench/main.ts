@@ -1,72 +1,38 @@
-import { parseArgs } from 'node:util';
-import { measureEgress } from './egress.ts';
-import { measureGrowth } from './growth.ts';
-import { warmUp } from './measure.ts';
-import { hasNginx, type Proxy } from './proxies.ts';
-import { report } from './report.ts';
-import { measureRound, type Round } from './round.ts';
-import { measureTraces } from './traces.ts';
-import { measureTransit } from './transit.ts';
+import { oneOf, runCommand } from '../support/command.ts';
+import { compare } from './compare.ts';
 import { startUpstream } from './upstream.ts';
-import { startWays, verifyWay, warmUpWay } from './ways.ts';
+import { variants } from './variants.ts';
+import { hasNginx, startWays, verifyWay } from './ways.ts';
 
 const usage = `Usage: npm run bench -- [options]
 
 Measures what a request through Countersign costs, beside other ways. Needs Linux, wrk and an idle machine; nginx + njs
 is left out where Debian's packages nginx and libnginx-mod-http-js are not installed.
 
-  --quick    measures for a second at a time, in one round: to see that it works, not to know the figures
-  --growth   measures instead how the cost grows with parameters, logins, connections and more
-  --egress   measures instead what a tunnel through an egress proxy costs
-  --transit  measures instead what a signature in Vault costs; VAULT_BIN names the program
-  --traces   measures instead what traces cost, and receivers that fail
-  --help     prints this`;
+  --quick        measures for a second at a time, in one round: to see that it works, not to know the figures
+  --what WHAT    measures instead how the cost grows with parameters, logins, connections and more (growth), what a
+                 tunnel through an egress proxy costs (egress), a signature in Vault, whose program VAULT_BIN names
+                 (transit), or traces, and receivers that fail (traces)`;
 
-const flag = { type: 'boolean', default: false } as const;
-const { values } = parseArgs({
-  options: {
-    quick: flag,
-    growth: flag,
-    egress: flag,
-    transit: flag,
-    traces: flag,
-    help: flag,
-  },
-});
-const [warmUpRequests, rounds, seconds] = values.quick ? [0, 1, 1] : [100_000, 5, 5];
-const upstream = await startUpstream();
-
-async function measureRounds(): Promise<Round[]> {
-  const running: Proxy[] = [];
+await runCommand(usage, { quick: { type: 'boolean' }, what: { type: 'string' } }, async ({ quick, what }) => {
+  const options = quick
+    ? { rounds: 1, seconds: 1, warmUpRequests: 0 }
+    : { rounds: 5, seconds: 5, warmUpRequests: 100_000 };
+  const upstream = await startUpstream();
+  const ends: (() => unknown)[] = [upstream.stop];
   try {
-    const ways = await startWays(upstream.url, running);
-    for (const way of ways) console.log(`${way.name}: verified ${await verifyWay(way, upstream)}`);
-    if (!hasNginx) console.log('nginx + njs: not installed');
-    for (const way of ways) await warmUp(warmUpWay(way), warmUpRequests);
-    const measured: Round[] = [];
-    while (measured.length < rounds) measured.push(await measureRound(ways, seconds));
-    return measured;
+    if (what === undefined) {
+      const ways = await startWays(upstream.url);
+      ends.push(...ways.map(({ stop }) => stop));
+      for (const way of ways) console.log(`${way.name}: verified ${await verifyWay(way, upstream)}`);
+      if (!hasNginx) console.log('nginx + njs: not installed');
+      console.log(`\n${await compare(ways, options)}`);
+    } else {
+      const name = oneOf('what', ['growth', 'egress', 'transit', 'traces'] as const, what);
+      for await (const ways of variants[name](upstream.url, ends)) console.log(await compare(ways, options));
+    }
   } finally {
-    for (const proxy of running) await proxy.stop();
+    for (const end of ends.toReversed()) await end();
   }
-}
-
-const print = (findings: string): void => console.log(`\n${findings}`);
-
-try {
-  if (values.help) {
-    console.log(usage);
-  } else if (values.growth) {
-    print(await measureGrowth(upstream.url, { seconds, sizes: values.quick ? 1 : 4, warmUpRequests }));
-  } else if (values.egress) {
-    print(await measureEgress({ rounds, seconds, warmUpRequests }));
-  } else if (values.transit) {
-    print(await measureTransit({ rounds, seconds, warmUpRequests }));
-  } else if (values.traces) {
-    print(await measureTraces({ rounds, seconds, warmUpRequests }));
-  } else {
-    print(report(await measureRounds(), seconds));
-  }
-} finally {
-  await upstream.stop();
-}
+  return true;
+});

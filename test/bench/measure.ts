@@ -22,8 +22,8 @@ export interface Load {
 export type Measurement = Readonly<Record<'requests' | 'p50' | 'p99' | 'rate' | 'cpu' | 'memory', number>>;
 
 /** @throws Error if a request failed */
-export async function measure({ proxy, url, body }: Way, load: Load): Promise<Measurement> {
-  const { seconds, connections, rate = Number.POSITIVE_INFINITY, logins = 1 } = load;
+export async function measure({ child, url, body, load: own }: Way, usual: Load): Promise<Measurement> {
+  const { seconds, connections, rate = Number.POSITIVE_INFINITY, logins = 1 } = { ...usual, ...own };
   const script = [
     '-s',
     fileURLToPath(new URL('wrk.lua', import.meta.url)),
@@ -31,7 +31,7 @@ export async function measure({ proxy, url, body }: Way, load: Load): Promise<Me
     `Authorization: Bearer ${token}`,
   ];
   const options = ['-t1', `-c${connections}`, `-d${seconds}`, '--timeout=30', ...script, url];
-  const pids = proxy?.child.pid === undefined ? [] : processTree(proxy.child.pid);
+  const pids = child?.pid === undefined ? [] : processTree(child.pid);
   const before = sum(pids.map(cpuOf));
   const args = ['--', body, String((1000 * connections) / rate), String(logins)];
   const { stdout } = await promisify(execFile)('wrk', [...options, ...args]);
@@ -42,17 +42,13 @@ export async function measure({ proxy, url, body }: Way, load: Load): Promise<Me
 }
 
 /**
- * Sends so many requests, or as many as the way can in that time. V8 compiles what is hot for tens of thousands of
+ * Sends so many requests, or as many as the way can in a minute. V8 compiles what is hot for tens of thousands of
  * requests, and a larger program for longer; meanwhile that costs more than the requests.
  */
-export async function warmUp(
-  way: Way,
-  requests: number,
-  { maxSeconds = Number.POSITIVE_INFINITY, logins = 1 } = {},
-): Promise<void> {
-  const end = performance.now() + maxSeconds * 1000;
+export async function warmUp(way: Way, requests: number): Promise<void> {
+  const end = performance.now() + 60_000;
   for (let sent = 0; sent < requests && performance.now() < end; )
-    sent += (await measure(way, { seconds: 3, connections: 32, logins })).requests;
+    sent += (await measure(way, { seconds: 3, connections: 32 })).requests;
 }
 
 /** Gives the share of the CPU, 0 to 1, that other processes used or the hypervisor kept since it was called. */
@@ -77,11 +73,6 @@ function processTree(pid: number): number[] {
 function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
   return sum(fields.slice(11, 15).map(Number)) / 100;
-}
-
-/** Resident memory of a process and of its children, in MB. */
-export function memoryOf(pid: number): number {
-  return sum(processTree(pid).map(residentMemory));
 }
 
 function residentMemory(pid: number): number {

@@ -1,17 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Random } from '../support/random.ts';
-import { codeOf, RawConnection } from '../support/raw-http.ts';
-import { received, requestBytes } from './caller-request.ts';
-import type { Instance } from './instance.ts';
-import type { RequestRecord } from './ledger.ts';
-import type { CallerKind, RequestPlan, Session } from './plan.ts';
+import { codeOf, formRequest, RawConnection } from '../support/raw-http.ts';
+import type { RawResponse } from '../support/response-reader.ts';
+import { inspectBody } from './gateway-response.ts';
+import type { ProcessRecord, ReceivedResponse, RequestRecord } from './ledger.ts';
+import type { CallerKind, OperationName, RequestPlan, Session } from './plan.ts';
 
 interface CallerOptions {
-  readonly seed: number;
   /** Milliseconds after which a response counts as lost. */
   readonly patience: number;
-  /** Waits for an instance that accepts new connections. */
-  readonly choose: (random: Random) => Promise<Instance>;
+  /** Waits for a process that accepts new connections. */
+  readonly choose: (random: Random) => Promise<{ readonly url: string; readonly process: ProcessRecord }>;
   readonly recordOf: (plan: RequestPlan) => RequestRecord;
 }
 
@@ -22,48 +21,35 @@ export async function runSession(session: Session, options: CallerOptions): Prom
 
 type Run = (session: Session, options: CallerOptions) => Promise<void>;
 
-/** A request that was sent: its record and its connection. */
-interface Sent {
-  readonly record: RequestRecord;
-  readonly connection: RawConnection;
-}
-
 const sessions: Readonly<Record<CallerKind, Run>> = {
-  single: (session, options) => oneByOne(session, options, []),
-  'connection-close': (session, options) => oneByOne(session, options, ['Connection: close']),
-  'keep-alive': (session, options) => oneByOne(session, options, []),
+  'keep-alive': keepAlive,
   pipelining: (session, options) => together(session, options, false),
   'half-closing': (session, options) => together(session, options, true),
-  'hanging-up': (session, options) => leaving(session, options, (connection) => connection.close()),
-  resetting: (session, options) => leaving(session, options, (connection) => connection.reset()),
+  leaving,
   'slow-body': slowBody,
-  'stalled-body': stalledBody,
-  'slow-reader': slowReader,
 };
 
 /** Over one connection as long as it is open, each after the response to the previous one. */
-async function oneByOne(
-  { requests, random }: Session,
-  options: CallerOptions,
-  lines: readonly string[],
-): Promise<void> {
-  let open: { connection: RawConnection; process: number | undefined } | undefined;
+async function keepAlive({ requests, random }: Session, options: CallerOptions): Promise<void> {
+  let connection: RawConnection | undefined;
+  let process: ProcessRecord | undefined;
   for (const plan of requests) {
     const record = options.recordOf(plan);
-    open ??= await connectTo(options, random, record);
-    if (open === undefined) continue;
-    record.process = open.process;
-    const { connection } = open;
-    send({ record, connection }, options.seed, lines);
-    await take({ record, connection }, options.patience);
-    if (record.response?.saysClose !== false || !record.response.complete) {
-      connection.close();
-      open = undefined;
-    } else if (plan !== requests.at(-1)) {
+    if (process !== undefined) record.process = process;
+    connection ??= await connect([record], options, random);
+    if (connection === undefined) continue;
+    connection.send(bytesOf(plan).join(''));
+    written(record);
+    await take(record, connection, options.patience);
+    process = record.process;
+    if (plan === requests.at(-1)) finish(record, connection);
+    else if (record.response?.saysClose === false && record.response.complete) {
       await wait(random.int(0, 40));
+      continue;
     }
+    connection.close();
+    connection = process = undefined;
   }
-  if (open !== undefined) finish(open.connection, options.recordOf(requests[requests.length - 1]!));
 }
 
 /** Sends all requests before the first response, then half-closes the connection if wanted. */
@@ -73,19 +59,12 @@ async function together(
   halfClose: boolean,
 ): Promise<void> {
   const records = requests.map(options.recordOf);
-  const [first] = records;
-  const open = first && (await connectTo(options, random, first));
-  if (open === undefined) return;
-  const { connection } = open;
-  const texts = requests.map((plan) => requestBytes(plan, options.seed));
-  for (const record of records) record.process = open.process;
-  if (random.chance(0.5)) {
-    connection.send(texts.map(({ head, body }) => head + body).join(''));
-  } else {
-    for (const { head, body } of texts) {
-      connection.send(head + body);
-      if (random.chance(0.5)) await wait(random.int(0, 20));
-    }
+  const connection = await connect(records, options, random);
+  if (connection === undefined) return;
+  const pause = random.pick([0, 20]);
+  for (const { plan } of records) {
+    connection.send(bytesOf(plan).join(''));
+    if (pause > 0) await wait(random.int(0, pause));
   }
   if (halfClose) connection.finish();
   for (const record of records) written(record);
@@ -99,127 +78,76 @@ async function takeAll(
   patience: number,
 ): Promise<void> {
   let behind: RequestRecord['behind'] = 'nothing';
-  for (const record of records) {
+  for (const [index, record] of records.entries()) {
     record.behind = behind;
     // After the end, wait only briefly: a further response would be there already.
-    await take({ record, connection }, behind === 'nothing' ? patience : 200);
-    // A response that comes later would count as that of the next request.
-    if (record.ending === 'timeout' && behind === 'nothing') return leaveBehind(record, records, connection);
+    await take(record, connection, behind === 'nothing' ? patience : 200);
+    if (record.ending === 'timeout' && behind === 'nothing') {
+      // A response that comes later would count as that of the next request.
+      for (const one of records.slice(index + 1)) leave(one);
+      return connection.close();
+    }
     if (record.response?.complete === false) behind = 'break';
     else if (record.response?.saysClose === true && behind === 'nothing') behind = 'close';
   }
   const last = records.at(-1);
-  if (last !== undefined) finish(connection, last);
+  if (last !== undefined) finish(last, connection);
 }
 
-/** The caller has given up one response, and so those behind it. */
-function leaveBehind(
-  given: RequestRecord,
-  records: readonly RequestRecord[],
-  connection: RawConnection,
-): void {
-  connection.close();
-  for (const record of records.slice(records.indexOf(given) + 1)) {
-    record.abandoned = true;
-    record.endedAt = performance.now();
-  }
-}
-
-/** One request per connection. @param act sends it, and behaves as this kind of caller */
-async function overEach(
-  { requests, random }: Session,
-  options: CallerOptions,
-  act: (sent: Sent, text: { readonly head: string; readonly body: string }) => Promise<void>,
-): Promise<void> {
+/** Leaves at a random moment, also before the request is complete. */
+async function leaving({ requests, random }: Session, options: CallerOptions): Promise<void> {
   for (const plan of requests) {
     const record = options.recordOf(plan);
-    const open = await connectTo(options, random, record);
-    if (open === undefined) continue;
-    const { connection } = open;
-    record.process = open.process;
-    await act({ record, connection }, requestBytes(plan, options.seed));
+    const connection = await connect([record], options, random);
+    if (connection === undefined) continue;
+    const moment = random.pick(['head', 'body', 'sent', 'waiting', 'response'] as const);
+    const [head, body] = bytesOf(plan);
+    const part = { head: random.int(1, head.length), body: head.length + random.int(0, body.length - 1) };
+    written(record);
+    if (moment === 'head' || moment === 'body') record.sent = 'part';
+    connection.send(
+      (head + body).slice(0, moment === 'head' || moment === 'body' ? part[moment] : undefined),
+    );
+    if (moment === 'response') await connection.received(1, options.patience);
+    else if (moment !== 'sent') await wait(random.int(0, 150));
+    if (random.chance(0.5)) connection.close();
+    else connection.reset();
+    leave(record);
   }
 }
 
-/** Leaves at a random moment. */
-function leaving(
-  session: Session,
-  options: CallerOptions,
-  leave: (connection: RawConnection) => void,
-): Promise<void> {
-  const { random } = session;
-  return overEach(session, options, async ({ record, connection }, { head, body }) => {
-    record.abandoned = true;
-    const moment = random.pick(['head', 'body', 'sent', 'waiting', 'response'] as const);
-    const text = head + body;
-    const share = moment === 'head' ? head.length - 1 : text.length - 1;
-    const part = moment === 'head' || moment === 'body';
-    connection.send(part ? text.slice(0, random.int(1, share)) : text);
-    record.sent = part ? 'part' : 'whole';
-    record.sentAt = performance.now();
-    if (moment === 'response') await connection.received(1, options.patience);
-    else if (moment !== 'sent') await wait(random.int(0, 150));
-    leave(connection);
-    record.endedAt = performance.now();
-  });
-}
-
-function slowBody(session: Session, options: CallerOptions): Promise<void> {
-  const { random } = session;
-  return overEach(session, options, async ({ record, connection }, { head, body }) => {
+async function slowBody({ requests, random }: Session, options: CallerOptions): Promise<void> {
+  for (const plan of requests) {
+    const record = options.recordOf(plan);
+    const connection = await connect([record], options, random);
+    if (connection === undefined) continue;
+    const [head, body] = bytesOf(plan);
     connection.send(head);
     record.sent = 'part';
-    const pieces = random.int(2, 6);
-    const size = Math.ceil(body.length / pieces);
+    const size = Math.ceil(body.length / random.int(2, 6));
     for (let at = 0; at < body.length; at += size) {
       await wait(random.int(5, 120));
       connection.send(body.slice(at, at + size));
     }
     written(record);
-    await takeLast({ record, connection }, options.patience);
-  });
+    await take(record, connection, options.patience);
+    finish(record, connection);
+  }
 }
 
-/** The body is never complete, so nothing may be sent. */
-function stalledBody(session: Session, options: CallerOptions): Promise<void> {
-  return overEach(session, options, async ({ record, connection }, { head, body }) => {
-    connection.send(head + body.slice(0, Math.floor(body.length / 2)));
-    record.sent = 'part';
-    record.sentAt = performance.now();
-    await takeLast({ record, connection }, options.patience);
-  });
-}
-
-function slowReader(session: Session, options: CallerOptions): Promise<void> {
-  return overEach(session, options, async ({ record, connection }, { head, body }) => {
-    connection.send(head + body);
-    written(record);
-    await connection.received(1, options.patience);
-    connection.pause();
-    await wait(session.random.int(100, 500));
-    connection.socket.resume();
-    await takeLast({ record, connection }, options.patience);
-  });
-}
-
-async function connectTo(
-  options: CallerOptions,
+/** For all these requests; `undefined` if it cannot be made. */
+async function connect(
+  records: readonly RequestRecord[],
+  { choose }: CallerOptions,
   random: Random,
-  record: RequestRecord,
-): Promise<{ connection: RawConnection; process: number | undefined } | undefined> {
-  const instance = await options.choose(random);
-  const connection = await RawConnection.open(instance.url).catch(codeOf);
-  if (typeof connection !== 'string') return { connection, process: instance.process?.id };
-  record.process = instance.process?.id;
-  record.ending = connection;
-  record.endedAt = performance.now();
-  return undefined;
-}
-
-function send({ record, connection }: Sent, seed: number, lines: readonly string[]): void {
-  const { head, body } = requestBytes(record.plan, seed, lines);
-  connection.send(head + body);
-  written(record);
+): Promise<RawConnection | undefined> {
+  const { url, process } = await choose(random);
+  const connection = await RawConnection.open(url).catch(codeOf);
+  for (const record of records) {
+    record.process = process;
+    if (typeof connection === 'string') record.ending = connection;
+  }
+  return typeof connection === 'string' ? undefined : connection;
 }
 
 function written(record: RequestRecord): void {
@@ -227,22 +155,59 @@ function written(record: RequestRecord): void {
   record.sentAt = performance.now();
 }
 
-async function take({ record, connection }: Sent, patience: number): Promise<void> {
+function leave(record: RequestRecord): void {
+  record.abandoned = true;
+  record.endedAt = performance.now();
+}
+
+async function take(record: RequestRecord, connection: RawConnection, patience: number): Promise<void> {
   const response = await connection.responseOrEnd(patience);
   record.endedAt = performance.now();
-  if (typeof response === 'string') record.ending = response;
-  else record.response = received(response);
-  if (record.response?.complete === false) record.ending = connection.ending;
+  const ending = typeof response === 'string' ? response : connection.ending;
+  if (typeof response !== 'string') record.response = received(response);
+  if (record.response?.complete !== true && ending !== undefined) record.ending = ending;
 }
 
-/** The only response of a connection. */
-async function takeLast(sent: Sent, patience: number): Promise<void> {
-  await take(sent, patience);
-  finish(sent.connection, sent.record);
-}
-
-/** Records further bytes after the last response of a connection; there must be none. */
-function finish(connection: RawConnection, last: RequestRecord): void {
-  if (connection.pending > 0) last.surplusResponses += 1;
+/** There must be no bytes behind the last response of a connection. */
+function finish(last: RequestRecord, connection: RawConnection): void {
+  last.surplus = connection.pending > 0;
   connection.close();
+}
+
+const paths: Readonly<Record<OperationName, string>> = {
+  transfer: '/api/v4/transfer/',
+  'order-status': '/api/v4/status/',
+  'manager-balance': '/api/v2/get-balance/manager/acme/',
+};
+
+/** Head and body. The order ID is also the request's own ID, by which its log line is found. */
+function bytesOf({ operation, orderId, padding, site, chunked }: RequestPlan): readonly [string, string] {
+  const login = operation === 'order-status' ? 'login=acme&' : '';
+  const form = `${login}client_orderid=${orderId}&amount=12.50&note=${'n'.repeat(padding)}`;
+  const body = chunked ? `${form.length.toString(16)}\r\n${form}\r\n0\r\n\r\n` : form;
+  const lines = [
+    `X-Request-Id: ${orderId}`,
+    ...(chunked ? ['Transfer-Encoding: chunked'] : []),
+    ...(operation === 'transfer' ? ['Countersign-Login: acme'] : []),
+  ];
+  const whole = formRequest(`/${site}/gw${paths[operation]}${orderId}`, body, lines);
+  return [whole.slice(0, -body.length), body];
+}
+
+/** What the ledger records of a response. */
+function received({ status, headers, body, complete }: RawResponse): ReceivedResponse {
+  const outcome = headers['countersign-outcome'];
+  const isOwn = headers['content-type']?.startsWith('application/problem+json') ?? false;
+  const { orderId, state } =
+    outcome === 'answered' && !isOwn ? inspectBody(body) : ({ orderId: undefined, state: 'none' } as const);
+  return {
+    status,
+    outcome,
+    problem: isOwn && complete ? JSON.parse(body.toString()) : undefined,
+    requestId: headers['x-request-id'],
+    saysClose: headers['connection']?.toLowerCase() === 'close',
+    complete,
+    bodyOf: orderId,
+    body: state,
+  };
 }

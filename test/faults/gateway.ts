@@ -1,112 +1,136 @@
 import type { Socket } from 'node:net';
-import { startBlackHole } from '../support/black-hole.ts';
 import { closedUrl, startTcpServer } from '../support/faulty-gateway.ts';
-import type { Ca, Issued } from '../support/stub-vault/certificates.ts';
+import { Random } from '../support/random.ts';
+import type { Ca } from '../support/stub-vault/certificates.ts';
 import type { FaultyEgress } from './egress.ts';
-import type { FaultName, SiteName } from './fault-table.ts';
-import { type Expectation, GatewayConnection } from './gateway-connection.ts';
-import type { RequestRecord, SurplusBefore, UpstreamRequest } from './ledger.ts';
-import { FlappingListener } from './listener.ts';
-import { LoopDelay } from './loop-delay.ts';
-import { faultOfRetry, indexOf } from './plan.ts';
-import { fixedPorts } from './ports.ts';
+import { type FaultName, faults, type GatewayRequest, type SiteName } from './faults.ts';
+import type { RequestRecord } from './ledger.ts';
+import { retryFaults } from './plan.ts';
 
 interface GatewayOptions {
   readonly seed: number;
-  readonly recordOf: (index: number) => RequestRecord | undefined;
-  /** Signs the certificates; without one there are no sites with TLS. */
-  readonly ca: Ca | undefined;
+  readonly recordOf: (orderId: string) => RequestRecord | undefined;
+  readonly ca: Ca;
   /** In front of the gateway; each address is https then. */
-  readonly egress?: FaultyEgress | undefined;
+  readonly egress: FaultyEgress | undefined;
 }
 
 export interface FaultGateway {
   /** Base URL of each site. */
-  readonly urls: ReadonlyMap<SiteName, string>;
-  /** Connections with bytes in which no order id could be read. */
-  readonly unreadable: () => number;
+  readonly urls: Readonly<Record<SiteName, string>>;
   readonly close: () => Promise<void>;
 }
 
 /** The gateway of all environments, one port each, that fails as the plan of each request says. */
 export async function startFaultGateway(options: GatewayOptions): Promise<FaultGateway> {
-  const parts: { close(): unknown }[] = [];
-  const urls = new Map<SiteName, string>();
-  let connections = 0;
-  let unreadable = 0;
-  const loop = new LoopDelay();
-  const add = async (site: SiteName, handle: (socket: Socket) => void, tls?: Issued): Promise<void> => {
-    const server = await startTcpServer(handle, tls);
-    parts.push(server);
-    urls.set(site, server.url);
-  };
-  const reader =
-    (refuse: Expectation['refuse'] = () => {}) =>
-    (socket: Socket): void => {
-      const connection = (connections += 1);
-      const tunnel = options.egress?.tunnelOf(socket);
-      const seen = (orderId: string, surplus: SurplusBefore | undefined): ReturnType<Expectation['seen']> =>
-        note(options, orderId, { connection, surplus, isCut: () => tunnel?.cut ?? false });
-      void new GatewayConnection(socket, {
-        seed: options.seed,
-        lateBy: () => loop.recent(),
-        seen,
-        refuse,
-        unreadable: () => void (unreadable += 1),
-      });
-    };
   const { ca, egress } = options;
-  const tlsOnly = egress !== undefined;
-  const own = tlsOnly ? ca?.issue('plain') : undefined;
-  const addressOf = (url: string): string => (tlsOnly ? url.replace('http:', 'https:') : url);
-  await add('plain', reader(), own);
-  await add('accept-close', (socket) => void socket.end());
-  await add('accept-reset', (socket) => void socket.resetAndDestroy());
-  const [flappingPort = 0] = await fixedPorts(1);
-  urls.set('refused', addressOf(closedUrl));
-  const flapping = new FlappingListener(
-    flappingPort,
-    (socket) => reader((milliseconds) => flapping.refuse(milliseconds))(socket),
-    own,
-  );
-  await flapping.open();
-  urls.set('flapping', addressOf(`http://127.0.0.1:${flappingPort}`));
-  if (ca !== undefined) {
-    await add('secure', reader(), ca.issue('good'));
-    await add('wrong-name', reader(), ca.issue('wrong-name', { names: 'DNS:gateway.example' }));
-    await add('tls-cut', (socket) => void socket.once('data', () => socket.destroy()));
-    urls.set('tls-cut', String(urls.get('tls-cut')).replace('http:', 'https:'));
-  }
-  const blackHole = await startBlackHole();
-  urls.set('black-hole', addressOf(`http://127.0.0.1:${blackHole.port}`));
-  for (const site of ['accept-close', 'accept-reset'] as const)
-    urls.set(site, addressOf(String(urls.get(site))));
+  const tls = egress === undefined ? undefined : ca.issue('plain');
+  const reader = (socket: Socket): void => void new Connection(socket, options);
+  const plain = await startTcpServer(reader, tls);
+  const secure = await startTcpServer(reader, ca.issue('secure'));
+  const reset = await startTcpServer((socket) => void socket.resetAndDestroy());
+  const cut = await startTcpServer((socket) => void socket.once('data', () => socket.destroy()));
+  const secured = (url: string): string => url.replace('http:', 'https:');
+  const addressOf = (url: string): string => (tls === undefined ? url : secured(url));
   return {
-    urls,
-    unreadable: () => unreadable,
+    urls: {
+      plain: plain.url,
+      secure: secure.url,
+      refused: addressOf(closedUrl),
+      'accept-reset': addressOf(reset.url),
+      'tls-cut': secured(cut.url),
+    },
     close: async () => {
-      loop.stop();
-      await Promise.all([flapping, blackHole, ...parts].map((part) => part.close()));
+      await Promise.all([plain, secure, reset, cut].map((server) => server.close()));
     },
   };
 }
 
-/** Adds the upstream request to the request's record; the first attempt has the fault of the plan. */
-function note(
-  { seed, recordOf }: GatewayOptions,
-  orderId: string,
-  of: Pick<UpstreamRequest, 'connection' | 'surplus' | 'isCut'>,
-): { fault: FaultName; whole: () => void } {
-  const record = recordOf(indexOf(orderId) ?? -1);
-  if (record === undefined) throw new Error(`no caller has sent ${orderId}`);
-  const attempt = record.upstreamRequests.length + 1;
-  const fault = attempt === 1 ? record.plan.fault : faultOfRetry(seed, orderId, attempt);
-  const upstreamRequest = { ...of, attempt, fault, at: performance.now(), whole: false };
-  record.upstreamRequests.push(upstreamRequest);
-  return {
-    fault,
-    whole: () => {
-      upstreamRequest.whole = true;
-    },
-  };
+/** Reads requests from bytes, and does the fault of each. */
+class Connection {
+  readonly #socket: Socket;
+  readonly #options: GatewayOptions;
+  #received = Buffer.alloc(0);
+  /** What follows when the request is complete; `undefined` between requests. */
+  #whole: (() => void) | undefined;
+
+  constructor(socket: Socket, options: GatewayOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    // Otherwise a second small write would wait for the proxy's next packet, which is its next request.
+    socket.setNoDelay(true);
+    // The proxy may disconnect at any time.
+    socket.on('error', () => {});
+    socket.on('data', (chunk: Buffer) => {
+      this.#received = Buffer.concat([this.#received, chunk]);
+      this.#read();
+    });
+  }
+
+  #read(): void {
+    this.#whole ??= this.#begin();
+    const length = lengthOf(this.#received);
+    if (this.#whole === undefined || length === undefined || this.#received.length < length) return;
+    this.#received = this.#received.subarray(length);
+    const whole = this.#whole;
+    this.#whole = undefined;
+    whole();
+    if (this.#received.length > 0) this.#read();
+  }
+
+  /** Adds the upstream request to the record; the first attempt has the fault of the plan. */
+  #begin(): (() => void) | undefined {
+    const { seed, recordOf, egress } = this.#options;
+    const lineEnd = this.#received.indexOf('\r\n');
+    if (lineEnd === -1) return undefined;
+    const [orderId = ''] = /o-\d+-\d+/.exec(this.#received.toString('latin1', 0, lineEnd)) ?? [];
+    const record = recordOf(orderId);
+    if (record === undefined) throw new Error(`no caller has sent ${this.#received.toString('latin1')}`);
+    const attempt = record.upstream.length;
+    const random = new Random(seed, 'gateway', orderId, attempt);
+    const name: FaultName = attempt === 0 ? record.plan.fault : random.pick(retryFaults);
+    const tunnel = egress?.tunnelOf(this.#socket);
+    const isCut = (): boolean => tunnel?.cut ?? false;
+    const seen = { fault: name, at: performance.now(), whole: false, isCut };
+    record.upstream.push(seen);
+    const { point, act } = faults[name];
+    const request = this.#requestOf(orderId, random);
+    if (point === 'request') act(request);
+    return () => {
+      seen.whole = true;
+      if (point !== 'request') act(request);
+    };
+  }
+
+  #requestOf(orderId: string, random: Random): GatewayRequest {
+    const socket = this.#socket;
+    const after = (milliseconds: number, act: () => void): void => {
+      setTimeout(() => {
+        if (!socket.destroyed) act();
+      }, milliseconds);
+    };
+    return {
+      orderId,
+      random,
+      write: (bytes) => {
+        if (socket.writable) socket.write(bytes);
+      },
+      end: () => void socket.end(),
+      // A TLS connection cannot be reset directly: destroyed with unread data, the system resets it.
+      reset: () => void ('encrypted' in socket ? socket.destroy() : socket.resetAndDestroy()),
+      pauseReading: (milliseconds) => {
+        socket.pause();
+        after(milliseconds, () => void socket.resume());
+      },
+      after,
+    };
+  }
+}
+
+/** Bytes of head and body of the first request; `undefined` while the head is incomplete. */
+function lengthOf(bytes: Buffer): number | undefined {
+  const headEnd = bytes.indexOf('\r\n\r\n');
+  if (headEnd === -1) return undefined;
+  const [, length = '0'] = /^content-length: *(\d+)/im.exec(bytes.toString('latin1', 0, headEnd)) ?? [];
+  return headEnd + 4 + Number(length);
 }

@@ -1,127 +1,87 @@
-import { type ChildProcess, execFileSync } from 'node:child_process';
-import { once } from 'node:events';
-import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
-import { stringify } from 'yaml';
 import { post } from '../support/forwarding.ts';
-import { spawnProgram } from '../support/process.ts';
-import { testKeys, writeKeys } from '../support/service.ts';
-import { type ConfigOptions, configuration } from './configuration.ts';
-import type { ProcessRecord } from './ledger.ts';
-import { type RecordOf, readLog } from './log-reader.ts';
+import { type CountersignProcess, listening, spawnServe } from '../support/process.ts';
+import { newProcess, type ProcessRecord, type RequestRecord } from './ledger.ts';
 
-export interface InstanceOptions extends Omit<ConfigOptions, 'revision'> {
+interface InstanceOptions {
   readonly name: string;
-  /** A folder for this instance only. */
-  readonly folder: string;
-  readonly log: ProcessRecord['log'];
-  readonly recordOf: RecordOf;
-  /** The record of each process. */
+  /** @param revision changes from one reload to the next */
+  readonly configOf: (revision: number) => object;
   readonly processes: ProcessRecord[];
+  readonly recordOf: (orderId: string) => RequestRecord | undefined;
+  /** Milliseconds in which a process has to end after SIGTERM. */
+  readonly stopBound: number;
 }
 
-/** Milliseconds in which a process has to be ready. */
-const startLimit = 15_000;
-
-/** One address of Countersign, served by one process after the other. */
+/** One of several Countersigns, as one process after the other. */
 export class Instance {
-  readonly options: InstanceOptions;
-  readonly #file: string;
-  #child: ChildProcess | undefined;
-  #process: ProcessRecord | undefined;
+  readonly #options: InstanceOptions;
   #revision = 0;
-  /** `up`: it has said that it is ready, and was not signaled to stop. */
-  state: 'starting' | 'up' | 'stopping' | 'down' = 'down';
+  #served: CountersignProcess | undefined;
+  #process = newProcess('');
+  /** `up`: it listens, and was not told to stop. */
+  state: 'down' | 'starting' | 'up' | 'stopping' = 'down';
   /** Resolves when the current process has ended. */
-  ended: Promise<void> = Promise.resolve();
+  #ended: Promise<void> = Promise.resolve();
 
   constructor(options: InstanceOptions) {
-    this.options = options;
-    this.#file = join(options.folder, 'config.yaml');
-    mkdirSync(options.folder, { recursive: true });
-    for (const site of options.urls.keys()) writeKeys(join(options.folder, 'keys'), site, 'acme', testKeys);
-    this.rewrite();
+    this.#options = options;
   }
 
-  /** The process that a connection made now leads to. */
-  get process(): ProcessRecord | undefined {
+  get process(): ProcessRecord {
     return this.#process;
   }
 
-  get port(): number {
-    return this.options.port;
-  }
-
   get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+    return this.#served?.url ?? '';
   }
 
   get adminUrl(): string {
-    return `http://127.0.0.1:${this.options.adminPort}`;
+    return this.#served?.adminUrl ?? '';
   }
 
-  /** Writes another valid configuration, for SIGHUP to load. */
-  rewrite(): void {
-    this.#revision += 1;
-    writeFileSync(this.#file, stringify(configuration({ ...this.options, revision: this.#revision })));
-  }
-
-  /** Resolves when the process is ready; one that ends before is recorded as ended by itself. */
+  /** Resolves when the process listens. */
   async start(): Promise<void> {
-    const { name, log, folder, processes, recordOf } = this.options;
-    const stdout = destinationOf(log, folder);
-    const child = spawnProgram(['--config', this.#file], { folder, stdout });
-    const record = newProcess(processes.length, name, log);
-    processes.push(record);
-    this.#child = child;
-    this.#process = record;
+    const { name, configOf, processes } = this.#options;
     this.state = 'starting';
-    child.stderr?.on('data', (chunk: Buffer) => {
-      record.stderr += chunk.toString();
-    });
-    if (child.stdout !== null) readLog(child.stdout, record, recordOf);
-    this.ended = this.#watch(child, record, stdout);
-    const until = performance.now() + startLimit;
-    while (record.exit === undefined && !(await this.isReady())) {
-      if (performance.now() > until) return this.giveUp();
-      await wait(30);
-    }
-    if (record.exit === undefined && this.state === 'starting') this.state = 'up';
+    const served = await listening(spawnServe({ file: configOf(this.#revision) }));
+    this.#served = served;
+    this.#process = newProcess(`${name}${processes.length}`);
+    processes.push(this.#process);
+    this.state = 'up';
+    this.#ended = this.#watch(served, this.#process);
   }
 
-  async #watch(child: ChildProcess, record: ProcessRecord, stdout: 'pipe' | number): Promise<void> {
-    const [code, signal] = await once(child, 'close');
-    if (typeof stdout === 'number') closeSync(stdout);
+  async #watch(served: CountersignProcess, record: ProcessRecord): Promise<void> {
+    await served.ended;
     record.endedAt = performance.now();
-    record.exit = { code, signal };
+    record.exit = String(served.child.signalCode ?? served.child.exitCode);
+    record.stderr = served.stderr();
+    readLog(served, record, this.#options.recordOf);
     this.state = 'down';
+    await served.close();
   }
 
   signal(name: 'SIGTERM' | 'SIGHUP' | 'SIGKILL'): void {
-    if (this.#process === undefined || this.#process.exit !== undefined) return;
+    if (this.state !== 'up') return;
     this.#process.signals.push({ name, at: performance.now() });
-    if (name !== 'SIGHUP') this.state = 'stopping';
-    this.#child?.kill(name);
+    if (name === 'SIGHUP') {
+      this.#revision += 1;
+      this.#served?.rewrite(this.#options.configOf(this.#revision));
+    } else this.state = 'stopping';
+    this.#served?.signal(name);
   }
 
-  /**
-   * Sends SIGTERM, and kills a process that has not ended well after it should have.
-   *
-   * @param bound milliseconds in which it has to end
-   */
-  async stop(bound: number): Promise<void> {
-    if (this.state === 'up') this.signal('SIGTERM');
-    const timer = setTimeout(() => this.giveUp(), bound + 5_000);
-    await this.ended;
+  /** Sends SIGTERM, and kills a process that has not ended well after it should have. */
+  async stop(): Promise<void> {
+    this.signal('SIGTERM');
+    const timer = setTimeout(() => this.kill(), this.#options.stopBound + 5_000);
+    await this.#ended;
     clearTimeout(timer);
   }
 
-  /** Kills a process that does not respond, and records that. */
-  giveUp(): void {
-    if (this.#process !== undefined) this.#process.hung = true;
-    this.state = 'stopping';
-    this.#child?.kill('SIGKILL');
+  /** Not part of the run. */
+  kill(): void {
+    this.#served?.signal('SIGKILL');
   }
 
   /** Whether `/readyz` returns 200, as a load balancer checks it. */
@@ -129,38 +89,22 @@ export class Instance {
     const options = { method: 'GET', signal: AbortSignal.timeout(1_000) };
     return post(`${this.adminUrl}/readyz`, '', {}, options).then(
       ({ status }) => status === 200,
-      // Not listening yet, or no longer.
       () => false,
     );
   }
 }
 
-function newProcess(id: number, instance: string, log: ProcessRecord['log']): ProcessRecord {
-  return {
-    id,
-    instance,
-    log,
-    startedAt: performance.now(),
-    signals: [],
-    endedAt: undefined,
-    exit: undefined,
-    stderr: '',
-    untraced: new Set<string>(),
-    withoutLine: 0,
-    internalErrors: [],
-    hung: false,
-  };
-}
-
-/** Standard output of a process: read here; a device that is always full; or a pipe without a reader. */
-function destinationOf(log: ProcessRecord['log'], folder: string): 'pipe' | number {
-  if (log === 'read') return 'pipe';
-  if (log === 'full') return openSync('/dev/full', 'w');
-  const fifo = join(folder, 'log.fifo');
-  execFileSync('sh', ['-c', `test -p "$0" || mkfifo "$0"`, fifo]);
-  // For reading as well, so that opening does not wait for a reader.
-  const pipe = openSync(fifo, 'r+');
-  // Nearly all that a pipe holds, so that the first lines of the log fill it.
-  writeSync(pipe, '\n'.repeat(60_000));
-  return pipe;
+function readLog(
+  { logLines }: CountersignProcess,
+  process: ProcessRecord,
+  recordOf: InstanceOptions['recordOf'],
+): void {
+  for (const line of logLines()) {
+    if ('stack' in line || 'origin' in line) process.internalErrors.push(JSON.stringify(line));
+    if (line.msg === 'rejected requests without a log line') process.withoutLine += Number(line['count']);
+    const { requestId, outcome, callerRequestId: orderId } = line;
+    if (typeof requestId !== 'string' || typeof outcome !== 'string') continue;
+    if (typeof orderId === 'string') recordOf(orderId)?.lines.push({ requestId, outcome });
+    else process.unknown.add(requestId);
+  }
 }

@@ -1,45 +1,37 @@
-import { runCommand } from '../support/command.ts';
-import { type Options, readOptions, usage } from './options.ts';
-import { report, reportRolling } from './report.ts';
-import { hasFailed, runRolling } from './rolling.ts';
+import { oneOf, positiveInteger, runCommand } from '../support/command.ts';
+import { faultNames } from './faults.ts';
+import { report } from './report.ts';
 import { runFaults } from './run.ts';
 
-/** Returns a function that prints progress on standard error, every few seconds at most. */
-function progressLine(): (news: string) => void {
-  const startedAt = performance.now();
-  let shownAt = startedAt;
-  return (news) => {
-    if (performance.now() - shownAt < 5_000) return;
-    shownAt = performance.now();
-    process.stderr.write(`${news} after ${Math.round((shownAt - startedAt) / 1000)} s\n`);
-  };
-}
+const usage = `Usage: npm run faults -- [options]
 
-/** Whether every promise was kept. */
-async function faults(options: Options): Promise<boolean> {
-  const line = progressLine();
-  const progress = (requests: number): void => line(`${requests} of ${options.requests} requests`);
-  const run = await runFaults({ ...options, progress });
-  console.log(report(run));
-  return run.violations.length === 0;
-}
+Sends requests through Countersign to a gateway that goes wrong, from callers that disconnect, pipeline and half-close,
+while the processes are restarted, reloaded and killed. Then compares what the callers received, what the gateway saw and
+what the log says. Exit code 1 where a promise was broken.
 
-/** Whether no request failed, and every promise was kept. */
-async function rolling(restarts: number, options: Options): Promise<boolean> {
-  const line = progressLine();
-  const progress = (count: number, requests: number): void =>
-    line(`${count} of ${restarts} restarts, ${requests} requests`);
-  const run = await runRolling({ ...options, restarts, callers: rollingCallers, progress });
-  console.log(reportRolling(run));
-  return run.violations.length === 0 && !run.requests.some(hasFailed);
-}
+  --requests N   how many requests (default 10000)
+  --seed S       which faults, callers and moments (default 1); the same seed gives the same
+  --only FAULT   only this fault, beside good responses
+  --egress       gateways with TLS behind egress proxies that go wrong too
+  --rolling N    instead of all that: N restarts of one of two instances, under kept-alive load; no request may fail
 
-/** Few enough that a machine with two cores causes no failures. */
-const rollingCallers = 24;
+Faults: ${faultNames.join(', ')}`;
 
-await runCommand({ readOptions, usage }, async (options) => {
-  console.log(`Seed ${options.seed}, Node ${process.version}\n`);
-  const kept = options.rolling === undefined ? faults(options) : rolling(options.rolling, options);
-  // Now, even if a closed part still holds the event loop.
-  process.exit((await kept) ? 0 : 1);
-});
+const text = { type: 'string' } as const;
+
+await runCommand(
+  usage,
+  { requests: text, seed: text, only: text, rolling: text, egress: { type: 'boolean' } },
+  async (values) => {
+    const { requests = '10000', seed = '1', only, egress, rolling } = values;
+    const run = await runFaults({
+      requests: positiveInteger('requests', requests),
+      seed: positiveInteger('seed', seed),
+      only: only === undefined ? undefined : oneOf('only', faultNames, only),
+      egress,
+      rolling: rolling === undefined ? undefined : positiveInteger('rolling', rolling),
+    });
+    console.log(`Seed ${seed}, Node ${process.version}\n\n${report(run)}`);
+    return run.violations.length === 0;
+  },
+);

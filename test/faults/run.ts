@@ -1,94 +1,131 @@
+import { join } from 'node:path';
+import { configFor } from '../support/config.ts';
+import { Folder } from '../support/folder.ts';
+import { noGateway, testKeys, writeKeys } from '../support/service.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 import { runSession } from './callers.ts';
-import { check } from './check.ts';
-import { drainFor, knowsShutdownDelay, timeouts } from './configuration.ts';
-import { Fleet } from './fleet.ts';
-import { type PlanOptions, sessionsOf } from './plan.ts';
-import type { Run } from './report.ts';
-import { type Setting, startSetting } from './setting.ts';
-import { Supervisor } from './supervisor.ts';
-import type { Bounds } from './violation.ts';
+import { type Bounds, check, type Violation } from './check.ts';
+import { type FaultyEgress, startFaultyEgress } from './egress.ts';
+import type { FaultName } from './faults.ts';
+import { type FaultGateway, startFaultGateway } from './gateway.ts';
+import { Instance } from './instance.ts';
+import { type Ledger, newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
+import { indexOf, type RequestPlan, sessionsOf } from './plan.ts';
+import { Rollout, Supervisor } from './supervisor.ts';
 
-interface RunOptions extends Omit<PlanOptions, 'tls'> {
-  /** Callers at once. */
-  readonly concurrency: number;
+export interface FaultsOptions {
+  readonly requests: number;
+  readonly seed: number;
+  /** Only this fault, beside good responses. */
+  readonly only?: FaultName | undefined;
   /** Whether gateways are behind egress proxies. */
-  readonly egress: boolean;
-  readonly signals: boolean;
-  readonly hostile: boolean;
-  /** Whether there are instances whose log is broken. */
-  readonly brokenLogs: boolean;
-  /** Milliseconds. */
-  readonly shutdownDelay: number;
-  /** Milliseconds by which a response may be late on a busy machine. */
-  readonly slack: number;
-  /** Milliseconds; see {@link Bounds}. */
-  readonly surplusWindow: number;
-  readonly progress: (requests: number) => void;
+  readonly egress?: boolean | undefined;
+  /** Restarts of a rollout in place of faults, signals and hostile callers. */
+  readonly rolling?: number | undefined;
 }
 
-/** Runs callers, instances and the gateway for a number of requests, and checks the ledger. */
-export async function runFaults(options: RunOptions): Promise<Run> {
-  const startedAt = performance.now();
-  const setting = await startSetting(options);
-  const bounds = boundsOf(options);
+export interface Run extends Ledger {
+  readonly violations: readonly Violation[];
+  /** What was done besides, how often. */
+  readonly actions: ReadonlyMap<string, number>;
+}
+
+/** Milliseconds; short, so that the runs are. */
+const timeouts = { connect: 300, body: 2_000 } as const;
+
+/** Long in a rollout, so that a busy machine is no reason for a request to fail. */
+const paceOf = (isCalm: boolean) =>
+  isCalm
+    ? { requestTimeout: 15_000, shutdownDelay: 1_000, callers: 24 }
+    : { requestTimeout: 1_500, shutdownDelay: 300, callers: 128 };
+
+/** Milliseconds for requests that are in flight when a process stops: time for the slowest of them. */
+const drainOf = (requestTimeout: number): number => timeouts.body + requestTimeout + 2_500;
+
+/** Sends requests through two instances, disturbs them, and checks what is on record then. */
+export async function runFaults(options: FaultsOptions): Promise<Run> {
+  const { seed, only, rolling, egress: isBehindProxies = false } = options;
+  const isCalm = rolling !== undefined;
+  const { requestTimeout, shutdownDelay, callers } = paceOf(isCalm);
+  const stop = shutdownDelay + drainOf(requestTimeout) + 2_000;
+  const bounds: Bounds = { requestTimeout, slack: 15_000, stop, isCalm };
+  const folder = new Folder();
+  const requests: RequestRecord[] = [];
+  const processes: ProcessRecord[] = [];
+  const recordOf = (orderId: string): RequestRecord | undefined => requests[indexOf(orderId)];
+  const ca = new Ca(folder.path, 'ca');
+  const egress = isBehindProxies ? await startFaultyEgress(seed, ca) : undefined;
+  const gateway = await startFaultGateway({ seed, recordOf, ca, egress });
+  for (const site of Object.keys(gateway.urls)) writeKeys(folder.at('keys'), site, 'acme', testKeys);
+  const configOf = (revision: number): object =>
+    configuration({ gateway, egress, folder: folder.path, caFile: ca.file, isCalm, revision });
+  const instances = ['a', 'b'].map(
+    (name) => new Instance({ name, configOf, processes, recordOf, stopBound: stop }),
+  );
   try {
-    const fleet = await startFleet(options, setting);
-    const supervisor = new Supervisor(fleet, { ...options, stopBound: bounds.stop });
-    await runCallers(options, fleet, setting);
-    await supervisor.stop();
-    return {
-      ledger: setting,
-      violations: check(setting, bounds),
-      actions: supervisor.actions,
-      bounds,
-      unreadable: setting.gateway.unreadable(),
-      egress: setting.egress?.counts ?? new Map(),
-      seconds: (performance.now() - startedAt) / 1000,
+    await Promise.all(instances.map((instance) => instance.start()));
+    const disturbance = isCalm ? new Rollout(instances, rolling) : new Supervisor(instances, seed);
+    const all = { requests: isCalm ? Number.POSITIVE_INFINITY : options.requests, seed, only, isCalm };
+    const sessions = sessionsOf(all);
+    if (disturbance instanceof Rollout) void disturbance.over.finally(() => sessions.return(undefined));
+    const own = {
+      // A pipeline has up to eight requests, one after the other.
+      patience: 8 * requestTimeout + bounds.slack,
+      choose: disturbance.choose.bind(disturbance),
+      recordOf: (plan: RequestPlan) => (requests[plan.index] ??= newRecord(plan)),
     };
+    const work = async (): Promise<void> => {
+      for (const session of sessions) await runSession(session, own);
+    };
+    await Promise.all(Array.from({ length: callers }, work));
+    if (disturbance instanceof Supervisor) await disturbance.stop();
+    await Promise.all(instances.map((instance) => instance.stop()));
+    const violations = check({ requests, processes }, bounds);
+    const actions = disturbance instanceof Supervisor ? disturbance.actions : new Map();
+    return { requests, processes, violations, actions };
   } finally {
-    await setting.close();
+    for (const instance of instances) instance.kill();
+    await Promise.all([gateway.close(), egress?.close()]);
+    folder.remove();
   }
 }
 
-/**
- * SIGTERM ends a process within the delay, a second for idle connections, the drain, and one more second.
- */
-export function boundsOf(
-  { shutdownDelay, slack, surplusWindow }: Pick<RunOptions, 'shutdownDelay' | 'slack' | 'surplusWindow'>,
-  requestTimeout: number = timeouts.request,
-): Bounds {
-  const delay = knowsShutdownDelay() ? shutdownDelay + 1_000 : 0;
-  const stop = delay + drainFor(requestTimeout) + 1_000;
-  return { requestTimeout, slack: timeouts.body + slack, stop, surplusWindow };
+interface Setting {
+  readonly gateway: FaultGateway;
+  readonly egress: FaultyEgress | undefined;
+  readonly folder: string;
+  readonly caFile: string;
+  readonly isCalm: boolean;
+  readonly revision: number;
 }
 
-/** Milliseconds that a caller waits; a pipeline has up to eight requests, one after the other. */
-function patienceOf({ slack }: RunOptions): number {
-  return timeouts.body + 8 * timeouts.request + slack;
-}
-
-async function startFleet({ brokenLogs }: RunOptions, { instance }: Setting): Promise<Fleet> {
-  const main = [instance('a', 'read'), instance('b', 'read')];
-  const broken = brokenLogs ? [instance('full', 'full'), instance('stalled', 'stalled')] : [];
-  await Promise.all(main.map((one) => one.start()));
-  // A process that hangs at its start does not delay the run.
-  for (const one of broken) void one.start();
-  return new Fleet(main, broken);
-}
-
-async function runCallers(options: RunOptions, fleet: Fleet, setting: Setting): Promise<void> {
-  const { recordOf } = setting;
-  const sessions = sessionsOf({ ...options, tls: setting.tls });
-  const choose = fleet.choose.bind(fleet);
-  let done = 0;
-  const work = async (): Promise<void> => {
-    for (const session of sessions) {
-      const records = session.requests.map(recordOf);
-      await runSession(session, { seed: options.seed, patience: patienceOf(options), choose, recordOf });
-      for (const record of records) fleet.observe(record);
-      done += records.length;
-      options.progress(done);
-    }
-  };
-  await Promise.all(Array.from({ length: options.concurrency }, work));
+function configuration({ gateway, egress, folder, caFile, isCalm, revision }: Setting): object {
+  const { requestTimeout, shutdownDelay } = paceOf(isCalm);
+  const environments = Object.entries(gateway.urls).map(([site, baseUrl], index) => {
+    const url = egress?.urls[index % egress.urls.length];
+    const trust = (of: string): object => (of.startsWith('https:') ? { caFile } : {});
+    const environment = {
+      baseUrl,
+      product: 'gw',
+      timeouts: { connect: `${timeouts.connect}ms`, request: `${requestTimeout}ms` },
+      maxInFlight: 2_000,
+      responseHeaders: [`X-Revision-${revision}`],
+      ...trust(baseUrl),
+      ...(url === undefined ? {} : { egressProxy: { url, ...trust(url) } }),
+    };
+    return [site, environment];
+  });
+  const [drain, body] = [`${drainOf(requestTimeout)}ms`, `${timeouts.body}ms`];
+  return configFor(noGateway, {
+    proxy: {
+      port: 0,
+      maxBodyBytes: 2_000_000,
+      timeouts: { headers: body, body, shutdown: drain, shutdownDelay: `${shutdownDelay}ms` },
+    },
+    keys: { source: 'directory', directory: join(folder, 'keys') },
+    // The order ID in the path of every operation, so that the first line of a request says whose it is.
+    operations: { 'manager-balance': { path: '/api/v2/get-balance/manager/{login}/{endpoint}' } },
+    environments: Object.fromEntries(environments),
+    signing: { maxQueue: 2_000 },
+  });
 }

@@ -1,106 +1,117 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { increment } from '../support/command.ts';
 import { Random } from '../support/random.ts';
-import type { Fleet } from './fleet.ts';
-import { attack, hostileKinds } from './hostile-callers.ts';
+import { until } from '../support/until.ts';
+import { attack } from './hostile.ts';
 import type { Instance } from './instance.ts';
 
-interface SupervisorOptions {
-  readonly seed: number;
-  /** Whether signals are sent besides the one that ends the run. */
-  readonly signals: boolean;
-  /** Whether hostile callers connect. */
-  readonly hostile: boolean;
-  /** Milliseconds in which a process has to end after SIGTERM. */
-  readonly stopBound: number;
-}
-
 /** A restart costs a second of both cores. */
-const usualSignals = [
-  ...Array<'SIGHUP'>(5).fill('SIGHUP'),
-  'SIGTERM',
-  'SIGTERM',
-  'SIGTERM',
-  'SIGKILL',
-  'SIGKILL',
-] as const;
+const signals = [
+  ...(['SIGHUP', 'SIGTERM', 'SIGKILL'] as const),
+  ...(['SIGHUP', 'SIGTERM', 'SIGHUP', 'SIGHUP', 'SIGTERM', 'SIGKILL', 'SIGHUP'] as const),
+];
 
-/** Number of its actions, by name. */
-type Actions = Map<string, number>;
-
-/** Sends signals at random moments, restarts ended processes, and runs hostile callers, until it is stopped. */
+/** Sends signals and hostile callers at random moments, and restarts ended processes, until it is stopped. */
 export class Supervisor {
-  readonly actions: Actions = new Map();
-  readonly #fleet: Fleet;
-  readonly #options: SupervisorOptions;
-  readonly #attacks = new Set<Promise<void>>();
+  /** How often it did what. */
+  readonly actions = new Map<string, number>();
+  readonly #instances: readonly Instance[];
+  readonly #seed: number;
+  readonly #attacks: Promise<void>[] = [];
   readonly #loops: Promise<void>[];
   #stopping = false;
 
-  constructor(fleet: Fleet, options: SupervisorOptions) {
-    this.#fleet = fleet;
-    this.#options = options;
+  constructor(instances: readonly Instance[], seed: number) {
+    this.#instances = instances;
+    this.#seed = seed;
     this.#loops = [this.#restart(), this.#signal(), this.#attack()];
   }
 
-  /** Ends the loops, then every process with SIGTERM. */
-  async stop(): Promise<void> {
-    this.#stopping = true;
-    await Promise.all(this.#loops);
-    await Promise.all(this.#fleet.all.map((instance) => instance.stop(this.#options.stopBound)));
-    await Promise.all(this.#attacks);
+  get #up(): readonly Instance[] {
+    return this.#instances.filter(({ state }) => state === 'up');
   }
 
-  /** Starts each process that has ended, for whatever reason; those with a broken log only once more. */
+  /** Waits for an instance that is up. */
+  async choose(random: Random): Promise<Instance> {
+    await until(() => this.#up.length > 0, 'an instance is up', 30);
+    return random.pick(this.#up);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await Promise.all([...this.#loops, ...this.#attacks]);
+  }
+
   async #restart(): Promise<void> {
-    while (!this.#stopping) {
-      const down = this.#fleet.main.filter(({ state }) => state === 'down');
+    for (; !this.#stopping; await wait(20)) {
+      const down = this.#instances.filter(({ state }) => state === 'down');
       await Promise.all(down.map((instance) => instance.start()));
-      await wait(20);
     }
   }
 
   async #signal(): Promise<void> {
-    const random = new Random(this.#options.seed, 'signals');
-    const first = ['SIGHUP', 'SIGTERM', 'SIGKILL'] as const;
+    const random = new Random(this.#seed, 'signals');
     for (let sent = 0; !this.#stopping; ) {
-      await this.#pause(sent < first.length ? random.int(200, 600) : random.int(300, 2_500));
-      if (this.#stopping || !this.#options.signals) continue;
-      const name = first[sent] ?? random.pick(usualSignals);
-      const up = this.#fleet.main.filter(({ state }) => state === 'up');
+      await wait(sent < 3 ? random.int(200, 600) : random.int(300, 2_500));
+      const name = signals[sent % signals.length] ?? 'SIGHUP';
       // One always accepts requests.
-      if (up.length === 0 || (name !== 'SIGHUP' && up.length < 2)) continue;
-      this.#act(name, random.pick(up));
+      if (this.#stopping || this.#up.length < 2) continue;
+      const instance = random.pick(this.#up);
+      increment(this.actions, name);
+      if (name === 'SIGTERM') void instance.stop();
+      else instance.signal(name);
       sent += 1;
     }
   }
 
-  #act(name: 'SIGHUP' | 'SIGTERM' | 'SIGKILL', instance: Instance): void {
-    this.#count(name);
-    if (name === 'SIGHUP') instance.rewrite();
-    if (name === 'SIGTERM') void instance.stop(this.#options.stopBound);
-    else instance.signal(name);
-  }
-
   async #attack(): Promise<void> {
-    const random = new Random(this.#options.seed, 'hostile');
+    const random = new Random(this.#seed, 'hostile');
     while (!this.#stopping) {
-      await this.#pause(random.int(20, 400));
-      const up = this.#fleet.main.filter(({ state }) => state === 'up');
-      if (this.#stopping || !this.#options.hostile || up.length === 0) continue;
-      const kind = random.pick(hostileKinds);
-      this.#count(kind);
-      const done = attack(kind, random.pick(up), random);
-      this.#attacks.add(done);
-      void done.finally(() => this.#attacks.delete(done));
+      await wait(random.int(20, 400));
+      if (this.#up.length === 0) continue;
+      const { url, adminUrl } = random.pick(this.#up);
+      increment(this.actions, 'hostile caller');
+      this.#attacks.push(attack([url, url, url, adminUrl], random));
     }
   }
+}
 
-  #count(name: string): void {
-    this.actions.set(name, (this.actions.get(name) ?? 0) + 1);
+/** Milliseconds between two readiness checks of a load balancer, as in Kubernetes. */
+const checkEvery = 500;
+
+/** A rollout: restarts one instance after the other, while a balancer opens connections to those that it knows to be ready. */
+export class Rollout {
+  /** Resolves when all restarts are over. */
+  readonly over: Promise<void>;
+  readonly #instances: readonly Instance[];
+  readonly #timer: NodeJS.Timeout;
+  #ready: readonly Instance[];
+
+  constructor(instances: readonly Instance[], restarts: number) {
+    this.#instances = instances;
+    this.#ready = instances;
+    this.#timer = setInterval(() => void this.#look(), checkEvery);
+    this.over = this.#restart(restarts);
   }
 
-  async #pause(milliseconds: number): Promise<void> {
-    const until = performance.now() + milliseconds;
-    while (!this.#stopping && performance.now() < until) await wait(50);
+  async choose(random: Random): Promise<Instance> {
+    return random.pick(this.#ready.length > 0 ? this.#ready : this.#instances);
+  }
+
+  async #look(): Promise<void> {
+    const ready = await Promise.all(this.#instances.map((instance) => instance.isReady()));
+    this.#ready = this.#instances.filter((_, index) => ready[index]);
+  }
+
+  /** The next instance only after this one has come back. */
+  async #restart(restarts: number): Promise<void> {
+    for (let count = 0; count < restarts; count += 1) {
+      const instance = this.#instances[count % this.#instances.length]!;
+      await instance.stop();
+      await instance.start();
+      await until(() => this.#ready.includes(instance), 'the balancer knows it', 30);
+      await wait(checkEvery);
+    }
+    clearInterval(this.#timer);
   }
 }

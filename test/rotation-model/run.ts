@@ -1,7 +1,7 @@
 import { ProxyError } from '../../src/errors.ts';
+import { increment } from '../support/command.ts';
 import { Random } from '../support/random.ts';
-import { Agreement, type Attempt, type Ended, Notices } from './facts.ts';
-import { Figures, figureOf } from './figures.ts';
+import { Agreement, type Attempt, type Ended, lateRejection, Notices } from './facts.ts';
 import { type Form, Gateway, type Response } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { Promises } from './promises.ts';
@@ -14,7 +14,8 @@ export interface Run {
   readonly violations: readonly string[];
   /** The events and requests, one line each. */
   readonly timeline: readonly string[];
-  readonly figures: Figures;
+  /** How many requests there were, and how many of them were not sent, or rejected too late. */
+  readonly figures: ReadonlyMap<string, number>;
 }
 
 /** Runs a schedule to its end. */
@@ -49,7 +50,7 @@ interface InFlight {
 class Model implements Run, World {
   readonly violations: string[] = [];
   readonly timeline: string[] = [];
-  readonly figures = new Figures();
+  readonly figures = new Map<string, number>();
   readonly vault: Vault;
   readonly gateway: Gateway;
   readonly #schedule: Schedule;
@@ -216,25 +217,19 @@ class Model implements Run, World {
   }
 
   /** Only requests with which nothing is wrong. */
-  #count(ended: Ended, { number, instance, notices, bornAt }: Watched): void {
+  #count(ended: Ended, { number, notices, bornAt }: Watched): void {
     const { form, end } = ended;
     const { latency } = this.#schedule.traits;
     const isWell = !form.isUnpermitted && !form.isMalformed && !attackers.includes(form.caller);
     if (form.login !== rotating || !isWell) return;
-    this.figures.add(form.operation === 'query' ? 'queries' : 'payments');
+    increment(this.figures, form.operation === 'query' ? 'queries' : 'payments');
     if (typeof end === 'string' && end !== 'gateway-timeout')
-      this.figures.add(`${form.operation} not sent: ${end}`);
-    const found = figureOf(ended, {
-      agreement: this.#agreement,
-      notices,
-      bornAt,
-      keysNow: instance.keysOf(form.login),
-      roundTrip: 2 * latency,
-    });
+      increment(this.figures, `${form.operation} not sent: ${end}`);
+    const agreement = this.#agreement;
+    const found = lateRejection(ended, { agreement, notices, bornAt, roundTrip: 2 * latency });
     if (found === undefined) return;
-    this.figures.add(found.name);
-    if (found.isBroken && this.#schedule.family !== 'odd')
-      this.violate(`instance ${number}: ${found.name}, #${form.id}`);
+    increment(this.figures, found);
+    if (this.#schedule.family !== 'odd') this.violate(`instance ${number}: ${found}, #${form.id}`);
   }
 
   #note(text: string): void {

@@ -2,10 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { FailingVault } from '../support/outages.ts';
 import type { CountersignProcess } from '../support/process.ts';
 import type { TestCluster, VaultAuth } from '../support/test-cluster.ts';
-import { type Disturbance, every } from './options.ts';
+import type { Disturbance } from './rotation.ts';
 
-/** Seconds of an outage. */
-export const outage = 4;
+/** Seconds from one disturbance to the next, and of an outage. */
+export const [every, outage] = [15, 4];
 /** Milliseconds until a process that gets no more requests has responded to those in flight. */
 const drain = 500;
 

@@ -1,34 +1,73 @@
-import { table } from '../../src/cli/shared/table.ts';
-import { runCommand } from '../support/command.ts';
+import { markdown, oneOf, positiveInteger, runCommand, someOf } from '../support/command.ts';
+import { every } from './disturb.ts';
 import { type Cost, violationsOf } from './judge.ts';
-import { readOptions, usage } from './options.ts';
+import { disturbances, orders, traffics } from './rotation.ts';
 import { run } from './run.ts';
 
+const usage = `Usage: npm run rotations -- [options]
+
+Rotates the keys of many logins at once, in either order and with the pauses that people take, under constant load
+through real processes, and prints what each rotation cost. Exit code 1 where one cost more than it may. With the
+environment variable VAULT_BIN, a vault or bao takes the place of the stub; that needs the program openssl.
+
+  --instances N    processes (default 2)
+  --pauses LIST    seconds between the two events of a rotation (default 0,5,30,60,120)
+  --orders LIST    ${orders.join(', ')} (default all)
+  --traffic KIND   ${traffics.join(', ')} (default mixed): queries and payments, or 20 payments a second of each login
+  --with EVENT     ${disturbances.join(', ')} (default none); every ${every} s, right
+                   before a rotation, between its two events, or right after it
+  --seed S         the moments within these rules (default 1); the same seed gives the same
+  --rate N         requests per second of all rows together (default 100)`;
+
 const head =
-  'row|order|pause|gateway|moment|switches|reads|failed|403 after, s|payments|403: no key|late|notices|steps|too many|other|doubled'.split(
+  'row|order|pause, s|moment|switches|reads|failed|403 after, s|payments|403: no key|late|notices|steps|too many|other|doubled'.split(
     '|',
   );
 
-function cells({ row, ...cost }: Cost): readonly string[] {
-  const { number, order, pause, gateway, moment, switches } = row;
+function cells({ row, ...cost }: Cost): readonly (string | number)[] {
+  const { number, order, pause, moment, switches } = row;
   const { noKey, late, notices, steps, others } = cost.rejected;
-  const reads = [cost.reads, cost.failedReads, cost.lateSeconds.toFixed(1)];
-  const payments = [cost.payments, noKey, late, notices, steps, others, cost.otherPayments, cost.doubled];
-  return [number, order, `${pause} s`, gateway, moment, switches, ...reads, ...payments].map(String);
+  const ofRow = [number, order, pause, moment, switches];
+  const reads = [cost.reads, cost.failedReads.length, cost.lateSeconds.toFixed(1), cost.payments];
+  return [...ofRow, ...reads, noKey, late, notices, steps, others, cost.otherPayments.length, cost.doubled];
 }
 
-await runCommand({ readOptions, usage }, async (options) => {
-  const result = await run(options);
-  const { costs, requestsPerSecond, reads } = result;
-  const { instances, traffic, callers, disturbance, vault } = options;
-  console.log(
-    `${instances} instances, ${traffic} requests of ${callers} callers, with ${disturbance}, ${vault === undefined ? 'the stub' : 'a real server'}`,
-  );
-  for (const line of table(head, costs.map(cells), 160)) console.log(`  ${line}`);
-  console.log(
-    `  ${requestsPerSecond.toFixed(0)} requests/s; Vault reads/s per instance: ${reads.average.toFixed(1)}, at most ${reads.most.toFixed(0)}, right after an event ${reads.mostAfter.toFixed(0)}`,
-  );
-  const violations = violationsOf(result);
-  for (const violation of violations) console.log(`  BROKEN: ${violation}`);
-  process.exitCode = violations.length === 0 ? 0 : 1;
-});
+const text = { type: 'string' } as const;
+const withDefault = <Default extends string>(fallback: Default) => ({ ...text, default: fallback });
+
+await runCommand(
+  usage,
+  {
+    instances: withDefault('2'),
+    pauses: withDefault('0,5,30,60,120'),
+    orders: text,
+    traffic: withDefault('mixed'),
+    with: withDefault('none'),
+    seed: withDefault('1'),
+    rate: withDefault('100'),
+  },
+  async (values) => {
+    const result = await run({
+      instances: positiveInteger('instances', values.instances),
+      pauses: values.pauses.split(',').map((one) => (one === '0' ? 0 : positiveInteger('pauses', one))),
+      orders: someOf('orders', orders, values.orders),
+      traffic: oneOf('traffic', traffics, values.traffic),
+      disturbance: oneOf('with', disturbances, values.with),
+      seed: positiveInteger('seed', values.seed),
+      rate: positiveInteger('rate', values.rate),
+    });
+    const { costs, requestsPerSecond, reads } = result;
+    const [average, most, mostAfter] = [
+      reads.average.toFixed(1),
+      reads.most.toFixed(0),
+      reads.mostAfter.toFixed(0),
+    ];
+    console.log(markdown([head, ...costs.map(cells)]));
+    console.log(
+      `\n${requestsPerSecond.toFixed(0)} requests/s; Vault reads/s per instance: ${average}, at most ${most}, right after an event ${mostAfter}`,
+    );
+    const violations = violationsOf(result);
+    for (const violation of violations) console.log(`BROKEN: ${violation}`);
+    return violations.length === 0;
+  },
+);

@@ -1,8 +1,30 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Random } from '../support/random.ts';
 import type { KeySet, TestCluster } from '../support/test-cluster.ts';
-import { outage } from './disturb.ts';
-import { type Disturbance, every, type Gateway, type Options, type Order } from './options.ts';
+import { every, outage } from './disturb.ts';
+
+export const orders = ['both at once', 'Vault first', 'gateway first', 'overlap'] as const;
+
+/** What happens to the processes or to Vault, again and again while keys rotate. */
+export const disturbances = ['none', 'sighup', 'restart', 'killed', 'hung', 'sealed'] as const;
+export type Disturbance = (typeof disturbances)[number];
+
+/** Requests of a login: queries and payments, or payments alone, 20 a second. */
+export const traffics = ['mixed', 'payments'] as const;
+
+export interface Options {
+  /** Processes. */
+  readonly instances: number;
+  /** Seconds between the two events of a rotation. */
+  readonly pauses: readonly number[];
+  readonly orders: readonly (typeof orders)[number][];
+  readonly traffic: (typeof traffics)[number];
+  readonly disturbance: Disturbance;
+  /** The moments within these rules. */
+  readonly seed: number;
+  /** Requests per second of all rows together. */
+  readonly rate: number;
+}
 
 /** Where the first rotation of a row is disturbed; later on this is left to the pauses. */
 type Moment = 'before' | 'between' | 'after' | '-';
@@ -13,8 +35,7 @@ export interface Row {
   readonly number: number;
   readonly login: string;
   readonly moment: Moment;
-  readonly order: Order;
-  readonly gateway: Gateway;
+  readonly order: (typeof orders)[number];
   /** Seconds. */
   readonly pause: number;
   readonly switches: number;
@@ -29,27 +50,21 @@ export interface Switch {
   readonly vaultAt: number;
 }
 
-/** Seconds after a rotation of a login; of a few payments, more. */
-const [apart, apartOfRare] = [6, 400];
+/** Seconds after a rotation of a login. */
+const apart = 6;
 /** A login with two rotations has pauses up to so many seconds. */
 const longestOfTwo = 30;
 
-export function rowsFor({
-  pauses,
-  orders,
-  gateways,
-  disturbance,
-}: Pick<Options, 'pauses' | 'orders' | 'gateways' | 'disturbance'>): readonly Row[] {
+export function rowsFor({ pauses, orders, disturbance }: Options): readonly Row[] {
   const rows = pauses.flatMap((pause) => {
     const possible = orders.filter((order) => (order === 'both at once') === (pause === 0));
     return possible.flatMap((order) =>
-      gateways.flatMap((gateway) =>
-        (pause > longestOfTwo || gateway !== 'plain' ? [1] : [1, 2]).flatMap((switches) =>
-          momentsOf(pause, disturbance).map((moment) => ({ order, gateway, pause, switches, moment })),
-        ),
+      (pause > longestOfTwo ? [1] : [1, 2]).flatMap((switches) =>
+        momentsOf(pause, disturbance).map((moment) => ({ order, pause, switches, moment })),
       ),
     );
   });
+  if (rows.length === 0) throw new RangeError('there is no rotation with these pauses and orders');
   return rows.map((row, index) => ({ ...row, number: index + 1, login: `login-${index + 1}` }));
 }
 
@@ -74,7 +89,6 @@ export async function rotate(
   cluster: TestCluster,
   { login, order, pause }: Row,
   newKeys: readonly KeySet[],
-  traffic: Options['traffic'],
 ): Promise<readonly Switch[]> {
   const switches: Switch[] = [];
   let old = cluster.first;
@@ -95,7 +109,7 @@ export async function rotate(
       switches.push({ beganAt, gatewayAt, vaultAt: await store() });
     }
     old = keys;
-    await wait((traffic === 'rare' ? apartOfRare : apart) * 1_000);
+    await wait(apart * 1_000);
   }
   return switches;
 }

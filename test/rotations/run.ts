@@ -9,34 +9,25 @@ import { startRealVault } from '../support/real-vault-server.ts';
 import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
 import { TestCluster } from '../support/test-cluster.ts';
 import { disturb, isOutage, type Place } from './disturb.ts';
-import { deniedEndpointOf, endpointOf, frontOf } from './front.ts';
 import { costOf, type Result, readsOf, type Sample } from './judge.ts';
-import type { Options } from './options.ts';
-import { type Row, rotate, rowsFor, startOf } from './rotation.ts';
+import { type Options, type Row, rotate, rowsFor, startOf } from './rotation.ts';
 
 /** Runs all rows at once: each has its login. */
 export async function run(options: Options): Promise<Result> {
   const { instances, disturbance, traffic } = options;
-  const all = rowsFor(options);
-  const rows = all.filter(({ number }) => options.row === undefined || number === options.row);
-  if (rows.length === 0) throw new RangeError(`there are only ${all.length} rows`);
+  const rows = rowsFor(options);
   const logins = rows.map(({ login }) => login);
   const folder = new Folder();
   const trust = new VaultTrust(folder);
-  const vault = await (options.vault === undefined
-    ? startFailingStub(trust)
-    : startRealVault(options.vault, trust));
+  const program = process.env['VAULT_BIN'];
+  const vault = await (program === undefined ? startFailingStub(trust) : startRealVault(program, trust));
   const cluster = new TestCluster({
     logins,
     fresh: '60s',
     vaultTimeout: '2s',
     server: vault,
-    endpoints: Object.fromEntries(
-      logins.flatMap((login, index) => [endpointOf, deniedEndpointOf].map((of) => [of(index), login])),
-    ),
-    front: frontOf(rows, options),
-    callers: Object.fromEntries(callersOf(options).map((name) => [name, tokenOf(name)])),
-    program: options.program,
+    endpoints: Object.fromEntries(logins.map((login, index) => [endpointOf(index), login])),
+    callers: Object.fromEntries(callers.map((name) => [name, tokenOf(name)])),
   });
   try {
     await cluster.open();
@@ -52,11 +43,7 @@ export async function run(options: Options): Promise<Result> {
     await useOnce(place, rows);
     const load = new Load(
       requestsInTurn(place, rows, options),
-      {
-        mixed: 1_000 / options.rate,
-        payments: 50,
-        rare: 60_000,
-      }[traffic],
+      traffic === 'mixed' ? 1_000 / options.rate : 50,
     );
     await wait(3_000);
     const reads = countReads(vault);
@@ -65,7 +52,7 @@ export async function run(options: Options): Promise<Result> {
     const switches = await Promise.all(
       rows.map(async (row, index) => {
         await wait(startOf(row, new Random(options.seed, row.login)));
-        return rotate(cluster, row, keys[index] ?? [], traffic);
+        return rotate(cluster, row, keys[index] ?? []);
       }),
     );
     over.abort();
@@ -80,7 +67,6 @@ export async function run(options: Options): Promise<Result> {
       transfers: cluster.transfers,
       received: (login: string) => cluster.gateway.seen.count({ operation: 'transfer', login }),
       outages: isOutage(disturbance) ? disturbed : [],
-      instances,
       pause: (1_000 * instances * inSuccession * rows.length) / options.rate,
       resets: disturbed.map(({ to }) => to),
     };
@@ -100,22 +86,17 @@ export async function run(options: Options): Promise<Result> {
 /** Requests of a login that one process gets, before the next one does. */
 const inSuccession = 3;
 
-const callersOf = ({ callers }: Options): readonly string[] =>
-  Array.from({ length: callers }, (_, index) => `caller-${index + 1}`);
-
-const tokenOf = (caller: string): string => `the token of ${caller}`.replaceAll(' ', '-');
+const endpointOf = (index: number): string => String(2_000 + index);
+const callers = ['caller-1', 'caller-2'] as const;
+const tokenOf = (caller: string): string => `the-token-of-${caller}`;
 
 /** Each process has read the keys of each row. */
 async function useOnce({ active }: Place, rows: readonly Row[]): Promise<void> {
   for (const [index, { login }] of rows.entries()) {
     await Promise.all(
       active.map(({ url }) => {
-        const {
-          url: to,
-          form,
-          headers,
-        } = requestOf('status', { url, login, caller: 'caller-1' }, endpointOf(index));
-        return post(to, form, headers);
+        const request = requestOf('status', { url, login, caller: callers[0] }, endpointOf(index));
+        return post(request.url, request.form, request.headers);
       }),
     );
   }
@@ -127,7 +108,6 @@ async function useOnce({ active }: Place, rows: readonly Row[]): Promise<void> {
  */
 function requestsInTurn({ active }: Place, rows: readonly Row[], options: Options): () => LoadRequest[] {
   let sent = 0;
-  const callers = callersOf(options);
   const isMixed = options.traffic === 'mixed';
   const each = isMixed ? inSuccession : 1;
   const requestsOf = (index: number, turn: number): LoadRequest[] => {
@@ -136,12 +116,8 @@ function requestsInTurn({ active }: Place, rows: readonly Row[], options: Option
     const process = active[(visit + index) % active.length];
     const caller = callers[Math.floor(visit / options.instances) % callers.length];
     if (row === undefined || process === undefined || caller === undefined) return [];
-    const sender = { url: process.url, login: row.login, caller };
     const kind = isMixed ? (kinds[turn % kinds.length] ?? 'transfer') : 'transfer';
-    const request = requestOf(kind, sender, endpointOf(index));
-    return row.gateway === 'denied'
-      ? [request, requestOf(kind, sender, deniedEndpointOf(index), 'denied')]
-      : [request];
+    return [requestOf(kind, { url: process.url, login: row.login, caller }, endpointOf(index))];
   };
   return () => {
     sent += 1;
@@ -152,12 +128,10 @@ function requestsInTurn({ active }: Place, rows: readonly Row[], options: Option
 
 const kinds = ['balance', 'status', 'transfer'] as const;
 
-/** @param mark precedes the name, and is in the log */
 function requestOf(
   kind: (typeof kinds)[number],
   { url, login, caller }: { url: string; login: string; caller: string },
   endpoint: string,
-  mark = '',
 ): LoadRequest {
   const order =
     kind === 'transfer' ? `${login}-${randomUUID()}&amount=1.00&currency=EUR` : `invoice-1&login=${login}`;
@@ -165,12 +139,11 @@ function requestOf(
     kind === 'balance'
       ? ['', `v2/get-balance/manager/${login}`]
       : [`client_orderid=${order}`, `v4/${kind}/${endpoint}`];
-  const request = mark === '' ? {} : { 'X-Request-Id': mark };
   return {
-    name: `${mark}${kind === 'transfer' ? 'transfer' : 'read'} ${login}`,
+    name: `${kind === 'transfer' ? 'transfer' : 'read'} ${login}`,
     url: `${url}/sandbox/gw/api/${path}`,
     form,
-    headers: { Authorization: `Bearer ${tokenOf(caller)}`, ...request },
+    headers: { Authorization: `Bearer ${tokenOf(caller)}` },
   };
 }
 

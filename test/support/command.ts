@@ -1,33 +1,64 @@
-/** The options of a command line, and its help text, which begins with `Usage: npm run NAME`. */
-interface Command<Options> {
-  /** @throws TypeError for wrong options */
-  readonly readOptions: (args: string[]) => Options | 'help';
-  readonly usage: string;
-}
+import { type ParseArgsConfig, parseArgs } from 'node:util';
 
-/** Runs a program with its options; prints the help, or what is wrong with the options (exit code 2). */
-export async function runCommand<Options>(
-  { readOptions, usage }: Command<Options>,
-  run: (options: Options) => Promise<void>,
+type Options = NonNullable<ParseArgsConfig['options']>;
+type Values<Of extends Options> = ReturnType<typeof parseArgs<{ options: Of }>>['values'];
+
+/** What is wrong with the options of a command. */
+class UsageError extends Error {}
+
+/**
+ * Runs a program with its options. Exit code 1 where a promise was broken, 2 for wrong options.
+ *
+ * @param run returns whether every promise was kept
+ */
+export async function runCommand<const Of extends Options>(
+  usage: string,
+  options: Of,
+  run: (values: Values<Of>) => Promise<boolean>,
 ): Promise<void> {
-  let options: Options | 'help';
+  if (process.argv.includes('--help')) return console.log(usage);
   try {
-    options = readOptions(process.argv.slice(2));
+    const { values } = parseArgs({ options });
+    // Even if something still holds the event loop.
+    process.exit((await run(values)) ? 0 : 1);
   } catch (error) {
-    // Every other error is a bug of the program.
-    if (!(error instanceof TypeError)) throw error;
-    const [command] = /npm run \S+/.exec(usage) ?? [];
-    console.error(`${error.message}\nRun "${command} -- --help" for the options.`);
+    const isWrong = error instanceof UsageError || String(Object(error).code).startsWith('ERR_PARSE_ARGS');
+    if (!isWrong) throw error;
+    console.error(`${Object(error).message}\n\n${usage}`);
     process.exitCode = 2;
-    return;
   }
-  if (options === 'help') console.log(usage);
-  else await run(options);
 }
 
-/** @throws TypeError for a value that is not a positive integer */
+/** @throws UsageError for a text that is not a whole number from 1 */
 export function positiveInteger(name: string, text: string): number {
   const number = /^\d{1,15}$/.test(text) ? Number(text) : 0;
   if (number >= 1) return number;
-  throw new TypeError(`--${name} must be a whole number from 1, not ${JSON.stringify(text)}`);
+  throw new UsageError(`--${name} must be a whole number from 1, not ${JSON.stringify(text)}`);
+}
+
+/** @throws UsageError for a text that is none of these */
+export function oneOf<Item extends string>(name: string, known: readonly Item[], text: string): Item {
+  const found = known.find((one) => one === text);
+  if (found === undefined) throw new UsageError(`--${name} must be of ${known.join(', ')}, not ${text}`);
+  return found;
+}
+
+/** The items of a list with commas; all unless given. @throws UsageError for one that is none of these */
+export function someOf<Item extends string>(
+  name: string,
+  known: readonly Item[],
+  text = known.join(),
+): readonly Item[] {
+  return text.split(',').map((one) => oneOf(name, known, one));
+}
+
+export function increment(counts: Map<string, number>, name: string, by = 1): void {
+  counts.set(name, (counts.get(name) ?? 0) + by);
+}
+
+/** Rows as a Markdown table, the first one as its head; numbers are aligned to the right. */
+export function markdown(rows: readonly (readonly (string | number)[])[]): string {
+  const [head = [], ...rest] = rows;
+  const rule = head.map((_, at) => (at === 0 ? '---' : '--:'));
+  return [head, rule, ...rest].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

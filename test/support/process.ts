@@ -49,25 +49,9 @@ export interface CountersignProcess extends Countersign, ServeProcess {}
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** `countersign serve` with no other environment. @param folder for temporary files */
-export function spawnProgram(
-  args: readonly string[],
-  {
-    folder,
-    stdout,
-    env,
-    nodeOptions = [],
-    program = main,
-  }: Pick<SpawnOptions, 'env' | 'nodeOptions' | 'program' | 'stdout'> & { readonly folder: string },
-): ChildProcess {
-  return spawn(process.execPath, [...nodeOptions, program, 'serve', ...args], {
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder, ...compileCache, ...env },
-    stdio: ['ignore', stdout ?? 'pipe', 'pipe'],
-  });
-}
-
+/** `countersign serve` with no other environment than this. */
 export function spawnServe(options: SpawnOptions): ServeProcess {
-  const { file, keys = { acme: testKeys }, ...more } = options;
+  const { file, keys = { acme: testKeys }, env, nodeOptions = [], program = main, stdout = 'pipe' } = options;
   const folder = new Folder();
   const rewrite = (content: unknown): string =>
     folder.file('config.yaml', typeof content === 'string' ? content : stringify(content));
@@ -75,7 +59,10 @@ export function spawnServe(options: SpawnOptions): ServeProcess {
     writeKeys(join(folder.path, 'keys'), 'sandbox', login, both);
   }
   const args = file === undefined ? [] : ['--config', rewrite(file)];
-  const child = spawnProgram(args, { folder: folder.path, ...more });
+  const child = spawn(process.execPath, [...nodeOptions, program, 'serve', ...args], {
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder.path, ...compileCache, ...env },
+    stdio: ['ignore', stdout, 'pipe'],
+  });
   const printed = { out: '', err: '' };
   child.stdout?.on('data', (chunk: Buffer) => (printed.out += String(chunk)));
   child.stderr?.on('data', (chunk: Buffer) => (printed.err += String(chunk)));

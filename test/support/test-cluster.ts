@@ -1,6 +1,5 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { renameSync } from 'node:fs';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import type { vault } from '../../src/config/schema/keys.ts';
@@ -12,7 +11,6 @@ import { everything, tokenCredential } from './config.ts';
 import type { Countersign } from './countersign.ts';
 import { Folder } from './folder.ts';
 import { serviceAccountToken } from './kubernetes-api.ts';
-import { type Listening, listen } from './listening.ts';
 import type { LoadRequest } from './load.ts';
 import type { FailingVault } from './outages.ts';
 import { type CountersignProcess, startProcess } from './process.ts';
@@ -55,12 +53,8 @@ interface TestClusterOptions {
   readonly server?: KeyServer;
   /** Logins by endpoint; only 1234, of the first login, unless given. */
   readonly endpoints?: Readonly<Record<string, string>>;
-  /** Stands before the gateway: handles a request itself, or lets the gateway do so. */
-  readonly front?: (request: IncomingMessage, response: ServerResponse, gateway: () => void) => void;
   /** Tokens of callers who may do everything, by name; an anonymous one unless given. */
   readonly callers?: Readonly<Record<string, string>>;
-  /** The processes run this file; the sources unless given. */
-  readonly program?: string | undefined;
 }
 
 /**
@@ -80,7 +74,6 @@ export class TestCluster {
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
-  #front: Listening | undefined;
   readonly #seen = new RequestCounter();
   #token = '';
   #roleId = '';
@@ -101,7 +94,7 @@ export class TestCluster {
 
   /** Vault with a role that may read the keys, and the gateway. */
   async open(): Promise<this> {
-    const { logins, server, front } = this.#options;
+    const { logins, server } = this.#options;
     this.admin = server?.admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     await this.admin.enable('auth', approleMount, { type: 'approle' });
     await this.admin.enable('mounts', 'transit', { type: 'transit' });
@@ -120,12 +113,6 @@ export class TestCluster {
       fault: (operation, call) => this.#recordTransfer(operation, call),
       port: 0,
     });
-    const { app } = this.#gateway.simulator;
-    if (front !== undefined) {
-      const handle = (request: IncomingMessage, response: ServerResponse): void =>
-        front(request, response, () => app(request, response));
-      this.#front = await listen(createServer(handle));
-    }
     return this;
   }
 
@@ -231,14 +218,13 @@ export class TestCluster {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
-    const { fresh, vaultTimeout, server, program, callers } = this.#options;
+    const { fresh, vaultTimeout, server, callers } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
-    const gateway = this.#front === undefined ? this.#gateway?.url : `http://127.0.0.1:${this.#front.port}`;
     const config = {
       ...(callers === undefined ? {} : { callers: Object.entries(callers).map(callerWith) }),
       proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
       environments: {
-        sandbox: { baseUrl: gateway ?? '', product: 'gw', endpoints: this.#endpoints },
+        sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: this.#endpoints },
       },
       keys: {
         source: 'vault' as const,
@@ -253,9 +239,7 @@ export class TestCluster {
       },
     };
     const started = await Promise.all(
-      Array.from({ length: count }, () =>
-        startProcess({ config, keys: {}, ...(program === undefined ? {} : { program }) }),
-      ),
+      Array.from({ length: count }, () => startProcess({ config, keys: {} })),
     );
     this.processes.push(...started);
     return started;
@@ -301,7 +285,6 @@ export class TestCluster {
 
   async close(): Promise<void> {
     await this.#stop();
-    await this.#front?.close();
     await this.#gateway?.close();
     await this.vault.close();
     await Promise.all(this.#all.map((one) => one.close()));
