@@ -10,4 +10,4 @@ it('a request runs through no more files and calls than it has to', async () => 
   // a payment, and notice a response about another one.
   expect(counts.get('files')).toBeLessThanOrEqual(52);
   expect(counts.get('calls')).toBeLessThanOrEqual(310);
-});
+}, 60_000);
