@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { run as runCommand } from '../../src/cli/run.ts';
 import type { Run } from '../../src/cli/shared/command.ts';
 import { catchSignals } from '../../src/service/signals.ts';
@@ -17,5 +18,14 @@ export async function runCommandHere(command: Run, ...argv: readonly string[]): 
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
-/** Runs a command line in this process, whose standard input has no end: not for one that reads that. */
-export const run = (argv: readonly string[]): Promise<CommandResult> => runCommandHere(runCommand, ...argv);
+/** Runs a command line in this process. @param input standard input; without it, none that ends */
+export async function run(argv: readonly string[], input?: string): Promise<CommandResult> {
+  const { stdin } = process;
+  const use = (value: unknown) => Object.defineProperty(process, 'stdin', { value, configurable: true });
+  if (input !== undefined) use(Readable.from([Buffer.from(input)]));
+  try {
+    return await runCommandHere(runCommand, ...argv);
+  } finally {
+    use(stdin);
+  }
+}
