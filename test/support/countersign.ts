@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { Agent } from 'node:https';
 import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
 import { samples } from './exposition.ts';
@@ -19,6 +20,8 @@ export interface Countersign {
   readonly logLines: (message?: string) => LogLine[];
   /** The access lines, once there are so many. */
   readonly requestLines: (count?: number) => Promise<LogLine[]>;
+  /** The access line of this response. */
+  readonly lineOf: (response: { readonly headers: IncomingHttpHeaders }) => Promise<LogLine>;
   readonly metrics: () => Promise<string>;
   /** `/status.json`, checked against its schema. */
   readonly instanceStatus: () => Promise<Status>;
@@ -71,6 +74,12 @@ export function observe({ url, adminUrl, ca }: Addresses, logText: () => string)
       const lines = (): LogLine[] => logLines('request completed');
       await until(() => lines().length >= count, `${count} requests are logged`);
       return lines();
+    },
+    async lineOf({ headers }) {
+      const find = () =>
+        logLines('request completed').find(({ requestId }) => requestId === headers['x-request-id']);
+      await until(() => find() !== undefined, 'the request is logged');
+      return find() ?? {};
     },
     metrics,
     instanceStatus: async () => statusSchema.parse(JSON.parse(await read('/status.json'))),
