@@ -1,20 +1,21 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { faultRule } from '../../src/simulator/faults.ts';
+import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
 import {
-  balanceDraft,
+  balanceDraft as balance,
   bodyOf,
   type Draft,
   gatewayKeys,
   headerOf,
   noon,
-  post,
   privateKey,
   send,
   shippedScenario,
   signatureOf,
   statusDraft,
+  type TestSimulator,
   transferDraft,
   type Wire,
   wireOf,
@@ -22,398 +23,196 @@ import {
 } from '../support/simulator.ts';
 import { privateKeyOf } from '../support/vectors.ts';
 
-const starts = harness();
+const starts = harness(afterAll);
+let simulator: TestSimulator['simulator'];
+let url: string;
+beforeAll(async () => {
+  ({ simulator, url } = await starts.simulator());
+});
+beforeEach(() => simulator.reset());
 
 const seconds = noon / 1000;
-const balance = balanceDraft;
 const status = () => statusDraft([['client_orderid', 'invoice-1']]);
+const transfer = () => transferDraft([['client_orderid', 'new']]);
 
-/** Sends a valid request with one change on the wire. */
-async function reasonFor(draft: Draft, change: (wire: Wire, url: string) => Wire): Promise<unknown> {
-  const { url } = await starts.simulator();
-  const { status, headers } = await send(url, change(wireOf(url, draft), url));
-  return status === 403 ? headers['simulator-rejection'] : status;
+/** One change of a valid request on the wire. */
+type Change = (wire: Wire, draft: Draft) => Wire;
+const unchanged: Change = (wire) => wire;
+const header =
+  (change: (header: string) => string | string[]): Change =>
+  (wire) => ({ ...wire, authorization: change(String(wire.authorization)) });
+const signature =
+  (change: (signature: string) => string): Change =>
+  (wire, draft) => ({ ...wire, authorization: headerOf(draft.oauth, change(signatureOf(url, draft))) });
+const body =
+  (change: (body: string) => string): Change =>
+  (wire) => ({ ...wire, body: change(wire.body) });
+const replaced =
+  (more: Partial<Wire>): Change =>
+  (wire) => ({ ...wire, ...more });
+
+/** Sends a draft as it is changed on the wire. @returns why it is rejected, or its status */
+async function reasonFor(draft: Draft, change = unchanged, at = url): Promise<unknown> {
+  const { status: code, headers } = await send(at, change(wireOf(at, draft), draft));
+  const reason = headers['simulator-undocumented'] === 'true' ? `undocumented ${code}` : code;
+  return code === 403 ? headers['simulator-rejection'] : reason;
 }
-
-/** The same, with its Authorization header changed. */
-const reasonForHeader = (draft: Draft, change: (header: string) => string | string[]): Promise<unknown> =>
-  reasonFor(draft, (wire) => ({ ...wire, authorization: change(String(wire.authorization)) }));
-
-/** Signs and sends a request that is invalid before it is signed. */
-const reasonForSigned = (draft: Draft) => reasonFor(draft, (wire) => wire);
-
-function flip(signature: string): string {
-  const bytes = Buffer.from(signature, 'base64');
+const changed = (name: string, value: string, draft = balance()): Draft => withOAuth(draft, name, value);
+const flip = (text: string): string => {
+  const bytes = Buffer.from(text, 'base64');
   bytes[7] = (bytes[7] ?? 0) ^ 1;
   return bytes.toString('base64');
-}
+};
+const hex = (text: string): string => Buffer.from(text, 'base64').toString('hex');
+const inHeader = (name: string): RegExp => new RegExp(`${name}="[^"]*"`);
 
-const resigned = (draft: Draft, url: string, change: (signature: string) => string, separator?: string) =>
-  headerOf(draft.oauth, change(signatureOf(url, draft)), separator);
+type Row = readonly [what: string, draft: Draft, change?: Change];
+const names = 'oauth_consumer_key oauth_nonce oauth_signature_method oauth_timestamp oauth_version'.split(
+  ' ',
+);
+const rejected: Readonly<Record<string, readonly Row[]>> = {
+  'signature-wrong': [
+    ['one bit of an HMAC flipped', balance(), signature(flip)],
+    ['one bit of an RSA signature flipped', status(), signature(flip)],
+    ['one byte of the body changed', balance([['a', 'USD']]), body((text) => text.replace('USD', 'USE'))],
+    ['another path', status(), replaced({ path: '/gw/api/v4/status/1235' })],
+    ['another host', status(), replaced({ headers: { Host: 'other.example' } })],
+    ['another control key', { ...balance(), key: 'another' }],
+    ['another private key', { ...status(), key: privateKeyOf('rsa-4096-pkcs8.pem') }],
+    [
+      'another nonce, in the header alone',
+      status(),
+      (wire, draft) => ({
+        ...wire,
+        authorization: headerOf(changed('oauth_nonce', 'x', draft).oauth, signatureOf(url, draft)),
+        body: bodyOf(draft.form),
+      }),
+    ],
+  ],
+  'signature-malformed': [
+    ['in hexadecimal', status(), signature(hex)],
+    ['of HMAC-SHA1 in hexadecimal', balance(), signature(hex)],
+    ['in base64url', status(), signature((text) => `${text.slice(0, -2)}-_`)],
+    ['without padding', status(), signature((text) => text.replace(/=+$/, ''))],
+    ['empty', status(), signature(() => '')],
+  ],
+  'method-wrong': [['valid', { ...changed('oauth_signature_method', 'RSA-SHA256'), key: privateKey }]],
+  'authorization-missing': [['no header', balance(), replaced({ authorization: undefined })]],
+  'authorization-malformed': [
+    ['another scheme', balance(), header((text) => text.replace('OAuth', 'Bearer'))],
+    ['a scheme alone', balance(), header(() => 'OAuth')],
+    ['no quotes', balance(), header((text) => text.replaceAll('"', ''))],
+    ['a semicolon between pairs', balance(), header((text) => text.replaceAll(', ', '; '))],
+    ['nothing between pairs', balance(), header((text) => text.replaceAll(', ', ''))],
+    ['a comma at the end', balance(), header((text) => `${text},`)],
+    ['two commas', balance(), header((text) => text.replace(', ', ',,'))],
+    [
+      'a name that cannot be decoded',
+      balance(),
+      header((text) => text.replace('oauth_nonce', 'oauth%_nonce')),
+    ],
+    ['a percent sign that encodes nothing', balance(), header((text) => text.replace('%3D', '%3'))],
+    ['a bare equals sign in the signature', balance(), header((text) => text.replace('%3D', '='))],
+    ['bytes that are not UTF-8', balance(), header((text) => text.replace('"acme"', '"acme%FF"'))],
+    ['two headers', balance(), header((text) => [text, text])],
+  ],
+  'oauth-parameter-missing': [
+    ...names.flatMap((name): Row[] => [
+      [
+        `${name} in the header`,
+        balance(),
+        header((text) => text.replace(new RegExp(`${name}="[^"]*", `), '')),
+      ],
+      [
+        `${name} in the body`,
+        balance(),
+        body((text) => text.replace(new RegExp(`${name}=[^&]*&|&${name}=[^&]*$`), '')),
+      ],
+    ]),
+    ['the signature', balance(), header((text) => text.replace(/, oauth_signature="[^"]*"/, ''))],
+  ],
+  'header-body-mismatch': names.map(
+    (name): Row => [name, balance(), header((text) => text.replace(inHeader(name), `${name}="other"`))],
+  ),
+  'oauth-parameter-repeated': [
+    ...names.map((name): Row => {
+      const draft = balance();
+      return [`${name} in the body`, { ...draft, form: draft.oauth.filter((pair) => pair[0] === name) }];
+    }),
+    ...[...names, 'oauth_signature'].map(
+      (name): Row => [
+        `${name} in the header`,
+        balance(),
+        header((text) => `${text}, ${inHeader(name).exec(text)?.[0]}`),
+      ],
+    ),
+  ],
+  'oauth-parameter-unexpected': [
+    ...['oauth_signature', 'oauth_token', 'oauth_'].map(
+      (name): Row => [`${name} in the body`, balance([[name, 'x']])],
+    ),
+    ['a parameter of the request in the header', balance(), header((text) => `${text}, balance-name="x"`)],
+  ],
+  'version-wrong': [['1', changed('oauth_version', '1')]],
+  'timestamp-malformed': ['', '0', '-5', '1e9', '1768478400.0', ' 1768478400', '01768478400', 'noon'].map(
+    (text): Row => [`"${text}"`, changed('oauth_timestamp', text)],
+  ),
+  'timestamp-in-milliseconds': [['noon', changed('oauth_timestamp', String(noon))]],
+  'timestamp-outside-window': [-301, 301].map(
+    (away): Row => [`${away} s off`, changed('oauth_timestamp', String(seconds + away))],
+  ),
+  'login-unknown': ['stranger', '__proto__', 'constructor'].map((login): Row => [login, balance([], login)]),
+  'login-mismatch': [
+    ['another one than in the path', changed('oauth_consumer_key', 'beta')],
+    ['another one than the parameter login', changed('oauth_consumer_key', 'beta', status())],
+    ['no parameter login', { ...status(), form: [] }],
+    [
+      'two of them',
+      {
+        ...status(),
+        form: [
+          ['login', 'acme'],
+          ['login', 'acme'],
+        ],
+      },
+    ],
+  ],
+  'query-present': [['a query', balance(), (wire) => ({ ...wire, path: `${wire.path}?a=b` })]],
+  'content-type-wrong': [['plain text', balance(), replaced({ headers: { 'Content-Type': 'text/plain' } })]],
+  'body-malformed': [['what cannot be decoded', balance(), body((text) => `${text}&a=%zz`)]],
+  // No gateway documents these.
+  'undocumented 404': [
+    ['GET', balance(), replaced({ method: 'GET', body: '' })],
+    ['an unknown path', balance(), replaced({ path: '/gw/api/v4/refund/1234' })],
+    ['another product', balance(), replaced({ path: '/other/api/v2/get-balance/manager/acme' })],
+    ['a path in upper case', balance(), replaced({ path: '/GW/api/v2/get-balance/manager/acme' })],
+    ['a slash at the end', balance(), replaced({ path: '/gw/api/v2/get-balance/manager/acme/' })],
+  ],
+  'undocumented 400': [
+    ['a path that cannot be decoded', balance(), replaced({ path: '/gw/api/v2/get-balance/manager/%zz' })],
+  ],
+  'undocumented 415': [['an encoded body', balance(), replaced({ headers: { 'Content-Encoding': 'gzip' } })]],
+  'undocumented 413': [['two megabytes', balance(), replaced({ body: 'a'.repeat(2_000_000) })]],
+};
 
 describe('the simulator', () => {
+  describe.each(Object.keys(rejected))('rejects with the reason %s', (reason) => {
+    it.each(rejected[reason] ?? [])('%s', async (_what, draft, ...[change]) => {
+      expect(await reasonFor(draft, change)).toBe(reason);
+    });
+  });
+
   it('rejects as the gateway does: 403 and an HTML page without a reason', async () => {
-    const { url } = await starts.simulator();
     const response = await send(url, { ...wireOf(url, balance()), authorization: undefined });
     expect(response.status).toBe(403);
     expect(response.headers['content-type']).toBe('text/html;charset=utf-8');
     expect(response.body).toBe(
       '<!DOCTYPE html>\n<html><head><title>403</title></head><body><h1>Access is denied</h1></body></html>\n',
     );
-    expect(response.headers['simulator-rejection']).toBe('authorization-missing');
   });
 
-  it('accepts the requests that the following tests break', async () => {
-    const { url } = await starts.simulator();
-    const transfer = transferDraft([['client_orderid', 'new']]);
-    const responses = await Promise.all([balance(), status(), transfer].map((draft) => post(url, draft)));
-    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
-  });
-
-  it('accepts OAuth parameters in the header alone, which the signature still covers', async () => {
-    const only = (draft: Draft) => (wire: Wire) => ({ ...wire, body: bodyOf(draft.form) });
-    const draft = status();
-    expect(await reasonFor(draft, only(draft))).toBe(200);
-    const altered = withOAuth(status(), 'oauth_nonce', 'another');
-    const authorization = (url: string) => headerOf(altered.oauth, signatureOf(url, draft));
-    const reason = await reasonFor(draft, (wire, url) => ({
-      ...only(draft)(wire),
-      authorization: authorization(url),
-    }));
-    expect(reason).toBe('signature-wrong');
-  });
-
-  it('reports why it rejected a request', async () => {
-    const rejections: unknown[][] = [];
-    const { url } = await starts.simulator({
-      onHandled: ({ rejection, operation }) => rejections.push([rejection, operation]),
-    });
-    await post(url, withOAuth(balance(), 'oauth_version', '2.0'));
-    expect(rejections).toEqual([['version-wrong', 'manager-balance']]);
-  });
-});
-
-describe('the simulator rejects a signature', () => {
-  it.each([
-    ['HMAC-SHA1', balance()],
-    ['RSA-SHA256', status()],
-  ])('of %s with one bit flipped', async (_, draft) => {
-    expect(
-      await reasonFor(draft, (wire, url) => ({ ...wire, authorization: resigned(draft, url, flip) })),
-    ).toBe('signature-wrong');
-  });
-
-  it.each<[string, Draft, (wire: Wire) => Wire]>([
-    [
-      'over a body of which one byte changed',
-      balance([['balance-name', 'Main USD']]),
-      (wire) => ({ ...wire, body: wire.body.replace('USD', 'USE') }),
-    ],
-    ['over another path', status(), (wire) => ({ ...wire, path: '/gw/api/v4/status/1235' })],
-    ['over another host', status(), (wire) => ({ ...wire, headers: { Host: 'other.example' } })],
-    ['made with another control key', { ...balance(), key: 'another' }, (wire) => wire],
-    [
-      'made with another private key',
-      { ...status(), key: privateKeyOf('rsa-4096-pkcs8.pem') },
-      (wire) => wire,
-    ],
-  ])('%s', async (_, draft, change) => {
-    expect(await reasonFor(draft, change)).toBe('signature-wrong');
-  });
-
-  it.each([
-    ['in hexadecimal', (signature: string) => Buffer.from(signature, 'base64').toString('hex')],
-    ['in base64url', (signature: string) => `${signature.slice(0, -2)}-_`],
-    ['without padding', (signature: string) => signature.replace(/=+$/, '')],
-    ['that is empty', () => ''],
-  ])('%s', async (_, change) => {
-    const draft = status();
-    expect(
-      await reasonFor(draft, (wire, url) => ({ ...wire, authorization: resigned(draft, url, change) })),
-    ).toBe('signature-malformed');
-  });
-
-  it('of HMAC-SHA1 in hexadecimal', async () => {
-    const draft = balance();
-    const hex = (signature: string) => Buffer.from(signature, 'base64').toString('hex');
-    expect(
-      await reasonFor(draft, (wire, url) => ({ ...wire, authorization: resigned(draft, url, hex) })),
-    ).toBe('signature-malformed');
-  });
-
-  it('of the other method, although it is valid', async () => {
-    const draft = withOAuth(balance(), 'oauth_signature_method', 'RSA-SHA256');
-    expect(await reasonForSigned({ ...draft, key: privateKey })).toBe('method-wrong');
-  });
-
-  it('with the default method if the scenario overrides it', async () => {
-    const scenario = { ...loadScenario(shippedScenario()), signatures: { transfer: 'HMAC-SHA1' as const } };
-    const { url } = await starts.simulator({ scenario });
-    const response = await post(url, transferDraft([['client_orderid', 'new']]));
-    expect(response.headers['simulator-rejection']).toBe('method-wrong');
-  });
-});
-
-describe('the simulator rejects an Authorization header', () => {
-  it.each<[string, (header: string) => string | string[]]>([
-    ['of another scheme', (header) => header.replace('OAuth', 'Bearer')],
-    ['with a scheme alone', () => 'OAuth'],
-    ['without quotes', (header) => header.replaceAll('"', '')],
-    ['with a semicolon between pairs', (header) => header.replaceAll(', ', '; ')],
-    ['with nothing between pairs', (header) => header.replaceAll(', ', '')],
-    ['with a comma at the end', (header) => `${header},`],
-    ['with two commas', (header) => header.replace(', ', ',,')],
-    ['with a name that cannot be decoded', (header) => header.replace('oauth_nonce', 'oauth%_nonce')],
-    ['with a percent sign that encodes nothing', (header) => header.replace('%3D', '%3')],
-    ['with a bare equals sign in the signature', (header) => header.replace('%3D', '=')],
-    ['with bytes that are not UTF-8', (header) => header.replace('"acme"', '"acme%FF"')],
-    ['given twice', (header) => [header, header]],
-  ])('%s', async (_, change) => {
-    expect(await reasonForHeader(balance(), change)).toBe('authorization-malformed');
-  });
-});
-
-describe('the simulator accepts an Authorization header', () => {
-  it.each<[string, (header: string) => string]>([
-    ['with a comma and no space between pairs', (header) => header.replaceAll(', ', ',')],
-    ['with a realm', (header) => header.replace('OAuth ', 'OAuth realm="Gateway & co", ')],
-    ['with a realm in another case', (header) => header.replace('OAuth ', 'OAuth Realm="", ')],
-    ['with the scheme in lower case', (header) => header.replace('OAuth ', 'oauth ')],
-    ['with lower-case hexadecimal digits', (header) => header.replaceAll(/%../g, (hex) => hex.toLowerCase())],
-    [
-      'with its pairs in another order',
-      (header) => `OAuth ${header.slice(6).split(', ').toReversed().join(', ')}`,
-    ],
-  ])('%s', async (_, change) => {
-    expect(await reasonForHeader(balance(), change)).toBe(200);
-  });
-});
-
-describe('the simulator rejects OAuth parameters', () => {
-  const names = [
-    'oauth_consumer_key',
-    'oauth_nonce',
-    'oauth_signature_method',
-    'oauth_timestamp',
-    'oauth_version',
-  ];
-
-  it.each(names)('when %s is missing from the header', async (name) => {
-    const pair = new RegExp(`${name}="[^"]*", `);
-    const reason = await reasonForHeader(balance(), (header) => header.replace(pair, ''));
-    expect(reason).toBe('oauth-parameter-missing');
-  });
-
-  it.each(names)('when %s is missing from the body', async (name) => {
-    const pair = new RegExp(`${name}=[^&]*&|&${name}=[^&]*$`);
-    const reason = await reasonFor(balance(), (wire) => ({ ...wire, body: wire.body.replace(pair, '') }));
-    expect(reason).toBe('oauth-parameter-missing');
-  });
-
-  it.each(names)('when %s differs between header and body', async (name) => {
-    const pair = new RegExp(`${name}="[^"]*"`);
-    const reason = await reasonForHeader(balance(), (header) => header.replace(pair, `${name}="other"`));
-    expect(reason).toBe('header-body-mismatch');
-  });
-
-  it.each(names)('when %s is in the body twice', async (name) => {
-    const draft = balance();
-    const again = draft.oauth.filter((pair) => pair[0] === name);
-    expect(await reasonForSigned({ ...draft, form: again })).toBe('oauth-parameter-repeated');
-  });
-
-  it.each([...names, 'oauth_signature'])('when %s is in the header twice', async (name) => {
-    const pair = new RegExp(`${name}="[^"]*"`);
-    const reason = await reasonForHeader(balance(), (header) => `${header}, ${pair.exec(header)?.[0]}`);
-    expect(reason).toBe('oauth-parameter-repeated');
-  });
-
-  it('when the header has no signature', async () => {
-    const withoutSignature = (header: string) => header.replace(/, oauth_signature="[^"]*"/, '');
-    const reason = await reasonForHeader(balance(), withoutSignature);
-    expect(reason).toBe('oauth-parameter-missing');
-  });
-
-  it.each(['oauth_signature', 'oauth_token', 'oauth_'])('when the body has %s', async (name) => {
-    expect(await reasonForSigned(balance([[name, 'x']]))).toBe('oauth-parameter-unexpected');
-  });
-
-  it('when the header has a parameter of the request', async () => {
-    const reason = await reasonForHeader(balance(), (header) => `${header}, balance-name="x"`);
-    expect(reason).toBe('oauth-parameter-unexpected');
-  });
-
-  it('when the version is not 1.0', async () => {
-    expect(await reasonForSigned(withOAuth(balance(), 'oauth_version', '1'))).toBe('version-wrong');
-  });
-
-  it.each(['', '0', '-5', '1e9', '1768478400.0', ' 1768478400', '01768478400', 'noon'])(
-    'when the timestamp is "%s"',
-    async (timestamp) => {
-      expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', timestamp))).toBe(
-        'timestamp-malformed',
-      );
-    },
-  );
-
-  it('when the timestamp is in milliseconds', async () => {
-    expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', String(noon)))).toBe(
-      'timestamp-in-milliseconds',
-    );
-  });
-
-  it.each([
-    [-301, 'timestamp-outside-window'],
-    [-300, 200],
-    [300, 200],
-    [301, 'timestamp-outside-window'],
-  ])('when the timestamp is %d s off, unless that is within the window: %s', async (away, expected) => {
-    expect(await reasonForSigned(withOAuth(balance(), 'oauth_timestamp', String(seconds + away)))).toBe(
-      expected,
-    );
-  });
-
-  it('when the timestamp is outside the window that the scenario sets', async () => {
-    const { url } = await starts.simulator({
-      scenario: { ...loadScenario(shippedScenario()), timestampWindowSeconds: 5 },
-    });
-    const responses = await Promise.all(
-      [5, 6].map((late) => post(url, withOAuth(balance(), 'oauth_timestamp', String(seconds - late)))),
-    );
-    expect(responses.map(({ status }) => status)).toEqual([200, 403]);
-  });
-});
-
-describe('the simulator rejects a nonce', () => {
-  it('that was used before, even with another timestamp', async () => {
-    const { url } = await starts.simulator();
-    const draft = balance();
-    const later = withOAuth(draft, 'oauth_timestamp', String(seconds + 1));
-    expect((await post(url, draft)).status).toBe(200);
-    expect((await post(url, draft)).headers['simulator-rejection']).toBe('nonce-replayed');
-    expect((await post(url, later)).headers['simulator-rejection']).toBe('nonce-replayed');
-  });
-
-  it('until its timestamp is outside the window, also if that is ahead of the clock', async () => {
-    let now = noon;
-    const { url } = await starts.simulator({ clock: () => now });
-    const draft = withOAuth(balance(), 'oauth_timestamp', String(seconds + 300));
-    expect((await post(url, draft)).status).toBe(200);
-    now += 600_000;
-    expect((await post(url, draft)).headers['simulator-rejection']).toBe('nonce-replayed');
-  });
-
-  it('of the same login only', async () => {
-    const { url } = await starts.simulator();
-    const acme = withOAuth(balance(), 'oauth_nonce', 'shared');
-    const beta = withOAuth(balance([], 'beta'), 'oauth_nonce', 'shared');
-    expect([(await post(url, acme)).status, (await post(url, beta)).status]).toEqual([200, 200]);
-  });
-
-  it('only if a request with it was valid', async () => {
-    const { url } = await starts.simulator();
-    const draft = balance();
-    expect((await post(url, { ...draft, key: 'another' })).status).toBe(403);
-    expect((await post(url, draft)).status).toBe(200);
-  });
-});
-
-describe('the simulator rejects a login', () => {
-  it('that the scenario does not have', async () => {
-    expect(await reasonForSigned(balance([], 'stranger'))).toBe('login-unknown');
-  });
-
-  it.each(['__proto__', 'constructor'])('named %s', async (login) => {
-    expect(await reasonForSigned(balance([], login))).toBe('login-unknown');
-  });
-
-  it('that is not the one of the path', async () => {
-    expect(await reasonForSigned(withOAuth(balance(), 'oauth_consumer_key', 'beta'))).toBe('login-mismatch');
-  });
-
-  it('that is not the one of the parameter login', async () => {
-    expect(await reasonForSigned(withOAuth(status(), 'oauth_consumer_key', 'beta'))).toBe('login-mismatch');
-  });
-
-  it.each([
-    ['missing', []],
-    ['given twice', [['login', 'acme'] as const, ['login', 'acme'] as const]],
-  ])('when the parameter login is %s', async (_, form) => {
-    expect(await reasonForSigned({ ...status(), form })).toBe('login-mismatch');
-  });
-
-  it('that has no key of the kind', async () => {
-    const { url } = await starts.simulator({
-      keys: new Map([['acme', { ...gatewayKeys, controlKeys: [] }]]),
-    });
-    expect((await post(url, balance())).headers['simulator-rejection']).toBe('key-missing');
-    expect((await post(url, status())).status).toBe(200);
-  });
-
-  it('that a fault of its login rejects, until there is none', async () => {
-    const { url, simulator } = await starts.simulator();
-    simulator.faults.add(faultRule.parse({ login: 'acme', fault: 'status-403' }));
-    expect((await post(url, balance())).headers['simulator-rejection']).toBe('fault-injected');
-    expect((await post(url, balance([], 'beta'))).status).toBe(200);
-    simulator.faults.clear();
-    expect((await post(url, balance())).status).toBe(200);
-  });
-
-  it('without the balance feature', async () => {
-    const scenario = { ...loadScenario(shippedScenario()), logins: { acme: {} } };
-    const { url } = await starts.simulator({ scenario });
-    const response = await post(url, balance());
-    expect([response.status, response.headers['simulator-rejection']]).toEqual([403, 'balance-not-enabled']);
-  });
-});
-
-describe('the simulator rejects a request', () => {
-  it('with a query', async () => {
-    expect(await reasonFor(balance(), (wire) => ({ ...wire, path: `${wire.path}?a=b` }))).toBe(
-      'query-present',
-    );
-  });
-
-  it('not for the case or a parameter of its content type', async () => {
-    const headers = { 'Content-Type': 'Application/X-WWW-Form-URLEncoded ; charset=UTF-8' };
-    expect(await reasonFor(balance(), (wire) => ({ ...wire, headers }))).toBe(200);
-  });
-
-  it('that is not a form', async () => {
-    const headers = { 'Content-Type': 'text/plain' };
-    expect(await reasonFor(balance(), (wire) => ({ ...wire, headers }))).toBe('content-type-wrong');
-  });
-
-  it('whose form cannot be decoded', async () => {
-    expect(await reasonFor(balance(), (wire) => ({ ...wire, body: `${wire.body}&a=%zz` }))).toBe(
-      'body-malformed',
-    );
-  });
-
-  it.each<[string, Partial<Wire>, number]>([
-    ['GET', { method: 'GET', body: '' }, 404],
-    ['an unknown path', { path: '/gw/api/v4/refund/1234' }, 404],
-    ['another product', { path: '/other/api/v2/get-balance/manager/acme' }, 404],
-    ['a path in upper case', { path: '/GW/api/v2/get-balance/manager/acme' }, 404],
-    ['a slash at the end', { path: '/gw/api/v2/get-balance/manager/acme/' }, 404],
-    ['a path that cannot be decoded', { path: '/gw/api/v2/get-balance/manager/%zz' }, 400],
-    ['an encoded body', { headers: { 'Content-Encoding': 'gzip' } }, 415],
-  ])('with %s by a status that it marks as undocumented', async (_, change, status) => {
-    const { url } = await starts.simulator();
-    const response = await send(url, { ...wireOf(url, balance()), ...change });
-    expect([response.status, response.headers['simulator-undocumented']]).toEqual([status, 'true']);
-  });
-
-  it('with a body of two megabytes by a status that it marks as undocumented', async () => {
-    const { url } = await starts.simulator();
-    const response = await send(url, { ...wireOf(url, balance()), body: 'a'.repeat(2_000_000) });
-    expect([response.status, response.headers['simulator-undocumented']]).toEqual([413, 'true']);
-  });
-});
-
-it('reads names and values that signers get wrong', async () => {
-  const { url } = await starts.simulator();
-  const form = [
+  const contentType = 'Application/X-WWW-Form-URLEncoded ; charset=UTF-8';
+  const awkward = [
     ['phone', '1'],
     ['phone2', '2'],
     ['a', 'x'],
@@ -422,16 +221,94 @@ it('reads names and values that signers get wrong', async () => {
     ['', 'no name'],
     ['__proto__', "!*'()~ +%2B&=/?é私😀\n\0"],
   ] as const;
-  const drafts = [balance(form), statusDraft([['client_orderid', 'invoice-1'], ...form])];
-  const responses = await Promise.all(drafts.map((draft) => post(url, draft)));
-  expect(responses.map(({ status }) => status)).toEqual([200, 200]);
+  it.each<Row>([
+    ['a balance query', balance()],
+    ['a status query', status()],
+    ['a transfer', transfer()],
+    [
+      'OAuth parameters in the header alone',
+      status(),
+      (wire, draft) => ({ ...wire, body: bodyOf(draft.form) }),
+    ],
+    ['a comma and no space between pairs', balance(), header((text) => text.replaceAll(', ', ','))],
+    ['a realm', balance(), header((text) => text.replace('OAuth ', 'OAuth realm="Gateway & co", '))],
+    ['a realm in another case', balance(), header((text) => text.replace('OAuth ', 'OAuth Realm="", '))],
+    ['the scheme in lower case', balance(), header((text) => text.replace('OAuth ', 'oauth '))],
+    [
+      'lower-case hexadecimal digits',
+      balance(),
+      header((text) => text.replaceAll(/%../g, (digits) => digits.toLowerCase())),
+    ],
+    [
+      'pairs in another order',
+      balance(),
+      header((text) => `OAuth ${text.slice(6).split(', ').toReversed().join(', ')}`),
+    ],
+    ['the end of the window', changed('oauth_timestamp', String(seconds + 300))],
+    ['its beginning', changed('oauth_timestamp', String(seconds - 300))],
+    ['a parameter of the content type', balance(), replaced({ headers: { 'Content-Type': contentType } })],
+    ['names and values that signers get wrong', balance(awkward)],
+    ['the same for RSA', statusDraft([['client_orderid', 'invoice-1'], ...awkward])],
+    [
+      'spaces as plus signs',
+      balance([['balance-name', 'Main USD']]),
+      body((text) => text.replace('%20', '+')),
+    ],
+  ])('accepts %s', async (_what, draft, ...[change]) => {
+    expect(await reasonFor(draft, change)).toBe(200);
+  });
+
+  it('has the signature method and the window of its scenario', async () => {
+    const own = { signatures: { transfer: 'HMAC-SHA1' as const }, timestampWindowSeconds: 5 };
+    const scenario = { ...loadScenario(shippedScenario()), ...own };
+    const other = await starts.simulator({ scenario });
+    const reasonOf = (draft: Draft) => reasonFor(draft, unchanged, other.url);
+    expect(await reasonOf(transfer())).toBe('method-wrong');
+    expect(await reasonOf(changed('oauth_timestamp', String(seconds - 5)))).toBe(200);
+    expect(await reasonOf(changed('oauth_timestamp', String(seconds - 6)))).toBe('timestamp-outside-window');
+  });
 });
 
-it('reads a form in which spaces are plus signs', async () => {
-  const { url } = await starts.simulator();
-  const draft = balance([['balance-name', 'Main USD']]);
-  const wire = wireOf(url, draft);
-  const body = bodyOf([...draft.form, ...draft.oauth]).replace('%20', '+');
-  expect(body).toContain('Main+USD');
-  expect((await send(url, { ...wire, body })).status).toBe(200);
+describe('the simulator rejects a nonce', () => {
+  it('that was used before, even with another timestamp, but not by another login', async () => {
+    const draft = changed('oauth_nonce', 'shared');
+    expect(await reasonFor(draft)).toBe(200);
+    expect(await reasonFor(draft)).toBe('nonce-replayed');
+    expect(await reasonFor(changed('oauth_timestamp', String(seconds + 1), draft))).toBe('nonce-replayed');
+    expect(await reasonFor(changed('oauth_nonce', 'shared', balance([], 'beta')))).toBe(200);
+  });
+
+  it('until its timestamp is outside the window, also if that is ahead of the clock', async () => {
+    const draft = changed('oauth_timestamp', String(seconds + 300));
+    expect(await reasonFor(draft)).toBe(200);
+    simulator.clock.offsetSeconds = 600;
+    expect(await reasonFor(draft)).toBe('nonce-replayed');
+  });
+
+  it('only if a request with it was valid', async () => {
+    const draft = balance();
+    expect(await reasonFor({ ...draft, key: 'another' })).toBe('signature-wrong');
+    expect(await reasonFor(draft)).toBe(200);
+  });
+});
+
+describe('the simulator rejects a login', () => {
+  const reasonAt = async (options: Partial<ListenOptions>, draft: Draft) =>
+    reasonFor(draft, unchanged, (await starts.simulator(options)).url);
+
+  it('that has no key of the kind, or not the balance feature', async () => {
+    const keys = new Map([['acme', { ...gatewayKeys, controlKeys: [] }]]);
+    expect(await reasonAt({ keys }, balance())).toBe('key-missing');
+    expect(await reasonAt({ keys }, status())).toBe(200);
+    const scenario = { ...loadScenario(shippedScenario()), logins: { acme: {} } };
+    expect(await reasonAt({ scenario }, balance())).toBe('balance-not-enabled');
+  });
+
+  it('that a fault of its login rejects, until there is none', async () => {
+    simulator.faults.add(faultRule.parse({ login: 'acme', fault: 'status-403' }));
+    expect(await reasonFor(balance())).toBe('fault-injected');
+    expect(await reasonFor(balance([], 'beta'))).toBe(200);
+    simulator.faults.clear();
+    expect(await reasonFor(balance())).toBe(200);
+  });
 });
