@@ -1,210 +1,259 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { request as httpRequest } from 'node:http';
-import { describe, expect, it } from '@jest/globals';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { faultRule } from '../../src/simulator/faults.ts';
+import type { JournalEntry } from '../../src/simulator/journal.ts';
 import { listenSimulatorWithAdmin } from '../../src/simulator/listen.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
 import {
   balanceDraft,
+  controlKey,
   type Draft,
   fieldsOf,
+  gatewayKeys,
   noon,
+  post,
   privateKey,
-  send,
+  send as sendWire,
   shippedScenario,
+  signatureOf,
   startSimulator,
   statusDraft,
   transferDraft,
   wireOf,
   withOAuth,
 } from '../support/simulator.ts';
-import { journalOf, startWithAdmin } from '../support/simulator-admin.ts';
 
-const starts = harness();
+const starts = harness(afterAll);
+type Started = Awaited<ReturnType<typeof listenSimulatorWithAdmin>>;
+let started: Started;
 
-const start = async (options?: Parameters<typeof startWithAdmin>[0]) =>
-  starts.closing(await startWithAdmin(options));
+const options = {
+  scenario: loadScenario(shippedScenario()),
+  keys: new Map(['acme', 'beta'].map((login) => [login, gatewayKeys])),
+  clock: () => noon,
+  serialNumber: () => 'sn-1',
+  port: 0,
+};
+beforeAll(async () => {
+  const admin = { port: 0, allowedHosts: ['simulator.test'] };
+  started = starts.closing(await listenSimulatorWithAdmin({ ...options, admin }));
+});
+beforeEach(() => started.simulator.reset());
 
-const status = () => statusDraft([['client_orderid', 'invoice-1']]);
+/** A body that is text is sent as it is, everything else as JSON. */
+async function call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
+  const response = await fetch(`${started.adminUrl}${path}`, {
+    method,
+    headers: { ...(body === undefined ? {} : { 'Content-Type': 'application/json' }), ...headers },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, body: text === '' ? undefined : JSON.parse(text), text, response };
+}
+const journal = async (): Promise<JournalEntry[]> => (await call('GET', '/journal')).body.entries;
+const fault = (rule: object) => call('POST', '/faults', rule);
+
+const send = (draft: Draft) => post(started.url, draft);
+const statusOf = async (draft: Draft): Promise<number> => (await send(draft)).status;
+const rejectionOf = async (draft: Draft) => (await send(draft)).headers['simulator-rejection'];
+const status = (id = 'invoice-1') => statusDraft([['client_orderid', id]]);
 const transfer = (id: string) => transferDraft([['client_orderid', id]]);
+const stateOf = async (id: string) => fieldsOf((await send(status(id))).body)['status'];
 /** The ID of the first fault that is added: those of the scenario have the first ones. */
-const firstFault = loadScenario(shippedScenario()).faults.length + 1;
+const firstFault = options.scenario.faults.length + 1;
 const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' });
+
+/** Chunks of a response, until it ends or there are so many. */
+function chunksOf(draft: Draft, most = Number.POSITIVE_INFINITY) {
+  const { path, authorization, body } = wireOf(started.url, draft);
+  const type = 'application/x-www-form-urlencoded';
+  const headers = { 'Content-Type': type, Authorization: String(authorization) };
+  return new Promise<{ response: IncomingMessage; chunks: string[] }>((resolve, reject) => {
+    const request = httpRequest(
+      `${started.url}${path}`,
+      { method: 'POST', agent: false, headers },
+      (response) => {
+        const chunks: string[] = [];
+        response.on('data', (chunk: Buffer) => {
+          if (chunks.push(String(chunk)) >= most) request.destroy();
+        });
+        response.on('error', () => undefined).once('close', () => resolve({ response, chunks }));
+      },
+    );
+    request.once('error', reject).end(body);
+  });
+}
 
 describe('a fault that is added', () => {
   it('"status-403" rejects a login as often as it says, without an effect', async () => {
-    const started = await start();
-    const added = await started.call('POST', '/faults', { login: 'acme', fault: 'status-403', times: 2 });
-    expect([added.status, added.body]).toEqual([
-      201,
-      {
-        id: firstFault,
-        login: 'acme',
-        delaySeconds: 0,
-        fault: 'status-403',
-        beforeEffect: false,
-        remaining: 2,
-      },
-    ]);
-    const responses = [
-      await started.send(transfer('t-1')),
-      await started.send(balanceDraft([], 'beta')),
-      await started.send(transfer('t-1')),
-      await started.send(balanceDraft()),
-    ];
-    expect(responses.map(({ status }) => status)).toEqual([403, 200, 403, 200]);
-    expect(responses[0]?.headers['simulator-rejection']).toBe('fault-injected');
-    const query = await started.send(statusDraft([['client_orderid', 't-1']]));
-    expect(fieldsOf(query.body)).toMatchObject({ 'error-message': 'Order not found' });
-    const [entry] = await journalOf(started);
+    const added = await fault({ login: 'acme', fault: 'status-403', times: 2 });
+    const shown = { login: 'acme', fault: 'status-403', delaySeconds: 0, beforeEffect: false };
+    expect([added.status, added.body]).toEqual([201, { id: firstFault, ...shown, remaining: 2 }]);
+    expect(await rejectionOf(transfer('t-1'))).toBe('fault-injected');
+    const others = [balanceDraft([], 'beta'), transfer('t-1'), balanceDraft()];
+    const statuses: number[] = [];
+    for (const draft of others) statuses.push(await statusOf(draft));
+    expect(statuses).toEqual([200, 403, 200]);
+    expect(await stateOf('t-1')).toBe('error');
+    const [entry] = await journal();
     expect(entry).toMatchObject({ rejection: 'fault-injected', status: 403 });
     expect(entry?.fault).toEqual({ id: firstFault, fault: 'status-403' });
-    expect((await started.call('GET', '/faults')).body).toHaveLength(firstFault - 1);
+    expect((await call('GET', '/faults')).body).toHaveLength(firstFault - 1);
   });
 
-  it.each([
-    [false, 'processing'],
-    [true, 'error'],
-  ])('"status-500" with beforeEffect %s leaves the order %s', async (beforeEffect, state) => {
-    const started = await start();
-    await started.call('POST', '/faults', { operation: 'transfer', fault: 'status-500', beforeEffect });
-    expect((await started.send(transfer('t-1'))).status).toBe(500);
-    const query = await started.send(statusDraft([['client_orderid', 't-1']]));
-    expect(fieldsOf(query.body)['status']).toBe(state);
-    const [entry] = await journalOf(started);
-    expect(entry?.steps.at(-1)?.step).toBe(beforeEffect ? 'nonce' : 'operation');
-    const fault = { fault: 'status-500' };
-    expect(entry).toMatchObject({ operation: 'transfer', login: 'acme', status: 500, fault });
-    expect(entry).not.toHaveProperty('rejection');
-  });
-
-  it.each([429, 502, 503])(
+  it.each([429, 500, 502, 503])(
     '"status-%d" comes after the effect, and before it if that is wanted',
-    async (status) => {
-      const started = await start();
-      const fault = `status-${status}`;
-      await started.call('POST', '/faults', { operation: 'transfer', client_orderid: 't-1', fault });
-      await started.call('POST', '/faults', { operation: 'transfer', fault, beforeEffect: true });
-      expect((await started.send(transfer('t-1'))).status).toBe(status);
-      expect((await started.send(transfer('t-2'))).status).toBe(status);
-      const states = ['t-1', 't-2'].map(async (id) => {
-        const { body } = await started.send(statusDraft([['client_orderid', id]]));
-        return fieldsOf(body)['status'];
-      });
-      expect(await Promise.all(states)).toEqual(['processing', 'error']);
-      expect((await journalOf(started)).slice(0, 2)).toMatchObject([{ status }, { status }]);
+    async (code) => {
+      const of = { operation: 'transfer', fault: `status-${code}` };
+      await fault({ ...of, client_orderid: 't-1' });
+      await fault({ ...of, beforeEffect: true });
+      expect([await statusOf(transfer('t-1')), await statusOf(transfer('t-2'))]).toEqual([code, code]);
+      expect([await stateOf('t-1'), await stateOf('t-2')]).toEqual(['processing', 'error']);
+      const entries = (await journal()).slice(0, 2);
+      expect(entries.map(({ steps }) => steps.at(-1)?.step)).toEqual(['operation', 'nonce']);
+      for (const entry of entries) {
+        expect(entry).toMatchObject({
+          operation: 'transfer',
+          login: 'acme',
+          status: code,
+          fault: { fault: of.fault },
+        });
+        expect(entry).not.toHaveProperty('rejection');
+      }
     },
   );
 
-  it('"reset" before the effect leaves no order and no response', async () => {
-    const started = await start();
-    await started.call('POST', '/faults', {
-      client_orderid: 't-1',
-      fault: 'reset',
-      beforeEffect: true,
-      times: 1,
-    });
-    await expect(started.send(transfer('t-1'))).rejects.toMatchObject({ code: 'ECONNRESET' });
-    const query = await started.send(statusDraft([['client_orderid', 't-1']]));
-    expect(fieldsOf(query.body)['status']).toBe('error');
-    expect((await journalOf(started))[0]).toMatchObject({ status: null, fault: { fault: 'reset' } });
+  it('"reset" gives no response: after the effect in the scenario, and before it if that is wanted', async () => {
+    const reset = { code: 'ECONNRESET' };
+    await expect(send(transfer('lost-response'))).rejects.toMatchObject(reset);
+    expect(await stateOf('lost-response')).toBe('processing');
+    await fault({ client_orderid: 't-1', fault: 'reset', beforeEffect: true, times: 1 });
+    await expect(send(transfer('t-1'))).rejects.toMatchObject(reset);
+    expect(await stateOf('t-1')).toBe('error');
+    expect((await journal())[2]).toMatchObject({ status: null, fault: { fault: 'reset' } });
+  });
+
+  it('"garbage" is not HTTP', async () => {
+    await fault({ fault: 'garbage' });
+    await expect(send(status())).rejects.toMatchObject({ code: 'HPE_INVALID_CONSTANT' });
+    expect(await journal()).toMatchObject([{ status: null, fault: { fault: 'garbage' } }]);
+  });
+
+  it('"drip" sends a byte at a time, up to the last', async () => {
+    await fault({ fault: 'drip' });
+    expect((await chunksOf(status(), 3)).chunks).toEqual(['t', 'y', 'p']);
+    expect(await send(balanceDraft([['balance-name', 'none']]))).toMatchObject({ status: 200, body: '[]' });
+  });
+
+  it.each([0, 20, 100_000])('"cut" ends the connection after %d bytes of the body', async (cutAfterBytes) => {
+    const { body } = await send(status());
+    await fault({ fault: 'cut', cutAfterBytes });
+    const { response, chunks } = await chunksOf(status());
+    expect(response.headers['content-length']).toBe(String(Buffer.byteLength(body)));
+    expect([chunks.join(''), response.complete]).toEqual([
+      body.slice(0, cutAfterBytes),
+      cutAfterBytes > body.length,
+    ]);
   });
 
   it('delays the response', async () => {
-    const started = await start();
-    await started.call('POST', '/faults', { delaySeconds: 0.2 });
+    await fault({ delaySeconds: 0.1 });
     const before = performance.now();
-    expect((await started.send(status())).status).toBe(200);
-    expect(performance.now() - before).toBeGreaterThan(190);
-    expect((await journalOf(started))[0]?.fault).toEqual({ id: firstFault, delaySeconds: 0.2 });
-  });
-
-  it.each([0, 20])('"cut" ends the connection after %d bytes of the body', async (cutAfterBytes) => {
-    const started = await start();
-    const { body } = await started.send(status());
-    await started.call('POST', '/faults', { fault: 'cut', cutAfterBytes });
-    const received = await receivedOf(started.url, status());
-    expect(received).toEqual({
-      length: String(Buffer.byteLength(body)),
-      body: body.slice(0, cutAfterBytes),
-      complete: false,
-    });
-  });
-
-  it('"cut" beyond the end of the body changes nothing', async () => {
-    const started = await start();
-    await started.call('POST', '/faults', { fault: 'cut', cutAfterBytes: 100_000 });
-    expect((await receivedOf(started.url, status())).complete).toBe(true);
+    expect(await statusOf(status())).toBe(200);
+    expect(performance.now() - before).toBeGreaterThan(95);
+    expect((await journal())[0]?.fault).toEqual({ id: firstFault, delaySeconds: 0.1 });
   });
 
   it('is removed by its ID, and all are removed at once', async () => {
-    const started = await start();
-    const { id } = (await started.call('POST', '/faults', { fault: 'status-500' })).body;
-    expect((await started.send(status())).status).toBe(500);
-    expect((await started.call('DELETE', `/faults/0x${id}`)).status).toBe(404);
-    expect((await started.call('DELETE', `/faults/${id}`)).status).toBe(204);
-    expect((await started.send(status())).status).toBe(200);
-    expect((await started.call('DELETE', `/faults/${id}`)).status).toBe(404);
-    expect((await started.call('DELETE', '/faults')).status).toBe(204);
-    expect((await started.call('GET', '/faults')).body).toEqual([]);
-    expect((await started.send(transfer('lost-response'))).status).toBe(200);
+    const { id } = (await fault({ fault: 'status-500' })).body;
+    expect(await statusOf(status())).toBe(500);
+    expect((await call('DELETE', `/faults/0x${id}`)).status).toBe(404);
+    expect((await call('DELETE', `/faults/${id}`)).status).toBe(204);
+    expect(await statusOf(status())).toBe(200);
+    expect((await call('DELETE', `/faults/${id}`)).status).toBe(404);
+    expect((await call('DELETE', '/faults')).status).toBe(204);
+    expect((await call('GET', '/faults')).body).toEqual([]);
+    expect(await statusOf(transfer('lost-response'))).toBe(200);
+  });
+});
+
+describe('a fault of the options', () => {
+  it('precedes that of the scenario, and receives the request', async () => {
+    const requests: unknown[] = [];
+    const { url } = await starts.simulator({
+      fault: (operation, { login, path }) => {
+        requests.push([operation, login, path]);
+        return {};
+      },
+    });
+    expect((await post(url, transfer('lost-response'))).status).toBe(200);
+    expect(requests).toEqual([['transfer', 'acme', { endpoint: '1234' }]]);
+  });
+
+  it('in progress does not keep the simulator from closing', async () => {
+    const begun = Promise.withResolvers<void>();
+    const { url, close } = await starts.simulator({
+      fault: () => {
+        begun.resolve();
+        return { delaySeconds: 3600 };
+      },
+    });
+    const response = post(url, status()).catch((error: unknown) => error);
+    await begun.promise;
+    await close();
+    expect(await response).toMatchObject({ code: 'ECONNRESET' });
   });
 });
 
 it('the clock offset moves the timestamp window and the Date header', async () => {
-  const started = await start();
-  const set = await started.call('PUT', '/clock', { offsetSeconds: 600 });
+  const set = await call('PUT', '/clock', { offsetSeconds: 600 });
   expect(set.body).toEqual({ offsetSeconds: 600, time: '2026-01-15T12:10:00.000Z' });
-  const response = await started.send(status());
-  expect(response.headers['simulator-rejection']).toBe('timestamp-outside-window');
-  expect(response.headers['date']).toBe('Thu, 15 Jan 2026 12:10:00 GMT');
-  const later = withOAuth(status(), 'oauth_timestamp', String(noon / 1000 + 600));
-  expect((await started.send(later)).status).toBe(200);
-  expect((await started.call('GET', '/clock')).body).toMatchObject({ offsetSeconds: 600 });
+  const { headers } = await send(status());
+  expect(headers['simulator-rejection']).toBe('timestamp-outside-window');
+  expect(headers.date).toBe('Thu, 15 Jan 2026 12:10:00 GMT');
+  expect(await statusOf(withOAuth(status(), 'oauth_timestamp', String(noon / 1000 + 600)))).toBe(200);
+  expect((await call('GET', '/clock')).body).toMatchObject({ offsetSeconds: 600 });
 });
 
 describe('the keys of a login', () => {
   const next = generateKeyPairSync('rsa', { modulusLength: 2048 });
 
   it('are added, so that old and new ones are accepted', async () => {
-    const started = await start();
-    const added = await started.call('POST', '/keys/acme', {
-      controlKeys: ['next'],
-      publicKeys: [pem(next.publicKey)],
-    });
+    const both = { controlKeys: ['next'], publicKeys: [pem(next.publicKey)] };
+    const added = await call('POST', '/keys/acme', both);
     expect(added.body).toEqual({ controlKeys: 2, publicKeys: [expect.any(String), expect.any(String)] });
-    const drafts = [
+    for (const draft of [
       balanceDraft(),
       { ...balanceDraft(), key: 'next' },
       status(),
       { ...status(), key: next.privateKey },
-    ];
-    for (const draft of drafts) expect((await started.send(draft)).status).toBe(200);
+    ])
+      expect(await statusOf(draft)).toBe(200);
     const upToTheLimit = { controlKeys: Array(18).fill('more') };
-    expect((await started.call('POST', '/keys/acme', upToTheLimit)).body.controlKeys).toBe(20);
-    const used = (await journalOf(started)).map(({ steps }) => steps.find(({ key }) => key)?.key?.index);
+    expect((await call('POST', '/keys/acme', upToTheLimit)).body.controlKeys).toBe(20);
+    const used = (await journal()).map(({ steps }) => steps.find(({ key }) => key)?.key?.index);
     expect(used).toEqual([0, 1, 0, 1]);
   });
 
-  it('are replaced, one kind at a time', async () => {
-    const started = await start();
-    const replaced = await started.call('PUT', '/keys/acme', { controlKeys: ['next'] });
+  it('are replaced, one kind at a time, and those of before are rejected', async () => {
+    const replaced = await call('PUT', '/keys/acme', { controlKeys: ['next'] });
     expect(replaced.body).toMatchObject({ controlKeys: 1, publicKeys: [expect.any(String)] });
-    expect((await started.send(balanceDraft())).headers['simulator-rejection']).toBe('signature-wrong');
-    expect((await started.send({ ...balanceDraft(), key: 'next' })).status).toBe(200);
-    expect((await started.send(status())).status).toBe(200);
-    expect((await started.send(balanceDraft([], 'beta'))).status).toBe(200);
+    expect(await rejectionOf(balanceDraft())).toBe('signature-wrong');
+    for (const draft of [{ ...balanceDraft(), key: 'next' }, status(), balanceDraft([], 'beta')])
+      expect(await statusOf(draft)).toBe(200);
+    await call('PUT', '/keys/acme', { publicKeys: [pem(next.publicKey)] });
+    expect(await rejectionOf(status())).toBe('signature-wrong');
   });
 
   it('never appear in a response', async () => {
-    const started = await start();
     const texts = [
-      await started.call('POST', '/keys/acme', { controlKeys: ['marked-key'] }),
-      await started.call('POST', '/keys/acme', { controlKeys: ['marked-key'], extra: 'marked-key' }),
-      await started.call('POST', '/keys/acme', { publicKeys: ['marked-key'] }),
-      await started.call('POST', '/keys/acme', '{"controlKeys": ["marked-key"'),
-      await started.call('GET', '/keys'),
+      await call('POST', '/keys/acme', { controlKeys: ['marked-key'] }),
+      await call('POST', '/keys/acme', { controlKeys: ['marked-key'], extra: 'marked-key' }),
+      await call('POST', '/keys/acme', { publicKeys: ['marked-key'] }),
+      await call('POST', '/keys/acme', '{"controlKeys": ["marked-key"'),
+      await call('GET', '/keys'),
     ].map(({ text }) => text);
     expect(texts.join('')).not.toContain('marked-key');
     expect(texts.every((text) => text.length > 20)).toBe(true);
@@ -213,38 +262,35 @@ describe('the keys of a login', () => {
 
 describe('a reset', () => {
   it('returns to the start', async () => {
-    const started = await start();
-    await started.call('PUT', '/keys/acme', { controlKeys: ['next'] });
-    await started.call('POST', '/faults', { operation: 'order-status', fault: 'status-500' });
-    await started.call('PUT', '/clock', { offsetSeconds: 60 });
+    await call('PUT', '/keys/acme', { controlKeys: ['next'] });
+    await fault({ operation: 'order-status', fault: 'status-500' });
+    await call('PUT', '/clock', { offsetSeconds: 60 });
     const draft = transfer('t-1');
-    const first = await started.send(draft);
-    expect((await started.call('POST', '/reset')).status).toBe(204);
+    const first = await send(draft);
+    expect((await call('POST', '/reset')).status).toBe(204);
 
-    expect(await journalOf(started)).toEqual([]);
-    expect((await started.call('GET', '/clock')).body.offsetSeconds).toBe(0);
-    expect((await started.send(balanceDraft())).status).toBe(200);
-    const query = await started.send(statusDraft([['client_orderid', 't-1']]));
-    expect(fieldsOf(query.body)).toMatchObject({ 'error-message': 'Order not found' });
-    const again = await started.send(draft);
-    expect([again.status, fieldsOf(again.body)['gw-order-id']]).toEqual([
-      200,
-      fieldsOf(first.body)['gw-order-id'],
-    ]);
-    expect((await journalOf(started)).map(({ id }) => id)).toEqual([1, 2, 3]);
+    expect(await journal()).toEqual([]);
+    expect((await call('GET', '/clock')).body.offsetSeconds).toBe(0);
+    expect(await statusOf(balanceDraft())).toBe(200);
+    expect(await stateOf('t-1')).toBe('error');
+    const { status: code, body } = await send(draft);
+    expect([code, fieldsOf(body)['gw-order-id']]).toEqual([200, fieldsOf(first.body)['gw-order-id']]);
+    expect((await journal()).map(({ id }) => id)).toEqual([1, 2, 3]);
   });
 
   it('of some parts keeps the others', async () => {
-    const started = await start();
     const draft = balanceDraft();
-    await started.send(draft);
-    await started.call('POST', '/reset', { parts: ['nonces'] });
-    expect((await started.send(draft)).status).toBe(200);
-    expect(await journalOf(started)).toHaveLength(2);
+    await send(draft);
+    await call('POST', '/reset', { parts: ['nonces'] });
+    expect(await statusOf(draft)).toBe(200);
+    expect(await journal()).toHaveLength(2);
   });
 });
 
 describe('the admin API rejects', () => {
+  const ed25519 = pem(generateKeyPairSync('ed25519').publicKey);
+  const pkcs8 = privateKey.export({ type: 'pkcs8', format: 'pem' });
+
   it.each<[string, string, string, unknown, number, string]>([
     ['an unknown path', 'GET', '/journals', undefined, 404, 'GET / lists the endpoints'],
     ['another method', 'DELETE', '/journal', undefined, 405, 'GET'],
@@ -265,7 +311,7 @@ describe('the admin API rejects', () => {
       'a private key',
       'PUT',
       '/keys/acme',
-      { publicKeys: [privateKey.export({ type: 'pkcs8', format: 'pem' })] },
+      { publicKeys: [pkcs8] },
       400,
       'openssl pkey -in private_key.pem -pubout',
     ],
@@ -273,125 +319,197 @@ describe('the admin API rejects', () => {
       'a key that is not RSA',
       'PUT',
       '/keys/acme',
-      { publicKeys: [pem(generateKeyPairSync('ed25519').publicKey)] },
+      { publicKeys: [ed25519] },
       400,
       'must be an RSA public key',
     ],
     ['JSON that is cut', 'POST', '/reset', '{"parts":', 400, 'not valid JSON'],
     ['a large body', 'POST', '/reset', { parts: ['x'.repeat(70_000)] }, 413, '64 KiB'],
+    ['another method than those of the path', 'GET', '/keys/acme', undefined, 405, 'is POST or PUT'],
+    ['an unknown query', 'GET', '/journal?logn=acme', undefined, 400, 'did you mean \\"login\\"?'],
+    ['a query that is no ID', 'GET', '/journal?after=x', undefined, 400, 'must be the ID of an entry'],
+    ['a query where none is read', 'GET', '/keys?login=acme', undefined, 400, 'login'],
   ])('%s', async (_, method, path, body, code, text) => {
-    const started = await start();
-    const response = await started.call(method, path, body);
-    expect(response.status).toBe(code);
-    const { headers } = response.response;
+    const rejected = await call(method, path, body);
+    expect([rejected.status, rejected.text]).toEqual([code, expect.stringContaining(text)]);
+    const { headers } = rejected.response;
     expect(headers.get('content-type')).toMatch(/^application\/problem\+json/);
-    expect([headers.get('cache-control'), headers.get('x-content-type-options')]).toEqual([
-      'no-store',
-      'nosniff',
-    ]);
-    expect(response.text).toContain(text);
-    expect((await started.call('GET', '/keys')).body.acme.controlKeys).toBe(1);
-    expect((await started.call('GET', '/faults')).body).toHaveLength(firstFault - 1);
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('allow')).toBe(code !== 405 ? null : path === '/journal' ? 'GET' : 'POST, PUT');
+    expect((await call('GET', '/keys')).body.acme.controlKeys).toBe(1);
+    expect((await call('GET', '/faults')).body).toHaveLength(firstFault - 1);
   });
 
   it('more than a thousand faults', async () => {
-    const { call, simulator } = await start();
+    const { faults } = started.simulator;
     const rule = faultRule.parse({ fault: 'reset' });
-    while (simulator.faults.list().length < 1000) simulator.faults.add(rule);
-    const { status, body } = await call('POST', '/faults', { fault: 'reset' });
-    expect([status, body.detail]).toEqual([
-      409,
-      'There are too many faults. Remove some with DELETE /faults',
-    ]);
-  });
-
-  it('another method, and names those of the path', async () => {
-    const { call } = await start();
-    const { response, body } = await call('GET', '/keys/acme');
-    expect([response.headers.get('allow'), body.detail]).toEqual([
-      'POST, PUT',
-      'The method of /keys/{login} is POST or PUT',
-    ]);
-  });
-
-  it('an unknown query, and a query where none is read', async () => {
-    const { call } = await start();
-    expect((await call('GET', '/journal?logn=acme')).text).toContain('did you mean \\"login\\"?');
-    expect((await call('GET', '/journal?after=x')).text).toContain('must be the ID of an entry');
-    expect((await call('GET', '/keys?login=acme')).status).toBe(400);
+    while (faults.list().length < 1000) faults.add(rule);
+    const { status: code, body } = await fault({ fault: 'reset' });
+    expect([code, body.detail]).toEqual([409, 'There are too many faults. Remove some with DELETE /faults']);
   });
 
   it('a body that is not declared as JSON', async () => {
-    const { call } = await start();
-    const response = await call('POST', '/reset', '{}', { 'Content-Type': 'text/plain' });
-    expect([response.status, response.body.detail]).toEqual([415, expect.stringContaining('curl --json')]);
+    const { status: code, body } = await call('POST', '/reset', '{}', { 'Content-Type': 'text/plain' });
+    expect([code, body.detail]).toEqual([415, expect.stringContaining('curl --json')]);
   });
 
   it('the host name of another site, and pages of another site', async () => {
-    const { adminUrl, call, simulator } = await start({ allowedHosts: ['simulator.test'] });
-    simulator.clock.offsetSeconds = 5;
-    expect(await statusWith(adminUrl, { host: 'evil.test' })).toBe(421);
-    expect(await statusWith(adminUrl, { host: 'localhost' })).toBe(200);
-    expect(await statusWith(adminUrl, { host: 'simulator.test:8091' })).toBe(200);
+    /** `fetch` does not send another Host. */
+    const at = (host: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const request = httpRequest(`${started.adminUrl}/keys`, { headers: { host }, agent: false });
+        request.once('response', (response) => resolve(response.resume().statusCode));
+        request.once('error', reject).end();
+      });
+    const hosts = ['evil.test', 'localhost', 'simulator.test:8091'];
+    expect(await Promise.all(hosts.map(at))).toEqual([421, 200, 200]);
+    const { clock } = started.simulator;
+    clock.offsetSeconds = 5;
     expect((await call('POST', '/reset', undefined, { Origin: 'http://evil.test' })).status).toBe(403);
-    expect(simulator.clock.offsetSeconds).toBe(5);
+    expect(clock.offsetSeconds).toBe(5);
   });
 });
 
 it('the admin API lists its endpoints', async () => {
-  const { call } = await start();
-  expect((await call('GET', '/')).body).toContainEqual({
-    method: 'POST',
-    path: '/keys/{login}',
-    summary: expect.any(String),
-  });
+  const endpoint = { method: 'POST', path: '/keys/{login}', summary: expect.any(String) };
+  expect((await call('GET', '/')).body).toContainEqual(endpoint);
 });
 
 it('neither port is open if one of them is in use', async () => {
-  const { url } = await start();
-  const inUse = Number(new URL(url).port);
-  const { url: free, close } = await startSimulator();
-  await close();
-  const port = Number(new URL(free).port);
-  const scenario = loadScenario(shippedScenario());
-  const options = { scenario, keys: new Map(), clock: () => noon, port, admin: { port: inUse } };
-  await expect(listenSimulatorWithAdmin(options)).rejects.toMatchObject({ code: 'EADDRINUSE' });
-  await expect(send(free, wireOf(free, status()))).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  const inUse = Number(new URL(started.url).port);
+  const free = await startSimulator();
+  await free.close();
+  const port = Number(new URL(free.url).port);
+  const both = listenSimulatorWithAdmin({ ...options, port, admin: { port: inUse } });
+  await expect(both).rejects.toMatchObject({ code: 'EADDRINUSE' });
+  await expect(post(free.url, status())).rejects.toMatchObject({ code: 'ECONNREFUSED' });
 });
 
-/** What arrives of a response, complete or not. */
-function receivedOf(url: string, draft: Draft) {
-  const { path, authorization, body } = wireOf(url, draft);
-  const headers = {
-    'Content-Type': 'application/x-www-form-urlencoded',
-    Authorization: String(authorization),
-  };
-  return new Promise<{ length: string | undefined; body: string; complete: boolean }>((resolve, reject) => {
-    const request = httpRequest(`${url}${path}`, { method: 'POST', agent: false, headers }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', () => undefined);
-      response.once('close', () =>
-        resolve({
-          length: response.headers['content-length'],
-          body: Buffer.concat(chunks).toString(),
-          complete: response.complete,
-        }),
-      );
+describe('the journal', () => {
+  it('shows each step of an accepted request, and the key that made the signature', async () => {
+    await send(status());
+    const [entry] = await journal();
+    expect(entry).toMatchObject({
+      id: 1,
+      time: '2026-01-15T12:00:00.000Z',
+      method: 'POST',
+      path: '/gw/api/v4/status/1234',
+      operation: 'order-status',
+      login: 'acme',
+      parameters: [
+        { name: 'login', value: 'acme' },
+        { name: 'client_orderid', value: 'invoice-1' },
+      ],
+      status: 200,
     });
-    request.once('error', reject);
-    request.end(body);
+    for (const absent of ['rejection', 'hint', 'fault', 'omittedParameters'])
+      expect(entry).not.toHaveProperty(absent);
+    const steps =
+      'form authorization oauth-parameters method timestamp login base-string signature nonce operation';
+    expect(entry?.steps.map(({ step, result }) => [step, result])).toEqual(
+      steps.split(' ').map((step) => [step, 'passed']),
+    );
+    const [fingerprint] = (await call('GET', '/keys')).body.acme.publicKeys;
+    const key = { kind: 'private_key', index: 0, fingerprint };
+    expect(entry?.steps.find(({ step }) => step === 'signature')?.key).toEqual(key);
+    expect(entry?.steps.find(({ step }) => step === 'base-string')?.baseString).toContain(
+      'client_orderid%3Dinvoice-1%26login%3Dacme%26oauth_consumer_key%3Dacme',
+    );
   });
-}
 
-/** `fetch` does not send another Host. */
-function statusWith(url: string, headers: Record<string, string>): Promise<number | undefined> {
-  return new Promise((resolve, reject) => {
-    httpRequest(`${url}/keys`, { headers, agent: false }, (response) => {
-      response.resume();
-      resolve(response.statusCode);
-    })
-      .once('error', reject)
-      .end();
+  const late = noon / 1000 - 400;
+  it.each<[string, Draft, object, object?]>([
+    [
+      'a signature of another key: the keys that were tried',
+      { ...balanceDraft(), key: 'another' },
+      { step: 'signature', rejection: 'signature-wrong', triedKeys: [{ kind: 'control_key', index: 0 }] },
+      { hint: expect.stringContaining('No key of the login made this signature') },
+    ],
+    [
+      'a timestamp: how far it is from the clock',
+      withOAuth(balanceDraft(), 'oauth_timestamp', String(late)),
+      { step: 'timestamp', timestamp: late, clock: noon / 1000, windowSeconds: 300 },
+    ],
+    [
+      'a signature method: the required one',
+      { ...statusDraft([]), path: '/gw/api/v2/get-balance/manager/acme' },
+      { step: 'method', requiredMethod: 'HMAC-SHA1', receivedMethod: 'RSA-SHA256' },
+    ],
+    [
+      'a parameter: its name',
+      balanceDraft([['oauth_token', 'x']]),
+      { step: 'oauth-parameters', parameter: 'oauth_token' },
+    ],
+    ['a login that is unknown', balanceDraft([], 'gamma'), { step: 'login' }],
+  ])('shows why it rejected %s', async (_, draft, step, ...[fields = {}]) => {
+    const rejection = await rejectionOf(draft);
+    const [entry] = await journal();
+    expect(entry).toMatchObject({ status: 403, rejection, ...fields });
+    expect(entry?.steps.at(-1)).toMatchObject({ result: 'failed', rejection, ...step });
+    expect(entry?.steps.slice(0, -1).every(({ result }) => result === 'passed')).toBe(true);
   });
-}
+
+  it('shows a replayed nonce after all other steps passed', async () => {
+    const draft = balanceDraft();
+    for (let time = 0; time < 2; time += 1) await send(draft);
+    const [, entry] = await journal();
+    expect(entry?.steps.at(-1)).toEqual({ step: 'nonce', result: 'failed', rejection: 'nonce-replayed' });
+    expect(entry?.steps).toHaveLength(9);
+  });
+
+  it('holds no card data, keys or signatures', async () => {
+    const card = '4111111111111111';
+    const draft = transferDraft([
+      ['client_orderid', 't-1'],
+      ['credit_card_number', card],
+      ['cvv2', 'marked-cvv'],
+      ['card_printed_name', 'Ada Example'],
+      ['order_desc', `paid with ${card}`],
+      [card, 'x'],
+    ]);
+    await send(draft);
+    await send({ ...draft, path: `/gw/api/v4/transfer/${card}` });
+    await send({ ...balanceDraft(), key: 'secret-of-the-signer' });
+    await send(balanceDraft([['oauth_4111-1111-1111-1111', 'x']], card));
+    await send(withOAuth(balanceDraft(), 'oauth_signature_method', card));
+    const signature = signatureOf(started.url, draft).slice(0, 20);
+    const { text, body } = await call('GET', '/journal');
+    expect(body.entries).toHaveLength(5);
+    expect(text).toContain('"cvv2"');
+    const secrets = [card, 'marked-cvv', 'Ada', '4111-1111', controlKey, 'AF4B7DE6', 'secret-of-', signature];
+    for (const secret of secrets) expect(text).not.toContain(secret);
+  });
+
+  it('is bounded, also for large forms', async () => {
+    const form = Array.from({ length: 299 }, (_, index) => [`p${index}`, 'v'.repeat(2000)] as const);
+    await send(transferDraft([['whole', 'v'.repeat(256)], ...form]));
+    const [entry] = await journal();
+    expect(entry?.parameters).toHaveLength(100);
+    expect(entry?.omittedParameters).toBe(200);
+    expect(entry?.parameters[0]?.value).toBe('v'.repeat(256));
+    expect(entry?.parameters[1]?.value).toBe(`${'v'.repeat(256)}... (1744 more characters)`);
+    expect(JSON.stringify(entry).length).toBeLessThan(50_000);
+  });
+
+  it('has requests for unknown paths, and bodies that cannot be read', async () => {
+    const wire = wireOf(started.url, status());
+    await sendWire(started.url, { ...wire, path: '/gw/api/v4/refund/1234' });
+    await sendWire(started.url, { ...wire, headers: { 'Content-Encoding': 'gzip' } });
+    const hint = 'No operation of the scenario has this method and path.';
+    expect(await journal()).toMatchObject([
+      { path: '/gw/api/v4/refund/1234', status: 404, steps: [], hint },
+      { path: '/gw/api/v4/status/1234', status: 415, steps: [] },
+    ]);
+  });
+
+  it.each([
+    ['operation=manager-balance', [1, 2]],
+    ['login=acme', [1, 3]],
+    ['login=acme&after=1', [3]],
+  ])('is filtered by %s', async (query, ids) => {
+    for (const draft of [balanceDraft(), balanceDraft([], 'beta'), status()]) await send(draft);
+    const { body } = await call('GET', `/journal?${query}`);
+    expect([body.total, body.entries.map(({ id }: JournalEntry) => id)]).toEqual([3, ids]);
+  });
+});
