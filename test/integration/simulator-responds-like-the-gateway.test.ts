@@ -1,5 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
-import type { ListenOptions } from '../../src/simulator/listen.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
 import {
@@ -10,32 +9,42 @@ import {
   post,
   shippedScenario,
   statusDraft,
+  type TestSimulator,
   transferDraft,
 } from '../support/simulator.ts';
 
-const starts = harness();
+const starts = harness(afterAll);
 
+type Fields = Readonly<Record<string, string>>;
+
+let simulator: TestSimulator['simulator'];
+let url: string;
 /** Serial numbers count up: sn-1 for the first accepted request. */
-async function start(options: Partial<ListenOptions> = {}) {
-  let last = 0;
-  const serialNumber = () => {
-    last += 1;
-    return `sn-${last}`;
-  };
-  const listening = await starts.simulator({ serialNumber, ...options });
-  /** Until the orders so far are final. */
-  const finish = (): void => {
-    listening.simulator.clock.offsetSeconds += 1;
-  };
-  return { ...listening, finish, send: (draft: Draft) => post(listening.url, draft) };
-}
+let serials = 0;
+const serialNumber = () => `sn-${++serials}`;
 
-const order = (clientOrderId: string, ...more: (readonly [string, string])[]) =>
-  statusDraft([['client_orderid', clientOrderId], ...more]);
+beforeAll(async () => {
+  ({ simulator, url } = await starts.simulator({ serialNumber }));
+});
+beforeEach(() => {
+  simulator.reset();
+  serials = 0;
+});
+
+const send = (draft: Draft) => post(url, draft);
+const fieldsFor = async (draft: Draft, at = url): Promise<Fields> => fieldsOf((await post(at, draft)).body);
+/** Until the orders so far are final. */
+const pass = (seconds = 1): void => {
+  simulator.clock.offsetSeconds += seconds;
+};
+
+const order = (clientOrderId: string, more: Fields = {}, path = '/gw/api/v4/status/1234', login = 'acme') =>
+  statusDraft(Object.entries({ client_orderid: clientOrderId, ...more }), path, login);
+const transfer = (fields: Fields = {}, clientOrderId = 't-1') =>
+  transferDraft(Object.entries({ client_orderid: clientOrderId, ...fields }));
 
 describe('a balance query', () => {
   it('without a name gives every balance, amounts with three decimals', async () => {
-    const { send } = await start();
     const response = await send(balanceDraft());
     expect(response.headers['content-type']).toBe('application/json');
     expect(response.headers['simulator-undocumented']).toBeUndefined();
@@ -49,32 +58,20 @@ describe('a balance query', () => {
     );
   });
 
-  it('with a name gives that balance', async () => {
-    const { send } = await start();
-    const response = await send(balanceDraft([['balance-name', 'Main EUR']]));
-    expect(JSON.parse(response.body)).toMatchObject([{ name: 'Main EUR', amount: 980 }]);
-  });
-
-  it('with a name that matches none gives an empty array, marked as undocumented', async () => {
-    const { send } = await start();
-    const response = await send(balanceDraft([['balance-name', 'main eur']]));
-    expect([response.status, response.body, response.headers['simulator-undocumented']]).toEqual([
-      200,
-      '[]',
-      'true',
-    ]);
-  });
-
-  it('returns only the balances of its login', async () => {
-    const { send } = await start();
-    const response = await send(balanceDraft([], 'beta'));
-    expect(JSON.parse(response.body)).toMatchObject([{ name: 'Main GBP', merchantLogin: 'beta' }]);
+  it.each([
+    ['a name', balanceDraft([['balance-name', 'Main EUR']]), [{ name: 'Main EUR', amount: 980 }], undefined],
+    ['a name that matches none', balanceDraft([['balance-name', 'main eur']]), [], 'true'],
+    ['another login', balanceDraft([], 'beta'), [{ name: 'Main GBP', merchantLogin: 'beta' }], undefined],
+  ])('with %s gives what it names', async (_, draft, balances, undocumented) => {
+    const { status, body, headers } = await send(draft);
+    expect([status, headers['simulator-undocumented']]).toEqual([200, undocumented]);
+    expect(headers.date).toBe(new Date(noon).toUTCString());
+    expect(JSON.parse(body)).toMatchObject(balances);
   });
 });
 
 describe('a status query', () => {
   it('gives the order byte for byte: a line feed after each value, spaces as plus signs', async () => {
-    const { send } = await start();
     const response = await send(order('invoice-1'));
     expect(response.status).toBe(200);
     expect(response.headers['content-type']).toBe('text/html;charset=utf-8');
@@ -90,35 +87,38 @@ describe('a status query', () => {
   });
 
   it('finds an order by either spelling of its ID', async () => {
-    const { send, finish } = await start();
-    const transfer = await send(transferDraft([['client-order-id', 'spelled-1']]));
-    finish();
-    expect(fieldsOf(transfer.body)).toMatchObject({ 'merchant-order-id': 'spelled-1' });
-    for (const name of ['client_orderid', 'client-order-id']) {
-      const response = await send(statusDraft([[name, 'spelled-1']]));
-      expect(fieldsOf(response.body)).toMatchObject({ status: 'approved', 'merchant-order-id': 'spelled-1' });
-    }
-    const unknown = await send(statusDraft([['client-order-id', 'nothing']]));
-    expect(fieldsOf(unknown.body)).toMatchObject({ status: 'error', 'merchant-order-id': 'nothing' });
+    const transferred = await fieldsFor(transferDraft([['client-order-id', 'spelled-1']]));
+    expect(transferred).toMatchObject({ 'merchant-order-id': 'spelled-1' });
+    pass();
+    const found = { status: 'approved', 'merchant-order-id': 'spelled-1' };
+    for (const name of ['client_orderid', 'client-order-id'])
+      expect(await fieldsFor(statusDraft([[name, 'spelled-1']]))).toMatchObject(found);
+    const unknown = await fieldsFor(statusDraft([['client-order-id', 'nothing']]));
+    expect(unknown).toMatchObject({ status: 'error', 'merchant-order-id': 'nothing' });
   });
 
   it('names the order id after the product', async () => {
-    const { send } = await start({ scenario: { ...loadScenario(shippedScenario()), product: 'pay' } });
-    const response = await send({ ...order('invoice-1'), path: '/pay/api/v4/status/1234' });
-    expect(fieldsOf(response.body)).toMatchObject({ 'pay-order-id': '900001' });
+    const scenario = { ...loadScenario(shippedScenario()), product: 'pay' };
+    const other = await starts.simulator({ scenario });
+    const draft = order('invoice-1', {}, '/pay/api/v4/status/1234');
+    expect(await fieldsFor(draft, other.url)).toMatchObject({ 'pay-order-id': '900001' });
   });
 
-  it('gives message and code of an order that was declined', async () => {
-    const { send } = await start();
-    expect(fieldsOf((await send(order('invoice-2'))).body)).toMatchObject({
-      status: 'declined',
-      'error-message': 'Declined by the issuer',
-      'error-code': '9101',
-    });
+  const declined = { status: 'declined', 'error-message': 'Declined by the issuer', 'error-code': '9101' };
+  const [of, group] = ['/gw/api/v4/status/1236', '/gw/api/v4/status/group/'];
+  it.each<[string, Draft, Fields]>([
+    ['a declined order: its message and code', order('invoice-2'), declined],
+    ['two orders, by orderid', order('invoice-4', { orderid: '900005' }), { amount: '21.00' }],
+    ['the order of another login', order('invoice-1', {}, of, 'beta'), { 'gw-order-id': '900007' }],
+    ['no order of another login', order('invoice-2', {}, of, 'beta'), { status: 'error' }],
+    ['an order of a group', order('invoice-1', {}, `${group}77`), { status: 'approved' }],
+    ['an order of another endpoint of it', order('invoice-3', {}, `${group}77`), { status: 'filtered' }],
+    ['no order of another group', order('invoice-1', {}, `${group}78`), { status: 'error' }],
+  ])('finds %s', async (_, draft, fields) => {
+    expect(await fieldsFor(draft)).toMatchObject(fields);
   });
 
   it('with an ambiguous client_orderid gives error 124', async () => {
-    const { send } = await start();
     const response = await send(order('invoice-4'));
     expect(response.status).toBe(200);
     expect(response.headers['simulator-undocumented']).toBeUndefined();
@@ -128,114 +128,72 @@ describe('a status query', () => {
     );
   });
 
-  it('distinguishes orders with the same client_orderid by orderid', async () => {
-    const { send } = await start();
-    const response = await send(order('invoice-4', ['orderid', '900005']));
-    expect(fieldsOf(response.body)).toMatchObject({ status: 'approved', amount: '21.00' });
-  });
-
   it.each([
     ['an unknown client_orderid', order('invoice-0'), '9002'],
-    ['an orderid of another order', order('invoice-1', ['orderid', '900002']), '9002'],
+    ['an orderid of another order', order('invoice-1', { orderid: '900002' }), '9002'],
     ['an order of another endpoint', order('invoice-3'), '9002'],
-    ['a by-request-sn of no request', order('invoice-1', ['by-request-sn', 'x']), '9003'],
+    ['a by-request-sn of no request', order('invoice-1', { 'by-request-sn': 'x' }), '9003'],
     ['no client_orderid', statusDraft([]), '9001'],
   ])('with %s gives an error with status 200, marked as undocumented', async (_, draft, code) => {
-    const { send } = await start();
     const response = await send(draft);
     expect([response.status, response.headers['simulator-undocumented']]).toEqual([200, 'true']);
-    expect(Object.keys(fieldsOf(response.body))).toEqual([
-      'type',
-      'serial-number',
-      'merchant-order-id',
-      'status',
-      'error-message',
-      'error-code',
-    ]);
-    expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': code });
-  });
-
-  it('finds only the orders of its login', async () => {
-    const { send } = await start();
-    const path = '/gw/api/v4/status/1236';
-    const ofBeta = await send(statusDraft([['client_orderid', 'invoice-1']], path, 'beta'));
-    expect(fieldsOf(ofBeta.body)).toMatchObject({ 'gw-order-id': '900007' });
-    const notOfBeta = await send(statusDraft([['client_orderid', 'invoice-2']], path, 'beta'));
-    expect(fieldsOf(notOfBeta.body)).toMatchObject({ status: 'error' });
-  });
-
-  it('by group finds the orders of all endpoints of the group', async () => {
-    const { send } = await start();
-    const inGroup = (group: string, clientOrderId: string) =>
-      send(statusDraft([['client_orderid', clientOrderId]], `/gw/api/v4/status/group/${group}`));
-    expect(fieldsOf((await inGroup('77', 'invoice-1')).body)).toMatchObject({ status: 'approved' });
-    expect(fieldsOf((await inGroup('77', 'invoice-3')).body)).toMatchObject({ status: 'filtered' });
-    expect(fieldsOf((await inGroup('78', 'invoice-1')).body)).toMatchObject({ status: 'error' });
+    const fields = fieldsOf(response.body);
+    expect(Object.keys(fields).join()).toBe(
+      'type,serial-number,merchant-order-id,status,error-message,error-code',
+    );
+    expect(fields).toMatchObject({ status: 'error', 'error-code': code });
   });
 
   it('gives each request a UUID as serial number', async () => {
-    const { url } = await starts.simulator();
-    const responses = await Promise.all([1, 2].map(() => post(url, order('invoice-1'))));
-    const serials = responses.map(({ body }) => fieldsOf(body)['serial-number']);
-    expect(serials[0]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
-    expect(serials[0]).not.toBe(serials[1]);
+    const other = await starts.simulator();
+    const serialOf = async () => (await fieldsFor(order('invoice-1'), other.url))['serial-number'];
+    const first = await serialOf();
+    expect(first).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    expect(await serialOf()).not.toBe(first);
   });
 });
 
 describe('by-request-sn', () => {
-  const path = '/gw/api/v4/status/1235';
-  const invoice5 = (...more: (readonly [string, string])[]) =>
-    statusDraft([['client_orderid', 'invoice-5'], ...more], path);
+  const invoice5 = (sn?: string) =>
+    order('invoice-5', sn === undefined ? {} : { 'by-request-sn': sn }, '/gw/api/v4/status/1235');
   const firstStage = '00000000-0000-4000-8000-000000000001';
 
   it('if absent gives the last stage', async () => {
-    const { send } = await start();
-    const fields = fieldsOf((await send(invoice5())).body);
+    const fields = await fieldsFor(invoice5());
     expect(fields).toMatchObject({ 'serial-number': 'sn-1', 'transaction-type': 'reversal' });
     expect(fields).not.toHaveProperty('by-request-sn');
   });
 
-  it('of an earlier request gives that stage and is echoed', async () => {
-    const { send } = await start();
-    const response = await send(invoice5(['by-request-sn', firstStage]));
-    expect(response.body).toBe(
+  it('of an earlier request gives that stage and is echoed; of a query, what that one showed', async () => {
+    expect((await send(invoice5(firstStage))).body).toBe(
       `type=status-response\n&serial-number=sn-1\n&by-request-sn=${firstStage}\n` +
         '&merchant-order-id=invoice-5\n&gw-order-id=900006\n&status=approved\n&amount=30.00\n' +
         '&initial-amount=30.00\n&currency=USD\n&transaction-type=sale\n',
     );
-  });
-
-  it('of an earlier status query gives what that one showed', async () => {
-    const { send } = await start();
-    await send(invoice5(['by-request-sn', firstStage]));
-    const response = await send(invoice5(['by-request-sn', 'sn-1']));
-    expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', 'transaction-type': 'sale' });
+    const shown = { 'by-request-sn': 'sn-1', 'transaction-type': 'sale' };
+    expect(await fieldsFor(invoice5('sn-1'))).toMatchObject(shown);
   });
 
   it('of another order gives an error', async () => {
-    const { send } = await start();
     await send(order('invoice-1'));
-    const response = await send(invoice5(['by-request-sn', 'sn-1']));
-    expect(fieldsOf(response.body)).toMatchObject({ status: 'error', 'error-code': '9003' });
+    expect(await fieldsFor(invoice5('sn-1'))).toMatchObject({ status: 'error', 'error-code': '9003' });
   });
 });
 
 describe('a transfer', () => {
-  const cardNumber = '4111111111111111';
-  const transfer = (clientOrderId: string) =>
-    transferDraft([
-      ['client_orderid', clientOrderId],
-      ['amount', '12.30'],
-      ['currency', 'EUR'],
-      ['credit_card_number', cardNumber],
-      ['destination-card-no', cardNumber],
-      ['cvv2', '937'],
-      ['card_printed_name', 'ADA EXAMPLE'],
-    ]);
+  const card = '4111111111111111';
+  const paid = (amount = '12.30', currency = 'EUR') => transfer({ amount, currency });
+  const withCard = transfer({
+    amount: '12.30',
+    currency: 'EUR',
+    credit_card_number: card,
+    'destination-card-no': card,
+    cvv2: '937',
+    card_printed_name: 'ADA EXAMPLE',
+  });
 
   it('gets an async-response without a status', async () => {
-    const { send } = await start();
-    const response = await send(transfer('t-1'));
+    const response = await send(paid());
     expect(response.headers['simulator-undocumented']).toBeUndefined();
     expect(response.body).toBe(
       'type=async-response\n&serial-number=sn-1\n&merchant-order-id=t-1\n&gw-order-id=900008\n&end-point-id=1234\n',
@@ -243,14 +201,13 @@ describe('a transfer', () => {
   });
 
   it('becomes an order that is processing, then final, without anything of the card', async () => {
-    const { send, finish } = await start();
-    await send(transfer('t-1'));
-    const query = () => send(order('t-1', ['orderid', '900008']));
+    await send(withCard);
+    const query = () => send(order('t-1', { orderid: '900008' }));
     expect((await query()).body).toBe(
       'type=status-response\n&serial-number=sn-2\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
         '&status=processing\n&transaction-type=transfer\n&amount=12.30\n&initial-amount=12.30\n&currency=EUR\n',
     );
-    finish();
+    pass();
     expect((await query()).body).toBe(
       'type=status-response\n&serial-number=sn-3\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
         '&status=approved\n&order-stage=transfer_approved\n&transaction-type=transfer\n&amount=12.30\n' +
@@ -259,11 +216,10 @@ describe('a transfer', () => {
   });
 
   it('can be queried by its serial number', async () => {
-    const { send, finish } = await start();
-    await send(transfer('t-1'));
-    finish();
-    const response = await send(order('t-1', ['by-request-sn', 'sn-1']));
-    expect(fieldsOf(response.body)).toMatchObject({ 'by-request-sn': 'sn-1', status: 'approved' });
+    await send(paid());
+    pass();
+    const shown = { 'by-request-sn': 'sn-1', status: 'approved' };
+    expect(await fieldsFor(order('t-1', { 'by-request-sn': 'sn-1' }))).toMatchObject(shown);
   });
 
   it.each([
@@ -272,41 +228,27 @@ describe('a transfer', () => {
     ['217', 'unknown'],
     ...['101', '116', '119', '209'].map((cvv2) => [cvv2, 'declined'] as const),
   ])('with the CVV2 %s becomes %s', async (cvv2, status) => {
-    const { send, finish } = await start();
-    await send(
-      transferDraft([
-        ['client_orderid', 't-1'],
-        ['cvv2', cvv2],
-      ]),
-    );
-    finish();
-    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ status });
+    await send(transfer({ cvv2 }));
+    pass();
+    expect(await fieldsFor(order('t-1'))).toMatchObject({ status });
   });
 
   it('with the CVV2 321 has a 3-D Secure form while it is processing', async () => {
-    const { send, finish } = await start();
-    await send(
-      transferDraft([
-        ['client_orderid', 't-1'],
-        ['cvv2', '321'],
-      ]),
-    );
-    const shown = async () => fieldsOf((await send(order('t-1'))).body);
+    await send(transfer({ cvv2: '321' }));
+    const shown = () => fieldsFor(order('t-1'));
     expect(await shown()).toMatchObject({
       status: 'processing',
       html: expect.stringContaining('<form'),
       'redirect-to': 'https://acs.example/',
     });
-    finish();
+    pass();
     expect(await shown()).toMatchObject({ status: 'approved' });
     expect(await shown()).not.toHaveProperty('html');
   });
 
   it('becomes what the scenario says, and is processing or not found until then', async () => {
-    let now = noon;
-    const { send } = await start({ clock: () => now });
     const ids = ['declined', 'unknown', 'chain-declined', 'processing-at-first', 'found-later', 'ambiguous'];
-    for (const id of ids) await send(transfer(id));
+    for (const id of ids) await send(transfer({}, id));
     const shown = async (id: string) => {
       const { body, headers } = await send(order(id));
       const { status, 'error-code': code, 'gw-order-id': orderId } = fieldsOf(body);
@@ -321,7 +263,7 @@ describe('a transfer', () => {
     expect(await shown('chain-declined')).toMatchObject({ status: 'chain_declined' });
     expect(await shown('found-later')).toMatchObject({ status: 'error', code: '9002', isFound: false });
     expect(await shown('ambiguous')).toMatchObject({ status: 'error', code: '124', isFound: false });
-    now += 2_000;
+    pass(2);
     expect(await shown('declined')).toEqual(declined);
     expect(await shown('unknown')).toMatchObject({ status: 'unknown', code: undefined });
     expect(await shown('chain-declined')).toMatchObject(approved);
@@ -330,37 +272,26 @@ describe('a transfer', () => {
   });
 
   it('that is filtered in the end shows nothing of that while it is processing', async () => {
-    let now = noon;
     const rule = 'transfers: [{ client_orderid: t-1, status: filtered, processingSeconds: 2 }]';
     const scenario = loadScenario(`logins: { acme: {} }\nendpoints: ["1234"]\n${rule}`);
-    const { send } = await start({ clock: () => now, scenario });
-    await send(transfer('t-1'));
-    const shown = async () => fieldsOf((await send(order('t-1'))).body);
+    const other = await starts.simulator({ scenario });
+    const shown = (more: Fields = {}) => fieldsFor(order('t-1', more), other.url);
+    await post(other.url, paid());
     const before = await shown();
     expect(before).toMatchObject({ status: 'processing', amount: '12.30' });
     for (const result of ['error-message', 'error-code', 'transaction-date', 'order-stage'])
       expect(before).not.toHaveProperty(result);
-    now += 2_000;
+    other.simulator.clock.offsetSeconds = 2;
     expect(await shown()).toMatchObject({ status: 'filtered', 'error-code': '9103' });
-    const again = await send(order('t-1', ['by-request-sn', before['serial-number'] ?? '']));
-    expect(fieldsOf(again.body)).toMatchObject({ status: 'processing', amount: '12.30' });
+    const again = await shown({ 'by-request-sn': before['serial-number'] ?? '' });
+    expect(again).toMatchObject({ status: 'processing', amount: '12.30' });
   });
 
   it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {
-    const { send } = await start();
-    const ids = [await send(transfer('t-1')), await send(transfer('t-1'))].map(
-      ({ body }) => fieldsOf(body)['gw-order-id'],
-    );
-    expect(ids).toEqual(['900008', '900009']);
-    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ 'error-code': '124' });
+    for (const id of ['900008', '900009'])
+      expect(await fieldsFor(paid())).toMatchObject({ 'gw-order-id': id });
+    expect(await fieldsFor(order('t-1'))).toMatchObject({ 'error-code': '124' });
   });
-
-  const paid = (amount: string, currency: string) =>
-    transferDraft([
-      ['client_orderid', 't-1'],
-      ['amount', amount],
-      ['currency', currency],
-    ]);
 
   it.each([
     ['5', 'JPY'],
@@ -369,14 +300,13 @@ describe('a transfer', () => {
     ['1.234', 'KWD'],
     ['100000000', 'EUR'],
   ])('is made with the amount %s %s', async (amount, currency) => {
-    const { send, finish } = await start();
     await send(paid(amount, currency));
-    finish();
-    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ status: 'approved', amount });
+    pass();
+    expect(await fieldsFor(order('t-1'))).toMatchObject({ status: 'approved', amount });
   });
 
   it.each([
-    ['an unknown endpoint', { ...transfer('t-1'), path: '/gw/api/v4/transfer/9' }, '9004'],
+    ['an unknown endpoint', { ...paid(), path: '/gw/api/v4/transfer/9' }, '9004'],
     ['no client_orderid', transferDraft([['amount', '1']]), '1'],
     ...['-5', '0', '0.00', '', '1e3', '1,50', '12.345', '12.3456', ' 5', 'five', '+5', '.5'].map(
       (amount) => [`the amount "${amount}"`, paid(amount, 'EUR'), '9005'] as const,
@@ -385,7 +315,6 @@ describe('a transfer', () => {
       (currency) => [`the currency "${currency}"`, paid('12.50', currency), '9006'] as const,
     ),
   ])('with %s is an error without a status, and no order', async (_, draft, code) => {
-    const { send } = await start();
     const response = await send(draft);
     expect(response.headers['simulator-undocumented']).toBe(code === '1' ? undefined : 'true');
     const type = code === '9004' ? 'error' : 'validation-error';
@@ -396,24 +325,71 @@ describe('a transfer', () => {
       'error-message': expect.any(String),
       'error-code': code,
     });
-    expect(fieldsOf((await send(order('t-1'))).body)).toMatchObject({ 'error-code': '9002' });
+    expect(await fieldsFor(order('t-1'))).toMatchObject({ 'error-code': '9002' });
   });
 });
 
 it('a pan-eligibility request makes an order, which is polled', async () => {
-  const { send, finish } = await start();
-  const draft = balanceDraft([
-    ['client-order-id', 'p-1'],
-    ['sending-card-ref-id', '42'],
-  ]);
-  const response = await send({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
-  expect(fieldsOf(response.body)).toMatchObject({ type: 'async-response', 'merchant-order-id': 'p-1' });
-  finish();
-  const status = fieldsOf((await send(statusDraft([['client-order-id', 'p-1']]))).body);
+  const draft = balanceDraft(Object.entries({ 'client-order-id': 'p-1', 'sending-card-ref-id': '42' }));
+  const made = await fieldsFor({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
+  expect(made).toMatchObject({ type: 'async-response', 'merchant-order-id': 'p-1' });
+  pass();
+  const status = await fieldsFor(statusDraft([['client-order-id', 'p-1']]));
   expect(status).toMatchObject({ status: 'approved', 'merchant-order-id': 'p-1' });
 });
 
-it('the Date header follows the given clock', async () => {
-  const { send } = await start();
-  expect((await send(balanceDraft())).headers['date']).toBe(new Date(noon).toUTCString());
+describe('an operation that the scenario adds', () => {
+  let own: TestSimulator;
+  beforeAll(async () => {
+    const added = `
+operations:
+  refund: { path: "/api/v4/refund/{endpoint}", signature: RSA-SHA256, loginFrom: header }
+  refund-all: { path: /api/v4/refund/all, signature: RSA-SHA256, loginFrom: body }
+  declined: { path: "/api/v4/declined/{endpoint}", signature: RSA-SHA256, loginFrom: header }
+  profile: { path: "/api/v2/profile/{login}", signature: HMAC-SHA1, loginFrom: path, readOnly: true }
+  transfer: { path: "/api/v5/transfer/{endpoint}" }
+`;
+    const responses = '\nresponses:\n  declined: { type: declined, status: declined }\n';
+    const text = shippedScenario().replace('\nresponses:\n', responses) + added;
+    own = await starts.simulator({ scenario: loadScenario(text), serialNumber: () => 'sn-1' });
+  });
+  const to = async (path: string, draft: Draft = transfer()) => {
+    const { status, headers, body } = await post(own.url, { ...draft, path: `/gw/api/${path}` });
+    const isUndocumented = headers['simulator-undocumented'] === 'true';
+    return { status, rejection: headers['simulator-rejection'], isUndocumented, ...fieldsOf(body) };
+  };
+
+  it('is verified as it says, and makes an order', async () => {
+    expect(await to('v4/refund/1234')).toMatchObject({
+      status: 200,
+      type: 'async-response',
+      'serial-number': 'sn-1',
+      'merchant-order-id': 't-1',
+      'gw-order-id': '900008',
+      'end-point-id': '1234',
+    });
+    expect(own.simulator.seen.accepted({ operation: 'refund', login: 'acme' })).toBe(1);
+    expect(await to('v4/refund/1234', balanceDraft())).toMatchObject({ rejection: 'method-wrong' });
+  });
+
+  it('has the fields of the scenario in its response, which is marked as undocumented', async () => {
+    const fields = { type: 'declined', status: 'declined', 'serial-number': 'sn-1', isUndocumented: true };
+    expect(await to('v4/declined/1234')).toMatchObject(fields);
+  });
+
+  it('takes the login from its path', async () => {
+    const fields = { type: 'profile-response', 'serial-number': 'sn-1', isUndocumented: true };
+    expect(await to('v2/profile/acme', balanceDraft())).toMatchObject(fields);
+    expect(await to('v2/profile/beta', balanceDraft())).toMatchObject({ rejection: 'login-mismatch' });
+  });
+
+  it('with a literal path precedes one with a placeholder, as in the proxy', async () => {
+    expect(await to('v4/refund/all')).toMatchObject({ rejection: 'login-mismatch' });
+    expect(own.simulator.seen.count({ operation: 'refund-all' })).toBe(1);
+  });
+
+  it('may override a built-in one', async () => {
+    expect(await to('v4/transfer/1234')).toMatchObject({ status: 404 });
+    expect(await to('v5/transfer/1234')).toMatchObject({ type: 'async-response' });
+  });
 });
