@@ -1,12 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { describe, expect, it, jest } from '@jest/globals';
 import type { Operation } from '../../../src/gateway/operations.ts';
+import { orderMismatchOf } from '../../../src/gateway/order-mismatch.ts';
+import { adviceOf, statusRowOf } from '../../../src/gateway/payment-status.ts';
 import {
   formIn,
   parseResponse,
   readable,
   responseAsJson,
   resultOf,
+  skewOf,
   testimonyOf,
 } from '../../../src/gateway/response.ts';
 
@@ -248,4 +251,133 @@ describe('what a response says of the key that signed its request', () => {
   ])('of a control, %s: %i with %s', (testimony, status, body) => {
     expect(says(status, body, { 'content-type': html }, 'SHA1-control')).toBe(testimony);
   });
+});
+
+const noon = Date.UTC(2026, 0, 1, 12);
+const date = new Date(noon).toUTCString();
+
+it.each([
+  [0, 0],
+  [900, 0],
+  [1000, 0],
+  [1500, -0.5],
+  [-1, 0.001],
+  [-90_000, 90],
+  [91_000, -90],
+])('a Date of whole seconds that is %d ms old shows a clock that differs by %d s', (age, skew) => {
+  expect(skewOf(date, { sentAt: noon + age, receivedAt: noon + age })).toBe(skew);
+});
+
+it.each([undefined, '', 'yesterday'])('without a valid Date (%s) the difference is unknown', (text) => {
+  expect(skewOf(text, { sentAt: noon, receivedAt: noon })).toBeUndefined();
+});
+
+it('a slow response shows no other clock, whether its Date is of its beginning or of its end', () => {
+  for (const sentAt of [noon - 25_000, noon - 1, noon, noon + 1_000]) {
+    expect(skewOf(date, { sentAt, receivedAt: sentAt + 25_000 })).toBe(0);
+  }
+  expect(skewOf(date, { sentAt: noon + 61_000, receivedAt: noon + 86_000 })).toBe(-60);
+  expect(skewOf(date, { sentAt: noon - 85_000, receivedAt: noon - 60_000 })).toBe(60);
+});
+
+const mismatch = (request: Record<string, string>, response: Record<string, string>) =>
+  orderMismatchOf(Object.entries(request), Object.entries(response));
+const paid = { client_orderid: 'a-1', amount: '12.50', currency: 'EUR' };
+const shown = { 'merchant-order-id': 'a-1', amount: '12.5', currency: 'EUR' };
+
+it.each([
+  ['another order', paid, { ...shown, 'merchant-order-id': 'a-2' }, 'order-id'],
+  ['the order in another case, with blanks', paid, { 'merchant-order-id': ' A-1 ' }, undefined],
+  [
+    'the order in another Unicode form',
+    { client_orderid: 'caf\u00e9' },
+    { 'merchant-order-id': 'cafe\u0301' },
+    undefined,
+  ],
+  [
+    'another order, by the other spelling',
+    { 'client-order-id': 'a-1' },
+    { 'merchant-order-id': 'b' },
+    'order-id',
+  ],
+  ['another amount', paid, { ...shown, amount: '12.51' }, 'amount'],
+  ['an amount that is no number', paid, { ...shown, amount: 'nothing' }, undefined],
+  ['the amount as a whole number', { ...paid, amount: '12.00' }, { ...shown, amount: '12' }, undefined],
+  ['an amount with its currency', paid, { ...shown, amount: '12.50 EUR' }, undefined],
+  ['a currency by its number', paid, { ...shown, currency: '978' }, undefined],
+  ['another currency', paid, { ...shown, currency: 'USD' }, 'currency'],
+  ['the currency in another case', { ...paid, currency: 'eur' }, shown, undefined],
+  ['the same order', paid, shown, undefined],
+  ['an order without an ID', paid, { 'merchant-order-id': '' }, undefined],
+  ['no order', paid, { type: 'error' }, undefined],
+  ['an order that the request does not name', { login: 'acme' }, shown, undefined],
+  ['an amount with a comma', { ...paid, amount: '12,50' }, { ...shown, amount: '12,50' }, undefined],
+  ['fees on the amount', paid, { ...shown, 'initial-amount': '12.50', amount: '12.00' }, undefined],
+  [
+    'a conversion',
+    paid,
+    { ...shown, 'orig-amount': '12.50', 'orig-currency': 'EUR', amount: '13', currency: 'USD' },
+    undefined,
+  ],
+  [
+    'the amount of the order of which a part is returned',
+    { ...paid, orderid: '7' },
+    { ...shown, amount: '99' },
+    undefined,
+  ],
+] as const)('a response about %s', (_, request, response, expected) => {
+  expect(mismatch(request, response)).toBe(expected);
+});
+
+const rowOf = (text: string, product = 'gw') => statusRowOf([...new URLSearchParams(text)], product);
+
+describe('the row of a status query', () => {
+  it.each([
+    ['status=approved&gw-order-id=1', 'approved'],
+    ['status=declined&gw-order-id=1', 'declined'],
+    ['status=filtered&gw-order-id=1', 'declined'],
+    ['status=error&gw-order-id=1&error-code=9103', 'in error'],
+    ['status=error&error-code=124', 'ambiguous'],
+    ['status=error&gw-order-id=1&error-code=124', 'ambiguous'],
+    ['status=error&error-code=9002', 'not found'],
+    ['status=error&merchant-order-id=a', 'not found'],
+    ['status=error&gw-order-id=', 'not found'],
+    ['status=unknown&gw-order-id=1', 'unknown'],
+    ['status=processing&gw-order-id=1', 'processing'],
+    ['status=chain_declined&gw-order-id=1', 'processing'],
+    ['status=APPROVED', 'processing'],
+    ['status=', 'no response'],
+    ['type=async-response', 'no response'],
+    ['', 'no response'],
+  ])('of %s is "%s"', (text, row) => {
+    expect(rowOf(text)).toBe(row);
+  });
+
+  it('without a readable form is "no response"', () => {
+    expect(statusRowOf(undefined, 'gw')).toBe('no response');
+  });
+
+  it('takes the name of the order ID from the product', () => {
+    expect(rowOf('status=error&pay-order-id=1', 'pay')).toBe('in error');
+    expect(rowOf('status=error&pay-order-id=1', 'gw')).toBe('not found');
+  });
+
+  it('of two statuses that differ is neither', () => {
+    expect(rowOf('status=approved&status=declined')).toBe('no response');
+    expect(rowOf('status=approved&status=approved')).toBe('approved');
+  });
+});
+
+it.each([
+  ['approved', 'paid', 'paid'],
+  ['declined', 'not-paid', 'not-paid'],
+  ['in error', 'ask-support', 'ask-support'],
+  ['ambiguous', 'ask-support', 'ask-support'],
+  ['unknown', 'ask-support', 'ask-support'],
+  ['not found', 'query-again', 'ask-support'],
+  ['processing', 'query-again', 'ask-support'],
+  ['no response', 'query-again', 'ask-support'],
+] as const)('"%s" means %s, after 15 minutes %s', (name, soon, late) => {
+  const decisions = [0, 899_999, 900_000].map((age) => adviceOf(name, age).decision);
+  expect(decisions).toEqual([soon, soon, late]);
 });

@@ -1,4 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { FaultRules, faultRule } from '../../../src/simulator/faults.ts';
+import { entryOf, Journal, VerificationTrace } from '../../../src/simulator/journal.ts';
+import { Ledger, type Order } from '../../../src/simulator/ledger.ts';
 import { NonceMemory } from '../../../src/simulator/state.ts';
 
 describe('the nonce memory', () => {
@@ -31,4 +34,101 @@ describe('the nonce memory', () => {
     expect(nonces.remember('acme', '5', 400, 100)).toBe(false);
     expect(nonces.remember('acme', '1', 400, 100)).toBe(true);
   });
+});
+
+const order = (clientOrderId: string) => ({
+  login: 'acme',
+  endpoint: '1',
+  clientOrderId,
+  stages: [{ status: 'approved' }],
+});
+const find = (ledger: Ledger, clientOrderId: string) =>
+  ledger.find({ login: 'acme', endpoints: ['1'], clientOrderId });
+
+describe('the ledger', () => {
+  it('continues from the highest order ID of the scenario, even beyond the safe integers', () => {
+    const { clientOrderId: client_orderid, ...given } = order('a');
+    const orders = ['9007199254740993', '7'].map((orderid) => ({ ...given, client_orderid, orderid }));
+    const ledger = new Ledger(orders, { orders: 1, responses: 1 });
+    expect(ledger.add(order('b')).orderId).toBe('9007199254740994');
+  });
+
+  it('keeps added orders up to its capacity, and drops the oldest', () => {
+    const ledger = new Ledger([], { orders: 2, responses: 1 });
+    const [, second] = ['a', 'b', 'c'].map((id) => ledger.add(order(id)));
+    expect(find(ledger, 'a')).toBe('unknown');
+    expect(find(ledger, 'b')).toBe(second);
+  });
+
+  it('calls a client_orderid ambiguous across all endpoints of the merchant', () => {
+    const ledger = new Ledger([], { orders: 2, responses: 1 });
+    ledger.add(order('a'));
+    ledger.add({ ...order('a'), endpoint: '2' });
+    expect(find(ledger, 'a')).toBe('ambiguous');
+  });
+
+  it('keeps responses up to its capacity, drops the oldest, and all at a reset', () => {
+    const ledger = new Ledger([], { orders: 1, responses: 2 });
+    const added: Order = ledger.add(order('a'));
+    const [stage = {}] = added.stages;
+    for (const serial of ['1', '2', '3']) ledger.recordResponse(serial, added, stage);
+    expect(['1', '2', '3'].map((serial) => ledger.stageAt(added, serial))).toEqual([undefined, stage, stage]);
+    ledger.reset();
+    expect(ledger.stageAt(added, '3')).toBeUndefined();
+  });
+});
+
+const rule = (fields: object) => faultRule.parse({ fault: 'reset', ...fields });
+const request = (login: string, orderId = 'a') => ({
+  login,
+  path: {},
+  form: [['client_orderid', orderId] as const],
+  serialNumber: 'sn',
+});
+
+describe('faults', () => {
+  it('that are added precede those of the scenario, the oldest first', () => {
+    const faults = new FaultRules([rule({ operation: 'transfer' })]);
+    faults.add(rule({ login: 'acme', times: 1 }));
+    faults.add(rule({ client_orderid: 'a' }));
+    const next = () => faults.take('transfer', request('acme'))?.id;
+    expect([next(), next()]).toEqual([2, 3]);
+    expect(faults.take('transfer', request('beta', 'b'))?.id).toBe(1);
+    expect(faults.take('order-status', request('beta', 'b'))).toBeUndefined();
+  });
+
+  it('of the scenario that are used up come back with a reset', () => {
+    const faults = new FaultRules([rule({ times: 2 })]);
+    const next = () => faults.take('transfer', request('acme'))?.remaining;
+    expect([next(), next(), next()]).toEqual([2, 1, undefined]);
+    faults.reset();
+    expect(faults.list()).toEqual([expect.objectContaining({ id: 1, remaining: 2 })]);
+  });
+
+  it('are at most a thousand', () => {
+    const faults = new FaultRules([]);
+    const added = Array.from({ length: 1001 }, () => faults.add(rule({})));
+    expect(added.filter((fault) => fault !== undefined)).toHaveLength(1000);
+  });
+});
+
+it('the journal drops the oldest entries, and counts them', () => {
+  const journal = new Journal(2);
+  for (const status of [200, 403, 500, 502]) {
+    const content = { status, type: '', body: '' };
+    journal.record(entryOf({ method: 'POST', path: '/' }, new VerificationTrace(), { content }, 0));
+  }
+  expect(journal.entries().map(({ id, status }) => [id, status])).toEqual([
+    [3, 500],
+    [4, 502],
+  ]);
+  expect(journal.total).toBe(4);
+});
+
+it('a card number that was sent as the consumer key is not in the journal', () => {
+  const trace = new VerificationTrace();
+  trace.login = '4111111111111111';
+  const content = { status: 403, type: '', body: '' };
+  const { login } = entryOf({ method: 'POST', path: '/' }, trace, { content }, 0);
+  expect(login).not.toContain('4111111111111111');
 });
