@@ -1,9 +1,9 @@
 import { createPublicKey } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { always, httpResponse, once, type RawRequest, type Script } from '../support/faulty-gateway.ts';
-import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
+import { paths, transferForm, verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
-import { formRequest, RawConnection } from '../support/raw-http.ts';
+import { formRequest, type RawConnection } from '../support/raw-http.ts';
 import { testControlKey, testPrivateKey } from '../support/service.ts';
 import { until } from '../support/until.ts';
 import { receivedFromRaw, type VerificationKey, verifyAuthorization } from '../support/verify.ts';
@@ -11,59 +11,58 @@ import { receivedFromRaw, type VerificationKey, verifyAuthorization } from '../s
 const starts = harness();
 
 const ok = httpResponse('200 OK', '[]');
+const reset = '502 gateway-reset unknown unknown';
 
 const startPair = (...scripts: Script[]): Promise<Pair> => starts.pair(scripts, { random: () => 0 });
 
-/** The nonce of a request, whose signature is verified. */
-const nonceOf = (request: RawRequest, key: VerificationKey): string | undefined =>
-  verifyAuthorization(receivedFromRaw(request), key).oauth.get('oauth_nonce');
+/** Responds to one request, and ends the connection with this at the next one. */
+const atSecond =
+  (react: Script): Script =>
+  async (conversation) => {
+    await conversation.request();
+    conversation.write(ok);
+    await conversation.request();
+    await react(conversation);
+  };
+const endsOnSecondRequest = atSecond(({ end }) => end());
 
+/** The nonces of requests, whose signatures are verified. */
+const noncesOf = (requests: readonly RawRequest[], key: VerificationKey) =>
+  new Set(
+    requests.map((request) => verifyAuthorization(receivedFromRaw(request), key).oauth.get('oauth_nonce')),
+  );
 const controlKey = { controlKey: testControlKey };
 const publicKey = { publicKey: createPublicKey(testPrivateKey) };
 
 describe('a transfer', () => {
-  it('always uses a dedicated connection, even if the gateway would keep it open', async () => {
+  it('always uses a connection of its own, never one of a query, even if the gateway would keep it open', async () => {
     const { gateway, proxy } = await startPair(always(ok));
+    expect(await proxy.status()).toMatchObject({ status: 200 });
     for (let turn = 0; turn < 4; turn += 1) expect(await proxy.transfer()).toMatchObject({ status: 200 });
-    expect(gateway.connections()).toBe(4);
-    expect(gateway.requests()).toHaveLength(4);
-    expect(new Set(gateway.requests().map((request) => nonceOf(request, publicKey))).size).toBe(4);
-  });
-
-  it('announces that its connection will not be reused', async () => {
-    const { gateway, proxy } = await startPair(always(ok));
-    await proxy.transfer();
-    expect(gateway.requests()[0]?.headers).toContainEqual(['Connection', 'close']);
-  });
-
-  it('never uses a pooled connection of a status query', async () => {
-    const { gateway, proxy } = await startPair(always(ok));
-    await proxy.status();
-    await proxy.transfer();
-    await proxy.status();
-    expect(gateway.connections()).toBe(2);
+    expect(await proxy.status()).toMatchObject({ status: 200 });
+    expect(gateway.connections()).toBe(5);
+    const transfers = gateway.requests().slice(1, -1);
+    expect(noncesOf(transfers, publicKey).size).toBe(4);
+    for (const { headers } of transfers) expect(headers).toContainEqual(['Connection', 'close']);
   });
 });
 
-describe('an eligibility request', () => {
-  it('is sent once if the gateway closes a connection that it could have kept open', async () => {
-    const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(''), once(ok));
-    const url = `${proxy.url}/sandbox/gw/api/v2/pan-eligibility/send/1234`;
-    const form = 'client-order-id=invoice-7&sending-card-ref-id=1';
-    expect(await post(url, form)).toMatchObject({ status: 200 });
-    expect(verdict(await post(url, form))).toBe('502 gateway-reset unknown unknown');
-    expect(gateway.requests()).toHaveLength(2);
-  });
+it('an eligibility request is sent once if the gateway closes a connection that it could have kept open', async () => {
+  const { gateway, proxy } = await startPair(endsOnSecondRequest, once(''), once(ok));
+  const path = '/sandbox/gw/api/v2/pan-eligibility/send/1234';
+  const form = 'client-order-id=invoice-7&sending-card-ref-id=1';
+  expect(await proxy.post(path, form)).toMatchObject({ status: 200 });
+  expect(verdict(await proxy.post(path, form))).toBe(reset);
+  expect(gateway.requests()).toHaveLength(2);
 });
 
 describe('a read-only operation', () => {
   it('reuses few connections for many requests', async () => {
     const { gateway, proxy } = await startPair(always(ok));
     for (let turn = 0; turn < 20; turn += 1) await proxy.balance();
-    await Promise.all(Array.from({ length: 20 }, () => proxy.status()));
-    expect(gateway.requests()).toHaveLength(40);
-    expect(gateway.connections()).toBeLessThanOrEqual(20);
-    await Promise.all(Array.from({ length: 20 }, () => proxy.status()));
+    for (let turn = 0; turn < 2; turn += 1)
+      await Promise.all(Array.from({ length: 20 }, () => proxy.status()));
+    expect(gateway.requests()).toHaveLength(60);
     expect(gateway.connections()).toBeLessThanOrEqual(20);
   });
 
@@ -84,61 +83,43 @@ describe('a read-only operation', () => {
         setTimeout(resolve, turn * 2);
       });
     }
-    for (const request of gateway.requests()) nonceOf(request, controlKey);
+    expect(noncesOf(gateway.requests(), controlKey).size).toBeGreaterThanOrEqual(10);
     expect((await proxy.requestLines(10)).every(({ outcome }) => outcome === 'answered')).toBe(true);
   });
 
   it('on a stale pooled connection is retried once, on a dedicated connection and newly signed', async () => {
-    const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(ok));
+    const { gateway, proxy } = await startPair(endsOnSecondRequest, once(ok));
     await proxy.balance();
-    expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]' });
+    const response = await proxy.balance();
+    expect(response).toMatchObject({ status: 200, body: '[]' });
     expect(gateway.connections()).toBe(2);
-    const nonces = gateway.requests().map((request) => nonceOf(request, controlKey));
-    expect(new Set(nonces).size).toBe(3);
+    expect(noncesOf(gateway.requests(), controlKey).size).toBe(3);
     expect(gateway.requests()[2]?.headers).toContainEqual(['Connection', 'close']);
-    const [, line] = await proxy.requestLines(2);
+    const line = await proxy.lineOf(response);
     expect(line).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
     expect(line).not.toHaveProperty('reason');
     expect(await proxy.counted('signatures_total', { method: 'HMAC-SHA1' })).toBe(3);
   });
 
-  it('is not sent a third time', async () => {
-    const { gateway, proxy } = await startPair(endsOnSecondRequest(), once(''));
+  it.each<[string, number, ...Script[]]>([
+    ['whose second attempt is lost too', 3, endsOnSecondRequest, once('')],
+    ['whose response on a pooled connection has begun', 2, atSecond(({ end }) => end(ok.slice(0, -1)))],
+  ])('%s is not sent again', async (_what, sent, ...scripts) => {
+    const { gateway, proxy } = await startPair(...scripts, once(ok));
     await proxy.balance();
-    expect(verdict(await proxy.balance())).toBe('502 gateway-reset unknown unknown');
-    expect(gateway.requests()).toHaveLength(3);
+    expect(verdict(await proxy.balance())).toBe(reset);
+    expect(gateway.requests()).toHaveLength(sent);
   });
 
-  it('that is lost on a new connection is not retried', async () => {
-    const { gateway, proxy } = await startPair(once(''));
-    expect(verdict(await proxy.balance())).toBe('502 gateway-reset unknown unknown');
-    expect(gateway.requests()).toHaveLength(1);
-  });
-
-  it('whose response on a pooled connection has begun is not retried', async () => {
-    const breaksOff: Script = async ({ request, write, end }) => {
-      await request();
-      write(ok);
-      await request();
-      end(httpResponse('200 OK', '[]').slice(0, -1));
-    };
-    const { gateway, proxy } = await startPair(breaksOff, once(ok));
-    await proxy.balance();
-    expect(verdict(await proxy.balance())).toBe('502 gateway-reset unknown unknown');
-    expect(gateway.requests()).toHaveLength(2);
-  });
-
-  it('that times out on a pooled connection is not retried', async () => {
-    const forgets: Script = async ({ request, write }) => {
-      await request();
-      write(ok);
-      await request();
-    };
-    const sandbox = { timeouts: { connect: '1s', request: '1500ms' } };
-    const { gateway, proxy } = await starts.pair([forgets, once(ok)], { sandbox, random: () => 0 });
-    await proxy.balance();
-    expect(verdict(await proxy.balance())).toBe('504 gateway-timeout unknown unknown');
-    expect(gateway.requests()).toHaveLength(2);
+  it('that is lost on a new connection, or times out on a pooled one, is not sent again', async () => {
+    const lost = await startPair(once(''), once(ok));
+    expect(verdict(await lost.proxy.balance())).toBe(reset);
+    expect(lost.gateway.requests()).toHaveLength(1);
+    const sandbox = { timeouts: { connect: '1s', request: '1s' } };
+    const late = await starts.pair([atSecond(() => {}), once(ok)], { sandbox, random: () => 0 });
+    await late.proxy.balance();
+    expect(verdict(await late.proxy.balance())).toBe('504 gateway-timeout unknown unknown');
+    expect(late.gateway.requests()).toHaveLength(2);
   });
 });
 
@@ -173,13 +154,3 @@ describe('a client that disconnects', () => {
     expect(gateway.requests()).toHaveLength(1);
   });
 });
-
-/** Responds to one request and closes the connection at the next one, before any byte of a response. */
-function endsOnSecondRequest(): Script {
-  return async ({ request, write, end }) => {
-    await request();
-    write(ok);
-    await request();
-    end();
-  };
-}
