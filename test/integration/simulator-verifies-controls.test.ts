@@ -1,105 +1,165 @@
 import { createHash } from 'node:crypto';
-import { expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Secret } from '../../src/secret.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
-import { bodyOf, controlKey, fieldsOf, post, send, statusDraft } from '../support/simulator.ts';
+import {
+  bodyOf,
+  controlKey,
+  fieldsOf,
+  post,
+  send,
+  statusDraft,
+  type TestSimulator,
+  transferDraft,
+} from '../support/simulator.ts';
+import { until } from '../support/until.ts';
 
-const starts = harness();
+const starts = harness(afterAll);
+let simulator: TestSimulator['simulator'];
+let url: string;
+beforeAll(async () => {
+  ({ simulator, url } = await starts.simulator());
+});
+beforeEach(() => simulator.reset());
 
-type Pair = readonly [name: string, value: string];
-
-async function start() {
-  const started = await starts.simulator();
-  const call = async (path: string, form: readonly Pair[], control: string) => {
-    const body = bodyOf([...form, ['control', control]]);
-    const response = await send(started.url, { path, authorization: undefined, body });
-    const { status, headers } = response;
-    return { status, rejection: headers['simulator-rejection'], ...fieldsOf(response.body) };
-  };
-  return { ...started, call };
-}
 const sha1 = (text: string): string => createHash('sha1').update(text).digest('hex');
-const refund: readonly Pair[] = [
-  ['login', 'acme'],
-  ['client_orderid', 'invoice-1'],
-  ['orderid', '900001'],
-  ['amount', '0.94'],
-  ['currency', 'USD'],
-];
-const path = '/gw/api/v2/return/1234';
+const whole = 'login=acme&client_orderid=invoice-1&orderid=900001';
+const refund = `${whole}&amount=0.94&currency=USD`;
 const good = sha1(`acmeinvoice-190000194USD${controlKey}`);
 
-it('accepts the published example of a control', async () => {
-  const key = { controlKeys: [new Secret('B17F59B4-A7DC-41B4-8FF9-37D986B43D20')], publicKeys: [] };
-  const scenario = loadScenario(`logins: { beta: {}, acme: {} }\nendpoints: ["1111"]\n`);
-  const { url, simulator } = await starts.simulator({ scenario, keys: new Map([['acme', key]]) });
-  // printf '%s' '1111902B4FF51042john.smith@gmail.comB17F59B4-A7DC-41B4-8FF9-37D986B43D20' | sha1sum
-  const body = bodyOf([
-    ['client_orderid', '902B4FF5'],
-    ['amount', '10.42'],
-    ['currency', 'USD'],
-    ['email', 'john.smith@gmail.com'],
-    ['control', 'c6bdd88a78834ef4b863b088827a459f039e8257'],
-  ]);
-  const response = await send(url, { path: '/gw/api/v2/preauth/1111', authorization: undefined, body });
-  expect(fieldsOf(response.body)).toMatchObject({ type: 'async-response', 'merchant-order-id': '902B4FF5' });
-  expect(simulator.seen.accepted({ operation: 'preauth', login: 'acme' })).toBe(1);
-});
+/** Posts a form of a return with this control. */
+async function refundWith(form: string, control: string) {
+  const body = `${form}&control=${control}`;
+  const response = await send(url, { path: '/gw/api/v2/return/1234', authorization: undefined, body });
+  const { status, headers } = response;
+  return { status, rejection: headers['simulator-rejection'], ...fieldsOf(response.body) };
+}
 
-it('a return is a further stage of its order', async () => {
-  const { url, call, simulator } = await start();
-  expect(await call(path, refund, good)).toMatchObject({ type: 'async-response', 'gw-order-id': '900001' });
-  const shown = async () => fieldsOf((await post(url, statusDraft([['client_orderid', 'invoice-1']]))).body);
-  expect(await shown()).toMatchObject({ status: 'processing', 'transaction-type': 'reversal' });
-  simulator.clock.offsetSeconds = 1;
-  expect(await shown()).toMatchObject({ status: 'approved', 'transaction-type': 'reversal', amount: '0.94' });
-  simulator.reset();
-  expect(await shown()).toMatchObject({ 'transaction-type': 'transfer', amount: '10.42' });
-});
-
-it('a return of the whole amount covers neither amount nor currency', async () => {
-  const { call } = await start();
-  const control = sha1(`acmeinvoice-1900001${controlKey}`);
-  expect(await call(path, refund.slice(0, 3), control)).toMatchObject({ type: 'async-response' });
-});
-
-it.each<[string, readonly Pair[], string, string]>([
-  ['the key of another', refund, sha1('acmeinvoice-190000194USDother'), 'signature-wrong'],
-  [
-    'another amount',
-    refund.map(([name, value]) => [name, value.replace('0.94', '9.40')]),
-    good,
-    'signature-wrong',
-  ],
-  ['no control', refund, '', 'signature-wrong'],
-  ['two controls', [...refund, ['control', good]], good, 'control-missing'],
-  [
-    'an unknown login',
-    refund.map(([name, value]) => [name, value.replace('acme', 'nobody')]),
-    good,
-    'login-unknown',
-  ],
-])('%s is an error with the status 200 that says why, and no refund', async (_, form, control, rejection) => {
-  const { call, simulator } = await start();
-  expect(await call(path, form, control)).toEqual({
-    status: 200,
-    rejection,
-    type: 'validation-error',
-    'serial-number': expect.any(String),
-    'error-message': 'Invalid control',
-    'error-code': '9007',
+describe('the simulator verifies a control', () => {
+  it('of the published example', async () => {
+    const key = { controlKeys: [new Secret('B17F59B4-A7DC-41B4-8FF9-37D986B43D20')], publicKeys: [] };
+    const scenario = loadScenario(`logins: { beta: {}, acme: {} }\nendpoints: ["1111"]\n`);
+    const own = await starts.simulator({ scenario, keys: new Map([['acme', key]]) });
+    const form = {
+      client_orderid: '902B4FF5',
+      amount: '10.42',
+      currency: 'USD',
+      email: 'john.smith@gmail.com',
+    };
+    // printf '%s' '1111902B4FF51042john.smith@gmail.comB17F59B4-A7DC-41B4-8FF9-37D986B43D20' | sha1sum
+    const control = 'c6bdd88a78834ef4b863b088827a459f039e8257';
+    const body = bodyOf(Object.entries({ ...form, control }));
+    const path = '/gw/api/v2/preauth/1111';
+    const response = await send(own.url, { path, authorization: undefined, body });
+    const made = { type: 'async-response', 'merchant-order-id': '902B4FF5' };
+    expect(fieldsOf(response.body)).toMatchObject(made);
+    expect(own.simulator.seen.accepted({ operation: 'preauth', login: 'acme' })).toBe(1);
   });
-  expect(simulator.journal.entries()[0]).toMatchObject({ rejection, status: 200 });
-  expect(JSON.stringify(simulator.journal.entries())).not.toContain(good);
+
+  it('of a return, which is a further stage of its order', async () => {
+    const made = { type: 'async-response', 'gw-order-id': '900001' };
+    expect(await refundWith(refund, good)).toMatchObject(made);
+    const status = async () =>
+      fieldsOf((await post(url, statusDraft([['client_orderid', 'invoice-1']]))).body);
+    const stage = { 'transaction-type': 'reversal' };
+    expect(await status()).toMatchObject({ status: 'processing', ...stage });
+    simulator.clock.offsetSeconds = 1;
+    expect(await status()).toMatchObject({ status: 'approved', amount: '0.94', ...stage });
+    simulator.reset();
+    expect(await status()).toMatchObject({ 'transaction-type': 'transfer', amount: '10.42' });
+  });
+
+  it('of a return of the whole amount, which covers neither amount nor currency', async () => {
+    const control = sha1(`acmeinvoice-1900001${controlKey}`);
+    expect(await refundWith(whole, control)).toMatchObject({ type: 'async-response' });
+  });
+
+  it.each([
+    ['the key of another', refund, sha1('acmeinvoice-190000194USDother'), 'signature-wrong'],
+    ['another amount', refund.replace('0.94', '9.40'), good, 'signature-wrong'],
+    ['no control', refund, '', 'signature-wrong'],
+    ['two controls', `${refund}&control=${good}`, good, 'control-missing'],
+    ['an unknown login', refund.replace('acme', 'nobody'), good, 'login-unknown'],
+  ])(
+    '%s is an error with the status 200 that says why, and no refund',
+    async (_, form, control, rejection) => {
+      expect(await refundWith(form, control)).toEqual({
+        status: 200,
+        rejection,
+        type: 'validation-error',
+        'serial-number': expect.any(String),
+        'error-message': 'Invalid control',
+        'error-code': '9007',
+      });
+      expect(simulator.journal.entries()[0]).toMatchObject({ rejection, status: 200 });
+      expect(JSON.stringify(simulator.journal.entries())).not.toContain(good);
+    },
+  );
+
+  it('and shows what it covers in the journal', async () => {
+    await refundWith(refund, 'wrong');
+    expect(simulator.journal.entries()[0]?.steps.slice(1)).toMatchObject([
+      { step: 'login' },
+      { step: 'control-text', controlText: 'acmeinvoice-190000194USD' },
+      { step: 'signature', result: 'failed', triedKeys: [{ kind: 'control_key', index: 0 }] },
+    ]);
+  });
 });
 
-it('shows what the control covers in the journal', async () => {
-  const { call, simulator } = await start();
-  await call(path, refund, 'wrong');
-  expect(simulator.journal.entries()[0]?.steps.slice(1)).toMatchObject([
-    { step: 'login' },
-    { step: 'control-text', controlText: 'acmeinvoice-190000194USD' },
-    { step: 'signature', result: 'failed', triedKeys: [{ kind: 'control_key', index: 0 }] },
-  ]);
+describe('a callback of the simulator', () => {
+  /** A merchant that responds with these statuses, then with 200. */
+  async function merchant(...statuses: number[]) {
+    const gateway = await starts.recordingGateway();
+    gateway.respond = (response) => response.writeHead(statuses.shift() ?? 200, { Location: '/other' }).end();
+    const callbacks = () => gateway.requests.map(({ target }) => new URL(target, gateway.url));
+    return { ...gateway, callbacks, callbackUrl: `${gateway.url}/callback?shop=1` };
+  }
+  const transfer = (callback: string, cvv2 = '123') => {
+    const form = { client_orderid: 't-1', amount: '12.50', currency: 'EUR', cvv2 };
+    return post(url, transferDraft(Object.entries({ ...form, server_callback_url: callback })));
+  };
+
+  it('tells of an order that is final by a GET with the control of the published formula', async () => {
+    const { requests, callbacks, callbackUrl } = await merchant();
+    await transfer(callbackUrl);
+    expect(requests).toEqual([]);
+    await until(() => requests.length > 0);
+    const [callback] = callbacks();
+    expect([requests[0]?.method, callback?.pathname]).toEqual(['GET', '/callback']);
+    // printf '%s' "approved900008t-1$controlKey" | sha1sum
+    expect(controlKey).toBe('AF4B7DE6&with=reserved%2B characters');
+    expect(Object.fromEntries(callback?.searchParams ?? [])).toEqual({
+      shop: '1',
+      status: 'approved',
+      orderid: '900008',
+      client_orderid: 't-1',
+      merchant_order: 't-1',
+      type: 'transfer',
+      amount: '12.50',
+      currency: 'EUR',
+      control: '8d684f5ec5a754a3705ea16d60cfe47b780a4468',
+    });
+  });
+
+  it('is repeated until the response is 200, which a redirect is not', async () => {
+    const { requests, callbacks, callbackUrl } = await merchant(500, 302);
+    await transfer(callbackUrl, '101');
+    await until(() => requests.length === 3, 'the third callback', 20);
+    const [first, ...others] = callbacks();
+    expect(first?.searchParams.get('status')).toBe('declined');
+    expect(others).toEqual([first, first]);
+  });
+
+  it('is not sent for an order that is not final, beyond loopback, or after a reset', async () => {
+    const { requests, callbacks, callbackUrl } = await merchant();
+    await transfer(callbackUrl, '217');
+    for (const other of ['http://192.0.2.1/', 'https://127.0.0.1/', 'file:///etc/hosts', 'nothing'])
+      expect((await transfer(other)).status).toBe(200);
+    await transfer(callbackUrl);
+    simulator.reset();
+    await transfer(`${callbackUrl}&last`);
+    await until(() => requests.length > 0);
+    expect(callbacks().map(({ searchParams }) => searchParams.has('last'))).toEqual([true]);
+  });
 });
