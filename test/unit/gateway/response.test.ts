@@ -17,52 +17,44 @@ const html = 'text/html;charset=utf-8';
 const parse = (text: string, type: string | undefined = html) => parseResponse(type, Buffer.from(text));
 
 describe('a form-encoded response', () => {
-  it('is parsed without the line feed after each value (docs/gateway-interface.md section 2.2)', () => {
-    expect(parse('type=status-response\n&status=approved\n&name=a+b%2B%0A\n')).toEqual([
-      ['type', 'status-response'],
-      ['status', 'approved'],
-      ['name', 'a b+\n'],
-    ]);
+  // docs/gateway-interface.md section 2.2.
+  it.each([
+    [
+      'without the line feed after each value',
+      'type=status-response\n&status=approved\n&name=a+b%2B%0A\n',
+      'type=status-response|status=approved|name=a b+\n',
+    ],
+    [
+      'in its order, with repeated names and empty values, without empty parts',
+      'b=1&a=\n&&b=2\n&flag&\n',
+      'b=1|a=|b=2|flag=',
+    ],
+    ['split at the first equals sign of a field', 'a=b=c', 'a=b=c'],
+  ])('is parsed %s', (_what, text, fields) => {
+    const parsed = parse(text) ?? [];
+    expect(parsed.map(([name, value]) => `${name}=${value}`).join('|')).toBe(fields);
+    expect(parsed[0]?.[0]).toMatch(/^\w+$/);
   });
 
-  it('keeps order, repeated names and empty values, and skips empty parts', () => {
-    expect(parse('b=1&a=\n&&b=2\n&flag&\n')).toEqual([
-      ['b', '1'],
-      ['a', ''],
-      ['b', '2'],
-      ['flag', ''],
-    ]);
+  it.each([
+    ['text/html', true],
+    ['TEXT/HTML; charset=utf-8', true],
+    ['text/plain', true],
+    ['application/x-www-form-urlencoded', true],
+    ['application/json', false],
+    ['image/png', false],
+    ['', false],
+    [undefined, false],
+  ])('is looked for in %s: %j', (type, isForm) => {
+    expect(parseResponse(type, Buffer.from('a=b'))).toEqual(isForm ? [['a', 'b']] : undefined);
   });
 
-  it('is split at the first equals sign of a field', () => {
-    expect(parse('a=b=c')).toEqual([['a', 'b=c']]);
-  });
-
-  it.each(['text/html', 'TEXT/HTML; charset=utf-8', 'text/plain', 'application/x-www-form-urlencoded'])(
-    'is looked for in %s',
-    (type) => {
-      expect(parse('a=b', type)).toEqual([['a', 'b']]);
-    },
-  );
-
-  it.each(['application/json', 'image/png', ''])('is not expected in "%s"', (type) => {
-    expect(parse('a=b', type)).toBeUndefined();
-  });
-
-  it('is not expected without a content type', () => {
-    expect(parseResponse(undefined, Buffer.from('a=b'))).toBeUndefined();
-  });
-
-  it.each(['', '\n', '<p>a=b</p>', '[{"a":"="}]', 'a b=c', 'a=%', 'a=%ff', 'a=b&%zz=c'])(
+  it.each(['', '\n', '<p>a=b</p>', '[{"a":"="}]', 'a b=c', 'a=%', 'a=%ff', 'a=b&%zz=c', '\xff'])(
     'is not seen in %j',
     (text) => {
-      expect(parse(text)).toBeUndefined();
+      expect(parseResponse(html, Buffer.from(text === '\xff' ? 'a=\xff' : text, 'latin1'))).toBeUndefined();
     },
   );
-
-  it('is not found in bytes that are not UTF-8', () => {
-    expect(parseResponse(html, Buffer.from([0x61, 0x3d, 0xff]))).toBeUndefined();
-  });
 });
 
 describe('a form-encoded response that is too large', () => {
@@ -102,68 +94,50 @@ describe('a response as JSON', () => {
     expect(Object.values(values ?? {})[0]).toHaveLength(349_525);
   });
 
-  it('has arrays only for repeated names', () => {
-    expect(
-      responseAsJson([
-        ['a', '1'],
-        ['b', '2'],
-        ['a', '3'],
-      ]),
-    ).toBe('{"a":["1","3"],"b":"2"}');
-  });
-
-  it('treats __proto__ like any other name', () => {
-    expect(
-      responseAsJson([
-        ['__proto__', 'x'],
-        ['toString', 'y'],
-      ]),
-    ).toBe('{"__proto__":"x","toString":"y"}');
+  it('has arrays only for repeated names, and treats those of Object.prototype like any other', () => {
+    const fields = ['a=1', 'b=2', 'a=3', '__proto__=x', 'toString=y'].map((field) => field.split('='));
+    expect(responseAsJson(fields.map(([name = '', value = '']) => [name, value]))).toBe(
+      '{"a":["1","3"],"b":"2","__proto__":"x","toString":"y"}',
+    );
   });
 });
 
 describe('the fields of a response in the log and the metrics', () => {
-  it.each(['approved', 'declined', 'error', 'filtered', 'processing', 'unknown', 'chain_declined'])(
-    'have the status %s',
-    (status) => {
-      expect(resultOf([['status', status]]).gatewayResult).toBe(status);
-    },
-  );
+  const uuid = '00000000-0000-0000-0000-0000000624E9';
 
-  it('have "other" for any other status, and nothing for none', () => {
-    expect(resultOf([['status', '4000056655665556']]).gatewayResult).toBe('other');
-    expect(resultOf([['order-stage', 'approved']]).gatewayResult).toBeUndefined();
-  });
-
-  it('have the error code 124, "other" for any other code, and nothing for none or an empty one', () => {
-    expect(resultOf([['error-code', '124']]).gatewayErrorCode).toBe('124');
-    expect(resultOf([['error-code', '1240']]).gatewayErrorCode).toBe('other');
-    expect(resultOf([['error-code', '']]).gatewayErrorCode).toBeUndefined();
-    expect(resultOf([['error-message', '124']]).gatewayErrorCode).toBeUndefined();
+  it.each([
+    ...['approved', 'declined', 'error', 'filtered', 'processing', 'unknown', 'chain_declined'].map(
+      (status) => ['status', status, { gatewayResult: status }] as const,
+    ),
+    ['status', '4000056655665556', { gatewayResult: 'other' }],
+    ['order-stage', 'approved', {}],
+    ['error-code', '124', { gatewayErrorCode: '124' }],
+    ['error-code', '1240', { gatewayErrorCode: 'other' }],
+    ['error-code', '', {}],
+    ['error-message', '124', {}],
+    ['serial-number', uuid, { serialNumber: uuid }],
+    // Only what is shaped like a UUID is one.
+    ...['4000056655665556', `${uuid}\n`, `${uuid}0`, 'x"}\n{"level":"error', ''].map(
+      (text) => ['serial-number', text, {}] as const,
+    ),
+  ])('for %s=%j are %j', (name, value, result) => {
+    expect(resultOf([[name, value]])).toEqual(result);
   });
 
   it('are the first of each name', () => {
-    const [first, second] = ['624E9', '624EA'].map((end) => `00000000-0000-0000-0000-0000000${end}`);
-    const fields = (serial = '', status = '', code = '') =>
+    const second = uuid.replace('9', 'A');
+    const fields = (serial: string, status: string, code: string) =>
       [
         ['serial-number', serial],
         ['status', status],
         ['error-code', code],
       ] as const;
-    expect(resultOf([...fields(first, 'declined', '124'), ...fields(second, 'approved', '1')])).toEqual({
-      serialNumber: first,
+    expect(resultOf([...fields(uuid, 'declined', '124'), ...fields(second, 'approved', '1')])).toEqual({
+      serialNumber: uuid,
       gatewayResult: 'declined',
       gatewayErrorCode: '124',
     });
-  });
-
-  it('have a serial number only if it is UUID-shaped', () => {
-    const uuid = '00000000-0000-0000-0000-0000000624E9';
-    expect(resultOf([['serial-number', uuid]]).serialNumber).toBe(uuid);
-    for (const text of ['4000056655665556', `${uuid}\n`, `${uuid}0`, 'x"}\n{"level":"error', '']) {
-      expect(resultOf([['serial-number', text]]).serialNumber).toBeUndefined();
-    }
-    expect(resultOf([]).serialNumber).toBeUndefined();
+    expect(resultOf([])).toEqual({});
   });
 });
 
@@ -334,6 +308,7 @@ const rowOf = (text: string, product = 'gw') => statusRowOf([...new URLSearchPar
 describe('the row of a status query', () => {
   it.each([
     ['status=approved&gw-order-id=1', 'approved'],
+    ['status=approved&status=approved', 'approved'],
     ['status=declined&gw-order-id=1', 'declined'],
     ['status=filtered&gw-order-id=1', 'declined'],
     ['status=error&gw-order-id=1&error-code=9103', 'in error'],
@@ -342,29 +317,21 @@ describe('the row of a status query', () => {
     ['status=error&error-code=9002', 'not found'],
     ['status=error&merchant-order-id=a', 'not found'],
     ['status=error&gw-order-id=', 'not found'],
+    // Of another product.
+    ['status=error&pay-order-id=1', 'not found'],
     ['status=unknown&gw-order-id=1', 'unknown'],
     ['status=processing&gw-order-id=1', 'processing'],
     ['status=chain_declined&gw-order-id=1', 'processing'],
     ['status=APPROVED', 'processing'],
+    ['status=approved&status=declined', 'no response'],
     ['status=', 'no response'],
     ['type=async-response', 'no response'],
     ['', 'no response'],
-  ])('of %s is "%s"', (text, row) => {
-    expect(rowOf(text)).toBe(row);
-  });
+  ])('of %s is "%s"', (text, row) => expect(rowOf(text)).toBe(row));
 
-  it('without a readable form is "no response"', () => {
-    expect(statusRowOf(undefined, 'gw')).toBe('no response');
-  });
-
-  it('takes the name of the order ID from the product', () => {
+  it('takes the name of the order ID from the product, and without a readable form is "no response"', () => {
     expect(rowOf('status=error&pay-order-id=1', 'pay')).toBe('in error');
-    expect(rowOf('status=error&pay-order-id=1', 'gw')).toBe('not found');
-  });
-
-  it('of two statuses that differ is neither', () => {
-    expect(rowOf('status=approved&status=declined')).toBe('no response');
-    expect(rowOf('status=approved&status=approved')).toBe('approved');
+    expect(statusRowOf(undefined, 'gw')).toBe('no response');
   });
 });
 
