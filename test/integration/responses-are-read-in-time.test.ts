@@ -26,7 +26,7 @@ async function untilUnread(edge: Edge, caller: RawConnection): Promise<void> {
   for (let sent = 1; ; sent += 1) {
     caller.send(formRequest(status, statusForm));
     const isWritten = until(() => edge.logLines('request completed').length === sent).then(() => true);
-    if ((await Promise.race([isWritten, wait(2_000)])) !== true) {
+    if ((await Promise.race([isWritten, wait(800)])) !== true) {
       isWritten.catch(() => {});
       return;
     }
@@ -56,17 +56,13 @@ describe('a client that does not read', () => {
   });
 });
 
-it.each([
-  ['what is not HTTP', 'ZZZ\r\n\r\n'],
-  ['the beginning of a head', 'POST / HT'],
-  ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n'],
-])(
-  'a client that keeps its side open after the response to an invalid request is disconnected: %s',
-  async (_, bytes) => {
-    const edge = await startHasty();
+it('a client that keeps its side open after the response to an invalid request is disconnected', async () => {
+  const edge = await startHasty();
+  const invalid = ['ZZZ\r\n\r\n', 'POST / HT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n'];
+  for (const bytes of invalid) {
     const caller = starts.closing(await edge.connect()).send(bytes);
-    await until(() => caller.ending === 'FIN');
-    // Shutdown waits up to 35 s for every connection.
-    expect(await edge.stop()).toBe(true);
-  },
-);
+    await until(() => caller.ending === 'FIN', bytes);
+  }
+  // Shutdown waits up to 35 s for every connection.
+  expect(await edge.stop()).toBe(true);
+});
