@@ -93,7 +93,9 @@ describeWith('openssl')('a gateway with TLS', () => {
       });
       starts.closing(server);
       const proxy = await proxyTo(server.url.replace('http:', 'https:'));
-      expect(verdict(await proxy.transfer())).toMatch(/^502 gateway-(reply-invalid|reset) unknown unknown$/);
+      const [, reason, ...outcome] = verdict(await proxy.transfer()).split(' ');
+      expect(outcome).toEqual(['unknown', 'unknown']);
+      expect(['gateway-reply-invalid', 'gateway-reset']).toContain(reason);
     },
   );
 
