@@ -266,22 +266,6 @@ it('forged callbacks, which wait for a new key, take no slot of the caller', asy
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(['not-verified']));
 });
 
-it('a caller needs a grant for it', async () => {
-  const others = await starts.edge({
-    config: {
-      callers: [
-        {
-          name: 'shop',
-          credentials: [{ anonymous: true }],
-          allow: [{ environments: ['*'], operations: ['transfer'], logins: ['*'] }],
-        },
-      ],
-    },
-  });
-  const target = formRequest('/sandbox/gw/verify-callback/login/acme', callback);
-  expectProblem(await others.send(target), 'not-allowed');
-});
-
 it('it is counted, logged and in the audit trail, without control or key', async () => {
   const audit = auditIn(starts.folder());
   const proxy = await starts.edge({ config: { audit } });
