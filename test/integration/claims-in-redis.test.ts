@@ -402,17 +402,18 @@ async function startStore(onConnection: Parameters<typeof createServer>[1]): Pro
   return `redis://127.0.0.1:${port}`;
 }
 
-it('a store that responds with nonsense to everything lets no payment through, and ends no process', async () => {
-  const nonsense = ['+OK\r\n', ':0\r\n', '$-1\r\n', 'HTTP/1.1 200 OK\r\n\r\n', '*1000000000\r\n', '\0\u00ff'];
-  const verdicts = nonsense.map(async (response) => {
+it.each(['+OK\r\n', ':0\r\n', '$-1\r\n', 'HTTP/1.1 200 OK\r\n\r\n', '*1000000000\r\n', '\0\u00ff'])(
+  'a store that responds %j to everything lets no payment through, and ends no process',
+  async (response) => {
     const store = await startStore((socket) => {
       socket.on('data', () => socket.write(response, 'latin1'));
     });
     const edge = await start(store);
-    return [verdict(await pay(edge)), (await edge.status()).status, edge.gateway.requests.length];
-  });
-  expect(await Promise.all(verdicts)).toEqual(nonsense.map(() => [unavailable, 200, 1]));
-});
+    expect(verdict(await pay(edge))).toBe(unavailable);
+    expect((await edge.status()).status).toBe(200);
+    expect(edge.gateway.requests).toHaveLength(1);
+  },
+);
 
 it.each(['+OK\r\n', '$1\r\na\r\n', ':1\r\n', ':2\r\n', '*1\r\n:1\r\n', '*0\r\n'])(
   'a store that responds %j to a claim, but not to the check, lets no payment through',

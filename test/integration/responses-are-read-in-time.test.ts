@@ -26,7 +26,7 @@ async function untilUnread(edge: Edge, caller: RawConnection): Promise<void> {
   for (let sent = 1; ; sent += 1) {
     caller.send(formRequest(status, statusForm));
     const isWritten = until(() => edge.logLines('request completed').length === sent).then(() => true);
-    if ((await Promise.race([isWritten, wait(800)])) !== true) {
+    if ((await Promise.race([isWritten, wait(2_000)])) !== true) {
       isWritten.catch(() => {});
       return;
     }

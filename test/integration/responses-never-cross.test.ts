@@ -130,7 +130,7 @@ describeWith('openssl')('a surplus response over TLS (needs the program openssl)
   it('does not become the response to the next request', async () => {
     const gateway = await startServer(balanceName, certificate);
     const proxy = await start(gateway.url, { caFile });
-    expect(await crossed(proxy, 10, gateway.repeat)).toEqual([]);
+    expect(await crossed(proxy, 5, gateway.repeat)).toEqual([]);
   });
 
   it.each([
