@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -11,7 +11,6 @@ import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { acquire } from '../support/port-lock.ts';
-import { spawnProgram } from '../support/process.ts';
 import { itWhere } from '../support/requires.ts';
 import { until } from '../support/until.ts';
 
@@ -34,7 +33,9 @@ log: { level: ${level} }
 }
 
 function serve(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = spawnProgram(argv, { folder: starts.folder().path, env });
+  const child = spawn(process.execPath, ['src/main.ts', 'serve', ...argv], {
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: starts.folder().path, ...compileCache, ...env },
+  });
   const closed = once(child, 'close');
   starts.atEnd(() => {
     child.kill('SIGKILL');
