@@ -58,7 +58,9 @@ for (const { name, open } of vaultTargets(process.env)) {
     class TestOptions implements VaultOptions {
       readonly events = new RecordingObserver();
       readonly clock = Date.now;
-      readonly monotonic = () => performance.now();
+      /** Milliseconds by which its clock is ahead. */
+      ahead = 0;
+      readonly monotonic = () => performance.now() + this.ahead;
       readonly random = () => 0.5;
       #run: (() => void) | undefined;
       wakesIn: number | undefined;
@@ -76,10 +78,19 @@ for (const { name, open } of vaultTargets(process.env)) {
       }
     }
 
+    const approle = (id: string, secretIdFile: string) =>
+      ({ method: 'approle', mount: appRole, roleId: id, secretIdFile }) as const;
+
+    /** A login by a new role with these settings. */
+    async function roleAuth(name: string, settings: object) {
+      const id = await admin.role(appRole, name, { token_policies: [policy], ...settings });
+      return approle(id, folder.file(`secret-id-${name}`, await admin.secretId(appRole, name)));
+    }
+
     async function appRoleAuth(secretId?: string): Promise<VaultConfig['auth']> {
       const id = secretId ?? (await admin.secretId(appRole, 'countersign'));
       const secretIdFile = folder.file(`secret-id-${randomBytes(4).toString('hex')}`, id);
-      return { method: 'approle', mount: appRole, roleId, secretIdFile };
+      return approle(roleId, secretIdFile);
     }
 
     function source(auth: VaultConfig['auth'], options = new TestOptions(), more: Partial<VaultConfig> = {}) {
@@ -112,24 +123,16 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(Math.abs((ring?.[0]?.createdAt?.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
     });
 
-    it('finds no keys for a login that was never written', async () => {
-      const { address } = await newLogin();
-      expect(await source(await appRoleAuth()).read(address)).toBe('not-found');
-    });
-
-    it('finds no keys in a deleted current version, until it is undeleted', async () => {
+    it('finds no keys in a current version that is deleted, until it is undeleted, or destroyed, and none of an unknown login', async () => {
       const { address, path } = await newLogin('first');
       const keys = source(await appRoleAuth());
       await admin.deleteVersions(path, [1], mount);
       expect(await keys.read(address)).toBe('deleted');
       await admin.request('POST', `${mount}/undelete/${path}`, { versions: [1] });
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-    });
-
-    it('finds no keys in a destroyed current version', async () => {
-      const { address, path } = await newLogin('first');
       await admin.destroy(path, [1], mount);
-      expect(await source(await appRoleAuth()).read(address)).toBe('deleted');
+      expect(await keys.read(address)).toBe('deleted');
+      expect(await keys.read((await newLogin()).address)).toBe('not-found');
     });
 
     it('finds the older version once the newest is deleted, until that is deleted too', async () => {
@@ -196,16 +199,15 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(ring?.[1]?.supersededAt).toEqual(ring?.[0]?.createdAt);
     });
 
-    it('reports a wrong secret ID as bad credentials', async () => {
-      const { address } = await newLogin('first');
-      expect(await problemOf(source(await appRoleAuth('wrong')).read(address))).toBe('bad-credentials');
+    it('reports a wrong secret ID or token as bad credentials', async () => {
+      const wrong = { method: 'token', token: new Secret('no-such-token') } as const;
+      for (const auth of [await appRoleAuth('wrong'), wrong])
+        expect(await problemOf(source(auth).read(acme))).toBe('bad-credentials');
     });
 
     it('refuses tokens with a limited number of uses, of a role and configured', async () => {
       const { address } = await newLogin('first');
-      const id = await admin.role(appRole, 'limited', { token_policies: [policy], token_num_uses: 5 });
-      const secretIdFile = folder.file('secret-id-limited', await admin.secretId(appRole, 'limited'));
-      const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
+      const auth = await roleAuth('limited', { token_num_uses: 5 });
       const before = await admin.countTokens();
       expect(await problemOf(source(auth).read(address))).toBe('limited-uses');
       expect(await admin.countTokens()).toBe(before);
@@ -213,25 +215,16 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(source({ method: 'token', token }).read(address))).toBe('limited-uses');
     });
 
-    it('reports an invalid token as bad credentials', async () => {
-      const auth: VaultConfig['auth'] = { method: 'token', token: new Secret('no-such-token') };
-      expect(await problemOf(source(auth).read(acme))).toBe('bad-credentials');
-    });
-
     it('reads a new token from the file after the old one was revoked', async () => {
       const { address } = await newLogin('first');
       const old = await admin.token({ policies: [policy], ttl: '1h' });
       const tokenFile = folder.file('token', old);
       const options = new TestOptions();
-      let ahead = 0;
-      const keys = source(
-        { method: 'token', tokenFile },
-        Object.assign(options, { monotonic: () => performance.now() + ahead }),
-      );
+      const keys = source({ method: 'token', tokenFile }, options);
       await keys.read(address);
       await admin.revoke(old);
       folder.file('token', await admin.token({ policies: [policy], ttl: '1h' }));
-      ahead = 60_000;
+      options.ahead = 60_000;
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
 
@@ -251,27 +244,22 @@ for (const { name, open } of vaultTargets(process.env)) {
     it('logs in again at once if its token was revoked', async () => {
       const { address } = await newLogin('first');
       const options = new TestOptions();
-      let ahead = 0;
-      const monotonic = () => performance.now() + ahead;
-      const keys = source(await appRoleAuth(), Object.assign(options, { monotonic }));
+      const keys = source(await appRoleAuth(), options);
       for (let logins = 1; logins < 4; logins += 1) {
         expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
         // The expiry of a revoked token is in the past.
         const ends = options.events.expiries.filter((at = 0) => at > Date.now() / 1000 + 60);
         expect(ends).toHaveLength(logins);
         await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
-        ahead += 6000;
+        options.ahead += 6000;
       }
     });
 
     it('does not log in again because of a missing permission', async () => {
       const options = new TestOptions();
-      let ahead = 0;
-      const monotonic = () => performance.now() + ahead;
-      const path = 'elsewhere/{environment}/{login}';
-      const keys = source(await appRoleAuth(), Object.assign(options, { monotonic }), { path });
+      const keys = source(await appRoleAuth(), options, { path: 'elsewhere/{environment}/{login}' });
       for (let times = 0; times < 3; times += 1) {
-        ahead += 120_000;
+        options.ahead += 120_000;
         expect(await problemOf(keys.read(acme))).toBe('denied');
       }
       expect(options.events.expiries).toHaveLength(1);
@@ -289,15 +277,11 @@ for (const { name, open } of vaultTargets(process.env)) {
           'auth/token/revoke-self': { capabilities: ['update'] },
         };
         await admin.request('POST', `sys/policies/acl/${policy}-d`, { policy: JSON.stringify({ path }) });
-        const id = await admin.role(appRole, 'denied', { token_policies: [`${policy}-d`], ...role });
-        const secretIdFile = folder.file('secret-id-denied', await admin.secretId(appRole, 'denied'));
-        const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
+        const auth = await roleAuth('denied', { token_policies: [`${policy}-d`], ...role });
         const options = new TestOptions();
-        let ahead = 0;
-        const shared = Object.assign(options, { monotonic: () => performance.now() + ahead });
         const before = await admin.countTokens();
-        const vault = connectVault(vaultConfig(server.address, { mount, auth }), shared);
-        for (; ahead < 3_590_000; ahead += 10_000) await problemOf(vault.kv.history(address));
+        const vault = connectVault(vaultConfig(server.address, { mount, auth }), options);
+        for (; options.ahead < 3_590_000; options.ahead += 10_000) await problemOf(vault.kv.history(address));
         expect(options.events.expiries).toHaveLength(logins);
         expect(await admin.countTokens()).toBe(before + 1);
         await vault.close();
@@ -307,10 +291,8 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     it('keeps renewing a periodic token for its whole period', async () => {
       const { address } = await newLogin('first');
-      const id = await admin.role(appRole, 'periodic', { token_policies: [policy], token_period: '10m' });
-      const secretIdFile = folder.file('secret-id-periodic', await admin.secretId(appRole, 'periodic'));
       const options = new TestOptions();
-      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, options);
+      const keys = source(await roleAuth('periodic', { token_period: '10m' }), options);
       const before = await admin.countTokens();
       keys.start();
       for (let leases = 1; leases < 5; leases += 1) {
@@ -324,11 +306,8 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     it('logs in again if its tokens are batch tokens, which cannot be renewed', async () => {
       const { address } = await newLogin('first');
-      const settings = { token_policies: [policy], token_ttl: '1h', token_type: 'batch' };
-      const id = await admin.role(appRole, 'batch', settings);
-      const secretIdFile = folder.file('secret-id-batch', await admin.secretId(appRole, 'batch'));
       const options = new TestOptions();
-      const keys = source({ method: 'approle', mount: appRole, roleId: id, secretIdFile }, options);
+      const keys = source(await roleAuth('batch', { token_ttl: '1h', token_type: 'batch' }), options);
       keys.start();
       for (let logins = 1; logins < 4; logins += 1) {
         await until(() => options.events.expiries.length === logins, 'it has a lease');
@@ -342,18 +321,13 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     it('uses a single-use secret ID once, and a new one at once if the token was revoked', async () => {
       const { address } = await newLogin('first');
-      const id = await admin.role(appRole, 'once', { token_policies: [policy], secret_id_num_uses: 1 });
-      const secretIdFile = folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
       const options = new TestOptions();
-      let ahead = 0;
-      const monotonic = () => performance.now() + ahead;
-      const auth = { method: 'approle', mount: appRole, roleId: id, secretIdFile } as const;
-      const keys = source(auth, Object.assign(options, { monotonic }));
+      const keys = source(await roleAuth('once', { secret_id_num_uses: 1 }), options);
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
       await admin.request('POST', `sys/leases/revoke-prefix/auth/${appRole}/login`);
-      ahead += 6000;
+      options.ahead += 6000;
       expect(await problemOf(keys.read(address))).toBe('bad-credentials');
-      ahead += 6000;
+      options.ahead += 6000;
       expect(await problemOf(keys.read(address))).toBe('backing-off');
       folder.file('secret-id-once', await admin.secretId(appRole, 'once'));
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
@@ -490,13 +464,9 @@ for (const { name, open } of vaultTargets(process.env)) {
         ]);
         expect(await keys.readVersion(address, 2)).toMatchObject({ version: 2, keys: [] });
         expect(await keys.readVersion(address, 1)).toMatchObject({ version: 1, keys: [] });
+        expect(await keys.kv.history((await newLogin()).address)).toBeUndefined();
         for (const gone of [1, 2]) expect((await keys.readVersion(address, gone))?.fields).toBeUndefined();
         expect(await keys.readVersion(address, 9)).toBeUndefined();
-      });
-
-      it('finds no versions of a login that was never written', async () => {
-        const { address } = await newLogin();
-        expect(await (await store()).kv.history(address)).toBeUndefined();
       });
 
       it('lists the logins of an environment, whatever characters they have', async () => {

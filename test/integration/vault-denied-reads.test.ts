@@ -24,6 +24,10 @@ afterEach(() => setup.close());
 
 const open = (auth: VaultConfig['auth']): KeySource => setup.source({ auth });
 
+async function expectRead(source: KeySource): Promise<void> {
+  expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+}
+
 /** Revokes every token, and lets time pass. */
 function revokeAll(milliseconds: number): void {
   setup.vault.world().tokens.revokeAll();
@@ -45,22 +49,6 @@ describe('the login to Vault when reads are denied', () => {
     return source;
   }
 
-  /** Reads the denied login every fifteen seconds for an hour. */
-  async function readDenied(source: KeySource): Promise<void> {
-    for (let waited = 0; waited < 3500; waited += 15) {
-      setup.clock.advance(15 * second);
-      expect(await problemOf(source.read(other))).toBe('denied');
-    }
-  }
-
-  it('is not repeated because of a missing permission, if the token may look itself up', async () => {
-    const source = await grantOne({});
-    await readDenied(source);
-    expect(setup.vault.count(logins)).toBe(1);
-    expect(setup.vault.count(lookUps)).toBeGreaterThan(10);
-    expect(setup.vault.world().tokens.count).toBe(1);
-  });
-
   it('is not suspected within a second after it was known to be valid', async () => {
     const source = await grantOne({});
     const lookUpsAfter = async (milliseconds: number): Promise<number> => {
@@ -69,30 +57,6 @@ describe('the login to Vault when reads are denied', () => {
       return setup.vault.count(lookUps);
     };
     expect([await lookUpsAfter(999), await lookUpsAfter(1), await lookUpsAfter(999)]).toEqual([1, 2, 2]);
-  });
-
-  it('is repeated every five minutes at most if it may not, and leaves no token behind', async () => {
-    const source = await grantOne({ token_no_default_policy: true });
-    const path = {
-      'secret/data/gateway/sandbox/acme': { capabilities: ['read'] },
-      'auth/token/revoke-self': { capabilities: ['update'] },
-    };
-    await setup.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
-    await readDenied(source);
-    expect(setup.vault.count(logins)).toBeGreaterThan(1);
-    expect(setup.vault.count(logins)).toBeLessThanOrEqual(1 + 12);
-    expect(setup.vault.world().tokens.count).toBe(1);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-  });
-
-  it('is repeated at once each time the token was revoked', async () => {
-    const source = await grantOne({});
-    for (let times = 2; times < 5; times += 1) {
-      setup.vault.world().tokens.revokeAll();
-      setup.clock.advance(6 * second);
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-      expect(setup.vault.count(logins)).toBe(times);
-    }
   });
 
   it('is not repeated because the version of the mount may not be read: the secret is not found', async () => {
@@ -115,7 +79,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(await problemOf(source.read(acme))).toBe('backing-off');
     expect(setup.vault.seen).toHaveLength(requests);
     await setup.appRole();
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
     expect(setup.observed.sourceUp).toBe(true);
   });
 
@@ -128,7 +92,7 @@ describe('the login to Vault when reads are denied', () => {
     ]);
     await setup.appRole();
     setup.clock.advance(second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
   it('and the token cannot be looked up, is tried again if it failed because of an outage', async () => {
@@ -138,14 +102,14 @@ describe('the login to Vault when reads are denied', () => {
     expect(await problemOf(source.read(acme))).toBe('denied');
     setup.vault.heal();
     setup.clock.advance(second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
   it('and the token was revoked two seconds after it was known to be valid, is repeated', async () => {
     const source = await grantOne({});
     setup.clock.advance(2 * second);
     setup.vault.world().tokens.revokeAll();
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
   it('because the token was revoked, and no login is possible, is the only request that is still sent', async () => {
@@ -166,7 +130,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(setup.observed.expiries.at(-1)).toBeLessThan(setup.clock.now() / 1000);
     expect(setup.observed.leases.at(-1)).toBe(3600);
     await setup.appRole();
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
   it('and the token, which never looked itself up, was revoked, is repeated once that is possible', async () => {
@@ -178,7 +142,7 @@ describe('the login to Vault when reads are denied', () => {
     setup.clock.advance(6 * second);
     expect(await problemOf(source.read(acme))).toBe('backing-off');
     await setup.appRole();
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
   it('and the token may not look itself up but is valid, leaves it in use if that fails', async () => {
@@ -187,7 +151,7 @@ describe('the login to Vault when reads are denied', () => {
     for (let waited = 0; waited < 1000; waited += 5) {
       setup.clock.advance(5 * second);
       expect(await problemOf(source.read(other))).toBe('denied');
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+      await expectRead(source);
     }
     expect(setup.vault.count(logins)).toBeLessThan(1 + 8);
     expect(setup.observed.sourceUp).toBe(true);
@@ -210,7 +174,7 @@ describe('the login to Vault when reads are denied', () => {
     }
     expect(setup.vault.seen).toEqual([]);
     await newToken();
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
   it('to the token of a file, uses another one as soon as the file has it, and does not revoke the first', async () => {
@@ -219,7 +183,7 @@ describe('the login to Vault when reads are denied', () => {
     expect(await problemOf(source.read(acme))).toBe('denied');
     setup.folder.file('token', await setup.admin.token({ policies: [roleName], ttl: 600 }));
     setup.clock.advance(2 * second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
     expect(setup.vault.world().tokens.count).toBe(2);
     // A wrong one is no reason to give up the one in use.
     setup.folder.file('token', 'wrong');
@@ -227,7 +191,7 @@ describe('the login to Vault when reads are denied', () => {
     setup.clock.advance(2 * second);
     expect(await problemOf(source.read(other))).toBe('denied');
     expect(setup.observed.problems).toEqual([expect.stringContaining('the credentials (HTTP 403, token)')]);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
   it('because the token was revoked, is repeated in the background once it is possible', async () => {

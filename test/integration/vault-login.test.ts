@@ -8,6 +8,7 @@ import {
   acme,
   approleMount,
   controlKeys,
+  day,
   problemOf,
   roleName,
   VaultTestEnvironment,
@@ -19,41 +20,50 @@ const renewals = /POST auth\/token\/renew-self/;
 const second = 1000;
 const minute = 60 * second;
 
+let setup: VaultTestEnvironment;
+
+beforeEach(async () => {
+  setup = await new VaultTestEnvironment().open();
+  await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+});
+afterEach(() => setup.close());
+
+const open = (auth: VaultConfig['auth']): KeySource => setup.source({ auth });
+const changeRole = (settings: object) =>
+  setup.admin.role(approleMount, roleName, { token_policies: [roleName], ...settings });
+const newToken = (settings: object = {}) =>
+  setup.admin.token({ policies: [roleName], ttl: 600, ...settings });
+
+/** A source that has started and logged in without any read. */
+async function started(auth: VaultConfig['auth'], source = open(auth)): Promise<KeySource> {
+  source.start();
+  await until(() => source.ready(), 'it has logged in');
+  return source;
+}
+
+async function wake(milliseconds: number, done: () => boolean, what: string): Promise<void> {
+  setup.clock.advance(milliseconds);
+  await until(done, what);
+}
+
+/** Advances the clock until the token was obtained, looked up or renewed once more. */
+function advance(milliseconds: number): Promise<void> {
+  const before = setup.observed.leases.length;
+  return wake(milliseconds, () => setup.observed.leases.length > before, 'a new lease is reported');
+}
+
+async function expectRead(source: KeySource): Promise<void> {
+  expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+}
+
+function kubernetes() {
+  const method = setup.vault.world().kubernetes;
+  method.role('signer', { policies: [roleName], ttl: 600 });
+  const jwtFile = setup.folder.file('jwt', 'jwt-1');
+  return { method, auth: { method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile } as const };
+}
+
 describe('the login to Vault', () => {
-  let setup: VaultTestEnvironment;
-
-  beforeEach(async () => {
-    setup = await new VaultTestEnvironment().open();
-    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-  });
-  afterEach(() => setup.close());
-
-  const open = (auth: VaultConfig['auth']): KeySource => setup.source({ auth });
-
-  /** A source that has started and logged in without any read. */
-  async function started(auth: VaultConfig['auth']): Promise<KeySource> {
-    const source = open(auth);
-    source.start();
-    await until(() => source.ready(), 'it has logged in');
-    return source;
-  }
-
-  async function wake(milliseconds: number, done: () => boolean, what: string): Promise<void> {
-    setup.clock.advance(milliseconds);
-    await until(done, what);
-  }
-
-  /** Each failed attempt is followed by one that is at most two seconds later. */
-  async function expectRetries(count: number): Promise<void> {
-    for (let attempt = 1; attempt <= count; attempt += 1) {
-      await until(() => setup.clock.nextTimer !== undefined, 'the attempt has failed');
-      expect(setup.vault.count(logins)).toBe(attempt);
-      expect(setup.clock.nextTimer).toBeGreaterThanOrEqual(750);
-      expect(setup.clock.nextTimer).toBeLessThanOrEqual(2 * second);
-      setup.clock.advance(2 * second);
-    }
-  }
-
   it('happens once for concurrent requests', async () => {
     const source = open(await setup.appRole());
     const reads = Array.from({ length: 20 }, () => source.read(acme));
@@ -62,69 +72,55 @@ describe('the login to Vault', () => {
     expect(setup.clock.nextTimer).toBeUndefined();
   });
 
-  it('happens at the start, so that the first request does not wait for it', async () => {
+  it('happens at the start, before the first request', async () => {
     const source = open(await setup.appRole());
     expect(source.ready()).toBe(false);
-    source.start();
-    await until(() => source.ready(), 'it has logged in');
-    expect(setup.vault.count(logins)).toBe(1);
-    expect(setup.vault.count(/GET secret/)).toBe(0);
+    await started(await setup.appRole(), source);
+    expect([setup.vault.count(logins), setup.vault.count(/GET secret/)]).toEqual([1, 0]);
   });
 
-  it('happens in the background as soon as Vault can be reached', async () => {
-    const source = open(await setup.appRole());
-    setup.vault.sealed = true;
+  it.each([
+    ['with 5xx', { kind: 'status', status: 500 } as const],
+    ['by a closed connection', { kind: 'reset' } as const],
+    ['since the API server of Kubernetes is away', 'kubernetes' as const],
+  ])('that fails %s is repeated in the background within two seconds each time', async (_how, fault) => {
+    const { method, auth } = kubernetes();
+    const source = open(fault === 'kubernetes' ? auth : await setup.appRole());
+    if (fault !== 'kubernetes') setup.vault.fail(fault);
     source.start();
-    await until(() => setup.observed.problems.length === 1, 'the failure is reported');
-    expect(setup.observed.problems[0]).toContain('Vault is sealed');
+    for (let attempt = 1; attempt <= 10; attempt += 1) {
+      await until(() => setup.clock.nextTimer !== undefined, 'the attempt has failed');
+      expect(setup.vault.count(logins)).toBe(attempt);
+      expect(setup.clock.nextTimer).toBeGreaterThanOrEqual(750);
+      expect(setup.clock.nextTimer).toBeLessThanOrEqual(2 * second);
+      setup.clock.advance(2 * second);
+    }
     setup.vault.heal();
-    for (let waited = 0; waited < 10 && !source.ready(); waited += 1) {
-      setup.clock.advance(10 * second);
-      await until(() => source.ready() || setup.clock.nextTimer !== undefined, 'it has looked again');
-    }
-    expect(source.ready()).toBe(true);
+    method.accept('jwt-1');
+    await wake(2 * second, () => source.ready(), 'it has logged in');
   });
 
-  it('is tried again within two seconds, as is a renewal', async () => {
-    const nextTry = async (): Promise<number> => {
-      await until(() => setup.clock.nextTimer !== undefined, 'it has tried');
-      return setup.clock.nextTimer ?? Number.NaN;
-    };
-    const source = await started(await setup.appRole());
-    setup.vault.fail({ kind: 'status', status: 500 }, /renew-self/);
-    await wake(2400 * second, () => setup.vault.count(renewals) === 1, 'it has tried to renew');
-    expect(await nextTry()).toBeLessThanOrEqual(2 * second);
-    expect(await nextTry()).toBeGreaterThanOrEqual(second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(setup.vault.count(logins)).toBe(1);
-  });
-
-  it('is renewed at two thirds of the lease, with a tenth of jitter', async () => {
-    for (const [random, expected] of [
-      [0, 2160],
-      [0.5, 2400],
-      [1, 2640],
-    ] as const) {
-      const auth = await setup.appRole();
-      const source = setup.source({ auth }, { random: () => random });
-      source.start();
-      await until(() => source.ready(), 'it has logged in');
-      expect(setup.clock.nextTimer).toBe(expected * second);
-      await source.stop();
-    }
+  it.each([
+    [0, 2160],
+    [0.5, 2400],
+    [1, 2640],
+  ])('is renewed at two thirds of the lease, with a tenth of jitter: %d', async (random, expected) => {
+    const auth = await setup.appRole();
+    await started(auth, setup.source({ auth }, { random: () => random }));
+    expect(setup.clock.nextTimer).toBe(expected * second);
   });
 
   it.each([
     [7000, 'is renewed', [1, 1]],
     [5400, 'is repeated, since the renewal grants less than the whole lease', [1, 2]],
   ])('of which at most %d s are permitted %s', async (maximum, _what, expected) => {
-    const settings = { token_policies: [roleName], token_ttl: 3600, token_max_ttl: maximum };
-    await setup.admin.role(approleMount, roleName, settings);
+    await changeRole({ token_ttl: 3600, token_max_ttl: maximum });
     const source = await started(await setup.appRole());
-    await wake(2400 * second, () => setup.observed.expiries.length === 2, 'it has renewed or logged in');
+    await advance(2400 * second);
     expect([setup.vault.count(renewals), setup.vault.count(logins)]).toEqual(expected);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    expect(setup.observed.leases).toEqual([3600, 3600]);
     expect(setup.observed.problems).toEqual([]);
+    await expectRead(source);
   });
 
   it('has one renewal due, also after another login', async () => {
@@ -132,39 +128,35 @@ describe('the login to Vault', () => {
     setup.vault.world().tokens.revokeAll();
     setup.clock.advance(minute);
     await source.read(acme);
-    await wake(2400 * second, () => setup.vault.count(renewals) > 0, 'it has renewed');
-    await until(() => setup.observed.expiries.length === 4, 'the new expiry is reported');
+    await wake(2400 * second, () => setup.observed.expiries.length === 4, 'the new expiry is reported');
     expect(setup.vault.count(renewals)).toBe(1);
   });
 
   it('is repeated if renewal is denied', async () => {
     const source = await started(await setup.appRole());
     setup.vault.world().tokens.revokeAll();
-    await wake(2400 * second, () => setup.vault.count(logins) === 2, 'it has logged in again');
-    await until(() => setup.observed.expiries.length === 2, 'the new expiry is reported');
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await advance(2400 * second);
     expect(setup.vault.count(logins)).toBe(2);
+    await expectRead(source);
   });
 
-  it('keeps its token while Vault cannot renew it, and uses up no secret ID', async () => {
+  it('keeps its token while Vault cannot renew it, and tries again within two seconds', async () => {
     const source = await started(await setup.appRole());
     setup.vault.fail({ kind: 'status', status: 500 }, /renew-self/);
     await wake(2400 * second, () => setup.vault.count(renewals) === 1, 'it has tried to renew');
+    await until(() => setup.clock.nextTimer !== undefined, 'that failed');
+    expect(setup.clock.nextTimer).toBeGreaterThanOrEqual(second);
     setup.vault.heal();
-    for (let waited = 0; waited < 60 && setup.vault.count(renewals) < 2; waited += 1) {
-      setup.clock.advance(second);
-      await until(() => setup.clock.nextTimer !== undefined, 'it has looked again');
-    }
-    await until(() => setup.observed.expiries.length === 2, 'it has renewed');
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    expect(setup.vault.count(logins)).toBe(1);
+    await expectRead(source);
+    await advance(2 * second);
+    expect([setup.vault.count(renewals), setup.vault.count(logins)]).toEqual([2, 1]);
   });
 
   it('is repeated after the token has expired, even if no renewal was tried', async () => {
     const source = open(await setup.appRole());
     await source.read(acme);
     setup.clock.advance(3601 * second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
     expect(setup.vault.count(logins)).toBe(2);
   });
 
@@ -178,13 +170,11 @@ describe('the login to Vault', () => {
     set = hours * 3600 * second;
     expect(await problemOf(source.read(acme))).toBe('backing-off');
     setup.clock.advance(second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
     set = 0;
     setup.clock.advance(minute);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
     expect(setup.vault.count(logins)).toBe(2);
-    setup.vault.world().tokens.revokeAll();
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
   });
 
   it('is repeated once if a revoked token is denied to many requests', async () => {
@@ -222,46 +212,28 @@ describe('the login to Vault', () => {
   describe('when it stops', () => {
     const tokens = () => setup.vault.world().tokens.count;
 
-    it('is revoked', async () => {
-      const source = await started(await setup.appRole());
-      expect(tokens()).toBe(1);
-      await source.stop();
-      expect(tokens()).toBe(0);
-    });
-
     it('is revoked also if it has just begun', async () => {
       const source = open(await setup.appRole());
       source.start();
       await source.stop();
-      expect(setup.vault.count(logins)).toBe(1);
-      expect(tokens()).toBe(0);
+      expect([setup.vault.count(logins), tokens()]).toEqual([1, 0]);
     });
 
     it('is not revoked if the token was configured', async () => {
-      const token = await setup.admin.token({ policies: [roleName], ttl: 600 });
-      const source = await started({ method: 'token', token: new Secret(token) });
+      const source = await started({ method: 'token', token: new Secret(await newToken()) });
       await source.stop();
-      expect(tokens()).toBe(1);
-      expect(setup.vault.count(/revoke/)).toBe(0);
+      expect([setup.vault.count(/revoke/), tokens()]).toEqual([0, 1]);
     });
 
-    it('lets an in-flight read finish first', async () => {
-      const source = await started(await setup.appRole());
-      const reading = source.read(acme);
-      await source.stop();
-      expect(controlKeys(await reading)).toEqual(['1:first']);
-      expect(tokens()).toBe(0);
-    });
-
-    it('lets an in-flight read of several versions finish with the same token', async () => {
+    it('lets an in-flight read of several versions finish with the same token, and has no timer', async () => {
       for (const control_key of ['second', 'third'])
         await setup.admin.put('gateway/sandbox/acme', { control_key });
       const source = await started(await setup.appRole());
       const reading = source.read(acme);
       await source.stop();
       expect(controlKeys(await reading)).toEqual(['3:third', '2:second', '1:first']);
-      expect(tokens()).toBe(0);
-      expect(setup.vault.count(logins)).toBe(1);
+      expect([setup.vault.count(logins), tokens()]).toEqual([1, 0]);
+      expect(setup.clock.nextTimer).toBeUndefined();
     });
 
     it('waits two seconds at most for a Vault that hangs', async () => {
@@ -273,14 +245,8 @@ describe('the login to Vault', () => {
     });
   });
 
-  it('stops without pending timers', async () => {
-    const source = await started(await setup.appRole());
-    void source.stop();
-    expect(setup.clock.nextTimer).toBeUndefined();
-  });
-
   it('is reported every five minutes while it fails, and at once when it fails anew', async () => {
-    await setup.admin.role(approleMount, roleName, { token_policies: [roleName], token_ttl: 60 });
+    await changeRole({ token_ttl: 60 });
     const source = open(await setup.appRole());
     const readAfter = async (milliseconds: number): Promise<string> => {
       setup.clock.advance(milliseconds);
@@ -305,44 +271,35 @@ describe('the login to Vault', () => {
   });
 
   describe('rejected with 400', () => {
-    it('is not tried again for a long while, and reported once', async () => {
+    it('is tried again after half a minute, then backs off up to five minutes, and reported once', async () => {
       const source = open(await setup.appRole('wrong'));
       source.start();
       await until(() => setup.observed.problems.length === 1, 'the rejection is reported');
-      for (let waited = 0; waited < 20; waited += 1) {
-        setup.clock.advance(second);
-        expect(await problemOf(source.read(acme))).toBe('backing-off');
-      }
-      expect(setup.vault.count(logins)).toBe(1);
-      expect(setup.observed.problems).toEqual([
-        'Vault login failed: Vault rejected the credentials (HTTP 400, approle)',
-      ]);
-    });
-
-    it('is tried again after half a minute, then backs off up to five minutes', async () => {
-      const source = open(await setup.appRole('wrong'));
       for (let waited = 0; waited < 3600; waited += 5) {
         await problemOf(source.read(acme));
+        if (waited === 20) {
+          expect(setup.vault.count(logins)).toBe(1);
+          const rejected = 'Vault login failed: Vault rejected the credentials (HTTP 400, approle)';
+          expect(setup.observed.problems).toEqual([rejected]);
+        }
         setup.clock.advance(5 * second);
       }
       expect(setup.vault.count(logins)).toBeGreaterThan(12);
       expect(setup.vault.count(logins)).toBeLessThan(24);
     });
 
-    it('is tried again at once if the secret ID in the file changed', async () => {
-      const source = open(await setup.appRole('wrong'));
-      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-      await setup.appRole();
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    });
-
-    it('is tried again at once if the role ID in its file changed', async () => {
-      const roleIdFile = setup.folder.file('role-id', 'wrong');
-      const secretIdFile = setup.folder.file('own', await setup.admin.secretId(approleMount, roleName));
+    it.each(['role-id', 'secret-id'])('is tried again at once if the file %s changed', async (changed) => {
+      const right: Record<string, string> = {
+        'role-id': setup.roleId,
+        'secret-id': await setup.admin.secretId(approleMount, roleName),
+      };
+      for (const [name, id] of Object.entries(right))
+        setup.folder.file(name, name === changed ? 'wrong' : id);
+      const [roleIdFile, secretIdFile] = [setup.folder.at('role-id'), setup.folder.at('secret-id')];
       const source = open({ method: 'approle', mount: approleMount, roleIdFile, secretIdFile });
       expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-      setup.folder.file('role-id', setup.roleId);
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+      setup.folder.file(changed, right[changed] ?? '');
+      await expectRead(source);
     });
 
     it('is tried again in the background if the secret ID in the file changed', async () => {
@@ -352,15 +309,6 @@ describe('the login to Vault', () => {
       await setup.appRole();
       await wake(2 * second, () => source.ready(), 'it has logged in');
       expect(setup.vault.count(logins)).toBe(2);
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    });
-
-    it('happens if a secret ID is used up', async () => {
-      await setup.admin.role(approleMount, roleName, { token_policies: [roleName], secret_id_num_uses: 1 });
-      const source = open(await setup.appRole());
-      await source.read(acme);
-      setup.clock.advance(2 * 3600 * second);
-      expect(await problemOf(source.read(acme))).toBe('bad-credentials');
     });
   });
 
@@ -373,7 +321,7 @@ describe('the login to Vault', () => {
       const source = open(await setup.appRole());
       setup.vault.fail(fault, /login/);
       setup.vault.seen.length = 0;
-      for (let waited = 0; waited < 60; waited += 1) {
+      for (let waited = 0; waited < 10; waited += 1) {
         const problems = await Promise.all(Array.from({ length: 5 }, () => problemOf(source.read(acme))));
         expect(problems).toEqual(problems.map(() => kind));
         setup.clock.advance(second / 2);
@@ -381,9 +329,9 @@ describe('the login to Vault', () => {
         expect(failed).toMatchObject({ source: 'down', cause: { kind: 'backing-off', cause: { kind } } });
         setup.clock.advance(second / 2);
       }
-      expect(setup.vault.seen).toHaveLength(60);
+      expect(setup.vault.seen).toHaveLength(10);
       setup.vault.heal();
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+      await expectRead(source);
     },
   );
 
@@ -395,100 +343,59 @@ describe('the login to Vault', () => {
     setup.clock.advance(59 * second);
     expect(await problemOf(source.read(acme))).toBe('backing-off');
     setup.clock.advance(second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-  });
-
-  it.each([
-    ['with 5xx', { kind: 'status', status: 500 } as const],
-    ['by a closed connection', { kind: 'reset' } as const],
-  ])('that fails %s for long is repeated within two seconds each time', async (_how, fault) => {
-    const source = open(await setup.appRole());
-    setup.vault.fail(fault);
-    source.start();
-    await expectRetries(30);
-    setup.vault.heal();
-    await wake(2 * second, () => source.ready(), 'it has logged in');
-  });
-
-  it('to Kubernetes auth, whose API server is away, is repeated within two seconds each time', async () => {
-    const { kubernetes } = setup.vault.world();
-    kubernetes.role('proxy', { policies: [roleName], ttl: 600 });
-    const jwtFile = setup.folder.file('jwt', 'service-account-token');
-    const source = open({ method: 'kubernetes', mount: 'kubernetes', role: 'proxy', jwtFile });
-    source.start();
-    await expectRetries(30);
-    kubernetes.accept('service-account-token');
-    await wake(2 * second, () => source.ready(), 'it has logged in');
+    await expectRead(source);
   });
 
   describe('whose token has a limited number of uses', () => {
     it('is refused and says what to do, backs off, and leaves no token behind', async () => {
-      const role = { token_policies: [roleName], token_num_uses: 1000 };
-      await setup.admin.role(approleMount, roleName, role);
+      await changeRole({ token_num_uses: 1000 });
       const source = open(await setup.appRole());
       expect(await problemOf(source.read(acme))).toBe('limited-uses');
-      for (let waited = 0; waited < 20; waited += 1) {
-        setup.clock.advance(second);
-        expect(await problemOf(source.read(acme))).toBe('backing-off');
-      }
-      expect(setup.vault.count(logins)).toBe(1);
-      expect(setup.vault.world().tokens.count).toBe(0);
+      setup.clock.advance(20 * second);
+      expect(await problemOf(source.read(acme))).toBe('backing-off');
+      expect([setup.vault.count(logins), setup.vault.world().tokens.count]).toEqual([1, 0]);
       expect(setup.observed.problems).toEqual([
         expect.stringMatching(
           /^Vault login failed: .*limited number of uses; set token_num_uses of its role to 0/,
         ),
       ]);
-      await setup.admin.role(approleMount, roleName, { ...role, token_num_uses: 0 });
+      await changeRole({ token_num_uses: 0 });
       setup.clock.advance(10 * second);
-      expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+      await expectRead(source);
     });
 
     it('is refused if the token was configured, and not revoked', async () => {
-      const token = await setup.admin.token({ policies: [roleName], ttl: 600, num_uses: 1000 });
-      const source = open({ method: 'token', token: new Secret(token) });
+      const source = open({ method: 'token', token: new Secret(await newToken({ num_uses: 1000 })) });
       setup.vault.seen.length = 0;
       expect(await problemOf(source.read(acme))).toBe('limited-uses');
-      setup.clock.advance(20 * second);
-      expect(await problemOf(source.read(acme))).toBe('backing-off');
       expect(setup.vault.seen.map(({ target }) => target)).toEqual(['auth/token/lookup-self']);
       expect(setup.vault.world().tokens.count).toBe(1);
     });
   });
 
-  it('reads the service account token each time', async () => {
-    const { kubernetes } = setup.vault.world();
-    kubernetes.role('signer', { policies: [roleName], ttl: 600 });
-    kubernetes.accept('jwt-1');
-    const jwtFile = setup.folder.file('jwt', 'jwt-1');
-    const source = open({ method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile });
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-    kubernetes.reject('jwt-1');
-    kubernetes.accept('jwt-2');
+  it('reads the service account token each time; one that the cluster does not know is rejected', async () => {
+    const { method, auth } = kubernetes();
+    expect(await problemOf(open(auth).read(acme))).toBe('bad-credentials');
+    method.accept('jwt-1');
+    const source = open(auth);
+    await expectRead(source);
+    method.reject('jwt-1');
+    method.accept('jwt-2');
     setup.folder.file('jwt', 'jwt-2');
     setup.clock.advance(601 * second);
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expectRead(source);
   });
 
-  it('is rejected for a service account token that the cluster does not know', async () => {
-    setup.vault.world().kubernetes.role('signer', { policies: [roleName], ttl: 600 });
-    const jwtFile = setup.folder.file('jwt', 'forged');
-    const source = open({ method: 'kubernetes', mount: 'kubernetes', role: 'signer', jwtFile });
-    expect(await problemOf(source.read(acme))).toBe('bad-credentials');
-  });
-
-  it('names the file that is missing or empty, and recovers when it exists', async () => {
-    const tokenFile = `${setup.folder.path}/token`;
+  it('names the file that is missing or empty, and recovers when it exists, with BOM and CR LF', async () => {
+    const tokenFile = setup.folder.at('token');
     const source = open({ method: 'token', tokenFile });
+    const unreadable = (why: string) => `Vault login failed: the Vault credentials cannot be read (${why})`;
     expect(await problemOf(source.read(acme))).toBe('no-credentials');
-    expect(setup.observed.problems).toEqual([
-      `Vault login failed: the Vault credentials cannot be read (cannot read ${tokenFile})`,
-    ]);
+    expect(setup.observed.problems).toEqual([unreadable(`cannot read ${tokenFile}`)]);
     setup.folder.file('token', ' \n');
-    await expect(source.read(acme)).rejects.toMatchObject({
-      problem: `Vault login failed: the Vault credentials cannot be read (${tokenFile} is empty)`,
-    });
-    setup.folder.file('token', await setup.admin.token({ policies: [roleName], ttl: 600 }));
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
+    await expect(source.read(acme)).rejects.toMatchObject({ problem: unreadable(`${tokenFile} is empty`) });
+    setup.folder.file('token', `\ufeff${await newToken()}\r\n`);
+    await expectRead(source);
   });
 
   it.each<[string, string | Buffer, RegExp]>([
@@ -513,30 +420,11 @@ describe('the login to Vault', () => {
     expect(setup.observed.problems.join()).not.toContain('planted');
   });
 
-  it('reads a token file with a byte order mark and CR LF', async () => {
-    const token = await setup.admin.token({ policies: [roleName], ttl: 600 });
-    const source = open({ method: 'token', tokenFile: setup.folder.file('token', `\ufeff${token}\r\n`) });
-    expect(controlKeys(await source.read(acme))).toEqual(['1:first']);
-  });
-
   it('names the configured token if no header can have it', async () => {
     const source = open({ method: 'token', token: new Secret('planted token') });
     expect(await problemOf(source.read(acme))).toBe('no-credentials');
-    expect(setup.observed.problems).toEqual([
-      expect.stringContaining('(the configured token has a blank (U+0020) within it'),
-    ]);
-  });
-
-  it('waits as long as Retry-After says', async () => {
-    const source = open(await setup.appRole());
-    setup.vault.fail({ kind: 'status', status: 429, headers: { 'Retry-After': '90' } });
-    source.start();
-    await until(() => setup.clock.nextTimer !== undefined, 'the failure is known');
-    for (let waited = 0; waited < 85; waited += 1) {
-      setup.clock.advance(second);
-      await problemOf(source.read(acme));
-    }
-    expect(setup.vault.count(logins)).toBe(1);
+    const problem = '(the configured token has a blank (U+0020) within it';
+    expect(setup.observed.problems).toEqual([expect.stringContaining(problem)]);
   });
 
   it.each([
@@ -557,15 +445,49 @@ describe('the login to Vault', () => {
       problem: 'Vault login failed: Vault has no such secret (HTTP 404)',
     });
   });
+});
 
-  it('warns when a configured token is about to expire', async () => {
-    const token = new Secret(
-      await setup.admin.token({ policies: [roleName], ttl: 600, explicit_max_ttl: 900 }),
-    );
-    await started({ method: 'token', token });
+describe('the reported lease of a Vault token', () => {
+  it('of 10 minutes never has less than 20 % left while renewals succeed', async () => {
+    await changeRole({ token_ttl: 600, token_max_ttl: 3600 });
+    await started(await setup.appRole());
+    for (let renewed = 0; renewed < 12; renewed += 1) {
+      const wakes = setup.clock.nextTimer ?? Number.NaN;
+      const expiry = setup.observed.expiries.at(-1) ?? Number.NaN;
+      const left = expiry - (setup.clock.now() + wakes) / second;
+      expect(left / (setup.observed.leases.at(-1) ?? Number.NaN)).toBeGreaterThan(0.2);
+      await advance(wakes);
+    }
+  });
+
+  it('of a configured token that cannot be renewed is the one it was created with', async () => {
+    const monthInSeconds = (30 * day) / second;
+    const token = await newToken({ ttl: monthInSeconds, renewable: false });
+    setup.clock.advance(15 * day);
+    await started({ method: 'token', token: new Secret(token) });
+    await advance(10 * day);
+    expect(setup.observed.leases).toEqual([monthInSeconds, monthInSeconds]);
+    expect(new Set(setup.observed.expiries).size).toBe(1);
+    const warning = 'the configured Vault token expires at 2026-01-31T00:00:00.000Z; replace it';
+    expect(setup.observed.problems).toEqual([warning, warning]);
+  });
+
+  it('of the token of a file is shorter if the file has another token for a shorter time', async () => {
+    const write = async (ttl: number) =>
+      setup.folder.file('token', await newToken({ ttl, renewable: false }));
+    await started({ method: 'token', tokenFile: await write(600) });
+    setup.clock.advance(399 * second);
+    await write(300);
+    await advance(2 * second);
+    expect(setup.observed.leases).toEqual([600, 300]);
+  });
+
+  it('of a configured token does not shrink with its last renewals, which warn', async () => {
+    await started({ method: 'token', token: new Secret(await newToken({ explicit_max_ttl: 900 })) });
     expect(setup.observed.problems).toEqual([]);
-    await wake(400 * second, () => setup.observed.expiries.length === 2, 'it has renewed');
-    await wake(400 * second, () => setup.observed.problems.length > 0, 'the expiry is reported');
+    await advance(400 * second);
+    await advance(400 * second);
+    expect(setup.observed.leases).toEqual([600, 600, 600]);
     expect(setup.observed.problems[0]).toBe(
       'the configured Vault token expires at 2026-01-01T00:15:00.000Z; replace it',
     );
