@@ -47,23 +47,6 @@ describe('versions of a secret in Vault', () => {
     expect(controlKeys(await read(ring))).toEqual(['3:third']);
   });
 
-  it('have the times at which they were created and superseded', async () => {
-    await put({ control_key: 'first' });
-    const first = new Date(setup.clock.now());
-    setup.clock.advance(hour);
-    await put({ control_key: 'second' });
-    const second = new Date(setup.clock.now());
-    expect(ringIn(await read())?.map(({ createdAt, supersededAt }) => [createdAt, supersededAt])).toEqual([
-      [second, undefined],
-      [first, second],
-    ]);
-  });
-
-  it('have at most three keys in the ring', async () => {
-    for (const control_key of ['a', 'b', 'c', 'd', 'e']) await put({ control_key });
-    expect(controlKeys(await read())).toEqual(['5:e', '4:d', '3:c']);
-  });
-
   it('are superseded by a deleted version as by any other', async () => {
     await put({ control_key: 'first' });
     setup.clock.advance(hour);
@@ -76,12 +59,6 @@ describe('versions of a secret in Vault', () => {
     expect(controlKeys(await read())).toEqual(['3:third']);
   });
 
-  it('that Vault has removed end the ring', async () => {
-    await setup.admin.request('POST', `secret/metadata/${path}`, { max_versions: 2 });
-    for (const control_key of ['first', 'second', 'third']) await put({ control_key });
-    expect(controlKeys(await read())).toEqual(['3:third', '2:second']);
-  });
-
   it('cost one request once the grace period is over', async () => {
     await put({ control_key: 'first' });
     await put({ control_key: 'second' });
@@ -90,14 +67,6 @@ describe('versions of a secret in Vault', () => {
     setup.vault.seen.length = 0;
     await read(ring);
     expect(setup.vault.count(/GET secret/)).toBe(1);
-  });
-
-  it('can have an unusable key beside a usable one', async () => {
-    await put({ control_key: 'first', private_key: 42 });
-    expect((await found()).ring).toEqual([
-      expect.objectContaining({ kind: 'control_key', version: 1, key: expect.anything() }),
-      expect.objectContaining({ kind: 'private_key', version: 1, problem: expect.any(String) }),
-    ]);
   });
 
   it('count each key once, however often it was written', async () => {
@@ -120,13 +89,6 @@ describe('versions of a secret in Vault', () => {
     ]);
   });
 
-  it('are read ten back and no further', async () => {
-    for (let write = 0; write < 12; write += 1) await put({ control_key: 'same' });
-    setup.vault.seen.length = 0;
-    await read();
-    expect(setup.vault.count(/GET secret/)).toBe(10);
-  });
-
   describe('of which the gateway accepted one', () => {
     beforeEach(async () => {
       await put({ control_key: 'accepted' });
@@ -140,14 +102,6 @@ describe('versions of a secret in Vault', () => {
       setup.vault.seen.length = 0;
       expect(controlKeys(await read(known))).toEqual(['13:other', '1:accepted']);
       expect(setup.vault.count(/GET secret/)).toBe(2);
-    });
-
-    it('drop it as soon as it is deleted or destroyed', async () => {
-      const known = await foundAfterAccepting(1);
-      await put({ control_key: 'other' });
-      setup.clock.advance(2 * day);
-      await setup.admin.destroy(path, [1]);
-      expect(await found(known)).toMatchObject({ ring: [{ version: 2 }], gone: [] });
     });
 
     it('have it still if all of them are newer and were deleted', async () => {
@@ -216,16 +170,6 @@ describe('versions of a secret in Vault', () => {
       await setup.admin.deleteVersions(path, [2]);
       expect(await read(ring)).toBe('deleted');
     });
-  });
-
-  it('are searched by the first read of a login for a kind of key that the newest ones lack', async () => {
-    await put({ control_key: 'a', private_key: privateKey(1) });
-    for (const control_key of ['b', 'c']) await put({ control_key });
-    setup.clock.advance(3 * day);
-    const { ring } = await found();
-    expect(ring.map(({ kind, version }) => `${kind} ${version}`)).toEqual(
-      expect.arrayContaining(['control_key 3', 'private_key 3', 'private_key 1']),
-    );
   });
 
   it('start no grace period with fields of other names, or with a key that cannot be used', async () => {
