@@ -1,17 +1,21 @@
-import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, sign as signHere } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
-import { type KeySource, ringIn } from '../../src/keys/key-source.ts';
-import type { LoginRef } from '../../src/keys/login-ref.ts';
-import type { TransitKey } from '../../src/keys/ring.ts';
-import { acme, approleMount, roleName, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
+import type { KeySource } from '../../src/keys/key-source.ts';
+import {
+  acme,
+  approleMount,
+  newestTransitKey,
+  roleName,
+  VaultTestEnvironment,
+} from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 import { privateKeyOf, publicKeyOf } from '../support/vectors.ts';
 
 const baseString = 'POST&https%3A%2F%2Fgateway.example%2Ftransfer&amount%3D1.00';
 const [keyPaths, signPaths] = [/^GET transit\/keys/, /transit\/sign/];
 const logins = /POST auth\/approle\/login/;
-const signature = sign('sha256', Buffer.from(baseString), privateKeyOf('rsa-2048-pkcs8.pem'));
+const signature = signHere('sha256', Buffer.from(baseString), privateKeyOf('rsa-2048-pkcs8.pem'));
 const base64 = signature.toString('base64');
 
 let setup: VaultTestEnvironment;
@@ -58,20 +62,20 @@ async function useRole(settings: object): Promise<void> {
   source = newSource({ auth: await setup.appRole() });
 }
 
-/** The newest key, or what keeps it from being used. */
-async function newest(login: LoginRef = acme): Promise<TransitKey | string> {
-  const [entry] = ringIn(await source.read(login)) ?? [];
-  if (entry === undefined || 'problem' in entry) return entry?.problem ?? 'none';
-  if ('publicKey' in entry.key) return entry.key;
-  throw new TypeError('it is not in Vault');
+const newest = () => newestTransitKey(source);
+
+/** Signs with the newest key. */
+async function sign(): Promise<string> {
+  const key = await newest();
+  if (typeof key === 'string' || source.sign === undefined) throw new TypeError('no key');
+  return source.sign(acme, key, baseString);
 }
 
 describe('a signature of Vault', () => {
   async function signed(response: string): Promise<string> {
-    const key = await newest();
-    if (typeof key === 'string' || source.sign === undefined) throw new TypeError('no key');
+    await newest();
     setup.vault.fail({ kind: 'json', body: { data: { signature: response } } }, signPaths);
-    return source.sign(acme, key, baseString);
+    return sign();
   }
 
   it.each([
@@ -96,11 +100,10 @@ describe('a signature of Vault', () => {
 });
 
 it('a key that is marked as deleted concerns only its login', async () => {
-  const key = await newest();
-  if (typeof key === 'string' || source.sign === undefined) throw new TypeError('no key');
+  await newest();
   const deleted = ['1 error occurred:\n\t* refusing to use soft-deleted key\n\n'];
   setup.vault.fail({ kind: 'status', status: 500, errors: deleted }, signPaths);
-  await expect(source.sign(acme, key, baseString)).rejects.toMatchObject({ reason: 'key-unusable' });
+  await expect(sign()).rejects.toMatchObject({ reason: 'key-unusable' });
   describeKey({ soft_deleted: true });
   expect(await newest()).toBe('the Transit key transit/keys/acme is marked as deleted (soft-delete)');
 });

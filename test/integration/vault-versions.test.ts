@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type KeyReading, ringIn } from '../../src/keys/key-source.ts';
+import type { KeyReading } from '../../src/keys/key-source.ts';
 import { type KeyRing, type UsableKey, withAccepted } from '../../src/keys/ring.ts';
 import { acme, controlKeys, day, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 

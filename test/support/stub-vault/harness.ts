@@ -1,13 +1,15 @@
 import type { VaultConfig } from '../../../src/config/schema.ts';
-import type {
-  CacheResult,
-  KeyReading,
-  KeySource,
-  KeySourceObserver,
-  NoKeys,
-  SigningObserver,
+import {
+  type CacheResult,
+  type KeyReading,
+  type KeySource,
+  type KeySourceObserver,
+  type NoKeys,
+  ringIn,
+  type SigningObserver,
 } from '../../../src/keys/key-source.ts';
-import type { KeyRing } from '../../../src/keys/ring.ts';
+import type { LoginRef } from '../../../src/keys/login-ref.ts';
+import type { KeyRing, TransitKey } from '../../../src/keys/ring.ts';
 import { VaultError } from '../../../src/keys/vault/errors.ts';
 import { connectVault, createVaultSource, type VaultOptions } from '../../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../../src/secret.ts';
@@ -173,4 +175,15 @@ export function controlKeys(reading: KeyReading | NoKeys | KeyRing | undefined) 
       ? `${entry.version}:${reveal(entry.key.secret)}`
       : `${entry.version}:-`,
   );
+}
+
+/** The newest RSA key of a login, which is in Vault's Transit engine, or what keeps it from being used. */
+export async function newestTransitKey(
+  source: KeySource,
+  login: LoginRef = acme,
+): Promise<TransitKey | string> {
+  const newest = ringIn(await source.read(login))?.find(({ kind }) => kind === 'private_key');
+  if (newest === undefined || 'problem' in newest) return newest?.problem ?? 'none';
+  if ('publicKey' in newest.key) return newest.key;
+  throw new TypeError('it is not in Vault');
 }

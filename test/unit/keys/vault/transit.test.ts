@@ -25,13 +25,19 @@ let reports: unknown[];
 /** Vault's response to the next signature. */
 let response: () => Promise<object>;
 let signer: SignRemotely;
+/** Of the last request. */
+let ended: AbortSignal | undefined;
 
 beforeEach(() => {
   [clock, reports] = [new ManualClock(), []];
   response = () => Promise.resolve(signed);
   const respond: AuthenticatedClient['read'] = async (_path, shape) => shape.parse(await response());
   const write: AuthenticatedClient['write'] = (path, _data, shape) => respond(path, shape);
-  const client = { read: respond, readIfPermitted: respond, list: respond, write, post: write };
+  const post: AuthenticatedClient['post'] = (path, _data, shape, signal) => {
+    ended = signal;
+    return respond(path, shape);
+  };
+  const client = { read: respond, readIfPermitted: respond, list: respond, write, post };
   signer = createTransitSigner(new TransitEngine(client, {}), {
     monotonic: clock.now,
     setTimer: clock.setTimer,
@@ -87,6 +93,8 @@ describe('a signature in Vault', () => {
     await signText().catch(() => {});
     expect(await signIn(1_000)).toContain('did not sign');
     expect(reports.at(-1)).toEqual(['sandbox', 'unavailable', 1]);
+    // The slot of the signature is free, so Vault must have no request for it.
+    expect(ended?.aborted).toBe(true);
     expect(await signIn(999)).toBe(signature);
     expect(await signIn(5_000)).toBe(signature);
   });
