@@ -3,9 +3,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@je
 import { Folder } from '../support/folder.ts';
 import { post, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { cached, type OutageResult, printOutages, runOutage } from '../support/outage-run.ts';
+import type { Load } from '../support/load.ts';
+import { cached, type OutageResult, runOutage } from '../support/outage-run.ts';
 import {
-  type FailingVault,
   kubernetesApiAway,
   type Outage,
   type OutageContext,
@@ -13,9 +13,8 @@ import {
   revokedTokenOfAFile,
   VaultTrust,
 } from '../support/outages.ts';
-import { startRealVault } from '../support/real-vault-server.ts';
+import { failingVaults } from '../support/real-vault-server.ts';
 import { describeWith } from '../support/requires.ts';
-import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
 import { vaultKeys } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { balanceOf, TestCluster, type VaultAuth } from '../support/test-cluster.ts';
@@ -24,24 +23,12 @@ import { until } from '../support/until.ts';
 // Seconds count here, and another program may take the processor for one.
 jest.retryTimes(2, { logErrorsBeforeRetry: true, retryImmediately: true });
 
-interface Server {
-  readonly server: string;
-  readonly start: (trust: VaultTrust) => Promise<FailingVault>;
-}
-
 const processes = 2;
 /** Seconds: TTL of a key, and the timeout of a request to Vault. */
 const [fresh, deadline] = [1, 1];
 /** Seconds after Vault's recovery within which a login without a cached key must be read. */
 const promised = 2;
 
-const program = process.env['VAULT_BIN'];
-const stub: Server = { server: 'the stub', start: startFailingStub };
-const vaults =
-  program === undefined
-    ? [stub]
-    : [stub, { server: 'a real server', start: (trust: VaultTrust) => startRealVault(program, trust) }];
-if (program === undefined) process.stderr.write('skipped: outages of a real server (set VAULT_BIN)\n');
 interface LogIn {
   readonly by: string;
   readonly auth: (place: Pick<OutageContext, 'cluster' | 'vault'>) => Promise<VaultAuth>;
@@ -61,9 +48,9 @@ const uncachedOf = ({ name }: Outage): string => `uncached-${name.replaceAll(/[^
 const logins = [...cached, ...logIns.flatMap(({ rows }) => rows.map(uncachedOf))];
 
 describeWith('openssl')('during a Vault outage under load (needs the program openssl),', () => {
-  describe.each(vaults)('$server', ({ server, start }) => {
-    describe.each(logIns)('with $by', ({ by, auth, rows }) => {
-      const results: [Outage, OutageResult][] = [];
+  describe.each(failingVaults)('$server', ({ start }) => {
+    describe.each(logIns)('with $by', ({ auth, rows }) => {
+      const loads: Load[] = [];
       const folder = new Folder();
       let place: OutageContext;
 
@@ -84,7 +71,6 @@ describeWith('openssl')('during a Vault outage under load (needs the program ope
         await wait(1100);
       }, 60_000);
       afterAll(async () => {
-        printOutages(`Outages of ${server}, ${processes} processes that log in by ${by}`, results);
         await place.cluster.close();
         await place.vault.close();
         folder.remove();
@@ -94,7 +80,7 @@ describeWith('openssl')('during a Vault outage under load (needs the program ope
         '$name: cached keys sign, and the recovery is noticed',
         async (outage) => {
           const result = await runOutage(outage, place, uncachedOf(outage));
-          results.push([outage, result]);
+          loads.push(result.load);
           expectNothingFailed(result);
           expectSaid(outage, result);
           expect(result.firstRead - result.stalled).toBeLessThan(promised);
@@ -104,7 +90,7 @@ describeWith('openssl')('during a Vault outage under load (needs the program ope
       );
 
       it('leaks no secret', async () => {
-        expect(await place.cluster.leaks(...results.map(([, { load }]) => load.seen()))).toEqual([]);
+        expect(await place.cluster.leaks(...loads.map((load) => load.seen()))).toEqual([]);
       });
     });
   });

@@ -1,6 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
-import { table } from '../../src/cli/shared/table.ts';
 import { alertRulesIn } from './alert-expressions.ts';
 import { type Countersign, sumOf } from './countersign.ts';
 import { post } from './forwarding.ts';
@@ -176,37 +175,4 @@ class Poller {
       await wait(pollInterval);
     }
   }
-}
-
-/** Prints the results of outages on jest's console, one line each. */
-export function printOutages(title: string, results: readonly (readonly [Outage, OutageResult])[]): void {
-  const head =
-    'outage|sent|failed|slowest, ms|good read after, s|reads away|reads after|begin|end|state|alerts|uncached'.split(
-      '|',
-    );
-  const rows = results.map(([{ name }, result]) => {
-    const { load, firstRead, readsDuring, readsAfter, secondsAfter, begins, ends, said, uncachedDuring } =
-      result;
-    const good = load.results(/./)['200 answered'] ?? 0;
-    const lines = (each: typeof ends) => each.map(({ length }) => length).join('+');
-    return [
-      name,
-      load.hits.length,
-      load.hits.length - good,
-      Math.round(load.slowest),
-      firstRead.toFixed(2),
-      readsDuring ?? '-',
-      `${readsAfter} in ${secondsAfter.toFixed(1)} s`,
-      lines(begins),
-      lines(ends),
-      [...new Set(said.map(({ state }) => state))].join(),
-      [...new Set(said.flatMap(({ alerts }) => alerts))].join() || '-',
-      uncachedDuring.join(),
-    ].map(String);
-  });
-  const causes = results.map(([{ name }, { begins }]) => {
-    const { cause, msg } = begins[0]?.[0] ?? {};
-    return `${name}: ${[cause, msg].find((text) => typeof text === 'string') ?? 'no line'}`;
-  });
-  console.info([title, ...table(head, rows), '', ...causes].join('\n  '));
 }

@@ -211,7 +211,7 @@ export const outages: readonly Outage[] = [
     end: ({ cluster }) => cluster.newSecretId(),
   },
   {
-    name: 'certificate of a new CA',
+    name: 'certificate of a new CA, without a signal',
     says: saysDown,
     cause: unknownCa,
     begin({ vault, trust }) {
@@ -226,16 +226,6 @@ export const outages: readonly Outage[] = [
     cause: /TLS: CERT_HAS_EXPIRED/,
     begin: ({ vault, trust }) => vault.show(trust.issue(-60)),
     end: ({ vault, trust }) => vault.show(trust.issue()),
-  },
-  {
-    name: 'CA replaced, without a signal',
-    cause: unknownCa,
-    says: saysDown,
-    begin({ vault, trust }) {
-      trust.replaceCa();
-      return vault.show(trust.issue());
-    },
-    end: async ({ trust }) => trust.install(),
   },
   {
     name: 'mount re-created',

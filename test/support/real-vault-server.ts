@@ -10,7 +10,9 @@ import type { FailingVault, VaultTrust } from './outages.ts';
 import { type Relay, startRelay } from './relay.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
 import type { Issued } from './stub-vault/certificates.ts';
+import { startFailingStub } from './stub-vault/failing-stub.ts';
 import { roleName } from './stub-vault/harness.ts';
+import type { StubVault } from './stub-vault/server.ts';
 import { until } from './until.ts';
 import { policyText } from './vault-policies.ts';
 
@@ -18,6 +20,22 @@ const initialized = z.object({ root_token: z.string(), keys: z.tuple([z.string()
 const quota = 'sys/quotas/rate-limit/reads';
 /** Seconds that a start may take. */
 const startTimeout = 20;
+
+export type StartedVault = FailingVault & { readonly stub?: StubVault };
+
+interface Startable {
+  readonly server: string;
+  readonly start: (trust: VaultTrust) => Promise<StartedVault>;
+}
+
+/** The stub, and a real server if VAULT_BIN is set. */
+export const failingVaults = ((program?: string): readonly Startable[] => {
+  const stub = { server: 'the stub', start: startFailingStub };
+  if (program !== undefined)
+    return [stub, { server: 'a real server', start: (trust) => startRealVault(program, trust) }];
+  process.stderr.write('skipped: outages of a real server (set VAULT_BIN)\n');
+  return [stub];
+})(process.env['VAULT_BIN']);
 
 /**
  * A server of `vault` or `bao`, with its storage in a directory, TLS, and the deployed policy. Countersign reaches it
