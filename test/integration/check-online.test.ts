@@ -1,7 +1,7 @@
 import { createServer as createTlsServer } from 'node:https';
-import { createServer as createSilentServer, type Server } from 'node:net';
+import { createServer as createSilentServer } from 'node:net';
+import type { TlsOptions } from 'node:tls';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { z } from 'zod';
 import { check } from '../../src/cli/check/check.ts';
 import { runCommandHere } from '../support/cli.ts';
 import { startEgressProxy } from '../support/egress-proxy.ts';
@@ -12,6 +12,7 @@ import {
   oldControlKey,
   oldKey,
 } from '../support/keys-test-environment.ts';
+import { listen } from '../support/listening.ts';
 import { issuerKey, startOidcServer } from '../support/oidc-server.ts';
 import { spansIn } from '../support/otlp.ts';
 import { writeKeys } from '../support/service.ts';
@@ -134,28 +135,10 @@ describe('check --online', () => {
     const { code, rows } = await checks(configWith([], { jwtIssuers }));
     await issuer.close();
     expect(code).toBe(1);
-    expect(rows.filter((row) => row.check === 'jwt-issuer')).toEqual([
-      expect.objectContaining({
-        subject: 'idp',
-        result: 'ok',
-        detail: `${issuer.url}: 2 public keys (P-256, RSA)`,
-      }),
-      expect.objectContaining({
-        subject: 'other',
-        result: 'failed',
-        detail: `${issuer.url}/nothing: status 404 instead of 200`,
-      }),
-    ]);
-  });
-
-  it('reads only the kinds of key that the granted operations require', async () => {
-    await setup.forget();
-    await setup.put({ control_key: oldControlKey });
-    expect(await checks(configWith([grant(['manager-balance'], 'acme')]))).toMatchObject({ code: 0 });
-    const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
-    expect(code).toBe(1);
-    expect(keyRows(rows)).toEqual([
-      ['sandbox/acme private_key', 'failed', 'the login has no key of this kind'],
+    const issuers = rows.filter((row) => row.check === 'jwt-issuer');
+    expect(issuers.map(({ subject, result, detail }) => [subject, result, detail])).toEqual([
+      ['idp', 'ok', `${issuer.url}: 2 public keys (P-256, RSA)`],
+      ['other', 'failed', `${issuer.url}/nothing: status 404 instead of 200`],
     ]);
   });
 
@@ -170,25 +153,6 @@ describe('check --online', () => {
     ];
     const { rows } = await checks(configWith(allow, { environments }));
     expect(keyRows(rows)).toEqual([['sandbox/acme control_key', 'ok', 'version 1, 0s old']]);
-  });
-
-  it('fails for a kind of key that only a previous version has', async () => {
-    await setup.put({ control_key: oldControlKey });
-    const { code, rows } = await checks(configWith([grant(['order-status'], 'acme')]));
-    expect(code).toBe(1);
-    expect(keyRows(rows)[0]?.[2]).toBe(
-      'version 2: the newest version lacks the field private_key (its fields: control_key)',
-    );
-  });
-
-  it('fails if the newest version was deleted', async () => {
-    await setup.put({ control_key: newControlKey, private_key: oldKey });
-    await setup.admin.deleteVersions('gateway/sandbox/acme', [2]);
-    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')]));
-    expect(code).toBe(1);
-    expect(keyRows(rows)[0]?.[2]).toContain(
-      'the newest version was deleted; the one before it is used until',
-    );
   });
 
   it('warns of max_versions=1 of the secret or the mount, if it may read the metadata', async () => {
@@ -208,91 +172,68 @@ describe('check --online', () => {
     await setup.admin.request('POST', 'secret/config', { max_versions: 0 });
   });
 
-  it('fails for a login without keys, and for an unusable current version', async () => {
-    await setup.put({ control_key: '', private_key: oldKey });
-    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme', 'absent')]));
-    expect(code).toBe(1);
-    expect(keyRows(rows)).toEqual([
-      ['sandbox/acme control_key', 'failed', 'version 2: the control key (field control_key) is empty'],
-      ['sandbox/absent control_key', 'failed', 'the login has no keys'],
-    ]);
-  });
-
-  it.each<[string, object, string]>([
+  it.each<[what: string, versions: readonly object[], operation: string, detail: string]>([
+    ['a login without keys', [], 'manager-balance', 'the login has no keys'],
+    ['another kind only', [{ control_key: 'k' }], 'order-status', 'the login has no key of this kind'],
     [
-      'private-key',
-      { 'private-key': oldKey, note: 'x' },
+      'a kind that only a previous version has',
+      [{ control_key: 'k', private_key: oldKey }, { control_key: 'k' }],
+      'order-status',
+      'version 2: the newest version lacks the field private_key (its fields: control_key)',
+    ],
+    [
+      'an unusable current version',
+      [{ control_key: 'k' }, { control_key: '' }],
+      'manager-balance',
+      'version 2: the control key (field control_key) is empty',
+    ],
+    [
+      'a blank at the end of a control key',
+      [{ control_key: 'k ' }],
+      'manager-balance',
+      'version 1: the control key (field control_key) ends with a blank (U+0020); remove it',
+    ],
+    [
+      'a field of another name',
+      [{ 'private-key': oldKey, note: 'x' }],
+      'order-status',
       'the secret has no field private_key but private-key, which is not read; rename it (its fields: private-key, note)',
     ],
-    [
-      'PRIVATE_KEY',
-      { PRIVATE_KEY: oldKey },
-      'the secret has no field private_key but PRIVATE_KEY, which is not read',
-    ],
-    [
-      'data',
-      { data: { private_key: oldKey } },
-      'the secret has no field private_key but one like it below data, where it is not read; store the fields directly in the secret (its fields: data)',
-    ],
-    [
-      'anything else',
-      { pem: oldKey, '7f1c2c5e-8a35': 'x' },
-      'the login has no key of this kind (its fields: pem, 1 more)',
-    ],
-  ])('names the fields of a secret that has the key in the field %s', async (name, fields, detail) => {
-    const login = `fields-${name.toLowerCase().replaceAll(/[^a-z]/g, '-')}`;
-    await setup.put(fields, login);
-    const status = { environments: ['sandbox'], operations: ['order-status'], logins: [login] };
-    const { code, rows } = await checks(configWith([status]));
+  ])('fails for %s', async (what, versions, operation, detail) => {
+    const login = what.replaceAll(' ', '-');
+    for (const version of versions) await setup.put(version, login);
+    const { code, rows } = await checks(configWith([grant([operation], login)]));
     expect(code).toBe(1);
-    expect(keyRows(rows)).toEqual([
-      [`sandbox/${login} private_key`, 'failed', expect.stringContaining(detail)],
-    ]);
+    expect(keyRows(rows)).toEqual([[expect.any(String), 'failed', expect.stringContaining(detail)]]);
   });
 
-  it.each(['secret/data', 'secret/metadata', 'secret/data/gateway'])(
-    'says what the mount %s is called in Vault',
-    async (mount) => {
-      for (const tokenFile of ['proxy-token', 'token']) {
-        const auth = { method: 'token', tokenFile } as const;
-        const vault = { address: setup.admin.address, mount, auth };
-        const allow = [grant(['manager-balance'], 'acme')];
-        const { code, rows } = await checks(configWith(allow, { keys: { source: 'vault', vault } }));
-        expect(code).toBe(1);
-        const detail = expect.stringContaining(`(it is "${mount}", and Vault's mount is "secret")`);
-        expect(keyRows(rows)).toEqual([['sandbox/acme control_key', 'failed', detail]]);
-      }
-    },
-  );
+  it('fails if the newest version was deleted', async () => {
+    await setup.put({ control_key: newControlKey, private_key: oldKey });
+    await setup.admin.deleteVersions('gateway/sandbox/acme', [2]);
+    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')]));
+    expect(code).toBe(1);
+    const detail = 'the newest version was deleted; the one before it is used until';
+    expect(keyRows(rows)[0]?.[2]).toContain(detail);
+  });
 
-  it.each<[string, string | Buffer, RegExp]>([
-    [
-      'JSON',
-      '{"token":"planted-token","wrapped_accessor":"a"}',
-      /json-token looks like JSON with a wrapped token/,
-    ],
-    ['UTF-16', Buffer.from('\ufeffplanted-token', 'utf16le'), /json-token is in UTF-16/],
-    ['a line end too many', 'planted-token\n\n', /json-token ends with a line end/],
-  ])('names the token file, and not the network, if that holds %s', async (_name, content, detail) => {
-    setup.folder.file('json-token', content);
+  it('says what a mount that is a path below one is called in Vault', async () => {
+    for (const tokenFile of ['proxy-token', 'token']) {
+      const auth = { method: 'token', tokenFile } as const;
+      const vault = { address: setup.admin.address, mount: 'secret/data', auth };
+      const allow = [grant(['manager-balance'], 'acme')];
+      const { code, rows } = await checks(configWith(allow, { keys: { source: 'vault', vault } }));
+      expect(code).toBe(1);
+      const detail = expect.stringContaining(`(it is "secret/data", and Vault's mount is "secret")`);
+      expect(keyRows(rows)).toEqual([['sandbox/acme control_key', 'failed', detail]]);
+    }
+  });
+
+  it('names the token file, and not the network, if that holds JSON', async () => {
+    setup.folder.file('json-token', '{"token":"planted-token","wrapped_accessor":"a"}');
     const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')], {}, 'json-token'));
     expect(code).toBe(1);
-    expect(rows.find(({ check: name }) => name === 'vault')?.detail).toMatch(detail);
+    expect(rows[0]?.detail).toMatch(/json-token looks like JSON with a wrapped token/);
     expect(JSON.stringify(rows)).not.toMatch(/cannot be reached|ERR_|planted-token/);
-  });
-
-  it.each([
-    ['a blank at its end', 'ends with a blank (U+0020); remove it', `${oldControlKey} `],
-    ['a tab before it', 'begins with a tab (U+0009); remove it', `\t${oldControlKey}`],
-    ['two line feeds', 'ends with a line end (U+000A); remove it', `${oldControlKey}\n\n`],
-    ['a no-break space', 'ends with a no-break space (U+00A0); remove it', `${oldControlKey}\u00a0`],
-    ['JSON around it', 'looks like JSON; store the value alone', `{"control_key":"${oldControlKey}"}`],
-  ])('fails for a control key with %s', async (_name, fault, text) => {
-    await setup.put({ control_key: text }, 'odd');
-    const { rows } = await checks(configWith([grant(['manager-balance'], 'odd')]));
-    const detail = expect.stringMatching(/^version \d+: the control key \(field control_key\) /);
-    expect(keyRows(rows)).toEqual([['sandbox/odd control_key', 'failed', detail]]);
-    expect(keyRows(rows)[0]?.[2]).toContain(fault);
   });
 
   it('skips the logins of a wildcard if Vault does not permit listing', async () => {
@@ -341,30 +282,14 @@ describe('check --online', () => {
   it('fails if Vault is unreachable or sealed', async () => {
     const auth = { method: 'token', tokenFile: 'token' } as const;
     const keys = { source: 'vault', vault: { address: 'http://127.0.0.1:1', auth } } as const;
+    const refused = 'Vault cannot be reached (connection refused: ECONNREFUSED)';
     const gone = await checks(configWith([], { keys }));
-    expect([gone.code, gone.rows[0]?.detail]).toEqual([
-      1,
-      'Vault login failed: Vault cannot be reached (connection refused: ECONNREFUSED)',
-    ]);
+    expect([gone.code, gone.rows[0]?.detail]).toEqual([1, `Vault login failed: ${refused}`]);
     setup.vault.sealed = true;
     const sealed = await checks(configWith([]));
     expect([sealed.code, sealed.rows[0]?.detail]).toEqual([
       1,
       'Vault login failed: Vault is sealed (HTTP 503)',
-    ]);
-  });
-
-  it('reports a policy that denies reading a key', async () => {
-    const poor = await setup.admin.token({ policies: [], ttl: '1h' });
-    setup.folder.file('poor-token', poor);
-    const { code, rows } = await checks(configWith([grant(['manager-balance'], 'acme')], {}, 'poor-token'));
-    expect(code).toBe(1);
-    expect(keyRows(rows)).toEqual([
-      [
-        'sandbox/acme control_key',
-        'failed',
-        'Vault denies reading secret/data/gateway/sandbox/acme; its policy must permit it',
-      ],
     ]);
   });
 
@@ -375,23 +300,21 @@ describe('check --online', () => {
     expect(keyRows(rows).map(([, result]) => result)).toEqual(['ok', 'not-checked']);
   });
 
-  it('fails for a wildcard grant that the policy does not cover, also if it may not list logins', async () => {
+  it('fails for a grant that the policy does not cover, also a wildcard if it may not list logins', async () => {
     const path = { 'secret/data/gateway/sandbox/ac*': { capabilities: ['read'] } };
     await setup.admin.request('POST', 'sys/policies/acl/some', { policy: JSON.stringify({ path }) });
     setup.folder.file('some-token', await setup.admin.token({ policies: ['some'], ttl: '1h' }));
     const check = (login: string) =>
       checks(configWith([grant(['manager-balance'], login)], {}, 'some-token'));
-    expect(await check('acme')).toMatchObject({ code: 0 });
-    expect(await check('ac*')).toMatchObject({ code: 0 });
-    const { code, rows } = await check('*');
-    expect(code).toBe(1);
-    expect(keyRows(rows)).toEqual([
-      [
-        'sandbox/* control_key',
-        'failed',
-        'Vault denies reading secret/data/gateway/sandbox/some-login; its policy must permit it',
-      ],
-    ]);
+    for (const login of ['acme', 'ac*']) expect(await check(login)).toMatchObject({ code: 0 });
+    for (const [login, named] of [
+      ['other', 'other'],
+      ['*', 'some-login'],
+    ] as const) {
+      const { code, rows } = await check(login);
+      const detail = `Vault denies reading secret/data/gateway/sandbox/${named}; its policy must permit it`;
+      expect([code, keyRows(rows)]).toEqual([1, [[`sandbox/${login} control_key`, 'failed', detail]]]);
+    }
   });
 
   it('checks keys in a directory in the same way', async () => {
@@ -439,124 +362,90 @@ describe('check --online', () => {
 });
 
 describe('the gateway row', () => {
-  const portOf = (server: { address(): unknown }) =>
-    z.object({ port: z.number() }).parse(server.address()).port;
-  const silent: Server = createSilentServer();
-  const ca = new Ca(setup.folder.path, 'gateway-ca');
-  const otherCa = new Ca(setup.folder.path, 'other-ca');
+  const [ca, otherCa] = [new Ca(setup.folder.path, 'gateway-ca'), new Ca(setup.folder.path, 'other-ca')];
   const { cert, key } = ca.issue('gateway');
-  const tls = createTlsServer({ cert, key });
+  const caFile = ca.file;
 
-  beforeAll(async () => {
-    for (const server of [silent, tls]) {
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    }
-  });
-  afterAll(() => [silent, tls].forEach((server) => server.close()));
+  /** The base URL of such a server, with a status of its responses. */
+  async function listenTls(options: TlsOptions = {}, status = 404): Promise<string> {
+    const server = createTlsServer({ cert, key, ...options }, (_, response) =>
+      response.writeHead(status).end(),
+    );
+    return `https://127.0.0.1:${starts.closing(await listen(server)).port}`;
+  }
 
   async function gatewayRow(settings: Partial<Changed['environments'] & object>['sandbox'] & object) {
     const { code, rows } = await checks(configWith([], { environments: { sandbox: settings } }));
     return { code, ...rows.find((row) => row.check === 'gateway') };
   }
+  const withCa = (baseUrl: string, more: object = {}) =>
+    gatewayRow({ baseUrl, product: 'gw', caFile, ...more });
 
-  it('shows the protocol and the expiry of the certificate', async () => {
-    const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
-    const row = await gatewayRow({ baseUrl, product: 'gw', caFile: ca.file });
+  it('shows the protocol, of the versions that the proxy may use, and the expiry of the certificate', async () => {
+    const [current, old] = [await listenTls(), await listenTls({ maxVersion: 'TLSv1.2' })];
+    const row = await withCa(current);
     expect(row).toMatchObject({ code: 0, result: 'ok' });
     expect(row.detail).toMatch(/: TLSv1\.3, certificate valid until \d{4}-\d\d-\d\d$/);
+    const detail = expect.stringContaining(': TLSv1.2, ');
+    expect(await withCa(old)).toMatchObject({ code: 0, detail });
+    expect(await withCa(old, { minVersion: '1.3' })).toMatchObject({ code: 1, result: 'failed' });
   });
 
-  it('connects with the TLS versions that the proxy may use', async () => {
-    const old = createTlsServer({ cert, key, maxVersion: 'TLSv1.2' });
-    await new Promise<void>((resolve) => old.listen(0, '127.0.0.1', resolve));
-    const settings = { baseUrl: `https://127.0.0.1:${portOf(old)}`, product: 'gw', caFile: ca.file };
-    const rows = [await gatewayRow(settings), await gatewayRow({ ...settings, minVersion: '1.3' })];
-    old.close();
-    expect(rows).toMatchObject([
-      { code: 0, detail: expect.stringContaining(': TLSv1.2, ') },
-      { code: 1, result: 'failed' },
-    ]);
-  });
-
-  it('fails for a certificate of an untrusted CA', async () => {
-    const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
-    const row = await gatewayRow({ baseUrl, product: 'gw', caFile: otherCa.file });
-    expect(row).toMatchObject({ code: 1, result: 'failed' });
-    expect(row.detail).toMatch(/: no connection: UNABLE_TO_VERIFY_LEAF_SIGNATURE$/);
-  });
-
-  it('fails if the connection is refused', async () => {
-    const row = await gatewayRow({ baseUrl: 'http://127.0.0.1:1', product: 'gw' });
-    expect(row).toMatchObject({ code: 1, detail: 'http://127.0.0.1:1: no connection: ECONNREFUSED' });
-  });
-
-  it('fails after the connect timeout if the TLS handshake stalls', async () => {
-    const baseUrl = `https://127.0.0.1:${portOf(silent)}`;
-    const timeouts = { connect: '200ms' };
-    const row = await gatewayRow({ baseUrl, product: 'gw', timeouts });
-    expect(row).toMatchObject({ code: 1, detail: `${baseUrl}: no connection within 0.2 s` });
-  });
-
-  it('names the egress proxy, and which hop failed', async () => {
-    const egress = await startEgressProxy();
-    try {
-      const baseUrl = `https://127.0.0.1:${portOf(tls)}`;
-      const settings = { baseUrl, product: 'gw', caFile: ca.file, egressProxy: { url: egress.url } };
-      const way = `${baseUrl} through ${egress.url}`;
-      const row = await gatewayRow(settings);
-      expect(row).toMatchObject({ code: 0, result: 'ok' });
-      expect(row.detail).toContain(`${way}: TLSv1.3, certificate valid until `);
-      expect(egress.heads).toHaveLength(1);
-      egress.behavior = { responds: 'HTTP/1.1 407 x\r\n\r\n' };
-      expect((await gatewayRow(settings)).detail).toBe(
-        `${way}: no connection: egress proxy did not accept the credentials: status 407`,
-      );
-      egress.behavior = 'tunnel';
-      expect((await gatewayRow({ ...settings, caFile: otherCa.file })).detail).toBe(
-        `${way}: no connection: UNABLE_TO_VERIFY_LEAF_SIGNATURE`,
-      );
-    } finally {
-      await egress.close();
+  it('fails without a connection: another CA, nobody who listens, no TLS handshake in time', async () => {
+    const secure = await listenTls();
+    const silent = `https://127.0.0.1:${starts.closing(await listen(createSilentServer())).port}`;
+    for (const [baseUrl, more, why] of [
+      [secure, { caFile: otherCa.file }, 'no connection: UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+      ['https://127.0.0.1:1', {}, 'no connection: ECONNREFUSED'],
+      [silent, { timeouts: { connect: '200ms' } }, 'no connection within 0.2 s'],
+    ] as const) {
+      const detail = `${baseUrl}: ${why}`;
+      expect(await withCa(baseUrl, more)).toMatchObject({ code: 1, result: 'failed', detail });
     }
   });
 
-  describe.each(['TLSv1.2', 'TLSv1.3'] as const)('with a client certificate and %s', (version) => {
-    const strict = createTlsServer(
-      { cert, key, ca: ca.cert, requestCert: true, minVersion: version, maxVersion: version },
-      (_, response) => response.writeHead(404).end(),
+  it('names the egress proxy, and which hop failed', async () => {
+    const egress = starts.closing(await startEgressProxy());
+    const baseUrl = await listenTls();
+    const egressProxy = { url: egress.url };
+    const way = `${baseUrl} through ${egress.url}`;
+    const row = await withCa(baseUrl, { egressProxy });
+    expect(row).toMatchObject({ code: 0, result: 'ok' });
+    expect(row.detail).toContain(`${way}: TLSv1.3, certificate valid until `);
+    expect(egress.heads).toHaveLength(1);
+    egress.behavior = { responds: 'HTTP/1.1 407 x\r\n\r\n' };
+    expect((await withCa(baseUrl, { egressProxy })).detail).toBe(
+      `${way}: no connection: egress proxy did not accept the credentials: status 407`,
     );
-    const lenient = createTlsServer(
-      { cert, key, requestCert: true, rejectUnauthorized: false, minVersion: version, maxVersion: version },
-      (_, response) => response.writeHead(400).end(),
+    egress.behavior = 'tunnel';
+    expect((await withCa(baseUrl, { egressProxy, caFile: otherCa.file })).detail).toBe(
+      `${way}: no connection: UNABLE_TO_VERIFY_LEAF_SIGNATURE`,
     );
-    beforeAll(async () => {
-      for (const server of [strict, lenient])
-        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    });
-    afterAll(() => [strict, lenient].forEach((server) => server.close()));
-
-    const rowWith = async (by: Ca, server: typeof strict) => {
-      const { certFile, keyFile } = by.issue(`client-${version}`);
-      const baseUrl = `https://127.0.0.1:${portOf(server)}`;
-      return gatewayRow({ baseUrl, product: 'gw', caFile: ca.file, certFile, keyFile });
-    };
-
-    it('finds one that the gateway rejects', async () => {
-      const accepted = await rowWith(ca, strict);
-      expect(accepted).toMatchObject({ code: 0, result: 'ok' });
-      expect(accepted.detail).toMatch(/; responds with the client certificate \(HTTP status 404\)$/);
-      const rejected = await rowWith(otherCa, strict);
-      expect(rejected).toMatchObject({ code: 1, result: 'failed' });
-      expect(rejected.detail).toMatch(
-        /: no connection: ECONNRESET$|after it received the client certificate$/,
-      );
-    });
-
-    it('says what a status of 400 can mean, with which nginx rejects one', async () => {
-      const row = await rowWith(otherCa, lenient);
-      expect(row.detail).toContain(
-        '(HTTP status 400, which can mean that it rejects the client certificate)',
-      );
-    });
   });
+
+  it.each(['TLSv1.2', 'TLSv1.3'] as const)(
+    'finds a client certificate that a gateway with %s rejects',
+    async (version) => {
+      const only = { minVersion: version, maxVersion: version, requestCert: true };
+      const strict = await listenTls({ ...only, ca: ca.cert });
+      const lenient = await listenTls({ ...only, rejectUnauthorized: false }, 400);
+      const rowWith = (by: Ca, baseUrl: string) => {
+        const { certFile, keyFile } = by.issue(`client-${version}`);
+        return withCa(baseUrl, { certFile, keyFile });
+      };
+      expect(await rowWith(ca, strict)).toMatchObject({
+        code: 0,
+        detail: expect.stringMatching(/; responds with the client certificate \(HTTP status 404\)$/),
+      });
+      expect(await rowWith(otherCa, strict)).toMatchObject({
+        code: 1,
+        detail: expect.stringMatching(
+          /: no connection: ECONNRESET$|after it received the client certificate$/,
+        ),
+      });
+      // With which nginx rejects one.
+      const status400 = '(HTTP status 400, which can mean that it rejects the client certificate)';
+      expect((await rowWith(otherCa, lenient)).detail).toContain(status400);
+    },
+  );
 });
