@@ -1,7 +1,16 @@
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
-import { KeysTestEnvironment, oldControlKey } from '../support/keys-test-environment.ts';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { check } from '../../src/cli/check/check.ts';
+import { explain } from '../../src/cli/explain/explain.ts';
+import { keys } from '../../src/cli/keys/keys.ts';
+import { runCommandHere } from '../support/cli.ts';
+import {
+  KeysTestEnvironment,
+  newControlKey,
+  oldControlKey,
+  oldKey,
+} from '../support/keys-test-environment.ts';
 import { describeWhere, describeWith, itWhere } from '../support/requires.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
@@ -20,10 +29,11 @@ afterEach(() => {
   for (const name of names) delete process.env[name];
 });
 
+const podAuth = { method: 'approle', roleId: '${POD_ROLE}', secretIdFile: '/pod/secret-id' } as const;
+
 /** With the configuration of a pod, whose Vault and files are not those of an operator's machine. */
 function list(setup: KeysTestEnvironment, ...options: readonly string[]) {
-  const auth = { method: 'approle', roleId: '${POD_ROLE}', secretIdFile: '/pod/secret-id' } as const;
-  const vault = { address: 'http://127.0.0.1:1', auth };
+  const vault = { address: 'http://127.0.0.1:1', auth: podAuth };
   const config = setup.writeConfig('pod.yaml', { keys: { source: 'vault', vault } });
   return setup.run('list', '--config', config, '--login', 'acme', ...options);
 }
@@ -68,11 +78,6 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await list(setup, ...options)).toEqual({ ...done, err: `Vault: ${server.address}` });
     });
 
-    it('the configuration without any of them', async () => {
-      const { code, err } = await list(setup);
-      expect([code, err]).toEqual([2, expect.stringContaining('environment variable POD_ROLE')]);
-    });
-
     const { program = '' } = devServer(process.env);
     if (name !== 'the stub')
       itWhere(program !== '', noDevServer)('what the program itself has stored', async () => {
@@ -113,5 +118,88 @@ describeWith('openssl')('with TLS and namespaces', () => {
     expect(await list(setup, '--ca-file', stranger.file)).toMatchObject({ code: 1 });
     await vault.close();
     await setup.close();
+  });
+});
+
+describe('the configuration of a pod, whose files and variables do not exist here', () => {
+  const environment = new KeysTestEnvironment();
+  let config: string;
+  let token: string;
+
+  beforeAll(async () => {
+    await environment.open();
+    await environment.put({ control_key: newControlKey, private_key: oldKey });
+    const { address } = environment.admin;
+    config = environment.writeConfig('pod.yaml', {
+      proxy: { tls: { certFile: '/pod/tls.crt', keyFile: '/pod/tls.key' } },
+      keys: { source: 'vault', vault: { address, auth: podAuth } },
+      callers: [
+        {
+          name: 'billing',
+          credentials: [{ tokenSha256: '${POD_TOKEN_SHA256}' }],
+          allow: [{ environments: ['*'], operations: ['manager-balance'], logins: ['acme'] }],
+        },
+      ],
+    });
+    token = environment.folder.file('operator-token', rootToken);
+  });
+  afterAll(() => environment.close());
+
+  /** Both outputs as one text. */
+  async function run(...command: Parameters<typeof runCommandHere>) {
+    const { code, out, err } = await runCommandHere(...command);
+    return { code, text: [out, err].filter((text) => text !== '').join('\n') };
+  }
+
+  const balance = () => [
+    ...['--target', '/sandbox/gw/api/v2/get-balance/manager/acme'],
+    ...['--form', environment.folder.file('form', '')],
+  ];
+  const requires = (name: string) => expect.stringContaining(`requires the environment variable ${name}`);
+
+  it("is what explain, check --online and keys list use with the operator's token", async () => {
+    const options = ['--config', config, '--token-file', token];
+    expect(await run(explain, ...balance(), ...options)).toEqual({
+      code: 0,
+      text: expect.stringContaining('Authorization: OAuth oauth_consumer_key="acme"'),
+    });
+    const { code, text } = await run(check, '--online', config, '--token-file', token, '--json');
+    expect([code, JSON.parse(text)]).toMatchObject([0, { ok: true }]);
+    const acme = ['--environment', 'sandbox', '--login', 'acme'];
+    expect(await run(keys, 'list', ...options, ...acme)).toMatchObject({ code: 0 });
+  });
+
+  it('requires what a command uses: the variables of the login without a token, files and variables in check', async () => {
+    const listed = await run(keys, 'list', '--config', config, '--environment', 'sandbox');
+    expect(listed).toEqual({ code: 2, text: requires('POD_ROLE') });
+    // Credentials of callers are not used.
+    expect(listed.text).toMatch(/\n1 problem$/);
+    const checked = await run(check, config);
+    expect(checked).toEqual({ code: 2, text: requires('POD_TOKEN_SHA256') });
+    expect(checked).toEqual({ code: 2, text: requires('POD_ROLE') });
+    const other = environment.writeConfig('used.yaml', {
+      environments: { sandbox: { baseUrl: '${POD_GATEWAY}', product: 'gw' } },
+    });
+    const online = await run(check, '--online', other, '--token-file', token);
+    expect(online).toEqual({ code: 2, text: requires('POD_GATEWAY') });
+  });
+
+  it.each([
+    [['--token-file', 'x'], '--token-file requires --online'],
+    [['--ca-file', 'x'], '--ca-file requires --online'],
+    [['--json'], '--json requires --online or --against'],
+  ])('check rejects %j without --online', async (argv, message) => {
+    const text = expect.stringContaining(`countersign check: ${message}\n`);
+    expect(await run(check, config, ...argv)).toEqual({ code: 2, text });
+  });
+
+  it('--ca-file replaces the CA of the pod', async () => {
+    const { address } = environment.admin;
+    const vault = { address, auth: { method: 'token' as const, tokenFile: token }, caFile: '/pod/ca.crt' };
+    const withCa = environment.writeConfig('ca.yaml', { keys: { source: 'vault', vault } });
+    const argv = [...balance(), '--config', withCa, '--token-file', token];
+    expect(await run(explain, ...argv)).toEqual({ code: 1, text: expect.stringContaining('/pod/ca.crt') });
+    const ca = environment.folder.file('ca.crt', '');
+    expect(await run(explain, ...argv, '--ca-file', ca)).toMatchObject({ code: 0 });
   });
 });
