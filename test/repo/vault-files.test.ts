@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ringIn } from '../../src/keys/key-source.ts';
@@ -7,7 +7,7 @@ import { connectVault } from '../../src/keys/vault/source.ts';
 import { Secret } from '../../src/secret.ts';
 import { Folder } from '../support/folder.ts';
 import { root } from '../support/sources.ts';
-import { problemOf, VaultTestEnvironment, vaultSource } from '../support/stub-vault/harness.ts';
+import { VaultTestEnvironment, vaultSource } from '../support/stub-vault/harness.ts';
 import {
   enableTransit,
   type PolicyName,
@@ -34,6 +34,7 @@ describe('the policies for Vault', () => {
 
   beforeAll(async () => {
     await bench.open();
+    await enableTransit(bench.admin, ['production', 'sandbox']);
     for (const name of policyNames) {
       await bench.admin.policyText(name, policyJson(name));
       tokens.set(name, new Secret(await bench.admin.token({ policies: [name], ttl: '1h' })));
@@ -69,17 +70,6 @@ describe('the policies for Vault', () => {
     expect(usedCapabilities()).toEqual(granted('proxy'));
   });
 
-  it('do not let the proxy write, list, or read another path', async () => {
-    const store = bench.closeAtEnd(connectVault(as('proxy'), bench.options));
-    expect(await problemOf(store.kv.extend(acme, { control_key: 'x' }, 2))).toBe('denied');
-    expect(await problemOf(store.kv.logins('production'))).toBe('denied');
-    expect(await problemOf(store.kv.history(acme))).toBe('denied');
-    const elsewhere = { ...as('proxy'), path: 'other/{environment}/{login}' };
-    expect(await problemOf(bench.closeAtEnd(vaultSource(elsewhere, bench.options)).read(acme))).toBe(
-      'denied',
-    );
-  });
-
   it('give the platform team the capabilities that the keys commands use, and those to remove a leaked key', async () => {
     const store = bench.closeAtEnd(connectVault(as('platform'), bench.options));
     expect((await store.kv.history(acme))?.current).toBe(2);
@@ -96,34 +86,22 @@ describe('the policies for Vault', () => {
     expect(granted('platform')).toEqual(used.sort());
   });
 
-  it('do not let the platform team read or write another path', async () => {
-    const elsewhere = { ...as('platform'), path: 'other/{environment}/{login}' };
-    const store = bench.closeAtEnd(connectVault(elsewhere, bench.options));
-    expect(await problemOf(store.kv.history(acme))).toBe('denied');
-    expect(await problemOf(store.kv.extend(acme, { control_key: 'x' }, 0))).toBe('denied');
-  });
-
-  it.each(policyNames)('permit the %s in its environment what it needs, and nothing else', async (name) => {
-    for (const own of ['production', 'sandbox']) {
-      await bench.admin.policyText(`${own}-${name}`, policyJson(name, own));
-      const token = await bench.admin.token({ policies: [`${own}-${name}`], ttl: '1h' });
-      const permitted = await permittedTo(token, bench.admin, ['production', 'sandbox', `${own}-2`]);
-      expect(permitted).toEqual(permittedBy(name, own));
-    }
-  });
-
-  it('permit signing in Vault, and no export, in their environment only', async () => {
-    const environments = ['production', 'sandbox'];
-    await enableTransit(bench.admin, environments);
-    for (const own of environments) {
-      for (const name of policyNames) {
+  it.each(policyNames)(
+    'permit the %s in its environment what it needs, signing in Vault too, and nothing else',
+    async (name) => {
+      const environments = ['production', 'sandbox'];
+      for (const own of environments) {
         await bench.admin.policyText(`${own}-${name}`, policyJson(name, own, true));
         const token = await bench.admin.token({ policies: [`${own}-${name}`], ttl: '1h' });
-        const permitted = await permittedTo(token, bench.admin, environments, transitActions);
-        expect(permitted).toEqual(permittedBy(name, own, transitActions));
+        const permitted = await permittedTo(token, bench.admin, [...environments, `${own}-2`]);
+        expect(permitted).toEqual(permittedBy(name, own));
+        const inTransit = await permittedTo(token, bench.admin, environments, transitActions);
+        expect(inTransit).toEqual(permittedBy(name, own, transitActions));
+        await bench.admin.policyText(`${own}-${name}`, policyJson(name, own));
+        expect(await permittedTo(token, bench.admin, [own], transitActions)).toEqual([]);
       }
-    }
-  });
+    },
+  );
 });
 
 describe('deploy/vault/setup.sh', () => {
@@ -185,13 +163,9 @@ esac
   }
 
   beforeEach(() => {
-    spawnSync('rm', ['-rf', state]);
+    rmSync(state, { recursive: true, force: true });
     mkdirSync(state);
     folder.file('state/calls', '');
-  });
-
-  it('is a script that every POSIX shell can parse', () => {
-    expect(spawnSync('sh', ['-n', script], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
   });
 
   it('sets up the mount, both policies and a role for AppRole, and prints the next steps', () => {
@@ -211,38 +185,20 @@ esac
     );
   });
 
-  it('can be run again, and then creates no mount', () => {
+  it('can be run again, and then writes the policies only', () => {
     setUp({ AUTH: 'approle kubernetes' });
     const { status, changes } = setUp({ AUTH: 'approle kubernetes' });
     expect(status).toBe(0);
-    expect(changes.filter((call) => call.includes('enable'))).toEqual([]);
-    expect(changes.filter((call) => call.includes('kubernetes/config'))).toEqual([]);
-    expect(changes.filter((call) => call.includes('/role/countersign-production'))).toEqual([]);
-  });
-
-  it('changes only the given settings of a role', () => {
-    setUp({ AUTH: 'approle kubernetes', KUBERNETES_NAMESPACE: 'payments', SECRET_ID_TTL: '24h' });
-    const { status, changes } = setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' });
-    expect(status).toBe(0);
-    expect(changes.filter((call) => call.includes('/role/countersign-production'))).toEqual([
-      'vault write auth/approle/role/countersign-production token_ttl=20m',
-      'vault write auth/kubernetes/role/countersign-production token_ttl=20m',
-    ]);
+    const others = changes.filter((call) => !call.startsWith('vault policy write'));
+    expect(others).toEqual([]);
   });
 
   it('rejects an existing role without the policy of the proxy', () => {
-    folder.file(
-      'state/auth-approle-role-countersign-production',
-      'token_policies    [countersign-production-proxy-2 other]\n',
-    );
-    expect(setUp({})).toMatchObject({
-      status: 1,
-      stderr: expect.stringContaining('policy countersign-production-proxy:'),
-    });
-    folder.file(
-      'state/auth-approle-role-countersign-production',
-      'token_policies    [other countersign-production-proxy]\n',
-    );
+    const role = 'state/auth-approle-role-countersign-production';
+    folder.file(role, 'token_policies    [countersign-production-proxy-2 other]\n');
+    const stderr = expect.stringContaining('policy countersign-production-proxy:');
+    expect(setUp({})).toMatchObject({ status: 1, stderr });
+    folder.file(role, 'token_policies    [other countersign-production-proxy]\n');
     expect(setUp({})).toMatchObject({ status: 0 });
   });
 
@@ -262,72 +218,47 @@ esac
     ]);
   });
 
-  describe('with an existing Kubernetes configuration', () => {
+  it('replaces a Kubernetes configuration only on request, and only if every field is given', () => {
     const existing =
       'kubernetes_host    https://k8s\nkubernetes_ca_cert    PEM\ntoken_reviewer_jwt_set    true\n';
-    const again = (more: Record<string, string> = {}, config = existing) => {
+    const again = (more: Record<string, string>, config = existing) => {
       folder.file('state/config', config);
-      const { changes, ...ran } = setUp({ AUTH: 'kubernetes', ...more });
-      return { ...ran, written: changes.filter((call) => call.includes('kubernetes/config')) };
+      const { changes, status } = setUp({ AUTH: 'kubernetes', ...more });
+      return { status, written: changes.filter((call) => call.includes('kubernetes/config')) };
     };
-    const replacing = { KUBERNETES_HOST: 'https://other', KUBERNETES_REPLACE_CONFIG: 'yes' };
-
-    it('does not change it', () => {
-      expect(again()).toMatchObject({ status: 0, written: [] });
-      expect(again({ KUBERNETES_HOST: 'https://k8s' })).toMatchObject({ status: 0, written: [] });
-    });
-
-    it('fails if it differs from the given one', () => {
-      const other = folder.file('other.pem', 'ANOTHER PEM\n');
-      const present = folder.file('present.pem', 'PEM\n');
-      expect(again({ KUBERNETES_CA_FILE: present })).toMatchObject({ status: 0, written: [] });
-      expect(again({ KUBERNETES_CA_FILE: other })).toMatchObject({ status: 1, written: [] });
-      expect(again({ KUBERNETES_CA_FILE: 'no-such-file' })).toMatchObject({ status: 1, written: [] });
-      expect(again({ KUBERNETES_DISABLE_LOCAL_CA_JWT: 'true' })).toMatchObject({ status: 1, written: [] });
-    });
-
-    it.each(['issuer    https://theirs', 'pem_keys    [PEM]', 'disable_iss_validation    false'])(
-      'does not replace it if it has a field that the script cannot set: %s',
-      (line) => {
-        const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
-        expect(again(all, `${existing}${line}\n`)).toMatchObject({ status: 1, written: [] });
-      },
-    );
-
-    it('does not remove CA and reviewer token for another host', () => {
-      expect(again({ KUBERNETES_HOST: 'https://other' })).toMatchObject({ status: 1, written: [] });
-      expect(again(replacing)).toMatchObject({ status: 1, written: [] });
-      expect(again({ ...replacing, KUBERNETES_CA_FILE: 'ca.pem' })).toMatchObject({ status: 1, written: [] });
-    });
-
-    it('replaces it on request, if every field is given', () => {
-      const all = { ...replacing, KUBERNETES_CA_FILE: 'ca.pem', KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
-      expect(again(all)).toMatchObject({
-        status: 0,
-        written: [
-          'vault write auth/kubernetes/config kubernetes_host=https://other kubernetes_ca_cert=@ca.pem token_reviewer_jwt=@jwt',
-        ],
-      });
+    const other = { KUBERNETES_HOST: 'https://other' };
+    const replacing = { ...other, KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_CA_FILE: 'ca.pem' };
+    const all = { ...replacing, KUBERNETES_REVIEWER_JWT_FILE: 'jwt' };
+    for (const same of [{}, { KUBERNETES_HOST: 'https://k8s' }])
+      expect(again(same)).toEqual({ status: 0, written: [] });
+    const different = { KUBERNETES_CA_FILE: folder.file('other.pem', 'ANOTHER PEM\n') };
+    for (const rejected of [other, replacing, different])
+      expect(again(rejected)).toEqual({ status: 1, written: [] });
+    for (const line of ['issuer    https://theirs', 'pem_keys    [PEM]', 'disable_iss_validation    false'])
+      expect(again(all, `${existing}${line}\n`)).toEqual({ status: 1, written: [] });
+    expect(again(all)).toEqual({
+      status: 0,
+      written: [
+        'vault write auth/kubernetes/config kubernetes_host=https://other kubernetes_ca_cert=@ca.pem token_reviewer_jwt=@jwt',
+      ],
     });
   });
 
-  it('fails if a step failed, and continues from there when it is run again', () => {
-    folder.file('state/fail-config-write', '');
-    const failed = setUp({ AUTH: 'kubernetes' });
-    expect(failed.status).not.toBe(0);
-    expect(failed.stdout).not.toContain('Done');
-    spawnSync('rm', [join(state, 'fail-config-write')]);
-    const { status, stdout, changes } = setUp({ AUTH: 'kubernetes' });
-    expect(status).toBe(0);
-    expect(stdout).toContain('Done');
-    expect(changes.filter((call) => call.includes('kubernetes/config'))).toHaveLength(1);
-    for (const failing of ['fail-role-id', 'fail-config-read']) {
+  it.each([
+    ['kubernetes', 'fail-config-write'],
+    ['kubernetes approle', 'fail-config-read'],
+    ['kubernetes approle', 'fail-role-id'],
+  ])(
+    'with AUTH=%s ends at a failed step (%s), and continues from there when it runs again',
+    (AUTH, failing) => {
       folder.file(`state/${failing}`, '');
-      const { status, stdout } = setUp({ AUTH: 'kubernetes approle' });
-      expect({ failed: status !== 0, done: stdout.includes('Done') }).toEqual({ failed: true, done: false });
-      spawnSync('rm', [join(state, failing)]);
-    }
-  });
+      const failed = setUp({ AUTH });
+      expect([failed.status === 0, failed.stdout.includes('Done')]).toEqual([false, false]);
+      rmSync(join(state, failing));
+      const { status, stdout } = setUp({ AUTH });
+      expect([status, stdout.includes('Done')]).toEqual([0, true]);
+    },
+  );
 
   it('puts mount and prefix into the policies', () => {
     expect(setUp({ KV_MOUNT: 'team/kv', KV_PREFIX: 'pay/gw' }).status).toBe(0);
@@ -341,8 +272,9 @@ esac
   });
 
   it('keeps environments and deployments apart: each role has its own policies', () => {
+    const sandbox = { ENVIRONMENT: 'sandbox' };
     expect(setUp({}).status).toBe(0);
-    const { status, changes } = setUp({ ENVIRONMENT: 'sandbox' });
+    const { status, changes } = setUp(sandbox);
     expect(status).toBe(0);
     expect(changes.filter((call) => / policy | write /.test(call))).toEqual([
       'vault policy write countersign-sandbox-proxy -',
@@ -355,44 +287,38 @@ esac
       expect(written(`countersign-production-${name}`)).toBe(policyText(name));
       expect(written(`countersign-sandbox-${name}`)).toBe(policyText(name, 'sandbox'));
     }
+    const overwritten = 'the policy countersign-production-proxy permits secret/data/gateway/production/*';
+    for (const other of [
+      { KV_PREFIX: 'other' },
+      { KV_MOUNT: 'other' },
+      { ...sandbox, ROLE: 'countersign-production' },
+    ])
+      expect(setUp(other)).toMatchObject({ status: 1, stderr: expect.stringContaining(overwritten) });
     expect(setUp({ ROLE: 'x', KV_PREFIX: 'other' }).status).toBe(0);
     expect(written('countersign-production-proxy')).toBe(policyText('proxy'));
     expect(written('x-proxy')).toContain('"secret/data/other/production/*"');
   });
 
   it.each([
-    ['prefix', { KV_PREFIX: 'other' }],
-    ['mount', { KV_MOUNT: 'other' }],
-    ['environment', { ENVIRONMENT: 'sandbox', ROLE: 'countersign-production' }],
-  ])('does not overwrite the policy of a deployment with another %s', (_name, other) => {
-    setUp({});
-    const { status, stderr } = setUp(other);
-    expect(status).toBe(1);
-    expect(stderr).toContain(
-      'the policy countersign-production-proxy permits secret/data/gateway/production/*',
-    );
-    for (const name of policyNames) expect(written(`countersign-production-${name}`)).toBe(policyText(name));
-  });
-
-  it('writes the policies only, if it is given no login method', () => {
-    const { status, changes } = setUp({ AUTH: '' });
-    expect(status).toBe(0);
-    expect(changes.filter((call) => !/ policy | secrets /.test(call))).toEqual([]);
-  });
-
-  it.each(['', 'Production', 'a/b', '*'])('rejects %j as an environment', (ENVIRONMENT) => {
-    const { status, stderr, changes } = setUp({ ENVIRONMENT });
+    ['ENVIRONMENT', ''],
+    ['ENVIRONMENT', 'Production'],
+    ['ENVIRONMENT', 'a/b'],
+    ['ENVIRONMENT', '*'],
+    ['KV_MOUNT', 'a#b'],
+    ['KV_PREFIX', 'a#b'],
+    ['ROLE', 'a#b'],
+  ])('rejects %s=%j', (option, value) => {
+    const { status, stderr, changes } = setUp({ [option]: value });
     expect({ status, changes }).toEqual({ status: 1, changes: [''] });
-    expect(stderr).toContain('ENVIRONMENT must be the name of an environment');
+    expect(stderr).toMatch(new RegExp(`${option}.* not '${value.replace('*', '\\*')}'`));
   });
 
   it('rejects a mount of version 1 and an unknown login method', () => {
     folder.file('state/secrets', 'secret/    kv    kv_1    map[version:1]\n');
-    expect(setUp({})).toMatchObject({
-      status: 1,
-      stderr:
-        'setup.sh: secret is a KV mount of version 1; to make it version 2: vault kv enable-versioning secret\n',
-    });
+    const stderr = expect.stringContaining(
+      'secret is a KV mount of version 1; to make it version 2: vault kv ',
+    );
+    expect(setUp({})).toMatchObject({ status: 1, stderr });
     folder.file('state/secrets', 'secret/    pki    pki_1    map[]\n');
     expect(setUp({})).toMatchObject({ status: 1, stderr: 'setup.sh: secret is not a KV mount\n' });
     folder.file('state/secrets', '');
