@@ -29,23 +29,13 @@ const secret = { control_key: marks.controlKey, private_key: marks.pem, passphra
 /** What Vault itself might respond with. */
 const echo = Object.values(marks);
 const faults: readonly (readonly [string, Fault])[] = [
-  ...[400, 403, 404, 412, 429, 472, 500, 501, 502, 503, 418].map(
+  ...[400, 403, 404, 429, 503, 418].map(
     (status) => [`${status}`, { kind: 'status', status, errors: echo }] as const,
   ),
-  [
-    '307',
-    {
-      kind: 'status',
-      status: 307,
-      headers: { Location: `http://127.0.0.1:9/${encodeURIComponent(marks.token)}` },
-    },
-  ],
+  ['307', { kind: 'status', status: 307, headers: { Location: `/${encodeURIComponent(marks.token)}` } }],
   ['a reset', { kind: 'reset' }],
   ['a black hole', { kind: 'black-hole' }],
-  ['a drip', { kind: 'drip' }],
-  ['HTML', { kind: 'html' }],
   ['cut JSON', { kind: 'cut-json' }],
-  ['60 MB', { kind: 'huge' }],
   [
     'a secret of the wrong shape',
     { kind: 'json', body: { data: { data: secret, metadata: { version: 'x' } } } },
@@ -127,7 +117,6 @@ describe('secrets', () => {
   it.each([
     ['a read that works', undefined],
     ['a read that is refused', { kind: 'status', status: 403, errors: echo } as const],
-    ['a reset', { kind: 'reset' } as const],
   ])('are not printed under DEBUG=*, in %s', async (_name, fault) => {
     if (fault !== undefined) setup.vault.fail(fault, /^secret/);
     const program = fileURLToPath(new URL('../support/stub-vault/read-once.ts', import.meta.url));
@@ -142,18 +131,5 @@ describe('secrets', () => {
     expect(code).toBe(0);
     expect(output).toContain(fault === undefined ? 'control_key' : 'key-source-unavailable');
     expect(marksIn(output, marks)).toEqual([]);
-  });
-
-  it('would be found in all of these encodings', () => {
-    const token = marks.token;
-    for (const text of [
-      token,
-      encodeURIComponent(token),
-      Buffer.from(token).toString('hex'),
-      Buffer.from(`x${token}y`).toString('base64'),
-      Buffer.from(`{"token":"${token}"}`).toString('base64'),
-    ]) {
-      expect(marksIn(`before ${text} after`, marks)).toContainEqual(expect.stringMatching(/^token /));
-    }
   });
 });

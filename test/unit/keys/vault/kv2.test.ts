@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { type AuthenticatedClient, revealFields } from '../../../../src/keys/vault/client.ts';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
 import { KvStore } from '../../../../src/keys/vault/kv2.ts';
@@ -49,30 +49,18 @@ it('the history of a secret has its newest version first', async () => {
   });
 });
 
-describe('a Vault response about another version', () => {
+it('a Vault response about another version than the one that was read or written is an error', async () => {
   const crossed = {
     kind: 'invalid-response',
     message: expect.stringContaining('expected version 2, got version 3'),
   };
-
-  it('than the one that was read is an error', async () => {
-    await expect(storeAbout(3).read(acme, 2)).rejects.toMatchObject(crossed);
-    expect(await storeAbout(2).read(acme, 2)).toMatchObject({ version: 2 });
-  });
-
-  it('is an error also if that version is deleted', async () => {
-    await expect(storeAbout(3, true).read(acme, 2)).rejects.toMatchObject(crossed);
-    expect(await storeAbout(2, true).read(acme, 2)).toMatchObject({ version: 2 });
-  });
-
-  it('than the one that was written is an error', async () => {
-    await expect(storeAbout(3).write(acme, {}, 1)).rejects.toMatchObject(crossed);
-    expect(await storeAbout(2).write(acme, {}, 1)).toBe(2);
-  });
-
-  it('is not checked if the current version was requested', async () => {
-    expect(await storeAbout(3).read(acme)).toMatchObject({ version: 3 });
-  });
+  for (const isDeleted of [false, true]) {
+    await expect(storeAbout(3, isDeleted).read(acme, 2)).rejects.toMatchObject(crossed);
+    expect(await storeAbout(2, isDeleted).read(acme, 2)).toMatchObject({ version: 2 });
+  }
+  await expect(storeAbout(3).write(acme, {}, 1)).rejects.toMatchObject(crossed);
+  expect(await storeAbout(2).write(acme, {}, 1)).toBe(2);
+  expect(await storeAbout(3).read(acme)).toMatchObject({ version: 3 });
 });
 
 it('a deleted version without its number or time is no version', async () => {
@@ -84,26 +72,16 @@ it('a deleted version without its number or time is no version', async () => {
   }
 });
 
-it('a secret that does not exist has no version, nor a history, and no login is listed', async () => {
-  const store = storeOf(new VaultError('not-found'));
-  expect([await store.read(acme), await store.history(acme), await store.logins('sandbox')]).toEqual([
-    undefined,
-    undefined,
-    [],
-  ]);
-});
-
-it.each(['timeout', 'denied'] as const)('what fails with %s is not taken for missing', async (kind) => {
-  const store = storeOf(new VaultError(kind));
-  await expect(store.read(acme)).rejects.toMatchObject({ kind });
-  await expect(store.history(acme)).rejects.toMatchObject({ kind });
-  await expect(store.logins('sandbox')).rejects.toMatchObject({ kind });
-});
-
-it('while the version of the mount is not known because Vault is unavailable, no secret is missing', async () => {
+it('only a secret that does not exist has no version, nor a history, and its login is not listed', async () => {
+  const all = (store: KvStore) => [store.read(acme), store.history(acme), store.logins('sandbox')];
+  expect(await Promise.all(all(storeOf(new VaultError('not-found'))))).toEqual([undefined, undefined, []]);
+  for (const kind of ['timeout', 'denied'] as const)
+    for (const failing of all(storeOf(new VaultError(kind))))
+      await expect(failing).rejects.toMatchObject({ kind });
+  // While the version of the mount is not known, no secret is missing.
   const store = storeOf(new VaultError('not-found'), new VaultError('sealed'));
-  await expect(store.read(acme)).rejects.toMatchObject({ kind: 'sealed' });
-  await expect(store.history(acme)).rejects.toMatchObject({ kind: 'sealed' });
+  for (const failing of [store.read(acme), store.history(acme)])
+    await expect(failing).rejects.toMatchObject({ kind: 'sealed' });
 });
 
 it.each([
@@ -128,11 +106,8 @@ it.each([
 ] as const)(
   'a mount given as %s, whose paths are %s, is named as Vault names it',
   async (mount, kind, path) => {
-    const store = storeOf(
-      new VaultError(kind),
-      { data: { type: 'kv', path, options: { version: '2' } } },
-      mount,
-    );
+    const info = { data: { type: 'kv', path, options: { version: '2' } } };
+    const store = storeOf(new VaultError(kind), info, mount);
     const expected = {
       kind: 'not-a-mount',
       message: expect.stringContaining(`(it is "${mount}", and Vault's mount is "${path.slice(0, -1)}")`),
