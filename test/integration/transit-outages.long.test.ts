@@ -66,7 +66,7 @@ const rows: readonly Row[] = [
     name: 'rate-limited',
     result: unavailable,
     cause: /rate-limited by Vault/,
-    begin: ({ vault }) => vault.limitRate(false, 'transit'),
+    begin: ({ vault }) => vault.limitRate('transit'),
     end: ({ vault }) => vault.liftRateLimit(),
   },
   {

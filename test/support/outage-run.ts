@@ -61,7 +61,7 @@ export async function runOutage(
   const pollers = cluster.processes.map((one) => new Poller(one, uncached));
   await wait(outageSeconds * 1000);
   const responses = pollers.flatMap((one) => one.results);
-  const said = await Promise.all(cluster.processes.map((one) => whatIsSaid(one, outage)));
+  const said = await Promise.all(cluster.processes.map(saidNow));
   const readsDuring = difference(await vault.reads(), readsBefore);
   await outage.end(context);
   const recoveredAt = performance.now();
@@ -107,19 +107,6 @@ const conditions = alertRulesIn(`${root}/deploy/prometheus`).flatMap(({ alert, e
     return metric === '' ? [] : [{ alert, metric, operator, limit: Number(limit) }];
   }),
 );
-
-/** What a process says now or, while responses alternate, as soon as it says what is expected. */
-async function whatIsSaid(
-  one: Countersign,
-  { alternates = false, says }: Outage,
-): Promise<Pick<Saying, 'state' | 'alerts'>> {
-  const giveUpAt = performance.now() + (alternates ? 10_000 : 0);
-  for (;;) {
-    const said = await saidNow(one);
-    if (said.state === says.state || performance.now() >= giveUpAt) return said;
-    await wait(50);
-  }
-}
 
 /** The state in the status, and the alerts whose condition holds. */
 async function saidNow(one: Countersign): Promise<Pick<Saying, 'state' | 'alerts'>> {

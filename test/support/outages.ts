@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync } from 'node:fs';
+import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Folder } from './folder.ts';
@@ -18,11 +18,9 @@ export interface FailingVault extends KeyServer {
   resume(): Promise<void>;
   seal(): Promise<void>;
   unseal(): Promise<void>;
-  /** Rejects requests for secrets, or for another mount, with 429. @param retryAfter whether it sends Retry-After */
-  limitRate(retryAfter: boolean, mount?: string): Promise<void>;
+  /** Rejects requests for secrets, or for another mount, with 429. */
+  limitRate(mount?: string): Promise<void>;
   liftRateLimit(): Promise<void>;
-  /** Responds to so many reads of secrets per second, and rejects the others with status 429. */
-  limitRateTo(perSecond: number): Promise<void>;
   /** Lets the service account of this token log in as the role of Countersign. */
   acceptServiceAccount(jwt: string): Promise<void>;
   /** Stops or starts the API server that verifies such tokens. */
@@ -58,11 +56,9 @@ export class VaultTrust {
     this.ca = new Ca(this.#folder.path, `ca-of-${this.#issued}`);
   }
 
-  /** @param seconds of validity from now; negative: already expired */
-  issue(seconds = 86_400): Issued {
+  issue(): Issued {
     this.#issued += 1;
-    const end = Date.now() + seconds * 1000;
-    return this.ca.issue(`vault-${this.#issued}`, { from: end - 90_000_000, until: end });
+    return this.ca.issue(`vault-${this.#issued}`);
   }
 }
 
@@ -116,8 +112,6 @@ export interface Outage {
   /** In the log line at the beginning, for an outage of the source as a whole. */
   readonly cause?: RegExp;
   readonly says: Saying;
-  /** Responses alternate, so a process says this only once it has noticed that; it has ten seconds. */
-  readonly alternates?: boolean;
   /** Resolves when Vault is unavailable. */
   begin(place: OutageContext): Promise<unknown>;
   /** Resolves when Vault is available again, or Countersign's credentials are fixed. */
@@ -159,14 +153,7 @@ export const outages: readonly Outage[] = [
     name: 'rate-limited',
     says: saysDown,
     cause: /rate-limited by Vault \(HTTP 429\)/,
-    begin: ({ vault }) => vault.limitRate(false),
-    end: ({ vault }) => vault.liftRateLimit(),
-  },
-  {
-    name: 'rate-limited, Retry-After',
-    says: saysDown,
-    cause: /rate-limited by Vault \(HTTP 429\)/,
-    begin: ({ vault }) => vault.limitRate(true),
+    begin: ({ vault }) => vault.limitRate(),
     end: ({ vault }) => vault.liftRateLimit(),
   },
   {
@@ -195,22 +182,6 @@ export const outages: readonly Outage[] = [
     },
   },
   {
-    name: 'secret ID expired',
-    says: saysDown,
-    cause: credentialsRejected,
-    async begin({ cluster }) {
-      const role_id = await cluster.admin.role(approleMount, roleName, longLived);
-      const secret_id = readFileSync(await cluster.newSecretId(roleName, { ttl: 1 }), 'utf8');
-      await wait(1100);
-      // OpenBao accepts an expired secret ID until it has tidied up, which it does once per minute.
-      await cluster.admin.send('POST', `auth/${approleMount}/tidy/secret-id`);
-      const logIn = () => cluster.admin.send('POST', `auth/${approleMount}/login`, { role_id, secret_id });
-      await until(async () => (await logIn()).status === 400, 'the secret ID has expired');
-      await cluster.admin.revokeAll(approleMount);
-    },
-    end: ({ cluster }) => cluster.newSecretId(),
-  },
-  {
     name: 'certificate of a new CA, without a signal',
     says: saysDown,
     cause: unknownCa,
@@ -219,13 +190,6 @@ export const outages: readonly Outage[] = [
       return vault.show(trust.issue());
     },
     end: async ({ trust }) => trust.install(),
-  },
-  {
-    name: 'certificate expired',
-    says: saysDown,
-    cause: /TLS: CERT_HAS_EXPIRED/,
-    begin: ({ vault, trust }) => vault.show(trust.issue(-60)),
-    end: ({ vault, trust }) => vault.show(trust.issue()),
   },
   {
     name: 'mount re-created',
@@ -249,15 +213,6 @@ export const outages: readonly Outage[] = [
     says: saysDown,
     begin: ({ cluster }) => cluster.admin.request('DELETE', `sys/auth/${approleMount}`),
     end: ({ cluster }) => cluster.enableAppRole(longLived),
-  },
-  {
-    name: 'rate-limited to 3/s',
-    alternates: true,
-    cause: /rate-limited by Vault \(HTTP 429\)/,
-    // The third time within a minute it counts as down until nothing has failed for half a minute.
-    says: { ...saysDown, mostLines: [3, 2], uncached: ['503 key-source-unavailable', '200'] },
-    begin: ({ vault }) => vault.limitRateTo(3),
-    end: ({ vault }) => vault.liftRateLimit(),
   },
 ];
 

@@ -59,15 +59,10 @@ export async function startRealVault(program: string, trust: VaultTrust): Promis
     resume: async () => server.signal('SIGCONT'),
     seal: async () => void (await admin.request('PUT', 'sys/seal')),
     unseal: () => server.unseal(),
-    async limitRate(retryAfter, mount = 'secret') {
-      await admin.request('POST', 'sys/quotas/config', { enable_rate_limit_response_headers: retryAfter });
-      // Long enough that nothing gets through during the outage. With Retry-After, the wait outlasts the outage.
-      const limit = { path: `${mount}/`, rate: 1, interval: retryAfter ? '4s' : '60s' };
-      await admin.request('POST', quota, limit);
+    async limitRate(mount = 'secret') {
+      // Long enough that nothing gets through during the outage.
+      await admin.request('POST', quota, { path: `${mount}/`, rate: 1, interval: '60s' });
       await waitFor(async () => (await admin.send('GET', `${mount}/data/any`)).status === 429);
-    },
-    async limitRateTo(rate) {
-      await admin.request('POST', quota, { path: 'secret/', rate, interval: '1s' });
     },
     async acceptServiceAccount() {
       if (api.isUp) return;

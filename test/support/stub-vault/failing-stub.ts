@@ -4,8 +4,6 @@ import { roleName } from './harness.ts';
 import { StubVault } from './server.ts';
 import { rootToken } from './state.ts';
 
-const secrets = /^secret\/data/;
-
 /** The stub over TLS, with the failures of an outage. */
 export async function startFailingStub(
   trust: VaultTrust,
@@ -13,11 +11,7 @@ export async function startFailingStub(
   const stub = new StubVault({ tls: trust.issue() });
   const address = await stub.listen();
   const { port } = stub;
-  const limited = (headers: Record<string, string>, mount: string) =>
-    stub.fail(
-      { kind: 'status', status: 429, errors: ['rate limit quota exceeded'], headers },
-      new RegExp(`^${mount}/(data|sign)`),
-    );
+  const limited = { kind: 'status', status: 429, errors: ['rate limit quota exceeded'] } as const;
   let jwt = '';
   const heal = async () => stub.heal();
   return {
@@ -33,9 +27,7 @@ export async function startFailingStub(
       stub.sealed = true;
     },
     unseal: heal,
-    limitRate: async (retryAfter, mount = 'secret') =>
-      limited(retryAfter ? { 'Retry-After': '1' } : {}, mount),
-    limitRateTo: async (perSecond) => stub.fail({ kind: 'rate-limit', perSecond }, secrets),
+    limitRate: async (mount = 'secret') => stub.fail(limited, new RegExp(`^${mount}/(data|sign)`)),
     async acceptServiceAccount(accepted) {
       jwt = accepted;
       const { kubernetes } = stub.world();

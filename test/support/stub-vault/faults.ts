@@ -1,12 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Status 429 beyond so many requests in each second. */
-export interface RateLimit {
-  readonly kind: 'rate-limit';
-  readonly perSecond: number;
-}
-
 /** Failures at Vault's address that Vault itself would not respond with. */
 export type Fault =
   | {

@@ -3,7 +3,7 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:https
 import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
-import { type Fault, playFault, type RateLimit } from './faults.ts';
+import { type Fault, playFault } from './faults.ts';
 import { errors, type StubRequest, type StubResponse } from './protocol.ts';
 import { rootToken, World } from './state.ts';
 
@@ -45,8 +45,7 @@ export class StubVault {
   /** Since the start. */
   connections = 0;
   sealed = false;
-  #permitted = { second: 0, count: 0 };
-  #fault: { readonly fault: Fault | RateLimit; readonly target: RegExp } | undefined;
+  #fault: { readonly fault: Fault; readonly target: RegExp } | undefined;
 
   constructor({ clock = Date.now, tls, namespaces = [] }: StubOptions = {}) {
     this.#clock = clock;
@@ -109,7 +108,7 @@ export class StubVault {
   }
 
   /** From now on requests whose target matches fail with this fault. */
-  fail(fault: Fault | RateLimit, target = /./): void {
+  fail(fault: Fault, target = /./): void {
     this.#fault = { fault, target };
   }
 
@@ -144,15 +143,7 @@ export class StubVault {
   #faultOf({ method }: IncomingMessage, target: string): Fault | undefined {
     if (this.#fault?.target.test(target) !== true) return undefined;
     const { fault } = this.#fault;
-    if (fault.kind === 'rate-limit') return this.#limit(fault.perSecond);
     return fault.kind === 'late-write' && method === 'GET' ? undefined : fault;
-  }
-
-  #limit(perSecond: number): Fault | undefined {
-    const second = Math.floor(this.#clock() / 1000);
-    this.#permitted = { second, count: this.#permitted.second === second ? this.#permitted.count + 1 : 1 };
-    if (this.#permitted.count <= perSecond) return undefined;
-    return { kind: 'status', status: 429, errors: ['rate limit quota exceeded'] };
   }
 
   #responseTo(request: IncomingMessage, target: string, body: string): StubResponse {
