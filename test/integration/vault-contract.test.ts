@@ -116,13 +116,6 @@ for (const { name, open } of vaultTargets(process.env)) {
       return { address, path };
     }
 
-    it('reads the current version after logging in by AppRole', async () => {
-      const { address } = await newLogin('first');
-      const ring = ringIn(await source(await appRoleAuth()).read(address));
-      expect(controlKeys(ring)).toEqual(['1:first']);
-      expect(Math.abs((ring?.[0]?.createdAt?.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
-    });
-
     it('finds no keys in a current version that is deleted, until it is undeleted, or destroyed, and none of an unknown login', async () => {
       const { address, path } = await newLogin('first');
       const keys = source(await appRoleAuth());
@@ -195,6 +188,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       await admin.deleteVersions(path, [2], mount);
       const ring = ringIn(await source(await appRoleAuth()).read(address));
       expect(controlKeys(ring)).toEqual(['4:fourth', '3:third', '1:first']);
+      expect(Math.abs((ring?.[0]?.createdAt?.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
       expect(ring?.[0]?.supersededAt).toBeUndefined();
       expect(ring?.[1]?.supersededAt).toEqual(ring?.[0]?.createdAt);
     });
@@ -289,32 +283,24 @@ for (const { name, open } of vaultTargets(process.env)) {
       },
     );
 
-    it('keeps renewing a periodic token for its whole period', async () => {
+    it.each([
+      ['service', { token_ttl: '1h' }, 2_400_000],
+      ['periodic', { token_period: '10m' }, 400_000],
+      ['batch', { token_ttl: '1h', token_type: 'batch' }, 2_400_000],
+    ])('renews a %s token, or logs in again, at two thirds of the lease', async (type, role, wakesIn) => {
       const { address } = await newLogin('first');
       const options = new TestOptions();
-      const keys = source(await roleAuth('periodic', { token_period: '10m' }), options);
+      const keys = source(await roleAuth(type, role), options);
       const before = await admin.countTokens();
       keys.start();
       for (let leases = 1; leases < 5; leases += 1) {
         await until(() => options.events.expiries.length === leases, 'it has a lease');
-        expect(options.wakesIn).toBe(400_000);
+        expect(options.wakesIn).toBe(wakesIn);
         options.fire();
       }
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-      expect(await admin.countTokens()).toBe(before + 1);
-    });
-
-    it('logs in again if its tokens are batch tokens, which cannot be renewed', async () => {
-      const { address } = await newLogin('first');
-      const options = new TestOptions();
-      const keys = source(await roleAuth('batch', { token_ttl: '1h', token_type: 'batch' }), options);
-      keys.start();
-      for (let logins = 1; logins < 4; logins += 1) {
-        await until(() => options.events.expiries.length === logins, 'it has a lease');
-        expect(options.wakesIn).toBe(2_400_000);
-        options.fire();
-      }
-      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      // Vault stores no batch tokens.
+      expect(await admin.countTokens()).toBe(type === 'batch' ? before : before + 1);
       await keys.stop();
       expect(options.events.problems).toEqual([]);
     });
@@ -358,25 +344,16 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect(await problemOf(opened.kv.history(acme))).toBe('kv-version-1');
     });
 
-    it('renews its token at two thirds of the lease', async () => {
-      const { address } = await newLogin('first');
+    async function started(token: string): Promise<TestOptions> {
       const options = new TestOptions();
-      const keys = source(await appRoleAuth(), options);
-      keys.start();
-      await until(() => options.events.expiries.length === 1, 'it has logged in');
-      expect(options.wakesIn).toBe(2400_000);
-      options.fire();
-      await until(() => options.events.expiries.length === 2, 'it has renewed');
-      expect(options.events.expiries[1]).toBeGreaterThanOrEqual(options.events.expiries[0] ?? Infinity);
-      expect(options.events.problems).toEqual([]);
-      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-    });
+      source({ method: 'token', token: new Secret(token) }, options).start();
+      await until(() => options.events.expiries.length === 1, 'it has looked the token up');
+      return options;
+    }
 
     it('knows when a configured token expires', async () => {
-      const token = new Secret(await admin.token({ policies: [policy], ttl: '10m', renewable: false }));
-      const options = new TestOptions();
-      source({ method: 'token', token }, options).start();
-      await until(() => options.events.expiries.length === 1, 'it has looked the token up');
+      const token = await admin.token({ policies: [policy], ttl: '10m', renewable: false });
+      const options = await started(token);
       const secondsLeft = (options.events.expiries[0] ?? 0) - Date.now() / 1000;
       expect(secondsLeft).toBeGreaterThan(570);
       expect(secondsLeft).toBeLessThanOrEqual(600);
@@ -384,19 +361,15 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     it('keeps a token that does not expire', async () => {
-      const options = new TestOptions();
-      source({ method: 'token', token: new Secret(server.rootToken) }, options).start();
-      await until(() => options.events.expiries.length === 1, 'it has looked the token up');
+      const options = await started(server.rootToken);
       expect(options.events.expiries).toEqual([undefined]);
       expect(options.wakesIn).toBeUndefined();
     });
 
     describe('for the platform team', () => {
-      async function store() {
-        const opened = connectVault(
-          vaultConfig(server.address, { mount, auth: await appRoleAuth() }),
-          new TestOptions(),
-        );
+      async function store(more: Partial<VaultConfig> = {}) {
+        const config = vaultConfig(server.address, { mount, auth: await appRoleAuth(), ...more });
+        const opened = connectVault(config, new TestOptions());
         closers.push(() => opened.close());
         return opened;
       }
@@ -405,15 +378,7 @@ for (const { name, open } of vaultTargets(process.env)) {
         const keys = await store();
         for (const login of ['acme', 'a.b@c~d'])
           expect(await keys.kv.deniedPath({ environment: 'sandbox', login })).toBeUndefined();
-        const elsewhere = connectVault(
-          vaultConfig(server.address, {
-            mount,
-            path: 'elsewhere/{environment}/{login}',
-            auth: await appRoleAuth(),
-          }),
-          new TestOptions(),
-        );
-        closers.push(() => elsewhere.close());
+        const elsewhere = await store({ path: 'elsewhere/{environment}/{login}' });
         const login = { environment: 'sandbox', login: 'a@b' };
         expect(await elsewhere.kv.deniedPath(login)).toBe(`${mount}/data/elsewhere/sandbox/a@b`);
       });
@@ -452,15 +417,10 @@ for (const { name, open } of vaultTargets(process.env)) {
         const keys = await store();
         const history = await keys.kv.history(address);
         expect(history?.current).toBe(3);
-        expect(history?.versions.map(({ version, destroyed }) => [version, destroyed])).toEqual([
-          [3, false],
-          [2, false],
-          [1, true],
-        ]);
-        expect(history?.versions.map(({ deletedAt }) => deletedAt !== undefined)).toEqual([
-          false,
-          true,
-          false,
+        expect(history?.versions).toMatchObject([
+          { version: 3, deletedAt: undefined, destroyed: false },
+          { version: 2, deletedAt: expect.any(Date), destroyed: false },
+          { version: 1, deletedAt: undefined, destroyed: true },
         ]);
         expect(await keys.readVersion(address, 2)).toMatchObject({ version: 2, keys: [] });
         expect(await keys.readVersion(address, 1)).toMatchObject({ version: 1, keys: [] });
@@ -472,13 +432,8 @@ for (const { name, open } of vaultTargets(process.env)) {
       it('lists the logins of an environment, whatever characters they have', async () => {
         const environment = `e-${randomBytes(4).toString('hex')}`;
         const logins = ['acme', 'a.b', 'a~b', 'a@b-c_d', '..x', '-'];
-        for (const login of logins) {
-          await admin.put(
-            `gateway/${environment}/${encodeURIComponent(login)}`,
-            { control_key: login },
-            mount,
-          );
-        }
+        const pathOf = (login: string) => `gateway/${environment}/${encodeURIComponent(login)}`;
+        for (const login of logins) await admin.put(pathOf(login), { control_key: login }, mount);
         const keys = await store();
         expect([...(await keys.kv.logins(environment))].sort()).toEqual([...logins].sort());
         const reader = source(await appRoleAuth());

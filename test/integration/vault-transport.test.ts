@@ -1,11 +1,11 @@
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import { vaultClient } from '../../src/keys/vault/client.ts';
 import { Secret } from '../../src/secret.ts';
+import { listen } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
@@ -41,26 +41,17 @@ describe('requests to Vault', () => {
   const open = (more: Partial<VaultConfig> = {}) => setup.source(more);
 
   it("ignore VAULT_ variables and the environment's proxy settings", async () => {
-    const proxy = other.address;
-    Object.assign(process.env, {
-      VAULT_ADDR: other.address,
-      VAULT_TOKEN: 'token-of-the-environment',
-      VAULT_NAMESPACE: 'namespace-of-the-environment',
-      VAULT_PREFIX: '/prefix-of-the-environment',
-      VAULT_SKIP_VERIFY: 'true',
-      http_proxy: proxy,
-      HTTP_PROXY: proxy,
-      https_proxy: proxy,
-      HTTPS_PROXY: proxy,
-      ALL_PROXY: proxy,
-    });
+    for (const name of ['VAULT_ADDR', 'http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY', 'ALL_PROXY'])
+      process.env[name] = other.address;
+    for (const name of ['VAULT_TOKEN', 'VAULT_NAMESPACE', 'VAULT_PREFIX', 'VAULT_SKIP_VERIFY'])
+      process.env[name] = 'of-the-environment';
     expect(controlKeys(await open({ auth: await setup.appRole() }).read(acme))).toEqual(['1:first']);
     expect(other.seen).toEqual([]);
     const seen = setup.vault.seen.filter(({ headers }) => headers['x-vault-request'] === 'true');
-    expect(seen.map(({ target }) => target)).toEqual([
-      'auth/approle/login',
-      'auth/token/lookup-self',
-      'secret/data/gateway/sandbox/acme',
+    expect(seen.map(({ target, headers }) => [target, headers['x-vault-token'] !== undefined])).toEqual([
+      ['auth/approle/login', false],
+      ['auth/token/lookup-self', true],
+      ['secret/data/gateway/sandbox/acme', true],
     ]);
     expect(JSON.stringify(seen)).not.toContain('of-the-environment');
   });
@@ -79,25 +70,12 @@ describe('requests to Vault', () => {
     await until(() => setup.vault.openConnections < opened, 'the connection of the first copy is closed');
   });
 
-  it('carry no token when they log in, even if there is an older token', async () => {
-    const source = open({ auth: await setup.appRole() });
-    await source.read(acme);
-    setup.clock.advance(2 * 3600_000);
-    await source.read(acme);
-    const logins = setup.vault.seen.filter(({ target }) => target.endsWith('/login'));
-    expect(logins.map(({ headers }) => headers['x-vault-token'])).toEqual([undefined, undefined]);
-  });
-
   it('carry the configured namespace', async () => {
     const vault = setup.closeAtEnd(new StubVault({ namespaces: ['team-a'] }));
     const admin = new VaultAdmin(await vault.listen(), rootToken);
     const inTeam = { 'X-Vault-Namespace': 'team-a' };
-    await admin.request(
-      'POST',
-      'secret/data/gateway/sandbox/acme',
-      { data: { control_key: 'of the team' } },
-      inTeam,
-    );
+    const data = { control_key: 'of the team' };
+    await admin.request('POST', 'secret/data/gateway/sandbox/acme', { data }, inTeam);
     const read = async (more: Partial<VaultConfig>) => {
       const source = setup.source({ address: vault.address, ...more });
       return controlKeys(await source.read(acme));
@@ -108,83 +86,60 @@ describe('requests to Vault', () => {
   });
 
   describeWith('openssl')('over TLS (needs the program openssl)', () => {
-    let ca: Ca;
-    let vault: StubVault;
-
-    async function listen(clientCa?: Ca): Promise<void> {
-      ca = new Ca(setup.folder.path, 'ca');
-      const { cert, key } = ca.issue('server');
-      vault = new StubVault({
-        tls: { cert, key, ...(clientCa === undefined ? {} : { clientCa: clientCa.cert }) },
-      });
-      await vault.listen();
+    async function startVault(clientCa?: Ca) {
+      const ca = new Ca(setup.folder.path, 'ca');
+      const client = clientCa === undefined ? {} : { clientCa: clientCa.cert };
+      const vault = setup.closeAtEnd(new StubVault({ tls: { ...ca.issue('server'), ...client } }));
+      const address = await vault.listen();
+      const read = (more: Partial<VaultConfig>) => problemOf(setup.source({ address, ...more }).read(acme));
+      return { caFile: ca.file, vault, read };
     }
-    const read = (more: Partial<VaultConfig>) => setup.source({ address: vault.address, ...more }).read(acme);
-    afterEach(() => vault.close());
 
-    it('trust the configured CA', async () => {
-      await listen();
-      expect(await problemOf(read({ caFile: ca.file }))).toBe('none');
-    });
-
-    it('trust no other server, whatever the environment variables are', async () => {
-      await listen();
+    it('trust the configured CA and no other server, whatever the environment variables are', async () => {
+      const { caFile, vault, read } = await startVault();
       process.env['VAULT_SKIP_VERIFY'] = '1';
-      expect(await problemOf(read({}))).toBe('unreachable');
-      const stranger = new Ca(setup.folder.path, 'stranger');
-      expect(await problemOf(read({ caFile: stranger.file }))).toBe('unreachable');
+      expect(await read({})).toBe('unreachable');
+      expect(await read({ caFile: new Ca(setup.folder.path, 'stranger').file })).toBe('unreachable');
       expect(vault.seen).toEqual([]);
+      expect(await read({ caFile })).toBe('none');
     });
 
     it('present the configured client certificate', async () => {
       const clients = new Ca(setup.folder.path, 'clients');
-      await listen(clients);
+      const { caFile, read } = await startVault(clients);
       const { certFile, keyFile } = clients.issue('countersign');
-      expect(await problemOf(read({ caFile: ca.file }))).toBe('unreachable');
-      expect(await problemOf(read({ caFile: ca.file, certFile, keyFile }))).toBe('none');
+      expect(await read({ caFile })).toBe('unreachable');
+      expect(await read({ caFile, certFile, keyFile })).toBe('none');
     });
   });
 
   describe('on a kept-alive socket that the server has closed', () => {
-    let server: Server;
-    let methods: string[];
-
-    beforeEach(async () => {
-      methods = [];
+    /** A client of a server that resets a connection with its second request, and the methods of all requests. */
+    async function connect() {
+      const methods: string[] = [];
       const used = new WeakSet<Socket>();
-      server = createServer((request, response) => {
+      const server = createServer((request, response) => {
         methods.push(request.method ?? '');
-        if (used.has(request.socket)) {
-          request.socket.resetAndDestroy();
-          return;
-        }
+        if (used.has(request.socket)) return void request.socket.resetAndDestroy();
         used.add(request.socket);
         response.end('{}');
-      }).listen(0, '127.0.0.1');
-      await once(server, 'listening');
-    });
-    afterEach(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-
-    const client = () => {
-      const { port } = z.object({ port: z.number() }).parse(server.address());
-      return setup.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }));
-    };
+      });
+      const { port } = setup.closeAtEnd(await listen(server));
+      const client = setup.closeAtEnd(vaultClient({ address: `http://127.0.0.1:${port}`, timeout: 2000 }));
+      return { methods, client };
+    }
 
     it('reads are retried once', async () => {
-      const vault = client();
-      for (let times = 0; times < 3; times += 1) {
-        expect(await vault.read('secret/data/a', z.object({}), new Secret('t'))).toEqual({});
-      }
+      const { methods, client } = await connect();
+      for (let times = 0; times < 3; times += 1)
+        expect(await client.read('secret/data/a', z.object({}), new Secret('t'))).toEqual({});
       expect(methods.length).toBeGreaterThan(3);
     });
 
     it('logins are not retried, since each has a dedicated socket', async () => {
-      const vault = client();
-      await vault.read('secret/data/a', z.object({}), new Secret('t'));
-      for (let times = 0; times < 3; times += 1) await vault.write('auth/approle/login', {}, z.object({}));
+      const { methods, client } = await connect();
+      await client.read('secret/data/a', z.object({}), new Secret('t'));
+      for (let times = 0; times < 3; times += 1) await client.write('auth/approle/login', {}, z.object({}));
       expect(methods).toEqual(['GET', 'POST', 'POST', 'POST']);
     });
   });
