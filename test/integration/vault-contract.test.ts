@@ -275,11 +275,13 @@ for (const { name, open } of vaultTargets(process.env)) {
         const options = new TestOptions();
         const before = await admin.countTokens();
         const vault = connectVault(vaultConfig(server.address, { mount, auth }), options);
-        for (; options.ahead < 3_590_000; options.ahead += 10_000) await problemOf(vault.kv.history(address));
+        for (; options.ahead < 3_500_000; options.ahead += 30_000) await problemOf(vault.kv.history(address));
         expect(options.events.expiries).toHaveLength(logins);
         expect(await admin.countTokens()).toBe(before + 1);
-        await vault.close();
+        // On a busy machine, this may take longer than stopping may.
+        await vault.tokens.stop();
         await until(async () => (await admin.countTokens()) === before, 'the token is revoked');
+        await vault.close();
       },
     );
 

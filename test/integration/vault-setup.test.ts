@@ -12,7 +12,7 @@ import { devServer, noDevServer, type RunningVault } from '../support/stub-vault
 import { permittedBy, permittedTo, policyNames, transitActions } from '../support/vault-policies.ts';
 
 // Each run of the script starts the program a dozen times.
-jest.setTimeout(60_000);
+jest.setTimeout(120_000);
 
 const real = devServer(process.env);
 const segment = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
@@ -120,28 +120,12 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     expect(after[2]).toEqual({ ...Object(appRole), token_ttl: 1200 });
   });
 
-  it.each([
-    ['KUBERNETES_HOST', { KUBERNETES_HOST: 'https://other' }, 'another kubernetes_host'],
-    ['KUBERNETES_CA_FILE', { KUBERNETES_CA_FILE: 'other.crt' }, 'another kubernetes_ca_cert'],
-    ['local CA', { KUBERNETES_DISABLE_LOCAL_CA_JWT: 'false' }, 'another disable_local_ca_jwt'],
-    ['no host', { KUBERNETES_REPLACE_CONFIG: 'yes' }, 'needs KUBERNETES_HOST'],
-    ['no CA', { KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other' }, 'KUBERNETES_CA_FILE'],
-    [
-      'no reviewer token',
-      { KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other', KUBERNETES_CA_FILE: 'other.crt' },
-      'KUBERNETES_REVIEWER_JWT_FILE',
-    ],
-  ])('fails, and changes nothing, if a configuration differs: %s', async (_name, options, problem) => {
+  it('replaces another configuration only on request and as a whole, but not one with settings that it does not know', async () => {
     setUp(everything);
     const before = await state();
-    const ran = setUp({ AUTH: 'kubernetes', ...options });
-    expect(ran).toMatchObject(fails);
-    expect(ran.stderr).toContain(problem);
+    const other = setUp({ AUTH: 'kubernetes', KUBERNETES_CA_FILE: 'other.crt' });
+    expect(other).toMatchObject({ ...fails, stderr: expect.stringContaining('another kubernetes_ca_cert') });
     expect(await state()).toEqual(before);
-  });
-
-  it('replaces a configuration as a whole, but not one with settings that it does not know', async () => {
-    setUp(everything);
     const replacing = { ...everything, KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other' };
     expect(setUp(replacing)).toMatchObject(succeeds);
     const [config] = await state();
@@ -182,19 +166,6 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
       for (const one of policyNames)
         await admin.request('DELETE', `sys/policies/acl/countersign-${name}-${one}`);
     }
-  });
-
-  it("does not change another deployment's policies, and says which role has them", async () => {
-    expect(setUp({ AUTH: '' })).toMatchObject(succeeds);
-    const before = await admin.request('GET', 'sys/policies/acl/countersign-production-proxy');
-    const other = setUp({ AUTH: '', KV_PREFIX: 'other' });
-    expect(other).toMatchObject(fails);
-    expect(other.stderr).toContain(
-      'the policy countersign-production-proxy permits secret/data/gateway/production/*, which is not for other/production',
-    );
-    expect(setUp({ AUTH: '', KV_PREFIX: 'other', ROLE: 'x' })).toMatchObject(succeeds);
-    const after = await admin.request('GET', 'sys/policies/acl/countersign-production-proxy');
-    expect(after.data).toEqual(before.data);
   });
 
   it('does not overwrite a policy that also permits something else, and warns of other policies of a role', async () => {
