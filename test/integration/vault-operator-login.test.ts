@@ -152,8 +152,10 @@ describe('the configuration of a pod, whose files and variables do not exist her
   }
 
   const balance = () => [
-    ...['--target', '/sandbox/gw/api/v2/get-balance/manager/acme'],
-    ...['--form', environment.folder.file('form', '')],
+    '--target',
+    '/sandbox/gw/api/v2/get-balance/manager/acme',
+    '--form',
+    environment.folder.file('form', ''),
   ];
   const requires = (name: string) => expect.stringContaining(`requires the environment variable ${name}`);
 

@@ -120,7 +120,7 @@ describe('requests to Vault', () => {
       const used = new WeakSet<Socket>();
       const server = createServer((request, response) => {
         methods.push(request.method ?? '');
-        if (used.has(request.socket)) return void request.socket.resetAndDestroy();
+        if (used.has(request.socket)) request.socket.resetAndDestroy();
         used.add(request.socket);
         response.end('{}');
       });
