@@ -334,20 +334,46 @@ describe('a payment', () => {
     expect(changes).toEqual(['acme control_key 2 1', 'acme control_key 1 2']);
   });
 
-  it('is not moved to another key by what other callers are rejected for', async () => {
-    await has('new', 'old');
-    await uses('new');
-    gateway = accepts();
-    for (let endpoint = 0; endpoint < 200; endpoint += 1) {
-      await pay({ caller: 'attacker', endpoint: `${endpoint}` });
-      await pay({ caller: 'attacker', endpoint: '7' });
-      void query({ caller: 'attacker', endpoint: `${endpoint}` });
-      await keys.time.advance(100);
+  it.each(['new', 'old'])(
+    'signed with the %s key is not moved to the other one by what other callers are rejected for',
+    async (key) => {
+      await has('new', 'old');
+      await uses(key);
+      gateway = accepts();
+      for (let endpoint = 0; endpoint < 200; endpoint += 1) {
+        await pay({ caller: 'attacker', endpoint: `${endpoint}` });
+        await pay({ caller: 'attacker', endpoint: '7' });
+        void query({ caller: 'attacker', endpoint: `${endpoint}` });
+        await keys.time.advance(100);
+      }
+      sentSince();
+      gateway = accepts(key);
+      for (let count = 0; count < 10; count += 1) expect(await pay()).toBe('accepted');
+      expect(sentSince()).toEqual(Array(10).fill(key));
+    },
+  );
+
+  /** What becomes of good payments, one each 10 ms, among others that the gateway rejects although their key is good. */
+  async function goodAmong(ring: readonly string[], others: (nth: number) => Partial<KeyRequest>[]) {
+    await has(...ring);
+    await uses('old');
+    const good: Testimony[] = [];
+    for (let nth = 0; nth < 200; nth += 1) {
+      gateway = accepts();
+      for (const other of others(nth)) await pay(other);
+      gateway = accepts('old');
+      good.push(await pay());
+      keys.time.now += 10;
     }
-    sentSince();
-    gateway = accepts('new');
-    for (let count = 0; count < 10; count += 1) expect(await pay()).toBe('accepted');
-    expect(sentSince()).toEqual(Array(10).fill('new'));
+    return good.filter((testimony) => testimony === 'rejected').length;
+  }
+
+  it('is rejected for no others at other endpoints, for one per step at its own, for none without another key', async () => {
+    const elsewhere = [{ endpoint: '2001' }, { endpoint: '2002' }];
+    expect(await goodAmong(['new', 'old'], () => elsewhere)).toBe(0);
+    // After 0 and 1 s.
+    expect(await goodAmong(['new', 'old'], (nth) => (nth % 3 === 0 ? [{}] : []))).toBeLessThanOrEqual(2);
+    expect(await goodAmong(['old'], () => [{}, {}])).toBe(0);
   });
 
   it('that cannot be sent leaves the next one its trial', async () => {
