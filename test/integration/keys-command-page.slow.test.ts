@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { KeysTestEnvironment } from '../support/keys-test-environment.ts';
 import { describeWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
@@ -19,26 +19,6 @@ async function platformToken({ admin }: KeysTestEnvironment): Promise<string> {
   await admin.policyText(name, policyText('platform', 'production', true));
   return admin.token({ policies: [name], ttl: '1h' });
 }
-
-describe('deploy/vault/README.md', () => {
-  it('has terminal sessions', () => {
-    expect(steps.length).toBeGreaterThan(10);
-  });
-
-  it('has the procedures', () => {
-    expect([...page.matchAll(/^## (.*)$/gm)].map(([, title]) => title)).toEqual([
-      'Setting up Vault',
-      'Managing keys',
-      'Adding a login',
-      'Rotating a control key',
-      'Rotating an RSA key',
-      'Keys that never leave Vault',
-      'Two people for a production key',
-      'Stopping a login',
-      'Emergency: key leaked',
-    ]);
-  });
-});
 
 for (const isReal of [false, true]) {
   describeWhere(!isReal || real.program !== undefined, noDevServer)(

@@ -68,20 +68,10 @@ for (const { name, open } of vaultTargets(process.env)) {
       });
     }
 
-    const acme = ['--login', 'acme'];
-
-    async function generate(file: string, ...more: readonly string[]) {
-      return setup.run(
-        'generate',
-        ...acme,
-        '--transit',
-        '--bits',
-        '2048',
-        '--public-key',
-        folder.at(file),
-        ...more,
-      );
-    }
+    const generateOwn = 'generate --login acme --bits 2048';
+    const generate = (file: string, more = '') =>
+      setup.run(`${generateOwn} --transit${more}`, '--public-key', folder.at(file));
+    const verify = () => setup.run('verify --login acme --interval 0');
 
     async function online() {
       const { code, out } = await runCommandHere(
@@ -104,7 +94,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       );
       expect(await setup.fields()).toEqual({ control_key: oldControlKey, transit_key: 'acme:1' });
       register('first.pem');
-      const verified = await setup.run('verify', ...acme, '--interval', '0');
+      const verified = await verify();
       expect(verified).toMatchObject({ code: 0, err: '' });
       expect(verified.out).toMatch(/2 +private_key +\d+s +[0-9a-f]{16} +accepted \(200\)/);
       expect(verified.out).toMatch(/1 +private_key +\d+s +\S+ +(rejected|unusable)/);
@@ -117,14 +107,12 @@ for (const { name, open } of vaultTargets(process.env)) {
         readFileSync(folder.at('first.pem'), 'utf8'),
       );
       // The gateway still has the first one.
-      expect((await setup.run('verify', ...acme, '--interval', '0')).out).toMatch(
-        /3 +private_key .*rejected \(403\)/,
-      );
+      expect((await verify()).out).toMatch(/3 +private_key .*rejected \(403\)/);
 
-      const back = await setup.run('rollback', ...acme, '--to-version', '2');
+      const back = await setup.run('rollback --login acme --to-version 2');
       expect(back.out).toMatch(/\n {2}private_key {2}[0-9a-f]{64} {2}\(Transit key acme:1\)$/);
-      expect((await setup.run('verify', ...acme, '--interval', '0')).code).toBe(0);
-      const list = await setup.run('list', ...acme);
+      expect((await verify()).code).toBe(0);
+      const list = await setup.run('list --login acme');
       const listed = [
         ...list.out.replaceAll(/\n {9,}/g, ' ').matchAll(/^(\d) .*\(Transit key acme:(\d)\)/gm),
       ];
@@ -134,15 +122,8 @@ for (const { name, open } of vaultTargets(process.env)) {
         ['2', '1'],
       ]);
 
-      const out = await setup.run(
-        'generate',
-        ...acme,
-        '--bits',
-        '2048',
-        '--public-key',
-        folder.at('own.pem'),
-      );
-      expect(out.out).toContain('Wrote version 5 of sandbox/acme (new RSA key, 2048 bits)');
+      const { out } = await setup.run(generateOwn);
+      expect(out).toContain('Wrote version 5 of sandbox/acme (new RSA key, 2048 bits)');
       expect(await setup.fields()).toEqual({
         control_key: oldControlKey,
         private_key: expect.stringContaining('BEGIN PRIVATE KEY'),
@@ -151,13 +132,14 @@ for (const { name, open } of vaultTargets(process.env)) {
 
     it('an imported private key takes the place of the one in Transit', async () => {
       await setup.put({ control_key: oldControlKey, transit_key: 'acme:1' });
-      const from = ['--kind', 'private_key', '--from', folder.file('own-key.pem', oldKey)];
-      expect(await setup.run('import', ...acme, ...from)).toMatchObject({ code: 0, err: '' });
+      const from = folder.file('own-key.pem', oldKey);
+      const line = `import --login acme --kind private_key --from ${from}`;
+      expect(await setup.run(line)).toMatchObject({ code: 0, err: '' });
       expect(await setup.fields()).toEqual({ control_key: oldControlKey, private_key: oldKey });
     });
 
     it('prints as JSON what it made, and takes the name that is given or in use', async () => {
-      const { out } = await generate('json.pem', '--transit-name', 'pay.acme-1', '--json');
+      const { out } = await generate('json.pem', ' --transit-name pay.acme-1 --json');
       expect(JSON.parse(out)).toMatchObject({
         version: 2,
         kind: 'private_key',
@@ -165,26 +147,22 @@ for (const { name, open } of vaultTargets(process.env)) {
         transitKey: 'pay.acme-1:1',
       });
       expect((await generate('json2.pem')).out).toContain('Transit key pay.acme-1:2');
-      const listed = JSON.parse((await setup.run('list', ...acme, '--json')).out);
+      const listed = JSON.parse((await setup.run('list --login acme --json')).out);
       expect(listed.logins[0].versions[0].keys[1]).toMatchObject({ transitKey: 'pay.acme-1:2', bits: 2048 });
     });
 
     it('writes nothing for a name, a length or an environment that Transit does not have', async () => {
       const before = await setup.fields();
-      expect((await generate('a.pem', '--transit-name', '../x')).err).toContain(
-        'choose one with --transit-name',
-      );
-      for (const bits of ['2560', '8192'])
-        expect((await setup.run('generate', ...acme, '--transit', '--bits', bits)).err).toContain(
-          '2048, 3072 or 4096',
-        );
-      expect((await setup.run('generate', ...acme, '--transit-name', 'x')).err).toContain(
-        'requires --transit',
-      );
+      const transit = 'generate --login acme --transit';
       const without = setup.writeConfig('without.yaml');
-      const nowhere = await setup.run('generate', ...acme, '--transit', '--config', without);
-      expect(nowhere).toMatchObject({ code: 1 });
-      expect(nowhere.err).toContain('keys.vault.transit.mounts has none for sandbox');
+      for (const [line, problem] of [
+        [`${transit} --bits 2048 --transit-name ../x`, 'choose one with --transit-name'],
+        [`${transit} --bits 2560`, '2048, 3072 or 4096'],
+        [`${transit} --bits 8192`, '2048, 3072 or 4096'],
+        ['generate --login acme --transit-name x', 'requires --transit'],
+        [`${transit} --config ${without}`, 'keys.vault.transit.mounts has none for sandbox'],
+      ] as const)
+        expect((await setup.run(line)).err).toContain(problem);
       expect(await setup.fields()).toEqual(before);
     });
 
@@ -194,7 +172,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     ])('does not rotate a key of the name that %s', async (_what, settings, problem) => {
       const [path, before] = [`transit-sandbox/keys/${settings.type}`, await setup.fields()];
       await setup.admin.request('POST', path, settings);
-      const { code, err } = await generate('unfit.pem', '--transit-name', settings.type);
+      const { code, err } = await generate('unfit.pem', ` --transit-name ${settings.type}`);
       expect(code).toBe(1);
       expect(err).toContain(problem);
       const { data } = await setup.admin.request('GET', path);
@@ -203,7 +181,7 @@ for (const { name, open } of vaultTargets(process.env)) {
     });
 
     it('keeps the name in use also if that key cannot be used any more', async () => {
-      await generate('in-use.pem', '--transit-name', 'in-use');
+      await generate('in-use.pem', ' --transit-name in-use');
       await setup.admin.request('POST', 'transit-sandbox/keys/in-use/rotate', {});
       await setup.admin.request('POST', 'transit-sandbox/keys/in-use/config', { min_encryption_version: 2 });
       expect((await generate('in-use-2.pem')).out).toContain('Transit key in-use:3');
@@ -226,7 +204,7 @@ for (const { name, open } of vaultTargets(process.env)) {
       expect((await making.send('POST', path, write)).status).toBe(403);
       expect((await making.send('POST', rotate, {})).status).toBe(200);
       expect((await approving.send('POST', path, write)).status).toBe(200);
-      const list = await setup.run('list', ...acme, '--json');
+      const list = await setup.run('list --login acme --json');
       const [newest] = JSON.parse(list.out).logins[0].versions;
       expect(newest).toMatchObject({ version: 3, keys: [{ kind: 'control_key' }, { transitKey: 'acme:2' }] });
     });
@@ -239,12 +217,12 @@ for (const { name, open } of vaultTargets(process.env)) {
         'platform',
         policyJson('platform', 'sandbox', true).replace(/transit-sandbox.sign.+?sha2-256/, 'none'),
       );
-      const without = await setup.run('verify', ...acme, '--interval', '0');
+      const without = await verify();
       expect(without.out).toMatch(/3 +private_key .*unusable: Vault denied permission \(HTTP 403\)/);
       expect(without.out).toMatch(/3 +control_key .*accepted/);
       await setup.admin.policyText('platform', policyJson('platform', 'sandbox', true));
       await setup.admin.request('POST', 'transit-sandbox/keys/acme/config', { min_encryption_version: 2 });
-      const { out } = await setup.run('verify', ...acme, '--interval', '0');
+      const { out } = await verify();
       expect(out).toMatch(/3 +private_key .*accepted \(200\)/);
       expect(out.replaceAll(/\s+/g, ' ')).toMatch(
         /2 private_key .*unusable: the Transit key transit-sandbox\/keys\/acme no longer signs/,
@@ -254,17 +232,8 @@ for (const { name, open } of vaultTargets(process.env)) {
     it('a signature can be explained', async () => {
       await generate('explained.pem');
       const form = folder.file('form', 'login=acme&client_orderid=1');
-      const target = '/sandbox/gw/api/v4/status/1234';
-      const config = folder.at('platform.yaml');
-      const { out, code } = await runCommandHere(
-        explain,
-        '--target',
-        target,
-        '--form',
-        form,
-        '--config',
-        config,
-      );
+      const line = `--target /sandbox/gw/api/v4/status/1234 --form ${form} --config ${setup.configFile}`;
+      const { out, code } = await runCommandHere(explain, ...line.split(' '));
       expect(code).toBe(0);
       expect(out).toContain('RSA key in Vault (Transit key acme, version 1), version 2');
       expect(out).toMatch(/oauth_signature="[A-Za-z0-9%]{300,}"/);

@@ -76,16 +76,16 @@ export class KeysTestEnvironment {
     return this.folder.file(name, JSON.stringify(config));
   }
 
-  /** Runs `countersign keys` in this process, for `sandbox` unless given. */
-  async run(subcommand: string, ...options: readonly string[]): Promise<CommandResult> {
-    const ran = await runCommandHere(keys, subcommand, ...this.#place(options), ...options);
+  /** Runs `countersign keys` in this process, for `sandbox` unless given. @param line words, before options with blanks */
+  async run(line: string, ...options: readonly string[]): Promise<CommandResult> {
+    const ran = await runCommandHere(keys, ...this.#argv(line, options));
     this.printed.push(ran.out, ran.err);
     return ran;
   }
 
   /** Runs it as a separate process, for input through standard input. */
-  start(subcommand: string, ...options: readonly string[]): Started {
-    const argv = ['src/main.ts', 'keys', subcommand, ...this.#place(options), ...options];
+  start(line: string, ...options: readonly string[]) {
+    const argv = ['src/main.ts', 'keys', ...this.#argv(line, options)];
     const child = spawn(process.execPath, argv, { cwd: root, env: { ...process.env } });
     return { child, ended: this.#ended(child) };
   }
@@ -111,10 +111,14 @@ export class KeysTestEnvironment {
     this.folder.remove();
   }
 
-  #place(options: readonly string[]): string[] {
+  #argv(line: string, more: readonly string[]): string[] {
+    const [subcommand = '', ...words] = line.split(' ');
+    const options = [...words, ...more];
     return [
+      subcommand,
       ...(options.includes('--config') ? [] : ['--config', this.configFile]),
       ...(options.includes('--environment') ? [] : ['--environment', 'sandbox']),
+      ...options,
     ];
   }
 
@@ -124,9 +128,4 @@ export class KeysTestEnvironment {
     this.printed.push(out, err);
     return { code: await exited, out, err };
   }
-}
-
-export interface Started {
-  readonly child: ChildProcessWithoutNullStreams;
-  readonly ended: Promise<CommandResult>;
 }
