@@ -1,4 +1,11 @@
-import { createHash, createHmac, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
+import {
+  createHash,
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  verify,
+} from 'node:crypto';
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { Secret } from '../secret.ts';
 import { type SecretText, secretText } from '../util/secret-text.ts';
@@ -165,6 +172,8 @@ export function usableRsa(key: UsableKey['key'], publicKey: KeyObject): Parsed {
     return { problem: `RSA key of ${bits} bits is too weak; use at least ${minimumBits}` };
   }
   if (bits > maximumBits) {
+    // Node 26 left an error of such a key behind, with which the next key that is read would fail. This takes it away.
+    verify('sha256', Buffer.alloc(0), publicKey, Buffer.alloc(0));
     return { problem: `RSA key of ${bits} bits is too long; use at most ${maximumBits}` };
   }
   const der = publicKey.export({ type: 'spki', format: 'der' });

@@ -1,15 +1,31 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
+import { ProxyError } from '../../../src/errors.ts';
+import { misnamedKeys, shownFields } from '../../../src/keys/field-names.ts';
 import { age, describeKey, type KeyFields, parseKeys } from '../../../src/keys/key.ts';
-import { sameContent, sameKey, type UsableKey } from '../../../src/keys/ring.ts';
-import { reveal } from '../../../src/secret.ts';
+import {
+  type KeyRing,
+  sameContent,
+  sameKey,
+  type UsableKey,
+  usableKeys,
+  withAccepted,
+} from '../../../src/keys/ring.ts';
+import { encodeDer } from '../../support/der.ts';
 import { privateKeyOf, vectorText } from '../../support/vectors.ts';
+import { acme, textOf } from './scripted-source.ts';
 
 const pkcs1 = vectorText('keys/rsa-2048-pkcs1.pem');
 const pkcs8 = vectorText('keys/rsa-2048-pkcs8.pem');
 const encrypted = vectorText('keys/rsa-2048-encrypted.pem');
 const passphrase = 'test passphrase';
+const legacy = createPrivateKey(pkcs1).export({
+  type: 'pkcs1',
+  format: 'pem',
+  cipher: 'aes-256-cbc',
+  passphrase,
+});
 /** openssl pkey -in rsa-2048-pkcs8.pem -pubout -outform DER | sha256sum */
 const fingerprint = '4d171a1336111d276a2f675497a130a261c9d55e45c07775bd71aa601e6231c8';
 
@@ -32,226 +48,265 @@ function problem(fields: KeyFields): string {
   return 'problem' in entry ? entry.problem : 'none';
 }
 
-function controlKeyText(text: string): string {
-  const { key } = usable({ control_key: text });
-  return key.kind === 'control_key' ? reveal(key.secret) : 'no control key';
-}
-
-function pem(key: KeyObject): string {
-  return key.export({ type: 'pkcs8', format: 'pem' });
-}
+const base64 = (text: string | Buffer): string => Buffer.from(text).toString('base64');
+const labelled = (label: string): string => `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`;
+const pem = ({ privateKey }: { privateKey: KeyObject }): string =>
+  privateKey.export({ type: 'pkcs8', format: 'pem' });
+const der = createPrivateKey(pkcs8).export({ type: 'pkcs8', format: 'der' });
 
 /** PKCS#1 (RFC 8017 appendix A.1.2) with a modulus of the given size; generating such a key takes minutes. */
 function pkcs1WithModulusOf(bits: number): string {
-  const version = element(0x02, Buffer.from([0]));
-  const small = element(0x02, Buffer.from([0x11]));
-  const large = element(0x02, Buffer.concat([Buffer.from([0]), Buffer.alloc(bits / 8, 0xff)]));
-  const parts = [version, large, small, large, small, small, small, small, small];
-  const lines = element(0x30, Buffer.concat(parts))
-    .toString('base64')
-    .match(/.{1,64}/g);
-  const base64 = (lines ?? []).join('\n');
-  return `-----BEGIN RSA PRIVATE KEY-----\n${base64}\n-----END RSA PRIVATE KEY-----\n`;
-}
-
-function element(tag: number, content: Buffer): Buffer {
-  if (content.length < 128) return Buffer.concat([Buffer.from([tag, content.length]), content]);
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(content.length);
-  return Buffer.concat([Buffer.from([tag, 0x84]), length, content]);
+  const small = encodeDer(0x02, Buffer.from([0x11]));
+  const large = encodeDer(0x02, Buffer.from([0]), Buffer.alloc(bits / 8, 0xff));
+  const version = encodeDer(0x02, Buffer.from([0]));
+  const all = encodeDer(0x30, version, large, small, large, small, small, small, small, small);
+  const label = 'RSA PRIVATE KEY';
+  return `-----BEGIN ${label}-----\n${base64(all).replaceAll(/.{64}/g, '$&\n')}\n-----END ${label}-----\n`;
 }
 
 describe('a version of a secret', () => {
   it('has a control key and a private key, both with its version and times', () => {
     const about = { version: 3, createdAt: new Date(1000), supersededAt: new Date(2000) };
-    const keys = parseKeys({ control_key: 'abc', private_key: pkcs8 }, about);
-    expect(keys).toEqual([
+    expect(parseKeys({ control_key: 'abc', private_key: pkcs8 }, about)).toEqual([
       expect.objectContaining({ kind: 'control_key', ...about }),
-      expect.objectContaining({ kind: 'private_key', ...about }),
+      expect.objectContaining({ kind: 'private_key', fingerprint, ...about }),
     ]);
   });
 
-  it('has no key for an absent field', () => {
-    expect(parse({})).toEqual([]);
+  it('has no key for an absent field, and a usable key beside an unusable one', () => {
     expect(parse({ passphrase })).toEqual([]);
-    expect(parse({ control_key: 'abc' })).toHaveLength(1);
-    expect(parse({ private_key: pkcs1 })).toHaveLength(1);
+    expect(parse({ control_key: '', private_key: pkcs8 })).toMatchObject([
+      { kind: 'control_key', version: 7, problem: 'the control key (field control_key) is empty' },
+      { kind: 'private_key', fingerprint },
+    ]);
   });
 
-  it('keeps a usable key beside an unusable one', () => {
-    const [controlKey, privateKey] = parse({ control_key: '', private_key: pkcs8 });
-    expect(controlKey).toEqual({
-      kind: 'control_key',
-      version: 7,
-      problem: 'the control key (field control_key) is empty',
-    });
-    expect(privateKey).toMatchObject({ kind: 'private_key', fingerprint });
-  });
-});
-
-describe('a control key', () => {
-  it('loses a byte order mark and one newline at its end, as in files, and nothing else', () => {
-    expect(controlKeyText('abc\n')).toBe('abc');
-    expect(controlKeyText('abc\r\n')).toBe('abc');
-    expect(controlKeyText('\ufeffabc\n')).toBe('abc');
-    expect(controlKeyText('&=%+ a  b ключ 🔑')).toBe('&=%+ a  b ключ 🔑');
-  });
-
-  it('with anything else around it is refused, and its place is named', () => {
-    const place = 'the control key (field control_key)';
-    expect(problem({ control_key: 'abc\n\n' })).toBe(`${place} ends with a line end (U+000A); remove it`);
-    expect(problem({ control_key: ' a b\t ' })).toBe(`${place} begins with a blank (U+0020); remove it`);
-    expect(problem({ control_key: 'abc\u0000' })).toContain(`${place} is in UTF-16`);
-  });
-
-  it.each(['', '\n', '\r\n'])('cannot be empty: %j', (text) => {
-    expect(problem({ control_key: text })).toBe('the control key (field control_key) is empty');
-  });
-
-  it.each([[7], [null], [true], [['abc']], [{ text: 'abc' }]])('must be a string, not %p', (field) => {
-    expect(problem({ control_key: field })).toBe('the control key is not a string');
-  });
-
-  it('must be text that UTF-8 can express, since it is encoded to sign', () => {
-    expect(problem({ control_key: 'abc\ud800' })).toContain('is not valid Unicode');
-  });
-
-  it('is hidden when it is printed', () => {
-    const entry = only({ control_key: 'MARK-control-key' });
-    expect(`${inspect(entry, { depth: 9, showHidden: true })} ${JSON.stringify(entry)}`).not.toContain(
-      'MARK',
-    );
+  it('shows nothing of its fields, whether they can be used or not', () => {
+    const mark = 'MARKmark';
+    const markedPem = `-----BEGIN PRIVATE KEY-----\n${mark}\n-----END PRIVATE KEY-----\n`;
+    const unusable = [
+      ...parse({ control_key: { mark }, private_key: mark }),
+      ...parse({ control_key: `${mark}\ud800`, private_key: markedPem }),
+      ...parse({ private_key: encrypted, passphrase: mark }),
+      ...parse({ private_key: encrypted, passphrase: { mark } }),
+    ];
+    expect(unusable.filter((entry) => 'problem' in entry)).toHaveLength(6);
+    const all = [...unusable, ...parse({ control_key: mark, private_key: pkcs8 })];
+    const shown = `${inspect(all, { depth: 9, showHidden: true })} ${JSON.stringify(all)}`;
+    for (const secret of ['MARK', 'BEGIN', pkcs8.split('\n')[3] ?? '']) expect(shown).not.toContain(secret);
   });
 });
 
-describe('a private key', () => {
-  const legacyEncrypted = createPrivateKey(pkcs1).export({
-    type: 'pkcs1',
-    format: 'pem',
-    cipher: 'aes-256-cbc',
-    passphrase,
+it.each([
+  ['abc\n', 'abc'],
+  ['abc\r\n', 'abc'],
+  ['\ufeffabc\n', 'abc'],
+  ['&=%+ a  b ключ 🔑', '&=%+ a  b ключ 🔑'],
+])(
+  'a control key loses a byte order mark and one newline at its end, as in files, and nothing else: %j',
+  (text, read) => {
+    expect(textOf(usable({ control_key: text }))).toBe(read);
+  },
+);
+
+it('a key that is too long does no harm to the next one that is read', () => {
+  expect(problem({ private_key: pkcs1WithModulusOf(16_392) })).toContain('is too long');
+  expect(problem({ private_key: pkcs8 })).toBe('none');
+});
+
+const place = 'the control key (field control_key)';
+const needsPassphrase = 'the private key is encrypted and needs a passphrase';
+const undecryptable =
+  'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported';
+
+it.each<[fields: KeyFields, problem: string]>([
+  [{ control_key: 'abc\n\n' }, `${place} ends with a line end (U+000A); remove it`],
+  [{ control_key: ' a b\t ' }, `${place} begins with a blank (U+0020); remove it`],
+  [{ control_key: 'abc\u0000' }, `${place} is in UTF-16`],
+  ...['', '\n', '\r\n'].map((empty): [KeyFields, string] => [{ control_key: empty }, `${place} is empty`]),
+  ...[7, null, true, ['abc'], { text: 'abc' }].map((field): [KeyFields, string] => [
+    { control_key: field },
+    'the control key is not a string',
+  ]),
+  // It is encoded to sign.
+  [{ control_key: 'abc\ud800' }, 'is not valid Unicode'],
+  ...[7, null, { pem: pkcs8 }].map((field): [KeyFields, string] => [
+    { private_key: field },
+    'the private key is not a string',
+  ]),
+  [
+    { private_key: pkcs8.split('\n').toSpliced(5, 3).join('\n') },
+    'is damaged: its PEM text cannot be decoded',
+  ],
+  [{ private_key: encrypted }, needsPassphrase],
+  [{ private_key: encrypted, passphrase: '' }, needsPassphrase],
+  [{ private_key: legacy }, needsPassphrase],
+  [{ private_key: encrypted, passphrase: 'guess' }, undecryptable],
+  [{ private_key: legacy, passphrase: 'guess' }, undecryptable],
+  [{ private_key: encrypted, passphrase: 4711 }, 'the passphrase of the private key is not a string'],
+  [
+    { private_key: pem(generateKeyPairSync('ec', { namedCurve: 'prime256v1' })) },
+    'is of type ec; an RSA key',
+  ],
+  [{ private_key: pem(generateKeyPairSync('ed25519')) }, 'is of type ed25519; an RSA key is needed'],
+  [
+    { private_key: pem(generateKeyPairSync('rsa-pss', { modulusLength: 2048 })) },
+    'is of type rsa-pss; an RSA key is needed',
+  ],
+  [{ private_key: pkcs1WithModulusOf(2040) }, 'RSA key of 2040 bits is too weak; use at least 2048'],
+  [{ private_key: pkcs1WithModulusOf(2048) }, 'none'],
+  [{ private_key: pkcs1WithModulusOf(16_384) }, 'none'],
+  [{ private_key: pkcs1WithModulusOf(16_392) }, 'RSA key of 16392 bits is too long; use at most 16384'],
+])('the problem of a key is named: %#', (fields, expected) => {
+  expect(problem(fields)).toContain(expected);
+});
+
+it.each<[string, KeyFields]>([
+  ['PKCS#1', { private_key: pkcs1 }],
+  ['PKCS#8', { private_key: pkcs8 }],
+  ['encrypted PKCS#8', { private_key: encrypted, passphrase }],
+  [
+    'encrypted, with a passphrase that ends with a line',
+    { private_key: encrypted, passphrase: `${passphrase}\n` },
+  ],
+  ['legacy encrypted PKCS#1', { private_key: legacy, passphrase }],
+  ['PKCS#8 with a passphrase it does not need', { private_key: pkcs8, passphrase }],
+  ...[
+    ['behind a byte order mark', `\ufeff${pkcs8}`],
+    ['with CR LF', pkcs1.replaceAll('\n', '\r\n')],
+    ['with CR LF and text around it', `Bag\r\n${pkcs8.replaceAll('\n', '\r\n')}\r\nend`],
+    ['without a line end at its end', pkcs8.trimEnd()],
+    ['with white space around it', `\n \n${pkcs8}\n\n`],
+    ['behind its certificate', labelled('CERTIFICATE') + pkcs8],
+    ['behind attributes with a path', `Bag Attributes\n    friendlyName: C:\\new\\rsa\n${pkcs8}`],
+    ['before a note', `${pkcs8}a note with \\n in it\n`],
+    ['with blanks behind its lines', pkcs8.replaceAll('\n', ' \n')],
+    ['in bytes', Buffer.from(pkcs8)],
+  ].map(([name, field]): [string, KeyFields] => [`PEM ${String(name)}`, { private_key: field }]),
+])('a private key is read: %s', (_name, fields) => {
+  const { key, fingerprint: read } = usable(fields);
+  expect(read).toBe(fingerprint);
+  expect('privateKey' in key && key.privateKey.equals(privateKeyOf('rsa-2048-pkcs8.pem'))).toBe(true);
+});
+
+describe('in the place of a private key', () => {
+  const isBase64 = /is PEM in base64 once more; decode it: base64 -d/;
+  const noPem = /is not a PEM private key; store the file of the key whole, from its first line/;
+  const twoCharacters = /has its line ends written as the two characters \\n; .*printf '%b'/;
+  const lostLines = /has lost its line ends/;
+  it.each<[string, string | Uint8Array, RegExp]>([
+    ['an OpenSSH key', labelled('OPENSSH PRIVATE KEY'), /format of OpenSSH; .*ssh-keygen -p -m PEM/],
+    ['a PuTTY key', 'PuTTY-User-Key-File-3: ssh-rsa\nEncryption: none\n', /format of PuTTY; .*puttygen/],
+    ['a PGP key', labelled('PGP PRIVATE KEY BLOCK'), /is a PGP key/],
+    ['a public key', vectorText('keys/rsa-2048-public.pem'), /is a public key; store the private key/],
+    ['a PKCS#1 public key', labelled('RSA PUBLIC KEY'), /is a public key/],
+    ['a public key of OpenSSH', 'ssh-rsa AAAAB3NzaC1yc2E= me@host', /is a public key/],
+    ['another public key of OpenSSH', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@host', /is a public key/],
+    ['a certificate', labelled('CERTIFICATE'), /is a certificate; store the private key/],
+    ['a trusted certificate', labelled('TRUSTED CERTIFICATE'), /is a certificate;/],
+    ['a certificate request', labelled('CERTIFICATE REQUEST'), /is a certificate request/],
+    ['PEM in base64', base64(pkcs8), isBase64],
+    ['PEM in base64 in lines', base64(pkcs1).replaceAll(/.{76}/g, '$&\n'), isBase64],
+    ['PEM in base64url', Buffer.from(encrypted).toString('base64url'), isBase64],
+    ['PEM in base64 twice', base64(base64(pkcs8)), isBase64],
+    ['an OpenSSH key in base64', base64(labelled('OPENSSH PRIVATE KEY')), isBase64],
+    ['DER in base64', base64(der), /is base64 without the lines -----BEGIN and -----END/],
+    ['PEM without its first and last line', pkcs8.split('\n').slice(1, -2).join('\n'), /is base64 without/],
+    ['DER', der, /is binary, such as DER or PKCS#12; .*openssl pkey -inform DER/],
+    ['a JSON Web Key', '{"kty":"RSA","n":"x","e":"AQAB","d":"x"}', /looks like JSON; store the PEM text/],
+    ['JSON with the key', JSON.stringify({ private_key: labelled('X') }), /looks like JSON/],
+    ['junk', 'name=value', noPem],
+    ['another label', '-----BEGIN NOTHING-----', noPem],
+    ['a name', '/run/keys/private_key.pem', noPem],
+    ['hexadecimal digits', Buffer.from(pkcs8).toString('hex'), noPem],
+    ['a key whose first line was cut', pkcs8.replace(/^-/, ''), noPem],
+    ['UTF-16', Buffer.from(`\ufeff${pkcs8}`, 'utf16le'), /is in UTF-16 or UTF-32/],
+    ['bytes', Buffer.from([0xff, 0x61, 0x62, 0x63]), /is not text in UTF-8/],
+    ['nothing', '\r\n', /is empty/],
+    ['PEM with \\n', pkcs8.replaceAll('\n', '\\n'), twoCharacters],
+    ['PEM with \\r\\n', pkcs1.replaceAll('\n', '\\r\\n'), twoCharacters],
+    ['PEM with \\n, and real ones', pkcs8.replaceAll('\n', '\\n\n'), twoCharacters],
+    ['PEM with \\n in quotation marks', JSON.stringify(pkcs8), twoCharacters],
+    ['an encrypted key with \\n', encrypted.replaceAll('\n', '\\n'), twoCharacters],
+    ['PEM with blanks for line ends', pkcs8.replaceAll('\n', ' '), lostLines],
+    ['PEM without line ends', pkcs8.replaceAll('\n', ''), lostLines],
+    ['PKCS#1 without line ends', pkcs1.replaceAll('\n', ''), lostLines],
+    ['PEM with carriage returns for line ends', pkcs8.replaceAll('\n', '\r'), lostLines],
+    ['PEM with the text of a template for line ends', pkcs8.replaceAll('\n', '<br>'), lostLines],
+    ['PEM that was cut off', pkcs8.slice(0, 800), /has no line -----END/],
+  ])('%s is named', (_name, field, expected) => {
+    expect(problem({ private_key: field })).toMatch(/^the private key \(field private_key\) /);
+    expect(problem({ private_key: field })).toMatch(expected);
+  });
+});
+
+describe('a key in another field', () => {
+  const secret = 'MARK-7f1c2c5e';
+  const rename = (name: string): string => `but ${name}, which is not read; rename it`;
+  const below = (name: string): string => `but one like it below ${name}`;
+  it.each<[fields: object, kind: string, problem: string]>([
+    [{ 'private-key': secret }, 'private_key', rename('private-key')],
+    [{ PRIVATE_KEY: secret }, 'private_key', rename('PRIVATE_KEY')],
+    [{ privateKey: secret }, 'private_key', rename('privateKey')],
+    [{ 'private_key.pem': secret }, 'private_key', rename('private_key.pem')],
+    [{ rsa_private_key: secret }, 'private_key', rename('rsa_private_key')],
+    [{ 'control-key': secret }, 'control_key', rename('control-key')],
+    [{ CONTROL_KEY: secret }, 'control_key', rename('CONTROL_KEY')],
+    [{ controlKey: secret }, 'control_key', rename('controlKey')],
+    [{ contol_key: secret }, 'control_key', rename('contol_key')],
+    [{ 'transit-key': 'acme:3' }, 'private_key', rename('transit-key')],
+    [{ data: { control_key: secret } }, 'control_key', below('data')],
+    [{ data: { private_key: secret }, metadata: {} }, 'private_key', below('data')],
+    [{ value: JSON.stringify({ control_key: secret }) }, 'control_key', below('value')],
+    [{ id: 'r', data: { data: { control_key: secret }, metadata: {} } }, 'control_key', below('data')],
+    [{ keys: { PrivateKey: secret } }, 'private_key', below('keys')],
+  ])('is named, with the fields of the secret: %j', (fields, kind, text) => {
+    const [found, ...more] = misnamedKeys(fields);
+    expect(more).toEqual([]);
+    expect(found).toEqual({ kind, problem: expect.stringContaining(text) });
+    expect(found?.problem).toContain('(its fields: ');
+    expect(found?.problem).not.toContain(secret);
+    expect(parse(fields)).toEqual([{ ...found, version: 7 }]);
   });
 
-  it.each<[string, KeyFields]>([
-    ['PKCS#1', { private_key: pkcs1 }],
-    ['PKCS#8', { private_key: pkcs8 }],
-    ['encrypted PKCS#8', { private_key: encrypted, passphrase }],
+  it('of both kinds are two problems', () => {
+    const both = misnamedKeys({ data: { control_key: secret, private_key: secret } });
+    expect(both.map(({ kind }) => kind)).toEqual(['control_key', 'private_key']);
+  });
+
+  it.each<[string, object]>([
+    ['beside the right one', { control_key: secret, 'control-key': secret }],
+    ['beside a key in Transit', { transit_key: 'acme:3', PRIVATE_KEY: secret }],
+    ['that was emptied', { 'private-key': '' }],
+    ['that is something else', { public_key: secret, passphrase: secret, old: { note: secret } }],
+  ])('%s is no problem', (_name, fields) => {
+    expect(misnamedKeys(fields)).toEqual([]);
+  });
+
+  it.each([
+    [{}, ' (it has no fields)'],
+    [{ note: 1, '7f1c2c5e-8a35-4a4f': 1, 'a b': 1 }, ' (its fields: note, 2 more)'],
+    [{ d6a3f1b29c: 1 }, ' (its fields: 1 more)'],
     [
-      'encrypted PKCS#8 whose passphrase ends in a line break',
-      { private_key: encrypted, passphrase: `${passphrase}\n` },
+      Object.fromEntries('abcdefghijkl'.split('').map((name) => [name, 1])),
+      ' (its fields: a, b, c, d, e, f, g, h, i, j, 2 more)',
     ],
-    ['legacy encrypted PKCS#1', { private_key: legacyEncrypted, passphrase }],
-    ['PKCS#8 with a passphrase it does not need', { private_key: pkcs8, passphrase }],
-    [
-      'PKCS#8 with CR LF and text around it',
-      { private_key: `Bag\r\n${pkcs8.replaceAll('\n', '\r\n')}\r\nend` },
-    ],
-  ])('is read as %s', (_name, fields) => {
-    const entry = usable(fields);
-    expect(entry.fingerprint).toBe(fingerprint);
-    expect('privateKey' in entry.key && entry.key.privateKey.equals(privateKeyOf('rsa-2048-pkcs8.pem'))).toBe(
-      true,
-    );
+  ])('is not shown unless its name is a word, and no more than ten are: %j', (fields, text) => {
+    expect(shownFields(fields)).toBe(text);
   });
-
-  it.each(['junk', 'name=value', '-----BEGIN NOTHING-----'])('must be a PEM private key (%#)', (field) => {
-    expect(problem({ private_key: field })).toContain(
-      'the private key (field private_key) is not a PEM private key',
-    );
-  });
-
-  it.each([7, null, { pem: pkcs8 }])('must be a string, not %p', (field) => {
-    expect(problem({ private_key: field })).toBe('the private key is not a string');
-  });
-
-  it('is damaged if its PEM text cannot be decoded', () => {
-    const cut = pkcs8.split('\n').toSpliced(5, 3).join('\n');
-    expect(problem({ private_key: cut })).toMatch(/is damaged: its PEM text cannot be decoded$/);
-  });
-
-  it.each([undefined, ''])('that is encrypted needs a passphrase, which %j is not', (text) => {
-    const needed = 'the private key is encrypted and needs a passphrase';
-    expect(problem({ private_key: encrypted, passphrase: text })).toBe(needed);
-    expect(problem({ private_key: legacyEncrypted, passphrase: text })).toBe(needed);
-  });
-
-  it('that is encrypted cannot be read with a wrong passphrase', () => {
-    const wrong = 'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported';
-    expect(problem({ private_key: encrypted, passphrase: 'guess' })).toBe(wrong);
-    expect(problem({ private_key: legacyEncrypted, passphrase: 'guess' })).toBe(wrong);
-  });
-
-  it('accepts a passphrase only if it is a string', () => {
-    const fields = { private_key: encrypted, passphrase: 4711 };
-    expect(problem(fields)).toBe('the passphrase of the private key is not a string');
-  });
-
-  it('must be an RSA key', () => {
-    const ec = pem(generateKeyPairSync('ec', { namedCurve: 'prime256v1' }).privateKey);
-    const edwards = pem(generateKeyPairSync('ed25519').privateKey);
-    const pss = pem(generateKeyPairSync('rsa-pss', { modulusLength: 2048 }).privateKey);
-    expect(problem({ private_key: ec })).toBe('the private key is of type ec; an RSA key is needed');
-    expect(problem({ private_key: edwards })).toBe(
-      'the private key is of type ed25519; an RSA key is needed',
-    );
-    expect(problem({ private_key: pss })).toBe('the private key is of type rsa-pss; an RSA key is needed');
-  });
-
-  it('must have at least 2048 bits', () => {
-    const weak = pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey);
-    expect(problem({ private_key: weak })).toBe('RSA key of 1024 bits is too weak; use at least 2048');
-    expect(problem({ private_key: pkcs1WithModulusOf(2040) })).toContain('too weak');
-    expect(problem({ private_key: pkcs1WithModulusOf(2048) })).toBe('none');
-  });
-
-  it('must have at most 16384 bits', () => {
-    expect(problem({ private_key: pkcs1WithModulusOf(16_384) })).toBe('none');
-    expect(problem({ private_key: pkcs1WithModulusOf(16_392) })).toBe(
-      'RSA key of 16392 bits is too long; use at most 16384',
-    );
-  });
-
-  it('is kept without its text', () => {
-    const printed = inspect(only({ private_key: pkcs8 }), { depth: 9, showHidden: true });
-    expect(printed).not.toContain('BEGIN');
-    expect(printed).not.toContain(pkcs8.split('\n')[3]);
-  });
-});
-
-it('no problem shows anything of the fields', () => {
-  const mark = 'MARKmark';
-  const markedPem = `-----BEGIN PRIVATE KEY-----\n${mark}\n-----END PRIVATE KEY-----\n`;
-  const entries = [
-    ...parse({ control_key: { mark }, private_key: mark }),
-    ...parse({ control_key: `${mark}\ud800`, private_key: markedPem }),
-    ...parse({ private_key: encrypted, passphrase: mark }),
-    ...parse({ private_key: encrypted, passphrase: { mark } }),
-  ];
-  expect(entries.filter((entry) => 'problem' in entry)).toHaveLength(6);
-  expect(inspect(entries, { depth: 9 })).not.toContain('MARK');
 });
 
 describe('two keys', () => {
-  const other = pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey);
-
-  it('are equal if they sign alike, whatever their versions and encodings', () => {
-    const [newer] = parseKeys({ private_key: pkcs8 }, { version: 9 });
-    expect(newer !== undefined && 'key' in newer && sameKey(newer, usable({ private_key: pkcs1 }))).toBe(
-      true,
-    );
-    expect(sameKey(usable({ control_key: 'abc' }), usable({ control_key: 'abc\n' }))).toBe(true);
-  });
-
-  it('differ if they sign differently, or are of different kinds', () => {
-    expect(sameKey(usable({ private_key: pkcs8 }), usable({ private_key: other }))).toBe(false);
-    expect(sameKey(usable({ control_key: 'abc' }), usable({ control_key: 'abcd' }))).toBe(false);
-    expect(sameKey(usable({ control_key: 'abc' }), usable({ private_key: pkcs8 }))).toBe(false);
-  });
-
-  it('are not equal because of the fingerprint of a control key, which is short', () => {
-    const [one, another] = [usable({ control_key: 'key-220' }), usable({ control_key: 'key-493' })];
-    expect([one.fingerprint, another.fingerprint]).toEqual(['2eff', '2eff']);
-    expect(sameKey(one, another)).toBe(false);
+  const other = pem(generateKeyPairSync('rsa', { modulusLength: 2048 }));
+  it.each<[string, KeyFields, KeyFields, boolean]>([
+    ['in other encodings', { private_key: pkcs8 }, { private_key: pkcs1 }, true],
+    ['one of them with a line end', { control_key: 'abc' }, { control_key: 'abc\n' }, true],
+    ['that sign differently', { private_key: pkcs8 }, { private_key: other }, false],
+    ['one of which is longer', { control_key: 'abc' }, { control_key: 'abcd' }, false],
+    ['of different kinds', { control_key: 'abc' }, { private_key: pkcs8 }, false],
+    ['with the same short fingerprint', { control_key: 'key-220' }, { control_key: 'key-493' }, false],
+  ])('are equal if they sign alike: %s', (_name, one, another, areEqual) => {
+    expect(sameKey({ ...usable(one), version: 9 }, usable(another))).toBe(areEqual);
   });
 
   it('that cannot be used are equal if they have the same problem', () => {
@@ -270,6 +325,7 @@ it('a key is described by what is public of it', () => {
   expect(describeKey(usable({ control_key: 'abc' }))).toEqual(controlKey);
   expect(describeKey(usable({ control_key: '\ufeffabc\r\n' }))).toEqual(controlKey);
   expect(describeKey(usable({ control_key: 'abd' })).fingerprint).toMatch(/^(?!731d)[0-9a-f]{4}$/);
+  expect(usable({ control_key: 'key-220' }).fingerprint).toBe(usable({ control_key: 'key-493' }).fingerprint);
   expect(describeKey(only({ private_key: '' }))).toEqual({
     kind: 'private_key',
     problem: 'the private key (field private_key) is empty',
@@ -295,4 +351,103 @@ it.each([
   const now = Date.UTC(2026, 0, 15);
   expect(age(new Date(now - seconds * 1000 - 999), now)).toBe(text);
   expect(age(undefined, now)).toBe('');
+});
+
+const now = Date.UTC(2026, 0, 15, 12);
+const gracePeriod = 86_400_000;
+const otherPem = vectorText('keys/rsa-4096-pkcs8.pem');
+
+/** One version; superseded the given number of milliseconds ago, or current. */
+function version(number: number, fields: KeyFields, supersededFor?: number): KeyRing {
+  const superseded = supersededFor === undefined ? {} : { supersededAt: new Date(now - supersededFor) };
+  return parseKeys(fields, { version: number, ...superseded });
+}
+
+const versionsOf = (ring: KeyRing, kind: 'control_key' | 'private_key'): number[] =>
+  usableKeys(acme, ring, kind, now, gracePeriod).map((key) => key.version);
+
+it.each<[string, KeyRing[], control: number[], priv: number[]]>([
+  [
+    'those of the kind, newest first',
+    [
+      version(3, { control_key: 'c3', private_key: pkcs8 }),
+      version(2, { control_key: 'c2' }, 1),
+      version(1, { private_key: otherPem }, 2),
+    ],
+    [3, 2],
+    [3, 1],
+  ],
+  [
+    'each once, with its newest version, however it is encoded',
+    [
+      version(3, { control_key: 'same', private_key: pkcs8 }),
+      version(2, { control_key: 'same', private_key: pkcs1 }, 1),
+      version(1, { control_key: 'other', private_key: otherPem }, 2),
+    ],
+    [3, 1],
+    [3, 1],
+  ],
+  [
+    'none that was superseded before the grace period',
+    [
+      version(3, { control_key: 'c3', private_key: pkcs8 }),
+      version(2, { control_key: 'c2' }, gracePeriod),
+      version(1, { control_key: 'c1' }, gracePeriod + 1),
+    ],
+    [3, 2],
+    [3],
+  ],
+  [
+    'an older one for one that cannot be used',
+    [
+      version(2, { control_key: 'c', private_key: 'no PEM' }),
+      version(1, { control_key: '', private_key: pkcs8 }, 1),
+    ],
+    [2],
+    [1],
+  ],
+])('the usable keys of a login are %s', (_, versions, ofControl, ofPrivate) => {
+  expect(versionsOf(versions.flat(), 'control_key')).toEqual(ofControl);
+  expect(versionsOf(versions.flat(), 'private_key')).toEqual(ofPrivate);
+});
+
+it('the usable keys of a login are three at most: the two newest, and the accepted one if it is older', () => {
+  const ring = ['c5', 'c4', 'c3', 'c2', 'c1'].flatMap((key, index) =>
+    version(5 - index, { control_key: key }, index === 0 ? undefined : 1),
+  );
+  expect(versionsOf(ring, 'control_key')).toEqual([5, 4, 3]);
+  const accepted = usableKeys(acme, ring.slice(4), 'control_key', now, gracePeriod);
+  expect(versionsOf(withAccepted(ring, accepted), 'control_key')).toEqual([5, 4, 1]);
+});
+
+it.each([
+  [
+    'key-unusable',
+    'private_key',
+    version(7, { private_key: 'MARK: no PEM' }),
+    'Version 7 of login "acme" in environment "sandbox": the private key (field private_key) is not a PEM private key; store the file of the key whole, from its first line to its last.',
+  ],
+  [
+    'key-missing',
+    'control_key',
+    version(1, { private_key: pkcs8 }),
+    'No control key (field control_key) for login "acme" in environment "sandbox". Ask the platform team to add it.',
+  ],
+  [
+    'key-missing',
+    'private_key',
+    version(1, { control_key: 'c1' }),
+    'No RSA private key (field private_key) for login "acme" in environment "sandbox". Ask the platform team to add it.',
+  ],
+  ['key-missing', 'control_key', version(1, { control_key: 'c1' }, gracePeriod + 1), expect.anything()],
+] as const)('a login without one is rejected as %s of %s, and no content is shown', (...row) => {
+  const [reason, kind, ring, detail] = row;
+  let error: unknown;
+  try {
+    usableKeys(acme, ring, kind, now, gracePeriod);
+  } catch (thrown) {
+    error = thrown;
+  }
+  expect(error).toBeInstanceOf(ProxyError);
+  expect(error).toMatchObject({ reason, detail });
 });
