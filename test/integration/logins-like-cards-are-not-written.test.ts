@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { auditFilesIn, auditIn, recordsIn } from '../support/audit.ts';
 import { everything } from '../support/config.ts';
 import { type Edge, harness } from '../support/harness.ts';
@@ -12,85 +12,72 @@ import { until } from '../support/until.ts';
 const card = '4111111111111111';
 const grouped = '5500-0000-0000-0004';
 const other = '4012888888881881';
+const marks = { card, grouped, other };
+const redacted = '[redacted: looks like a card number]';
 const anyone = { name: 'local', credentials: [{ anonymous: true as const }] };
 
 const starts = harness();
-let edge: Edge;
 
-let audit: ReturnType<typeof auditIn>;
-beforeEach(() => {
-  audit = auditIn(starts.folder());
-});
-
-async function start(options: Partial<ProxyOptions> = {}): Promise<void> {
-  edge = await starts.edge({
+async function start(options: Partial<ProxyOptions> = {}) {
+  const audit = auditIn(starts.folder());
+  const edge = await starts.edge({
     keys: { [card]: testKeys, [grouped]: testKeys, [other]: testKeys },
     logLevel: 'debug',
     ...options,
     config: { audit, ...options.config },
   });
+  const balanceOf = (login: string) =>
+    edge.send(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
+  /** Everything that was written: the log, the metrics, the status and the audit trail, with a record of every request. */
+  const written = async (): Promise<string> => {
+    const requests = edge.logLines('request completed').length;
+    const ended = () =>
+      recordsIn(audit.directory).filter(({ audit: kind }) => kind === 'result' || kind === 'rejected');
+    await until(() => ended().length >= requests);
+    const trail = auditFilesIn(audit.directory).map((file) => readFileSync(file, 'utf8'));
+    return [edge.logText(), await edge.metrics(), await edge.statusPages(), ...trail].join('');
+  };
+  return { edge, balanceOf, written };
 }
 
-const balanceOf = (login: string) =>
-  edge.send(formRequest(`/sandbox/gw/api/v2/get-balance/manager/${login}`));
-
-/** Everything that was written: the log, the metrics, the status and the audit trail. */
-async function written(): Promise<string> {
-  return `${edge.logText()}${await edge.metrics()}${await edge.statusPages()}${await auditText()}`;
-}
-
-/** Once every request that is in the log has a record. */
-async function auditText(): Promise<string> {
-  const requests = edge.logLines('request completed').length;
-  const ended = () =>
-    recordsIn(audit.directory).filter(({ audit: kind }) => kind === 'result' || kind === 'rejected');
-  await until(() => ended().length >= requests);
-  return auditFilesIn(audit.directory)
-    .map((file) => readFileSync(file, 'utf8'))
-    .join('');
-}
-
-const marks = { card, grouped, other };
+const loginsIn = async (edge: Edge, count: number) =>
+  (await edge.requestLines(count)).map(({ login }) => login);
 
 describe('a login that looks like a card number', () => {
   it('works, and is in no log line and no label', async () => {
-    await start();
-    expect((await balanceOf(card)).status).toBe(200);
-    expect((await balanceOf(grouped)).status).toBe(200);
-    expect(edge.gateway.requests).toHaveLength(2);
+    const { edge, balanceOf, written } = await start();
+    for (const login of [card, grouped]) expect((await balanceOf(login)).status).toBe(200);
     expect(marksIn(await written(), marks)).toEqual([]);
-    const lines = await edge.requestLines(2);
-    expect(lines.map(({ login }) => login)).toEqual(Array(2).fill('[redacted: looks like a card number]'));
+    expect(await loginsIn(edge, 2)).toEqual([redacted, redacted]);
     const { list } = (await edge.instanceStatus()).keys;
-    expect(new Set(list.map(({ login }) => login))).toEqual(
-      new Set(['[redacted: looks like a card number]']),
-    );
+    expect(new Set(list.map(({ login }) => login))).toEqual(new Set([redacted]));
   });
 
   it('is not in the response that its keys are missing or unusable', async () => {
-    await start({ keys: { [grouped]: { controlKey: '' } } });
-    const missing = await balanceOf(card);
-    const unusable = await balanceOf(grouped);
+    const { edge, balanceOf, written } = await start({ keys: { [grouped]: { controlKey: '' } } });
+    const [missing, unusable] = [await balanceOf(card), await balanceOf(grouped)];
     const { detail } = expectProblem(missing, 'key-missing');
-    expect(detail).toContain('Login "[redacted: looks like a card number]" has no keys');
+    expect(detail).toContain(`Login "${redacted}" has no keys`);
     expectProblem(unusable, 'key-unusable');
     expect(marksIn(`${String(missing.body)}${String(unusable.body)}${await written()}`, marks)).toEqual([]);
     const { failures } = await edge.instanceStatus();
     expect(failures.map(({ cause, login }) => [cause, login])).toEqual([
-      ['key-unusable', '[redacted: looks like a card number]'],
-      ['key-missing', '[redacted: looks like a card number]'],
+      ['key-unusable', redacted],
+      ['key-missing', redacted],
     ]);
   });
 
   it('is not in the line of a request that would be denied in enforce mode', async () => {
-    await start({ config: { callers: [{ ...anyone, mode: 'dry-run', allow: [] }] } });
+    const { edge, balanceOf, written } = await start({
+      config: { callers: [{ ...anyone, mode: 'dry-run', allow: [] }] },
+    });
     await balanceOf(card);
     expect(edge.logText()).toContain('would be denied in enforce mode');
     expect(marksIn(await written(), marks)).toEqual([]);
   });
 
   it('is not in the lines of its rotation', async () => {
-    await start();
+    const { edge, balanceOf, written } = await start();
     await balanceOf(card);
     edge.gateway.respond = (response) => {
       if (edge.gateway.requests.length === 2) {
@@ -107,54 +94,43 @@ describe('a login that looks like a card number', () => {
 });
 
 it('a card number in traceparent or X-Request-Id is in no log line and no exemplar', async () => {
-  await start();
-  const traceId = card.padStart(32, '0');
-  const traced = (header: string) =>
-    edge.send(
-      formRequest('/sandbox/gw/api/v2/get-balance/manager/acme').replace('\r\n', `\r\n${header}\r\n`),
-    );
-  await traced(`traceparent: 00-${traceId}-b7ad6b7169203331-01`);
-  await traced(`X-Request-Id: order-${card}`);
-  await traced('traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
-  expect((await edge.requestLines(3)).map((line) => line['traceId'])).toEqual([
-    undefined,
-    undefined,
-    '0af7651916cd43dd8448eb211c80319c',
-  ]);
+  const { edge, written } = await start();
+  const traceId = '0af7651916cd43dd8448eb211c80319c';
+  const request = formRequest('/sandbox/gw/api/v2/get-balance/manager/acme');
+  for (const header of [
+    `traceparent: 00-${card.padStart(32, '0')}-b7ad6b7169203331-01`,
+    `X-Request-Id: order-${card}`,
+    `traceparent: 00-${traceId}-b7ad6b7169203331-01`,
+  ])
+    await edge.send(request.replace('\r\n', `\r\n${header}\r\n`));
+  const lines = await edge.requestLines(3);
+  expect(lines.map((line) => line['traceId'])).toEqual([undefined, undefined, traceId]);
   const accept = { Accept: 'application/openmetrics-text' };
   const exemplars = await (await fetch(`${edge.adminUrl}/metrics`, { headers: accept })).text();
-  expect(exemplars).toContain('trace_id="0af7651916cd43dd8448eb211c80319c"');
+  expect(exemplars).toContain(`trace_id="${traceId}"`);
   expect(marksIn(`${exemplars}${await written()}`, marks)).toEqual([]);
 });
 
 describe('a configured login', () => {
-  const named: [place: string, options: Partial<ProxyOptions>][] = [
-    ['an endpoint map', { sandbox: { endpoints: { '9': card } } }],
-    [
-      'an exact grant',
-      { config: { callers: [{ ...anyone, allow: [everything, { ...everything, logins: [card] }] }] } },
-    ],
-  ];
+  const callers = [{ ...anyone, allow: [everything, { ...everything, logins: [card] }] }];
 
-  it.each(named)(
-    'is written although it looks like a card number, if it is in %s',
-    async (_place, options) => {
-      await start(options);
-      await balanceOf(card);
-      await balanceOf(other);
-      expect((await edge.requestLines(2))[0]).toMatchObject({ login: card });
-      expect(await edge.metrics()).toContain(`login="${card}"`);
-      expect((await edge.instanceStatus()).keys.list.map(({ login }) => login)).toContain(card);
-      expect(marksIn(await written(), { other })).toEqual([]);
-    },
-  );
+  it.each<[string, Partial<ProxyOptions>]>([
+    ['an endpoint map', { sandbox: { endpoints: { '9': card } } }],
+    ['an exact grant', { config: { callers } }],
+  ])('is written although it looks like a card number, if it is in %s', async (_place, options) => {
+    const { edge, balanceOf, written } = await start(options);
+    for (const login of [card, other]) await balanceOf(login);
+    expect(await loginsIn(edge, 2)).toEqual([card, redacted]);
+    expect(await edge.metrics()).toContain(`login="${card}"`);
+    expect((await edge.instanceStatus()).keys.list.map(({ login }) => login)).toContain(card);
+    expect(marksIn(await written(), { other })).toEqual([]);
+  });
 
   it('is written from the reload on that names it', async () => {
-    await start();
+    const { edge, balanceOf } = await start();
     await balanceOf(card);
-    await edge.reload({ callers: [{ ...anyone, allow: [everything, { ...everything, logins: [card] }] }] });
+    await edge.reload({ callers });
     await balanceOf(card);
-    const lines = await edge.requestLines(2);
-    expect(lines.map(({ login }) => login)).toEqual(['[redacted: looks like a card number]', card]);
+    expect(await loginsIn(edge, 2)).toEqual([redacted, card]);
   });
 });
