@@ -29,7 +29,6 @@ import {
   validateRequestHead,
 } from '../../src/proxy/inbound/validate-head.ts';
 import { redactBaseString, redactParameter, redactParameters } from '../../src/redact-card-data.ts';
-
 import { decodeForm as decodeAsGateway, percentDecode, percentEncode } from '../../src/simulator/form.ts';
 import { VerificationError } from '../../src/simulator/rejections.ts';
 import { parseAuthorization } from '../../src/simulator/verify.ts';
@@ -156,8 +155,8 @@ function attempt(work: () => unknown): void {
 }
 
 const sizes = [16_384, 32_768, 65_536];
-/** Milliseconds: garbage collection and compilation take as long. */
-const floor = 2;
+/** Milliseconds at 64 KiB: what takes less is no problem, however it grows. */
+const floor = 6;
 
 describe('work on any text of 16, 32 and 64 KiB takes linear time, and less than 20 ms', () => {
   it.each(Object.entries(steps))('%s', async (_, step) => {
