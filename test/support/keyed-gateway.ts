@@ -5,7 +5,7 @@ import { otherBaseString, otherHmacSha1 } from './oauth-sign.ts';
 import type { TestKeys } from './service.ts';
 
 /** A request with a valid signature of one of the keys that the gateway can tell apart. */
-export interface SignedRequest {
+interface SignedRequest {
   readonly login: string;
   readonly operation: 'balance' | 'status' | 'transfer';
   /** Of the path; of a balance its login. */
