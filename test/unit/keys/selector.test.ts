@@ -270,27 +270,6 @@ describe('what the gateway says of a key', () => {
     expect(keys.table.find(acme)?.ring.some(({ isAccepted }) => isAccepted)).toBe(false);
   });
 
-  it('in an error of a payment that was signed before another key was accepted moves nothing back', async () => {
-    await has('new', 'old');
-    await uses('new');
-    const [slowQuery, slowPayment] = [Promise.withResolvers<Testimony>(), Promise.withResolvers<Testimony>()];
-    gateway = (key) => (key === 'old' ? slowQuery.promise : 'rejected');
-    const moving = query();
-    await settled();
-    keys.time.now += 5;
-    gateway = () => slowPayment.promise;
-    const paying = pay();
-    await settled();
-    slowQuery.resolve('accepted');
-    await moving;
-    slowPayment.resolve('error');
-    await paying;
-    gateway = accepts('old');
-    sentSince();
-    await query();
-    expect(sentSince()).toEqual(['old']);
-  });
-
   it('keeps the accepted key in the ring', async () => {
     await has('new', 'old');
     await uses('old');
