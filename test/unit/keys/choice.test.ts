@@ -60,7 +60,7 @@ describe('the current key', () => {
     accept('new', 5);
     now = 9;
     expect(accept('old', 4)).toBe(false);
-    expect(current()).toBe('new');
+    expect([current(), choice.acceptedAt]).toEqual(['new', 9]);
     expect(accept('old', 6)).toBe(true);
     expect(current()).toBe('old');
   });

@@ -67,6 +67,8 @@ describe('a read', () => {
     void reader.read(refOf('beta'), 'look', 'shop');
     void read(refOf('gamma', 'production'), 'caller-1');
     expect(reads()).toEqual(['acme', 'beta', 'gamma']);
+    for (let index = 0; index < 20; index += 1) void reader.read(refOf(`due-${index}`), 'refresh');
+    expect(reads()).toHaveLength(7);
   });
 
   it('of one caller has half of the slots, and those that wait pass them on', async () => {

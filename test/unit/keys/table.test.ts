@@ -420,6 +420,7 @@ describe('the state of the versions of a login', () => {
     store(ringOf('b', 'a'));
     expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
     reject(1);
+    time.now = 9_999;
     expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
     time.now = 10_000;
     expect(described()).toBe('2 waiting, 1 rejected rejected; 1 signs');
