@@ -58,13 +58,10 @@ export class Load {
     return Math.max(...this.hits.map(({ took }) => took));
   }
 
-  /** Number of each result, for requests with this name that were sent and completed in this time. */
-  results(name: RegExp, from = 0, to = Number.POSITIVE_INFINITY): Record<string, number> {
+  /** Number of each result, for requests with this name. */
+  results(name: RegExp): Record<string, number> {
     const counts: Record<string, number> = {};
-    for (const hit of this.hits) {
-      if (!name.test(hit.name) || hit.sentAt < from || hit.sentAt + hit.took > to) continue;
-      counts[hit.result] = (counts[hit.result] ?? 0) + 1;
-    }
+    for (const hit of this.hits) if (name.test(hit.name)) counts[hit.result] = (counts[hit.result] ?? 0) + 1;
     return counts;
   }
 
