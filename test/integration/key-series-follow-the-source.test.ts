@@ -103,7 +103,7 @@ it('a version of a key directory has one name in log, page, terminal and finding
   const textOf = (page: string): string => page.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
   expect(textOf(await edge.statusPages())).toContain(`version ${version} In use`);
   const { out } = await runCommandHere(status, '--url', edge.adminUrl);
-  expect(out).toMatch(new RegExp(`control_key +${version} +in use`));
+  expect(out).toMatch(new RegExp(`Control key +version ${version} +In use`));
   writeKeys(directory, 'sandbox', 'acme', { ...testKeys, controlKey: '' });
   await until(async () => {
     await edge.balance();

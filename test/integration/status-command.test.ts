@@ -44,7 +44,7 @@ describe('countersign status', () => {
     expect(await run('--url', ready.url)).toMatchObject({
       code: 0,
       out: expect.stringMatching(
-        new RegExp(`^Ready, NOT WELL: ${ready.url} at .*\n {2}BAD [^]*sandbox/acme`),
+        new RegExp(`^Ready, not well: ${ready.url} at .*\n {2}BAD [^]*sandbox/acme`),
       ),
       err: '',
     });
@@ -55,7 +55,7 @@ describe('countersign status', () => {
     const unready = await json(withFindings({ ...sampleStatus, health }));
     expect(await run('--url', `${unready.url}/`)).toMatchObject({
       code: 1,
-      out: expect.stringMatching(/^NOT READY: [^]*\n {2}BAD {3}Shutting down\. /),
+      out: expect.stringMatching(/^Not ready: [^]*\n {2}BAD {3}Shutting down\. /),
     });
   });
 
@@ -151,10 +151,10 @@ describe('countersign status of a running instance', () => {
     expect([code, err]).toEqual([0, '']);
     expect(out).toMatch(
       new RegExp(
-        `^Ready, NOT WELL: ${proxy.adminUrl} at .*\n {2}BAD +The clock of the gateway of sandbox is`,
+        `^Ready, not well: ${proxy.adminUrl} at .*\n {2}BAD +The clock of the gateway of sandbox is`,
       ),
     );
-    expect(out).toMatch(/^ {2}sandbox\/acme {2}control_key {2}\d+ +in use +/m);
+    expect(out).toMatch(/^ {2}sandbox\/acme {2}Control key {2}version \d+ +In use +/m);
     const { out: json } = await run('--url', proxy.adminUrl, '--json');
     expect(statusSchema.parse(JSON.parse(json))).toMatchObject({ health: { ready: true } });
   });
@@ -165,7 +165,7 @@ describe('countersign status of a running instance', () => {
     const { code, out } = await run('--url', adminUrl);
     expect([code, out.split('\n').slice(0, 2)]).toEqual([
       1,
-      [expect.stringMatching('^NOT READY: '), expect.stringMatching(/^ {2}BAD {2}No keys yet: /)],
+      [expect.stringMatching('^Not ready: '), expect.stringMatching(/^ {2}BAD {2}No keys yet: /)],
     ]);
   });
 

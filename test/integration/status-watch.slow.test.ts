@@ -41,7 +41,7 @@ const count = (text: string, part: string): number => text.split(part).length - 
 it('prints one block after the other to a pipe, also after the instance was gone, and ends at a signal', async () => {
   const { url, port, close } = await instance();
   const { child, printed, ended } = watching('--url', url);
-  await until(() => count(printed.out, `\nReady, NOT WELL: ${url}`) >= 2);
+  await until(() => count(printed.out, `\nReady, not well: ${url}`) >= 2);
   await close();
   await until(() => printed.err.includes(`No status: ${url} refused the connection.`));
   const before = printed.out;
@@ -66,7 +66,7 @@ it('ends when the reader of the pipe is gone', async () => {
     spawn('bash', ['-c', command], { env, stdio: ['ignore', 'pipe', 'pipe'] }),
   );
   expect(await ended).toBe(0);
-  expect(printed).toEqual({ out: expect.stringMatching(/^\nReady, NOT WELL: [^\n]*\n0\n$/), err: '' });
+  expect(printed).toEqual({ out: expect.stringMatching(/^\nReady, not well: [^\n]*\n0\n$/), err: '' });
 });
 
 const hasScript = spawnSync('script', ['--version']).error === undefined;
@@ -78,7 +78,7 @@ itWhere(hasScript, 'script is not installed (Debian package: bsdutils)').each([
   const { url } = await instance();
   const command = `TERM=${term} exec "$NODE" "${main}" status --watch --url ${url}`;
   const { child, printed, ended } = observe(spawn('script', ['-qec', command, '/dev/null'], { env }));
-  await until(() => count(printed.out, `Ready, NOT WELL: ${url}`) >= 2);
+  await until(() => count(printed.out, `Ready, not well: ${url}`) >= 2);
   expect(printed.out.includes('\u001b[1;1H\u001b[0JReady')).toBe(isCleared);
   expect(printed.out.includes('\u001b')).toBe(isCleared);
   child.stdin?.write('\u0003');

@@ -47,7 +47,7 @@ describe('a payment of unknown outcome', () => {
       expect(Math.abs(Date.parse(String(line?.['time'])) - Date.parse(one?.at ?? ''))).toBeLessThan(1_000);
     }
     expect(page.replaceAll(/<[^>]*>/g, '')).toMatch(
-      /\d\d:\d\d:\d\d transfer order invoice-7 of local, login acme/,
+      /\d\d:\d\d:\d\d\.\d+Z transfer order invoice-7 of local, login acme/,
     );
   });
 

@@ -5,7 +5,7 @@ import { createRoutes } from '../../gateway/router.ts';
 import { createAgent } from '../../net/agent.ts';
 import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
-import { keyStates, versionName } from '../../observability/status/key-texts.ts';
+import { versionName } from '../../observability/status/format.ts';
 import type { Status } from '../../observability/status/schema.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, oneOf, parsed, wholeNumber } from '../shared/command.ts';
@@ -197,7 +197,7 @@ function versionsOf({ keys }: Status, login: string, kind: KeyKind): string {
   const key = keys.list.find((one) => one.login === login && one.kind === kind);
   if (key === undefined) return 'no version yet';
   return key.versions
-    .map(({ version, state }) => `${versionName(version)} ${keyStates[state].text}`)
+    .map(({ version, state }) => `${versionName(version)} ${state.replace('-', ' ')}`)
     .join(', ');
 }
 

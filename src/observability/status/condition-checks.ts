@@ -95,10 +95,6 @@ export function only(ref: string | null, count: number): Pick<Found, 'environmen
   return { environment, login };
 }
 
-export function sourceName(type: StatusFacts['keySource']['type']): string {
-  return type === 'vault' ? 'Vault' : 'Key directory';
-}
-
 /** What happened, in words that follow the name of the environment; what to do, if the condition does not say it. */
 type Text = (detail: string) => readonly [what: string, todo?: string];
 type Texts = Partial<Record<FailureCause, string | Text>>;

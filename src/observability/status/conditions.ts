@@ -9,13 +9,12 @@ import {
   only,
   quiet,
   reset,
-  sourceName,
   such,
   unreachable,
   unready,
 } from './condition-checks.ts';
 import type { FailureCause, StatusFacts } from './facts.ts';
-import { counted, percent, secondsBetween, since, span } from './format.ts';
+import { counted, percent, secondsBetween, since, sourceName, span } from './format.ts';
 import { keysWith, missing, rejected, unusable, waiting } from './key-checks.ts';
 import {
   clockDifference,

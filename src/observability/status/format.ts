@@ -1,3 +1,5 @@
+import type { KeyStatus, StatusFacts } from './facts.ts';
+
 const [minute, hour, day] = [60, 3_600, 86_400];
 
 /** `45 s`, `3 min`, `26 h` or `12 days`: one unit, rounded down. @param seconds 0 or more */
@@ -70,4 +72,17 @@ export function skew(seconds: number): string {
 /** `1 key`, `2 keys`. */
 export function counted(count: number, noun: string, plural = `${noun}s`): string {
   return `${whole(count)} ${count === 1 ? noun : plural}`;
+}
+
+export function kindName(kind: KeyStatus['kind']): string {
+  return kind === 'control_key' ? 'Control key' : 'RSA key';
+}
+
+/** The one name of a version, with the number that log, metrics and commands have. In a directory that is a time. */
+export function versionName(version: number): string {
+  return `version ${version}`;
+}
+
+export function sourceName(type: StatusFacts['keySource']['type']): string {
+  return type === 'vault' ? 'Vault' : 'Key directory';
 }

@@ -1,7 +1,6 @@
 import type { Check, Found } from './condition-checks.ts';
 import type { KeyStatus, StatusFacts } from './facts.ts';
-import { clockText, counted } from './format.ts';
-import { kindName, versionName } from './key-texts.ts';
+import { clockText, counted, kindName, versionName } from './format.ts';
 
 /** What there is to say about one key; `undefined`: nothing. */
 type KeyCheck = (

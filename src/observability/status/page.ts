@@ -1,36 +1,9 @@
-import { sourceName } from './condition-checks.ts';
-import { latency, percent, rate, relative, secondsBetween, skew, span, whole } from './format.ts';
-import { banner, pageTone, stateOf } from './page/banner.ts';
-import { failedRequests } from './page/failed-requests.ts';
-import { keys } from './page/keys.ts';
-import {
-  bar,
-  clockTime,
-  facts,
-  Html,
-  html,
-  known,
-  listingSection,
-  none,
-  pill,
-  relativeTime,
-  section,
-  severityOf,
-  type Tone,
-  toned,
-  withDetail,
-  worst,
-} from './page/parts.ts';
+import { counted } from './format.ts';
+import { type Content, Html, html } from './page/html.ts';
 import { refreshInterval, script, scriptSource } from './page/script.ts';
 import { marks, style, styleSource } from './page/style.ts';
-import type { Status } from './schema.ts';
-import { clockDifference, failing, lifetime, rejections, saturation } from './thresholds.ts';
-
-const sourceStates = {
-  up: [pill('ok', 'Up'), 'Up since'],
-  denied: [pill('bad', 'Denies keys'), 'Denied since'],
-  down: [pill('bad', 'Unavailable'), 'Down since'],
-} as const;
+import type { Finding, Status } from './schema.ts';
+import { type Cell, maxRows, paymentText, stateOf, type Table, tablesOf } from './tables.ts';
 
 /** Value of `Content-Security-Policy` for the page: its own style sheet, script and icon, and the page itself again. */
 export const pagePolicy = [
@@ -50,20 +23,28 @@ export const pagePolicy = [
  * @param options `refresh`: whether the page updates itself every 5 seconds
  */
 export function renderStatusPage(status: Status, { refresh = true } = {}): string {
+  const { at } = status;
+  const updates = refresh
+    ? html`<span class="live">updates every ${refreshInterval} s \u00b7 </span><a href="?refresh=off">Pause updates</a>`
+    : html`<span>paused \u00b7 </span><a href="?">Resume updates</a>`;
+  const dot = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle cx='4' cy='4' r='4' fill='%23${marks[toneOf(status)]}'/></svg>`;
   const page = html`<!doctype html>
 <html lang="en" data-code="${scriptSource} ${styleSource}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 ${refresh ? html`<noscript><meta http-equiv="refresh" content="${refreshInterval}"></noscript>\n` : undefined}<title>${stateOf(status)} \u00b7 Countersign status</title>
-${icon(pageTone(status))}
+<link rel="icon" href="data:image/svg+xml,${dot}">
 <style>${new Html(style)}</style>
 ${refresh ? html`<script type="module">${new Html(script)}</script>\n` : undefined}</head>
 <body>
-${header(status, refresh)}
+<header>
+<h1>Countersign <span>status</span></h1>
+<p id="updates"><time datetime="${at}">${at.slice(0, 19).replace('T', ' ')}</time> UTC \u00b7 ${updates}</p>
+</header>
 <p id="stale" role="alert" hidden></p>
 <main>
-${banner(status)}${environments(status)}${keys(status)}${callers(status)}${certificates(status)}${keySource(status)}${instance(status)}${failedRequests(status)}</main>
+${banner(status)}${tablesOf(status).map(section)}</main>
 <footer>Times are in UTC. The same as JSON: <a href="status.json">status.json</a>.</footer>
 </body>
 </html>
@@ -71,145 +52,84 @@ ${banner(status)}${environments(status)}${keys(status)}${callers(status)}${certi
   return page.toString();
 }
 
-function header({ at }: Status, refresh: boolean): Html {
-  const updates = refresh
-    ? html`<span class="live">updates every ${refreshInterval} s \u00b7 </span><a href="?refresh=off">Pause updates</a>`
-    : html`<span>paused \u00b7 </span><a href="?">Resume updates</a>`;
-  return html`<header>
-<h1>Countersign <span>status</span></h1>
-<p id="updates"><time datetime="${at}">${at.slice(0, 19).replace('T', ' ')}</time> UTC \u00b7 ${updates}</p>
-</header>`;
+/** That of the worst finding. */
+function toneOf({ health: { ready }, findings: [first] }: Status) {
+  return ready ? (first?.severity ?? 'ok') : 'bad';
 }
 
-/** A dot for the tab of the browser. */
-function icon(tone: Tone): Html {
-  const image = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle cx='4' cy='4' r='4' fill='%23${marks[tone]}'/></svg>`;
-  return html`<link rel="icon" href="data:image/svg+xml,${image}">`;
+/** Whether this instance receives requests, whether it does its work, and what to look at. */
+function banner(status: Status): Html {
+  const { findings, health, well, runbookUrl } = status;
+  const problems = findings.filter(({ severity }) => severity !== 'info').length;
+  const summary = problems === 0 ? 'Nothing needs attention.' : `${counted(problems, 'problem')}:`;
+  const text = health.ready
+    ? `This instance receives requests${well ? '' : ', but does not do all of its work'}.`
+    : 'This instance should not receive requests.';
+  return html`<section class="banner ${toneOf(status)}" aria-labelledby="health-title" id="health">
+<div class="head"><h2 id="health-title" class="${well && health.ready ? 'ok' : 'bad'}">${stateOf(status)}</h2><p>${text} ${summary}</p></div>
+${findings.length === 0 ? undefined : html`<ul>${findings.map((one) => item(one, runbookUrl))}</ul>`}
+</section>
+`;
 }
 
-function environments({ environments: list, findings }: Status): Html {
-  return listingSection(list, {
-    id: 'environments',
-    title: 'Environments',
-    hint: 'Rates, shares and latencies of the last minute',
-    noun: 'environment',
-    columns: [
-      ['Environment', ({ name, gatewayHost }) => withDetail(name, gatewayHost)],
-      ['In flight', inFlight],
-      ['Requests/s', ({ requestsPerSecond }) => rate(requestsPerSecond), 'number'],
-      [
-        'Failed',
-        ({ failedShare }) =>
-          known(failedShare, 'no requests', (share) =>
-            toned(share === 0 ? 'ok' : failing(share), percent(share)),
-          ),
-        'number',
-      ],
-      [
-        'Rejected',
-        (one) => known(one.rejectedShare, 'no responses', (share) => toned(rejections(one), percent(share))),
-        'number',
-      ],
-      ['p50', (one) => known(one.latency, 'no requests', ({ p50 }) => latency(p50)), 'number'],
-      ['p99', (one) => known(one.latency, 'no requests', ({ p99 }) => latency(p99)), 'number'],
-      [
-        'Clock skew',
-        (one) => known(one.clockSkew, 'unknown', (seconds) => toned(clockDifference(one), skew(seconds))),
-        'number',
-      ],
-    ],
-    tone: ({ name }) =>
-      severityOf(findings.filter(({ environment, login }) => environment === name && login === null)),
-  });
+const labels = { bad: 'Act now', warn: 'Act soon', info: 'In progress' };
+
+function item(finding: Finding, runbookUrl: string | null): Html {
+  const { severity, code, environment, login, caller, summary, advice, runbookSection, payments } = finding;
+  const about = [code, environment, login, caller].filter((part) => part !== null).join(' ');
+  const runbook = html` <a href="${runbookUrl ?? ''}${runbookSection}" rel="noreferrer">Runbook</a>`;
+  const rows = payments.slice(0, maxRows).map((payment) => html`<br>${paymentText(payment)}`);
+  const rest = html`<br>and ${payments.length - maxRows} more in <a href="status.json">status.json</a>`;
+  return html`<li id="${about}">${cell({ look: 'pill', tone: severity, text: labels[severity] })} <p><strong title="${about}">${inline(summary)}.</strong> ${inline(advice)}${runbookUrl === null ? undefined : runbook}${rows}${payments.length > maxRows ? rest : undefined}</p></li>\n`;
 }
 
-function inFlight(one: Status['environments'][number]): Html {
-  const tone = saturation(one);
-  const limit = html` <span class="detail">of ${whole(one.maxInFlight)}</span>`;
-  return html`${toned(tone, whole(one.inFlight))}${limit} ${bar(one.inFlight / one.maxInFlight, tone)}`;
+/** A text with names of the configuration and commands between backticks. */
+function inline(text: string): Content {
+  return text
+    .split(/(`[^`]+`)/)
+    .map((part, index) => (index % 2 === 1 ? html`<code>${part.slice(1, -1)}</code>` : part));
 }
 
-function callers({ at, callers: list, findings }: Status): Html {
-  return listingSection(list, {
-    id: 'callers',
-    title: 'Callers',
-    hint: 'Since the start',
-    noun: 'caller',
-    empty: 'No callers are configured, so every request gets 401. Add one under "callers".',
-    columns: [
-      ['Caller', ({ name }) => name],
-      ['Requests', ({ requests }) => whole(requests), 'number'],
-      ['Denied', ({ denied }) => toned(denied > 0 ? 'warn' : 'ok', whole(denied)), 'number'],
-      [
-        'Last seen',
-        ({ lastSeenAt }) => known(lastSeenAt, 'never', (time) => relativeTime(at, time)),
-        'number',
-      ],
-    ],
-    tone: ({ name, denied }) =>
-      worst([denied > 0 ? 'warn' : 'ok', severityOf(findings.filter(({ caller }) => caller === name))]),
-  });
+function section(table: Table): Html {
+  const { id, title, hint, empty, noun, rows } = table;
+  const folded = rows.slice(maxRows);
+  const more = html`<details id="${id}-fold"><summary id="${id}-more">${counted(folded.length, `more ${noun}`)}</summary>${rowsOf(table, folded, ['title', 'more'])}</details>`;
+  const content =
+    rows.length === 0 && empty !== undefined
+      ? html`<p class="empty">${empty}</p>`
+      : [rowsOf(table, rows.slice(0, maxRows), ['title']), folded.length === 0 ? undefined : more];
+  return html`<section id="${id}" aria-labelledby="${id}-title">
+<div class="head"><h2 id="${id}-title">${title}</h2>${hint === undefined ? undefined : html`<p>${hint}</p>`}</div>
+${content}
+</section>
+`;
 }
 
-function certificates({ at, certificates: list }: Status): Html {
-  return listingSection(list, {
-    id: 'certificates',
-    title: 'Certificates',
-    noun: 'certificate',
-    empty:
-      'No certificates are configured: the proxy port has no TLS, and no client certificate or CA is set for the gateway or Vault.',
-    columns: [
-      ['Certificate', newFiles],
-      ['Environment', ({ environment }) => environment ?? none('all')],
-      ['Valid from', ({ from }) => clockTime(at, from)],
-      ['Valid until', ({ until }) => clockTime(at, until)],
-      ['Time left', (one) => timeLeft(at, one)],
-    ],
-    tone: (one) => lifetime(at, one).severity,
-  });
+/**
+ * On a narrow screen a row becomes a card. The roles say again what the elements mean: in some browsers
+ * `display: block` removes it.
+ */
+function rowsOf({ id, headings }: Table, rows: Table['rows'], titles: readonly string[]): Html {
+  const labels = titles.map((title) => `${id}-${title}`).join(' ');
+  const cellsOf = (row: readonly Cell[]): Html[] =>
+    row.map((one, index) =>
+      index === 0
+        ? html`<th scope="row" role="rowheader">${cell(one)}</th>`
+        : html`<td role="cell" data-heading="${headings[index]}"><div>${cell(one)}</div></td>`,
+    );
+  return html`<div class="scroll" id="${id}-${titles.at(-1)}-rows" role="group" aria-labelledby="${labels}" tabindex="0">
+<table role="table" aria-labelledby="${labels}" class="${id}">
+<thead role="rowgroup"><tr role="row">${headings.map((heading) => html`<th scope="col" role="columnheader">${heading}</th>`)}</tr></thead>
+<tbody role="rowgroup">
+${rows.map((row) => html`<tr role="row">${cellsOf(row)}</tr>\n`)}</tbody>
+</table></div>`;
 }
 
-function newFiles({ name, problem }: Status['certificates'][number]): Html | string {
-  return problem === null ? name : html`${name} ${pill('warn', 'New files unusable')} ${problem}`;
-}
-
-function timeLeft(now: string, one: Status['certificates'][number]): Html {
-  const { left, severity } = lifetime(now, one);
-  const seconds = secondsBetween(now, one.until);
-  const state = seconds <= 0 ? pill('bad', 'Expired') : toned(severity, span(seconds));
-  return html`${state}${severity === 'warn' ? html` ${pill('warn', 'Renew now')}` : undefined} ${bar(left, severity)}`;
-}
-
-function keySource({ at, keySource: source }: Status): Html {
-  const { type, state, since, deniedLogins, deniedLogin, problem, tokenExpiresAt } = source;
-  const [label, beginning] = state === null ? [pill('idle', 'Not read yet')] : sourceStates[state];
-  const pairs = {
-    Type: sourceName(type),
-    State: label,
-    ...(since !== null && beginning !== undefined && { [beginning]: moment(at, since) }),
-    'Denied logins': deniedLogins === 0 ? none('none') : withDetail(whole(deniedLogins), deniedLogin ?? ''),
-    ...(type === 'vault' && {
-      'Token expires': known(tokenExpiresAt, 'never, or unknown', (time) => moment(at, time)),
-    }),
-    ...(problem !== null && { Problem: html`<span class="long">${problem}</span>` }),
-  };
-  return section({ id: 'key-source', title: 'Key source' }, facts(pairs));
-}
-
-function instance({ at, process, config }: Status): Html {
-  const { digest, loadedAt, reloadFailed } = config;
-  const pairs = {
-    Version: process.version,
-    'Node.js': process.node,
-    Uptime: span(process.uptime),
-    Started: moment(at, process.startedAt),
-    'Configuration loaded': moment(at, loadedAt),
-    Configuration: reloadFailed ? pill('warn', 'Not reloaded') : pill('ok', 'In effect'),
-    'Configuration digest': html`<code>${digest}</code>`,
-  };
-  return section({ id: 'instance', title: 'Instance' }, facts(pairs));
-}
-
-function moment(now: string, time: string): Html {
-  return html`${clockTime(now, time)} <span class="detail">${relative(now, time)}</span>`;
+function cell(one: Cell): Content {
+  if (typeof one === 'string') return one;
+  const { text, look, tone, title, detail, href, id } = one;
+  const shown = html`<span class="${look} ${tone}" title="${title}">${text}</span>`;
+  const linked =
+    href === undefined ? shown : html`<a id="${id}" href="${href}" rel="noreferrer">${shown}</a>`;
+  return detail === undefined ? linked : html`${linked} <span class="detail">${detail}</span>`;
 }

@@ -41,16 +41,13 @@ h2 { margin: 0; font-size: 15px; }
 a { color: var(--link); text-underline-offset: 2px; }
 #updates { margin-left: auto; color: var(--soft); }
 :is(a, .scroll, summary):focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-code, b { font: 12px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
-b { font-weight: 700; white-space: nowrap; }
+code { font: 12px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 footer { color: var(--soft); padding-top: 16px; padding-bottom: 24px; font-size: 13px; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; min-width: 0; }
 .head { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 12px; padding: 10px 16px; }
 .head p { margin: 0; color: var(--soft); font-size: 13px; }
 .empty { margin: 0; padding: 4px 16px 16px; color: var(--soft); }
 .detail, .none { color: var(--soft); }
-strong.warn { color: var(--warn); }
-strong.bad { color: var(--bad); }
 #stale {
   position: sticky; top: 0; z-index: 2; margin: 0 0 12px; padding: 8px 24px; font-weight: 600;
   color: var(--bad); background: var(--bad-ground); border-bottom: 1px solid var(--bad-mark);
@@ -73,8 +70,7 @@ function toneClass(tone: string): string {
 }
 
 const parts = `
-main { display: grid; grid-template-columns: repeat(12, minmax(0, 1fr)); gap: 16px; }
-main > * { grid-column: 1 / -1; }
+main { display: grid; gap: 16px; }
 .banner { border-left: 6px solid var(--mark); }
 .banner h2 { font-size: 20px; color: var(--tone); }
 .banner .head p { font-size: 14px; color: var(--text); }
@@ -84,7 +80,6 @@ main > * { grid-column: 1 / -1; }
 .scroll { overflow-x: auto; }
 summary { padding: 7px 16px; border-top: 1px solid var(--line); color: var(--link); cursor: pointer; }
 details .scroll { max-height: 80vh; overflow-y: auto; }
-@media (min-width: 861px) { details thead { position: sticky; top: 0; z-index: 1; background: var(--card); } }
 table { width: 100%; border-collapse: collapse; font-size: 13px; }
 th, td { padding: 7px 8px; border-top: 1px solid var(--line); text-align: left; vertical-align: top; }
 :is(th, td):first-child { padding-left: 16px; }
@@ -92,36 +87,19 @@ th, td { padding: 7px 8px; border-top: 1px solid var(--line); text-align: left; 
 thead th { padding-top: 2px; padding-bottom: 4px; border-top: 0; color: var(--soft); font-size: 12px; white-space: nowrap; }
 tbody tr:hover { background: var(--stripe); }
 tbody th .detail { display: block; font-weight: 400; }
-.number { text-align: right; white-space: nowrap; }
-.bar { display: block; width: 100%; max-width: 220px; min-width: 80px; height: 5px; margin-top: 5px; border-radius: 3px; }
-.bar rect:first-child { fill: var(--idle-ground); }
-.bar rect:last-child { fill: var(--mark); }
-.versions { display: grid; grid-template-columns: minmax(34px, max-content) minmax(200px, max-content) 96px 1fr; gap: 0 8px; margin: 0; padding: 0; list-style: none; }
-.versions li { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: baseline; position: relative; padding-bottom: 4px; }
-.versions li + li::after { content: ""; position: absolute; left: 15px; top: -6px; height: 8px; border-left: 2px solid var(--idle-mark); }
-.versions b { padding: 0 4px; border: 1px solid var(--idle-mark); border-radius: 4px; text-align: center; }
-.versions .in-use b { color: var(--ok); background: var(--ok-ground); border-color: var(--ok-mark); }
-.keys th:first-child { min-width: 150px; }
-.keys td:nth-child(2), .keys td:nth-child(3) { min-width: 100px; }
-.keys td:last-child { min-width: 170px; }
 td > div > .detail { display: inline-block; }
-.versions time, .versions code { color: var(--soft); white-space: nowrap; }
+.code { font: 12px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+.strong { font-weight: 700; color: var(--tone); }
 .failures { white-space: nowrap; }
 .failures tbody th { font-weight: 400; }
-#callers { grid-column: span 5; }
-#certificates { grid-column: span 7; }
-#key-source { grid-column: span 5; }
-#instance { grid-column: span 7; }
-dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(180px, 1fr)); gap: 8px 24px; margin: 0; padding: 0 16px 14px; }
-dt { color: var(--soft); font-size: 12px; }
-dd { margin: 0; }
-dl > :has(code), dl > :has(.long) { grid-column: 1 / -1; }`;
+@media (min-width: 861px) {
+  details thead { position: sticky; top: 0; z-index: 1; background: var(--card); }
+  :is(.environments, .callers) :is(th, td):not(:first-child) { text-align: right; white-space: nowrap; }
+  .keys { white-space: nowrap; }
+}`;
 
 /** Rows become cards, and everything is below each other. */
 const narrow = `
-@media (max-width: 1100px) {
-  #callers, #certificates, #key-source, #instance { grid-column: 1 / -1; }
-}
 @media (max-width: 860px) {
   header, main, footer { padding-left: 12px; padding-right: 12px; }
   #stale { padding: 8px 12px; }
@@ -134,13 +112,7 @@ const narrow = `
   tbody th { font-size: 14px; }
   td::before { content: attr(data-heading) / ""; color: var(--soft); font-size: 12px; }
   td { display: grid; grid-template-columns: 108px minmax(0, 1fr); gap: 8px; align-items: baseline; }
-  td.number { text-align: left; }
   .failures td { display: inline-flex; gap: 5px; margin-right: 14px; }
-  .keys td:has(.versions) { display: block; }
-  .versions { grid-template-columns: max-content max-content 1fr; }
-  .versions li { padding-top: 2px; }
-  .versions :is(code, .detail) { grid-column: 2 / -1; }
-  .versions li + li::after { top: -4px; }
 }`;
 
 /** The style sheet of the page. It is inline, so that the page needs no other request. */

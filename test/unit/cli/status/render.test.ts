@@ -40,7 +40,7 @@ describe('the status in a terminal', () => {
     ] as const;
     const status = { ...sampleStatus, findings: [...findings], well: false };
     expect(linesOf(status)).toEqual([
-      `Ready, NOT WELL: ${origin} at 2026-11-22T08:00:00.000Z, version 0.1.0`,
+      `Ready, not well: ${origin} at 2026-11-22T08:00:00.000Z, version 0.1.0`,
       '  BAD  Shutting down. Requests in flight are finished. https://wiki.example/runbook#shutting-down',
       ...Array.from(
         { length: 10 },
@@ -49,11 +49,11 @@ describe('the status in a terminal', () => {
       ),
       '       and 2 more payments: see --json',
       '',
-      'Keys (2 of 3, in rotation or with a problem first)',
-      '  LOGIN         KIND         VERSION  STATE     AGE      FINGERPRINT',
-      '  sandbox/acme  private_key  8        waiting   5 min    8888888888888888',
-      '                             7        in use    31 days  7777777777777777',
-      '  sandbox/beta  control_key  2        unusable  -        -',
+      'Keys in use',
+      '  Login         Kind         Version    State                    Age      Fingerprint',
+      '  sandbox/acme  RSA key      version 8  Waiting for the gateway  5 min    8888888888888888',
+      '  sandbox/acme  RSA key      version 7  In use                   31 days  7777777777777777',
+      '  sandbox/beta  Control key  version 2  Unusable                 -        -',
       '',
       `Environments, callers, failed requests, certificates: ${origin}/ in a browser, or --json`,
     ]);
@@ -61,21 +61,25 @@ describe('the status in a terminal', () => {
     expect(linesOf(calm).slice(0, 3)).toEqual([
       `Ready: ${origin} at ${emptyStatus().at}, version 0.1.0`,
       '',
-      'Keys: none in use',
+      'Keys in use: none',
     ]);
     const health = { ready: false, reasons: ['draining' as const], warnings: [] };
-    expect(linesOf({ ...calm, health })[0]).toMatch(/^NOT READY: /);
+    expect(linesOf({ ...calm, health })[0]).toMatch(/^Not ready: /);
   });
 
-  it('has ten keys, those in rotation or with a problem first', () => {
+  it('has ten versions, those that need attention first', () => {
     const lines = linesOf(crowdedStatus(), 120);
-    expect(lines).toContain('Keys (10 of 200, in rotation or with a problem first)');
-    const states = lines.filter((line) => line.includes('_key')).map((line) => line.trim().split(/ {2,}/)[3]);
-    expect(states.slice(0, 7).filter((one) => one !== 'in use')).toEqual([
-      'waiting',
-      'rejected',
-      'waiting',
-      'waiting',
+    expect(lines.join('\n')).toMatch(
+      /^Keys in use \(10 of 2\d\d versions, what needs attention is first\)$/m,
+    );
+    const states = lines
+      .filter((line) => /^  \S+\/\S+ {2,}(RSA|Control) key/.test(line))
+      .map((line) => line.trim().split(/ {2,}/)[3]);
+    expect(states.slice(0, 7).filter((one) => one !== 'In use')).toEqual([
+      'Waiting for the gateway',
+      'Rejected by the gateway',
+      'Waiting for the gateway',
+      'Waiting for the gateway',
     ]);
     expect(states).toHaveLength(10);
   });
