@@ -1,14 +1,12 @@
 import type { KeySet } from '../auth/jwt/key-set.ts';
 import type { Config } from '../config/schema.ts';
 import { referenceOf } from '../keys/key.ts';
-import type { LoginRef } from '../keys/login-ref.ts';
 import type { Login } from '../keys/table.ts';
 import type { LoginRedactor } from '../observability/login-redactor.ts';
 import type { CertificateInUse } from '../observability/prometheus.ts';
 import type { Readiness } from '../observability/readiness.ts';
 import type { KeyStatus } from '../observability/status/facts.ts';
 import { withFindings } from '../observability/status/findings.ts';
-import type { MissingKey } from '../observability/status/key-source-recorder.ts';
 import type { StatusRecorder } from '../observability/status/recorder.ts';
 import type { Status } from '../observability/status/schema.ts';
 import type { ConcurrencyLimiter } from '../proxy/limits.ts';
@@ -106,44 +104,13 @@ function cachedKeysExpireAt({ table, reader }: KeysInUse, now: number): string |
   return left === undefined ? null : isoTime(now + left * 1000);
 }
 
-/** The keys in the cache and those that vanished, one row per login and kind. */
+/** The keys in the cache, one row per login and kind. */
 function keyStatus(keys: KeysInUse, sources: StatusSources, shown: WallTimes): Status['keys'] {
-  const missing = new Map(sources.recorder.missingKeys().map((key) => [nameOf(key, key.kind), key]));
-  const list: KeyStatus[] = [];
-  let total = 0;
-  for (const login of keys.table.logins()) {
-    for (const kind of kinds) {
-      if (!login.ring.some((entry) => entry.kind === kind)) continue;
-      const name = nameOf(login.ref, kind);
-      const missingSince = missing.get(name)?.since ?? null;
-      total += 1;
-      if (list.length < maxKeys) list.push({ ...rowOf(login, kind, keys, sources, shown), missingSince });
-      missing.delete(name);
-    }
-  }
-  const gone = Array.from(missing.values(), goneRow);
-  return { total: total + gone.length, list: [...gone, ...list].slice(0, maxKeys) };
-}
-
-function nameOf({ environment, login }: LoginRef, kind: KeyStatus['kind']): string {
-  return `${environment}/${login} ${kind}`;
-}
-
-/** No version of it is left. The recorder gets every login redacted. */
-function goneRow({ environment, login, kind, version, since }: MissingKey): KeyStatus {
-  return {
-    environment,
-    login,
-    kind,
-    newestVersion: version,
-    signingVersion: null,
-    versions: [],
-    readAt: since,
-    staleSince: null,
-    readProblem: null,
-    missingSince: since,
-    nextRefreshAt: null,
-  };
+  const all = [...keys.table.logins()].flatMap((login) =>
+    kinds.filter((kind) => login.ring.some((entry) => entry.kind === kind)).map((kind) => ({ login, kind })),
+  );
+  const list = all.slice(0, maxKeys).map(({ login, kind }) => rowOf(login, kind, keys, sources, shown));
+  return { total: all.length, list };
 }
 
 function rowOf(
@@ -152,17 +119,17 @@ function rowOf(
   { table, reader }: KeysInUse,
   { recorder, redactor }: StatusSources,
   shown: WallTimes,
-): Omit<KeyStatus, 'missingSince'> {
+): KeyStatus {
   const { ref } = login;
-  const { readAt, staleSince, nextReadAt } = table.timesOf(login, reader.isFailing);
+  const { staleSince } = table.timesOf(login, reader.isFailing);
   const { versions, signing } = table.describe(login, kind);
+  const supersededAt = versions[0]?.entry.supersededAt;
   const name = redactor.text(ref.login);
   const isExplained = recorder.isExplained(ref.environment, name);
   return {
     environment: ref.environment,
     login: name,
     kind,
-    newestVersion: versions[0]?.entry.version ?? 0,
     signingVersion: signing?.version ?? null,
     versions: versions.map(({ entry, state, verdict = null }) => ({
       version: entry.version,
@@ -173,9 +140,8 @@ function rowOf(
       transitKey: 'key' in entry && 'publicKey' in entry.key ? redactor.text(referenceOf(entry.key)) : null,
       problem: 'problem' in entry ? redactor.text(entry.problem) : null,
     })),
-    readAt: shown(readAt),
     staleSince: shown(staleSince),
     readProblem: staleSince === undefined ? null : (recorder.readProblem(ref) ?? null),
-    nextRefreshAt: shown(nextReadAt),
+    missingSince: supersededAt === undefined ? null : isoTime(supersededAt.getTime()),
   };
 }

@@ -76,7 +76,7 @@ describe('with a running demo', () => {
     expect(statesOf(after)).toMatch(/^in-use, (rejected|replaced)$/);
     expect(after?.versions[0]?.fingerprint).toBe(during?.versions[0]?.fingerprint);
     expect([code, err]).toEqual([0, '']);
-    const [old, current] = [before?.newestVersion, after?.newestVersion];
+    const [old, current] = [before?.versions[0]?.version, after?.versions[0]?.version];
     const steps = out.split('\n').map((line) => line.replace(/^ *\d+ s {2}|(?<=^Queries: )\d+/, ''));
     expect(steps).toEqual([
       expect.stringMatching(`^Rotating the ${kind} of acme, with one .* Watch it on ${demo.adminUrl}/\\.$`),

@@ -294,11 +294,14 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       },
       traffic: async () => {},
     }),
-    play(['removed', 'key-missing', /of acme in removed/, /Store it/, keyMissing], file('removed', 'acme')),
     play(
-      ['kind', 'key-missing', /RSA key of acme in kind/, /Store it/, keyMissing],
-      file('kind', 'acme/private_key.pem'),
+      ['removed', 'key-missing', /removed: a login has no key .* of acme/, /Store it/, keyMissing],
+      file('removed', 'acme'),
     ),
+    play(['kind', 'key-missing', /kind: a login has no key .* of acme/, /Store it/, keyMissing], {
+      ...file('kind', 'acme/private_key.pem'),
+      traffic: () => transfer(process, 'kind'),
+    }),
     play(
       [
         'malformed',
@@ -394,7 +397,7 @@ export async function outputIncidents(start: Harness): Promise<Incident[]> {
     {
       name: 'log stalled',
       process: logged,
-      code: 'log-stalled',
+      code: 'log-lines-dropped',
       cause: /standard output accepts no lines/,
       remedy: /log collector/,
       alert: 'CountersignLogLinesDropped',

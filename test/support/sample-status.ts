@@ -58,7 +58,6 @@ export const sampleStatus: Status = withFindings({
         environment: 'sandbox',
         login: 'acme',
         kind: 'private_key',
-        newestVersion: 8,
         signingVersion: 7,
         versions: [
           {
@@ -80,17 +79,14 @@ export const sampleStatus: Status = withFindings({
             problem: null,
           },
         ],
-        readAt: '2026-11-22T07:59:30.000Z',
         staleSince: null,
         readProblem: null,
         missingSince: null,
-        nextRefreshAt: '2026-11-22T08:00:25.000Z',
       },
       {
         environment: 'sandbox',
         login: 'beta',
         kind: 'control_key',
-        newestVersion: 2,
         signingVersion: null,
         versions: [
           {
@@ -103,11 +99,9 @@ export const sampleStatus: Status = withFindings({
             problem: 'the control key is empty',
           },
         ],
-        readAt: '2026-11-22T07:00:00.000Z',
         staleSince: '2026-11-22T07:01:00.000Z',
         readProblem: 'key read failed: Vault denied permission (403)',
         missingSince: null,
-        nextRefreshAt: null,
       },
     ],
   },

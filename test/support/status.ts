@@ -40,14 +40,11 @@ export function keyStatus(fields: Partial<KeyStatus> = {}): KeyStatus {
     environment: 'production',
     login: 'acme',
     kind: 'control_key',
-    newestVersion: 3,
     signingVersion: 3,
     versions: [keyVersion(3)],
-    readAt: ago(12),
     staleSince: null,
     readProblem: null,
     missingSince: null,
-    nextRefreshAt: ago(-44),
     ...fields,
   };
 }
@@ -121,7 +118,6 @@ const sandbox = environmentStatus({
 
 const rsaKey = keyStatus({
   kind: 'private_key',
-  newestVersion: 1,
   signingVersion: 1,
   versions: [keyVersion(1, { createdAt: ago(201 * day), fingerprint: fingerprint(7) })],
 });
@@ -190,23 +186,17 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
         rsaKey,
         keyStatus({
           login: 'acme-travel',
-          newestVersion: 2,
           signingVersion: 2,
           versions: [
             keyVersion(2, { createdAt: ago(5 * hour) }),
             keyVersion(1, { state: 'replaced', createdAt: ago(140 * day) }),
           ],
-          nextRefreshAt: ago(-9),
-          readAt: ago(47),
         }),
         keyStatus({
           environment: 'sandbox',
           login: 'beta',
-          newestVersion: 1,
           signingVersion: 1,
           versions: [keyVersion(1, { createdAt: ago(63 * day) })],
-          readAt: ago(4 * minute),
-          nextRefreshAt: null,
         }),
       ],
     },
@@ -290,7 +280,7 @@ export function rotationStatus(): Status {
     keyVersion(2, { state: 'waiting', createdAt: ago(6 * minute), fingerprint: fingerprint(8) }),
     keyVersion(1, { createdAt: ago(201 * day), fingerprint: fingerprint(7) }),
   ];
-  const list = calm.keys.list.map((key) => (key === rsaKey ? { ...key, newestVersion: 2, versions } : key));
+  const list = calm.keys.list.map((key) => (key === rsaKey ? { ...key, versions } : key));
   return calmStatus({ keys: { total: 4, list } });
 }
 
@@ -353,7 +343,6 @@ export function troubleStatus(): Status {
         ...calm.keys.list,
         keyStatus({
           login: 'gamma',
-          newestVersion: 6,
           signingVersion: 5,
           versions: [
             keyVersion(6, {
@@ -366,9 +355,7 @@ export function troubleStatus(): Status {
         }),
       ].map((key) => ({
         ...key,
-        readAt: ago(52 * minute),
         staleSince: ago(51 * minute),
-        nextRefreshAt: ago(-18),
       })),
     },
     callers: calm.callers.map((one) => (one.name === 'reconciliation' ? { ...one, denied: 37 } : one)),
@@ -488,7 +475,6 @@ export function crowdedStatus(): Status {
           // Not in their order: the list begins with the last used.
           login: `merchant-${pad((index * 37) % 70)}`,
           kind: isRsa ? 'private_key' : 'control_key',
-          newestVersion: isWaiting ? 13 : 12,
           signingVersion: 12,
           versions: [
             ...(isWaiting ? [keyVersion(13, { state: 'waiting', createdAt: ago(6 * minute) })] : []),

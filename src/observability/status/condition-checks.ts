@@ -1,4 +1,3 @@
-import type { ReadinessCode } from '../readiness.ts';
 import type { FailureCause, KeyStatus, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
 import { failing, type Severity } from './thresholds.ts';
@@ -51,34 +50,9 @@ export function environmentsWith(check: EnvironmentCheck): Check {
     });
 }
 
-/** What makes an instance unready, or is a warning of its readiness. */
-export function unready(code: ReadinessCode, summary: string): Check {
-  return ({ health: { reasons, warnings } }) =>
-    [...reasons, ...warnings].includes(code) ? [{ summary }] : [];
-}
-
-/** @param available whether the previous keys are still used */
-export function jwtKeys(available: boolean): Check {
-  return ({ jwtIssuers }) =>
-    jwtIssuers
-      .filter((one) => one.available === available && !(available && one.problem === null))
-      .map(({ name, problem }) => ({
-        summary: `The keys of the JWT issuer ${name} cannot be fetched: ${problem ?? 'not tried yet'}`,
-        state: [
-          available
-            ? 'The previous ones are used until `maxStale` of the issuer has passed.'
-            : 'Callers with its tokens are rejected.',
-        ],
-      }));
-}
-
 export function lastsSince({ at, keySource: { since: from, problem } }: StatusFacts): string {
   const lasts = from === null ? '' : ` for ${since(at, from)}`;
   return `${lasts}${problem === null ? '' : `: ${problem.replace(/\.$/, '')}`}`;
-}
-
-export function hasCachedKeys({ keys: { total, list } }: StatusFacts): boolean {
-  return total > list.filter(({ versions }) => versions.length === 0).length;
 }
 
 /** `login acme in sandbox`, or `3 logins, such as acme in sandbox,`. @param ref as `sandbox/acme` */
@@ -128,9 +102,8 @@ function failed(
 }
 
 /** The finding about the key says why these requests fail. */
-function isKnownToFail({ missingSince, signingVersion }: KeyStatus, cause: string): boolean {
-  if (signingVersion !== null) return false;
-  return cause === (missingSince === null ? 'key-unusable' : 'key-missing');
+function isKnownToFail({ signingVersion }: KeyStatus, cause: string): boolean {
+  return signingVersion === null && cause === 'key-unusable';
 }
 
 /** Why there was no connection, in words that follow "gateway unreachable"; what to do. */

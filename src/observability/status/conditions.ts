@@ -3,15 +3,12 @@ import {
   environmentsWith,
   type Found,
   failures,
-  hasCachedKeys,
-  jwtKeys,
   lastsSince,
   only,
   quiet,
   reset,
   such,
   unreachable,
-  unready,
 } from './condition-checks.ts';
 import type { FailureCause, StatusFacts } from './facts.ts';
 import { counted, percent, secondsBetween, since, sourceName, span } from './format.ts';
@@ -68,9 +65,6 @@ const badOrWarn = ['bad', 'warn'] as const;
 
 const keepCache = 'Repair it, and do not restart: the cached keys would be lost.';
 const checkOnline = '`countersign check --online` separates login, policy and key problems.';
-const checkOutput =
-  'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.';
-const checkIssuer = '`countersign check --online` fetches them and says what fails.';
 const checkWay = 'Look for a proxy or load balancer on the way, and ask the support of the gateway.';
 
 const otherLimits =
@@ -160,7 +154,7 @@ export const conditions = {
     todo: 'Requests in flight are finished; new ones belong to another instance.',
     section: 'Shutting down',
     causes: ['shutting-down'],
-    find: unready('draining', 'Shutting down'),
+    find: ({ health: { reasons } }) => (reasons.includes('draining') ? [{ summary: 'Shutting down' }] : []),
   },
   'audit-unavailable': {
     severities: badOrWarn,
@@ -205,27 +199,19 @@ export const conditions = {
       for: '2m',
     },
   },
-  'key-source-never-reached': {
-    severities: bad,
-    when: 'The key source has not responded since the start.',
-    todo: 'Check its address and the login to it with `countersign check --online`.',
-    section: 'CountersignKeySourceDown',
-    find: unready(
-      'key-source-never-reached',
-      'No keys yet: the key source has not responded since the start',
-    ),
-  },
   'key-source-down': {
     severities: bad,
     when: 'Vault or the key directory does not respond, rejects the login, or denies keys (a finding of its own).',
     todo: keepCache,
     find(facts) {
       const { type, state } = facts.keySource;
-      if (state !== 'down') return [];
-      const summary = `${sourceName(type)} unavailable${lastsSince(facts)}`;
-      if (hasCachedKeys(facts)) return [{ summary, state: ['Cached keys are still used.'] }];
-      const none = 'No key is cached, so requests that need one fail.';
-      return [{ summary, state: [none], todo: 'Repair it; no restart is needed.' }];
+      if (state !== 'down' && !facts.health.reasons.includes('key-source-never-reached')) return [];
+      const what = state === null ? 'has not responded since the start' : `unavailable${lastsSince(facts)}`;
+      const summary = `${sourceName(type)} ${what}`;
+      if (facts.keys.total > 0) return [{ summary, state: ['Cached keys are still used.'] }];
+      const todo =
+        'Repair it; no restart is needed. `countersign check --online` tests its address and the login to it.';
+      return [{ summary, state: ['No key is cached, so requests that need one fail.'], todo }];
     },
     alert: {
       name: 'CountersignKeySourceDown',
@@ -246,9 +232,10 @@ export const conditions = {
     find(facts) {
       const { type, state, deniedLogins, deniedLogin } = facts.keySource;
       if (state !== 'denied') return [];
-      const effect = hasCachedKeys(facts)
-        ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
-        : 'No key is cached, so requests of the logins that it denies fail.';
+      const effect =
+        facts.keys.total > 0
+          ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
+          : 'No key is cached, so requests of the logins that it denies fail.';
       const summary = `${sourceName(type)} denies reading the keys of ${such(deniedLogin, deniedLogins)}${lastsSince(facts)}`;
       return [{ summary, state: [effect], ...only(deniedLogin, deniedLogins) }];
     },
@@ -506,7 +493,7 @@ export const conditions = {
   },
   'key-missing': {
     severities: badOrWarn,
-    when: 'A login has no usable key. A finding also if the key source lost a key that still signs.',
+    when: 'A login has no usable key. A finding also if the newest version was deleted, and an older one still signs.',
     todo: 'Store it in the key source; Countersign reads it within a minute.',
     ...failures({ 'key-missing': 'a login has no key of the required kind' }, keysWith(missing)),
     alert: {
@@ -622,19 +609,19 @@ export const conditions = {
       });
     },
   },
-  'jwt-keys-unavailable': {
-    severities: bad,
-    when: 'There are no keys of a JWT issuer, so its callers are rejected.',
-    todo: checkIssuer,
-    section: 'CountersignJwtKeysStale',
-    find: jwtKeys(false),
-  },
   'jwt-keys-stale': {
-    severities: warn,
-    when: 'The keys of a JWT issuer cannot be fetched; the previous ones are still used.',
-    todo: checkIssuer,
+    severities: badOrWarn,
+    when: 'The keys of a JWT issuer cannot be fetched. Warn: the previous ones are still used.',
+    todo: '`countersign check --online` fetches them and says what fails.',
     causes: ['issuer-unavailable'],
-    find: jwtKeys(true),
+    find: ({ jwtIssuers }) =>
+      jwtIssuers.flatMap(({ name, available, problem }) => {
+        if (available && problem === null) return [];
+        const summary = `The keys of the JWT issuer ${name} cannot be fetched: ${problem ?? 'not tried yet'}`;
+        const previous = 'The previous ones are used until `maxStale` of the issuer has passed.';
+        const effect = available ? previous : 'Callers with its tokens are rejected.';
+        return [{ severity: available ? 'warn' : 'bad', summary, state: [effect] }];
+      }),
     alert: {
       name: 'CountersignJwtKeysStale',
       summary: 'The keys of the JWT issuer <issuer> cannot be fetched on <instance>',
@@ -688,22 +675,21 @@ export const conditions = {
   },
   'log-lines-dropped': {
     severities: warn,
-    when: 'Log lines were dropped: standard output did not accept them.',
-    todo: checkOutput,
-    find: unready('log-lines-dropped', 'Log lines were dropped, because standard output did not accept them'),
+    when: 'Log lines were dropped or wait: standard output does not accept them.',
+    todo: 'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
+    find({ health: { warnings } }) {
+      if (warnings.includes('log-stalled'))
+        return [{ summary: 'The log cannot be written, because standard output accepts no lines' }];
+      return warnings.includes('log-lines-dropped')
+        ? [{ summary: 'Log lines were dropped, because standard output did not accept them' }]
+        : [];
+    },
     alert: {
       name: 'CountersignLogLinesDropped',
       summary: '<instance> drops log lines',
       page: 'sum by (namespace, release, instance) (increase(countersign_log_lines_dropped_total[10m])) > 0',
       keepFiringFor: '10m',
     },
-  },
-  'log-stalled': {
-    severities: warn,
-    when: 'Log lines wait, and cannot be written.',
-    todo: checkOutput,
-    section: 'CountersignLogLinesDropped',
-    find: unready('log-stalled', 'The log cannot be written, because standard output accepts no lines'),
   },
   'spans-dropped': {
     when: 'Spans are not delivered. Requests are not affected.',

@@ -108,17 +108,14 @@ const key = z.strictObject({
   environment: text,
   login: text,
   kind: z.enum(['control_key', 'private_key']),
-  newestVersion: z.int(),
   signingVersion: z.int().nullable().describe('Version that signs payments; null if none is usable.'),
   versions: z.array(keyVersion).describe('Newest first.'),
-  readAt: time.describe('When the key source was last read successfully.'),
   staleSince: maybeTime.describe(
     'Since when the cached keys are outdated because they could not be read again; else null.',
   ),
   readProblem: maybeText.describe('Why they could not be read again, if that is known.'),
-  missingSince: maybeTime.describe('Since when the newest version of the secret lacks this key; else null.'),
-  nextRefreshAt: maybeTime.describe(
-    'When a request reads the key source again; null: with the next request.',
+  missingSince: maybeTime.describe(
+    'When the newest version, which was deleted, replaced the last one that has this key; else null.',
   ),
 });
 

@@ -40,16 +40,13 @@ function keyName({ kind, login, environment }: KeyStatus): string {
 }
 
 export const missing: KeyCheck = ({ missingSince, signingVersion }, { at }) => {
-  if (missingSince === null) return undefined;
-  const what = `missing in the key source since ${clockText(at, missingSince)}`;
-  if (signingVersion === null) return { severity: 'bad', what, state: 'Requests that need it fail.' };
+  if (missingSince === null || signingVersion === null) return undefined;
   const until = '`keys.rotationGracePeriod` has passed, or longer if the gateway accepted it last';
   const state = `${capitalized(versionName(signingVersion))} still signs, until ${until}.`;
-  return { severity: 'warn', what, state };
+  return { severity: 'warn', what: `missing in the key source since ${clockText(at, missingSince)}`, state };
 };
 
 export const unusable: KeyCheck = (key) => {
-  if (key.missingSince !== null) return undefined;
   if (key.signingVersion === null) {
     const problem = key.versions.find((one) => one.problem !== null)?.problem ?? null;
     const state = `${sentence(problem)}Requests that need this key fail.`;

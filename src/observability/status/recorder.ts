@@ -5,7 +5,7 @@ import { isoTime, type MonotonicClock, type WallClock, type WallTimes, wallTimes
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
 import { anchorOf, conditions, sectionOf, sectionOfCause } from './conditions.ts';
 import type { FailedRequest, FailureCause, StatusFacts, UncertainPayment } from './facts.ts';
-import { createKeySourceRecorder, createMissingKeyRecorder, setBounded } from './key-source-recorder.ts';
+import { createKeySourceRecorder, setBounded } from './key-source-recorder.ts';
 import { RequestWindow, type Verdict } from './request-window.ts';
 import { isNoKey, maxFailures, maxUncertainPayments } from './thresholds.ts';
 
@@ -45,7 +45,6 @@ export type StatusRecorder = ReturnType<typeof createStatusRecorder>;
 export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
   const shown = wallTimes(clocks);
   const keySource = createKeySourceRecorder(clocks, shown);
-  const { keyWanted, forgetKeys, ...keys } = createMissingKeyRecorder(clocks, shown);
   /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
   const signingProblems = new Map<string, string>();
   const detailOf = (context: RequestContext): string | undefined => {
@@ -54,9 +53,8 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
     if (reason === 'gateway-reset') return tlsAlert;
     if (reason === undefined) return gatewayStatus?.toString();
     if (reason === 'signing-unavailable') return signingProblems.get(environment);
-    if (reason === 'key-missing') keyWanted({ environment, login });
     if (reason !== 'key-source-unavailable') return undefined;
-    return keys.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
+    return keySource.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
   };
   const { useNames, ...requests } = createRequestRecorder(clocks, shown, detailOf);
   let audit: StatusFacts['audit'] = null;
@@ -72,12 +70,6 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
     ...requests,
     reconfigure,
     ...keySource,
-    ...keys,
-    /** A reload changed the key source; what is known concerns the previous one. */
-    keySourceReplaced(): void {
-      keySource.keySourceReplaced();
-      forgetKeys();
-    },
     transitSigned: ((environment, _result, _seconds, problem) => {
       if (problem !== undefined) signingProblems.set(environment, problem);
     }) satisfies EventObserver['transitSigned'],

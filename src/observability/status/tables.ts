@@ -133,7 +133,6 @@ const fingerprintLength = 16;
 
 function keyRows({ environment, login, kind, versions, signingVersion }: KeyStatus, now: string): Cell[][] {
   const key = [`${environment}/${login}`, kindName(kind)];
-  if (versions.length === 0) return [[...key, none('none left'), none('-'), none('-'), none('-')]];
   return versions.map(({ version, state, verdict, createdAt, fingerprint, transitKey, problem }) => {
     // After a rotation the gateway rejects the older version, as it should.
     const isOver = state === 'rejected' && version < (signingVersion ?? 0);

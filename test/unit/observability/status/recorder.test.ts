@@ -378,53 +378,6 @@ describe('a payment whose outcome is not known', () => {
   });
 });
 
-describe('a key that vanished', () => {
-  const acme = { environment: 'sandbox', login: 'acme' };
-  const rsa = { kind: 'private_key', version: 7 } as const;
-  const entry = { ...rsa, problem: 'unusable' };
-  const missing = () => recorder.missingKeys().map(({ login, kind, since }) => [login, kind, since]);
-
-  it('is missing until it is back, whatever else changes', () => {
-    recorder.keyRingUpdated(acme, [{ ...entry, supersededAt: new Date() }], undefined, [rsa]);
-    now = 5_000;
-    recorder.keyRingUpdated(acme, [{ ...entry, kind: 'control_key' }], undefined, []);
-    expect(missing()).toEqual([['acme', 'private_key', time(0)]]);
-    recorder.keyRingUpdated(acme, undefined, 'deleted', [{ kind: 'control_key', version: 8 }]);
-    expect(missing()).toEqual([
-      ['acme', 'private_key', time(0)],
-      ['acme', 'control_key', time(5_000)],
-    ]);
-    recorder.keyRingUpdated(acme, [entry], undefined, []);
-    expect(missing()).toEqual([['acme', 'control_key', time(5_000)]]);
-  });
-
-  it.each(['unused', 'expired', 'evicted', 'replaced'] as const)('is forgotten if its ring is %s', (why) => {
-    recorder.keyRingUpdated(acme, [], undefined, [rsa]);
-    recorder.keyRingUpdated(acme, undefined, why);
-    expect(missing()).toEqual([]);
-  });
-
-  it('is forgotten when no request wanted it for half a day, and with its source', () => {
-    recorder.keyRingUpdated(acme, undefined, 'deleted', [rsa]);
-    now = 43_199_999;
-    finish({ login: 'acme', reason: 'key-missing', status: 502, outcome: 'not-sent' });
-    now += 43_199_999;
-    expect(missing()).toHaveLength(1);
-    now += 1;
-    expect(missing()).toEqual([]);
-    recorder.keyRingUpdated(acme, undefined, 'deleted', [rsa]);
-    recorder.keySourceReplaced();
-    expect(missing()).toEqual([]);
-  });
-
-  it('is one of at most 200 logins', () => {
-    for (let login = 0; login < 300; login += 1) {
-      recorder.keyRingUpdated({ ...acme, login: `login-${login}` }, undefined, 'deleted', [rsa]);
-    }
-    expect(recorder.missingKeys()).toHaveLength(200);
-  });
-});
-
 it('why a login could not be read is forgotten with its source', () => {
   const acme = { environment: 'sandbox', login: 'acme' };
   recorder.keyProblem('key read failed: no permission', acme);
