@@ -7,7 +7,7 @@ import type { Readiness } from '../../src/observability/readiness.ts';
 import { listen } from '../support/listening.ts';
 import { RawConnection } from '../support/raw-http.ts';
 import { noReadings, routesOf } from '../support/routes.ts';
-import { sampleStatus } from '../support/sample-status.ts';
+import { calmStatus } from '../support/status.ts';
 import { until } from '../support/until.ts';
 
 const metrics = createPrometheus({ version: '1', routes: routesOf() });
@@ -205,7 +205,7 @@ it.each(['/', '/?refresh=off', '/status.json', '/metrics'])(
       page: async () => ({ contentType: 'text/plain', body: String((renderings += 1)) }),
       status: async () => {
         renderings += 1;
-        return sampleStatus;
+        return calmStatus();
       },
       statusAccess: () => 'granted',
       interval: 300,

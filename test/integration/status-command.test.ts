@@ -8,15 +8,15 @@ import { type Status, statusSchema } from '../../src/observability/status/schema
 import { type CommandResult, runCommandHere } from '../support/cli.ts';
 import { configFor, tokenCredential } from '../support/config.ts';
 import { Processes } from '../support/demo.ts';
-import { closedPort } from '../support/faulty-gateway.ts';
+import { closedPort, switching } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
-import { sampleStatus } from '../support/sample-status.ts';
-import { emptyStatus } from '../support/status.ts';
+import { emptyStatus, rotationStatus, troubleStatus } from '../support/status.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 
 const start = harness();
+const trouble = troubleStatus();
 
 const run = (...argv: string[]): Promise<CommandResult> => runCommandHere(status, ...argv);
 
@@ -40,11 +40,11 @@ const json = (body: unknown, statusCode = 200) =>
 
 describe('countersign status', () => {
   it('prints the status, and exits with 1 if the instance is not ready', async () => {
-    const ready = await json(sampleStatus);
+    const ready = await json(trouble);
     expect(await run('--url', ready.url)).toMatchObject({
       code: 0,
       out: expect.stringMatching(
-        new RegExp(`^Ready, not well: ${ready.url} at .*\n {2}BAD [^]*sandbox/acme`),
+        new RegExp(`^Ready, not well: ${ready.url} at .*\n {2}BAD [^]*production/acme`),
       ),
       err: '',
     });
@@ -52,7 +52,7 @@ describe('countersign status', () => {
       ['GET', '/status.json', undefined],
     ]);
     const health = { ready: false, reasons: ['draining' as const], warnings: [] };
-    const unready = await json(withFindings({ ...sampleStatus, health }));
+    const unready = await json(withFindings({ ...trouble, health }));
     expect(await run('--url', `${unready.url}/`)).toMatchObject({
       code: 1,
       out: expect.stringMatching(/^Not ready: [^]*\n {2}BAD {3}Shutting down\. /),
@@ -60,7 +60,7 @@ describe('countersign status', () => {
   });
 
   it('prints JSON in plain ASCII that is the same status', async () => {
-    const odd = { ...sampleStatus, runbookUrl: 'https://wiki.example/\u009b31m\u202e' };
+    const odd = { ...trouble, runbookUrl: 'https://wiki.example/\u009b31m\u202e' };
     const { url } = await json(odd);
     const { code, out } = await run('--json', '--url', `${url}/status.json`);
     expect(code).toBe(0);
@@ -102,7 +102,7 @@ describe('countersign status', () => {
   });
 
   it('follows no redirect with the token', async () => {
-    const other = await json(sampleStatus);
+    const other = await json(trouble);
     const { url } = await serving((response) => response.writeHead(307, { Location: other.url }).end());
     expect((await run('--url', url, '--token-file', start.folder().file('token', 't'))).code).toBe(1);
     expect(other.requests).toEqual([]);
@@ -112,7 +112,7 @@ describe('countersign status', () => {
 describe('countersign status --fail-on', () => {
   const withSeverity = (severity: 'bad' | 'warn' | 'info'): Status => ({
     ...emptyStatus(),
-    findings: sampleStatus.findings.filter((one) => one.severity === severity),
+    findings: [...trouble.findings, ...rotationStatus().findings].filter((one) => one.severity === severity),
   });
 
   it.each([
@@ -173,7 +173,7 @@ describe('countersign status of a running instance', () => {
   });
 
   it('reads the token from standard input', async () => {
-    const { url, requests } = await json(sampleStatus);
+    const { url, requests } = await json(trouble);
     const processes = new Processes();
     start.atEnd(() => processes.clear());
     const argv = ['status', '--url', url, '--token-file', '-'];
@@ -244,7 +244,7 @@ describeWith('openssl')('countersign status over https', () => {
     const requests: IncomingMessage[] = [];
     const server = createTlsServer({ cert, key }, (request, response) => {
       requests.push(request);
-      response.end(JSON.stringify(sampleStatus));
+      response.end(JSON.stringify(trouble));
     });
     const { port } = start.closing(await listen(server));
     const argv = ['--url', `https://127.0.0.1:${port}`, '--token-file', folder.file('token', 'planted')];
@@ -314,7 +314,7 @@ describeWith('openssl')('countersign status of an admin port with TLS', () => {
     const [configured, other] = [ca.issue('configured'), ca.issue('other')];
     const chain = folder.file('chain.pem', `${String(configured.cert)}${String(ca.cert)}`);
     const server = createTlsServer({ cert: other.cert, key: other.key }, (_request, response) =>
-      response.end(JSON.stringify(sampleStatus)),
+      response.end(JSON.stringify(trouble)),
     );
     const { port } = start.closing(await listen(server));
     const admin = { port, tls: { certFile: chain, keyFile: configured.keyFile } };
@@ -327,6 +327,11 @@ describeWith('openssl')('countersign status of an admin port with TLS', () => {
 });
 
 describe('countersign status at a server that is none of ours', () => {
+  it('ends with a message for what switches protocols', async () => {
+    const { url } = await start.gateway([switching]);
+    expect((await run('--url', url)).err).toContain('did not respond with HTTP');
+  });
+
   it('ends with a message for what is not HTTP', async () => {
     const server = createTcpServer((socket) => socket.on('error', () => {}).end('\u001b[31mhello'));
     const { port } = start.closing(await listen(server));
@@ -342,7 +347,7 @@ describe('countersign status at a server that is none of ours', () => {
     ['another JSON', '{"a":1}', 'that is no status as version'],
     [
       'a future version',
-      JSON.stringify({ ...sampleStatus, process: { ...sampleStatus.process, version: '9.0.0', more: 1 } }),
+      JSON.stringify({ ...trouble, process: { ...trouble.process, version: '9.0.0', more: 1 } }),
       '(see process). It is version 9.0.0: use the command of the same version, such as that of its image.',
     ],
     [

@@ -6,8 +6,8 @@ import { compileCache } from '../support/compile-cache.ts';
 import { harness } from '../support/harness.ts';
 import { type Listening, listen } from '../support/listening.ts';
 import { itWhere } from '../support/requires.ts';
-import { sampleStatus } from '../support/sample-status.ts';
 import { root } from '../support/sources.ts';
+import { troubleStatus } from '../support/status.ts';
 import { until } from '../support/until.ts';
 
 const start = harness();
@@ -15,7 +15,7 @@ const start = harness();
 const main = join(root, 'src/main.ts');
 
 async function instance(onPort = 0): Promise<Listening & { readonly url: string }> {
-  const server = createServer((_request, response) => response.end(JSON.stringify(sampleStatus)));
+  const server = createServer((_request, response) => response.end(JSON.stringify(troubleStatus())));
   const listening = start.closing(await listen(server, onPort));
   return { ...listening, url: `http://127.0.0.1:${listening.port}` };
 }
@@ -56,7 +56,7 @@ it('prints one line of JSON after the other', async () => {
   const { url } = await instance();
   const { printed } = watching('--url', url, '--json');
   await until(() => count(printed.out, '\n') >= 2);
-  for (const line of printed.out.trimEnd().split('\n')) expect(JSON.parse(line)).toEqual(sampleStatus);
+  for (const line of printed.out.trimEnd().split('\n')) expect(JSON.parse(line)).toEqual(troubleStatus());
 });
 
 it('ends when the reader of the pipe is gone', async () => {

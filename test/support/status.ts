@@ -109,7 +109,6 @@ const sandbox = environmentStatus({
   gatewayHost: 'sandbox.gateway.example',
   inFlight: 1,
   maxInFlight: 100,
-  waiting: null,
   requestsPerSecond: 2.35,
   rejectedShare: 0,
   latency: { p50: 0.131, p99: 0.874 },
@@ -129,6 +128,31 @@ export function certificateStatus(fields: Partial<Certificate> = {}): Certificat
   return { name: 'listener', environment: null, from, until, problem: null, ...fields };
 }
 
+type Caller = Status['callers'][number];
+
+export function callerStatus(fields: Partial<Caller> = {}): Caller {
+  const counts = { requests: 0, denied: 0, limited: 0 };
+  return { name: 'billing', mode: 'enforce', ...counts, limitedAt: null, lastSeenAt: null, ...fields };
+}
+
+type KeySource = Status['keySource'];
+
+export function keySourceStatus(fields: Partial<KeySource> = {}): KeySource {
+  return {
+    type: 'directory',
+    state: null,
+    deniedLogins: 0,
+    deniedLogin: null,
+    since: null,
+    problem: null,
+    tokenExpiresAt: null,
+    loginsNotFound: 0,
+    loginNotFound: null,
+    cachedKeysExpireAt: null,
+    ...fields,
+  };
+}
+
 /** Nothing happened since the start. */
 export function emptyStatus(): Status {
   return withFindings({
@@ -141,7 +165,6 @@ export function emptyStatus(): Status {
         requestsPerSecond: 0,
         rejectedShare: null,
         failedShare: null,
-        allFail: false,
         logins: { accepted: 0, rejected: 0, rejectedNames: [] },
         latency: null,
         clockSkew: null,
@@ -156,18 +179,7 @@ export function emptyStatus(): Status {
     jwtIssuers: [],
     audit: null,
     claims: null,
-    keySource: {
-      type: 'directory',
-      state: null,
-      deniedLogins: 0,
-      deniedLogin: null,
-      since: null,
-      problem: null,
-      tokenExpiresAt: null,
-      loginsNotFound: 0,
-      loginNotFound: null,
-      cachedKeysExpireAt: null,
-    },
+    keySource: keySourceStatus(),
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(4), uptime: 4 },
     config: { digest: fingerprint(99), loadedAt: ago(4), reloadFailed: false },
   });
@@ -201,33 +213,9 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       ],
     },
     callers: [
-      {
-        name: 'billing',
-        requests: 1_204_377,
-        denied: 0,
-        limited: 0,
-        limitedAt: null,
-        mode: 'enforce',
-        lastSeenAt: ago(0),
-      },
-      {
-        name: 'checkout',
-        requests: 86_120,
-        denied: 0,
-        limited: 0,
-        limitedAt: null,
-        mode: 'enforce',
-        lastSeenAt: ago(3),
-      },
-      {
-        name: 'reconciliation',
-        requests: 912,
-        denied: 0,
-        limited: 0,
-        limitedAt: null,
-        mode: 'enforce',
-        lastSeenAt: ago(5 * hour),
-      },
+      callerStatus({ name: 'billing', requests: 1_204_377, lastSeenAt: ago(0) }),
+      callerStatus({ name: 'checkout', requests: 86_120, lastSeenAt: ago(3) }),
+      callerStatus({ name: 'reconciliation', requests: 912, lastSeenAt: ago(5 * hour) }),
     ],
     failures: [
       failedRequest({
@@ -255,18 +243,12 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       certificateStatus(),
       certificateStatus({ name: 'gateway-client', environment: 'production', until: ago(-148 * day) }),
     ],
-    keySource: {
+    keySource: keySourceStatus({
       type: 'vault',
       state: 'up',
-      deniedLogins: 0,
-      deniedLogin: null,
       since: ago(9 * day),
-      problem: null,
       tokenExpiresAt: ago(-43 * minute),
-      loginsNotFound: 0,
-      loginNotFound: null,
-      cachedKeysExpireAt: null,
-    },
+    }),
     process: { version: '0.1.0', node: '26.12.1', startedAt: ago(9 * day), uptime: 9 * day },
     config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
     ...fields,
@@ -325,7 +307,6 @@ export function troubleStatus(): Status {
         ...production,
         inFlight: 500,
         failedShare: 0.182,
-        allFail: false,
         failures: [
           { cause: 'gateway-timeout', detail: null, login: null, count: 941, share: 0.182, lastAt: ago(8) },
         ],
@@ -378,18 +359,13 @@ export function troubleStatus(): Status {
       certificateStatus({ name: 'gateway-client', environment: 'production', until: ago(2 * hour) }),
       certificateStatus({ name: 'vault-client' }),
     ],
-    keySource: {
+    keySource: keySourceStatus({
       type: 'vault',
       state: 'down',
-      deniedLogins: 0,
-      deniedLogin: null,
       since: ago(51 * minute),
       problem: 'Vault cannot be reached (ECONNREFUSED).',
       tokenExpiresAt: ago(8 * minute),
-      loginsNotFound: 0,
-      loginNotFound: null,
-      cachedKeysExpireAt: null,
-    },
+    }),
     config: { ...calm.config, reloadFailed: true },
   });
 }
@@ -425,9 +401,7 @@ export function hostileStatus(text: string): Status {
         }),
       ],
     },
-    callers: [
-      { name: text, requests: 1, denied: 1, limited: 0, limitedAt: null, mode: 'enforce', lastSeenAt: null },
-    ],
+    callers: [callerStatus({ name: text, denied: 1 })],
     failures: [
       failedRequest({
         requestId: text,
