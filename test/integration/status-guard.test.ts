@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { pagePolicy } from '../../src/observability/status/page.ts';
 import { tokenCredential } from '../support/config.ts';
 import { harness } from '../support/harness.ts';
 import { formRequest, RawConnection } from '../support/raw-http.ts';
@@ -119,5 +120,29 @@ describe('the token', () => {
     await get(proxy, '/', basic('x:guess'));
     expect(lines()).toMatchObject([{ count: 1 }, { count: 21 }]);
     expect(proxy.logText()).not.toContain('guess');
+  });
+});
+
+describe('the page', () => {
+  it('may load nothing, be framed by nothing and is stored by nothing', async () => {
+    const { headers } = await get(await start({}), '/');
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'content-security-policy': pagePolicy,
+      'cache-control': 'no-store',
+      'content-type': 'text/html; charset=utf-8',
+      'referrer-policy': 'no-referrer',
+      'x-content-type-options': 'nosniff',
+    });
+    expect(pagePolicy).not.toContain('unsafe');
+  });
+
+  it('reloads itself where there are no scripts, unless the query pauses it, of which it shows nothing', async () => {
+    const proxy = await start({});
+    const page = async (query: string): Promise<string> => (await get(proxy, `/${query}`)).text();
+    const refresh = '<noscript><meta http-equiv="refresh"';
+    for (const query of ['', '?', '?refresh=on', '?refresh=off&refresh=on'])
+      expect(await page(query)).toContain(refresh);
+    const paused = await page('?refresh=off&x=needle');
+    for (const text of ['http-equiv', 'needle']) expect(paused).not.toContain(text);
   });
 });

@@ -1,15 +1,31 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import type { KeyStatus } from '../../../../src/observability/status/facts.ts';
+import {
+  clockText,
+  latency,
+  percent,
+  rate,
+  relative,
+  skew,
+  span,
+} from '../../../../src/observability/status/format.ts';
 import { pagePolicy, renderStatusPage } from '../../../../src/observability/status/page.ts';
 import { type Status, statusSchema } from '../../../../src/observability/status/schema.ts';
 import { anyCharacter } from '../../../support/any-character.ts';
 import {
+  ago,
+  callerStatus,
   calmStatus,
   emptyStatus,
+  failedRequest,
   hostileStatus,
+  keyStatus,
+  keyVersion,
   rotationStatus,
   troubleStatus,
+  uncertainPayment,
 } from '../../../support/status.ts';
 
 /** The tags of a page with the names of their attributes, but without any value. */
@@ -72,12 +88,73 @@ describe.each([
   });
 });
 
-it('"Runbook" is a link, or is not there', () => {
+const textOf = (status: Status): string =>
+  renderStatusPage(status)
+    .replace(/<style>[^]*<\/script>/, '')
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ');
+
+const keysOf = (...list: KeyStatus[]): Status => calmStatus({ keys: { total: list.length, list } });
+
+it.each<[what: string, status: Status, text: RegExp]>([
+  ['that all is well', calmStatus(), /Ready This instance receives requests\. Nothing needs attention\./],
+  ['that nothing is', emptyStatus(), /No key was needed yet\. .* Key directory not read yet - /],
+  [
+    'that one is not ready',
+    { ...troubleStatus(), health: { ready: false, reasons: [], warnings: [] } },
+    /Not ready This instance should not receive requests\. 11 problems:/,
+  ],
+  ['how well the key source is', calmStatus(), /Vault Up \S+ \S+ 9 days ago Vault token 14:46:07 in 43 min/],
+  [
+    'what is rotated',
+    rotationStatus(),
+    /RSA key version 2 Waiting for the gateway 6 min .* version 1 In use 201 days/,
+  ],
+  [
+    'what was rotated',
+    keysOf(keyStatus({ versions: [keyVersion(3), keyVersion(2, { state: 'rejected' })] })),
+    /version 2 No longer accepted/,
+  ],
+  [
+    'why a key cannot be used',
+    keysOf(keyStatus({ versions: [keyVersion(3, { state: 'unusable', problem: 'it is empty' })] })),
+    /Unusable it is empty/,
+  ],
+  [
+    'which keys need attention first',
+    keysOf(keyStatus({ login: 'normal' }), keyStatus({ login: 'stale', staleSince: ago(3) })),
+    /production\/stale .* production\/normal/,
+  ],
+  [
+    'a payment to query',
+    calmStatus({ uncertainPayments: [uncertainPayment({ orderId: null })] }),
+    /14:03:03\.000Z transfer order - of checkout, login acme, request 6d0b/,
+  ],
+  [
+    'certificates',
+    troubleStatus(),
+    /Certificate listener Renew now .* in 3 days Certificate gateway-client production Expired .* 2 h ago/,
+  ],
+])('the page says %s', (_what, status, text) => {
+  expect(textOf(status)).toMatch(text);
+});
+
+it('links lead to the runbook where its URL is configured, and are not there else', () => {
   const linked = renderStatusPage(troubleStatus());
   expect(linked).toMatch(/<a href="https:[^"]*#countersignkeysourcedown" rel="noreferrer">Runbook<\/a>/);
+  expect(linked).toMatch(/href="https:[^"]*#countersignsaturated" rel="noreferrer"><span [^>]*>overloaded</);
   expect(renderStatusPage({ ...troubleStatus(), runbookUrl: null })).not.toMatch(
-    /Runbook|#countersignkeysource/,
+    /Runbook|#countersign|https:/,
   );
+});
+
+it.each([
+  ['answered', 'idle'],
+  ['not-sent', 'idle'],
+  ['unknown', 'bad'],
+] as const)('a failed request stands out only if its outcome is not known: %s', (outcome, tone) => {
+  const page = renderStatusPage(calmStatus({ failures: [failedRequest({ outcome })] }));
+  expect(page).toContain(`<span class="pill ${tone}" title="">${outcome}</span>`);
 });
 
 it('a page that is paused has no script', () => {
@@ -137,20 +214,52 @@ describe('a value', () => {
   });
 });
 
-it('ten rows are in sight, the most serious first, and the others are folded', () => {
-  const {
-    callers: [caller],
-    ...status
-  } = calmStatus();
-  if (caller === undefined) throw new Error('the status has no caller');
+const now = '2026-11-22T14:03:07.000Z';
+
+it.each([
+  [span(0.4), '0 s'],
+  [span(59.9), '59 s'],
+  [span(60), '1 min'],
+  [span(3_599), '59 min'],
+  [span(3_600), '1 h'],
+  [span(2 * 86_400 - 1), '47 h'],
+  [span(2 * 86_400), '2 days'],
+  [relative(now, '2026-11-22T14:03:06.500Z'), 'just now'],
+  [relative(now, '2026-11-22T14:00:07.000Z'), '3 min ago'],
+  [relative(now, '2026-11-22T14:03:50.000Z'), 'in 43 s'],
+  [clockText(now, '2026-11-22T00:00:00.000Z'), '00:00:00'],
+  [clockText(now, '2026-11-21T23:59:59.000Z'), '2026-11-21 23:59'],
+  [rate(0), '0'],
+  [rate(0.04), '< 0.1'],
+  [rate(2.35), '2.4'],
+  [rate(9.97), '10'],
+  [rate(86.2), '86'],
+  [rate(12_345.6), '12,346'],
+  [percent(0), '0%'],
+  [percent(0.0004), '< 0.1%'],
+  [percent(0.0251), '2.5%'],
+  [percent(0.0999), '10%'],
+  [percent(0.634), '63%'],
+  [percent(1), '100%'],
+  [latency(0.0012), '1.2 ms'],
+  [latency(0.00998), '10 ms'],
+  [latency(0.084), '84 ms'],
+  [latency(0.9999), '1.0 s'],
+  [latency(28.12), '28.1 s'],
+  [skew(0.04), '0 s'],
+  [skew(-0.04), '0 s'],
+  [skew(0.2), '+0.2 s'],
+  [skew(-47.31), '\u221247.3 s'],
+])('a value is written as %s', (text, expected) => {
+  expect(text).toBe(expected);
+});
+
+it('ten rows are in sight, those that need attention first, and the others are folded', () => {
   const shown = (count: number): string => {
-    const denied = (index: number): number => (index === count - 1 ? 1 : 0);
-    const callers = Array.from({ length: count }, (_, index) => ({
-      ...caller,
-      name: `caller-${index}`,
-      denied: denied(index),
-    }));
-    return renderStatusPage({ ...status, callers }).replace(/^[^]*<section id="callers"/, '');
+    const callers = Array.from({ length: count }, (_, index) =>
+      callerStatus({ name: `caller-${index}`, denied: index === count - 1 ? 1 : 0 }),
+    );
+    return renderStatusPage(calmStatus({ callers })).replace(/^[^]*<section id="callers"/, '');
   };
   expect(shown(10)).not.toContain('<summary id="callers-more">');
   expect(shown(11)).toContain('<summary id="callers-more">1 more caller<');
