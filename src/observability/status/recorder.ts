@@ -271,12 +271,12 @@ function listOf<T>(lists: Map<string, T[]>, name: string): T[] {
 }
 
 /** Whether Countersign or the gateway responded with an error, or there was no response. */
-export function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean {
+function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean {
   return reason !== undefined || gatewayStatus >= 400;
 }
 
 /** Copies what is shown, so that the rest of the request is not kept. */
-export function failureOf(context: RequestContext): Untimed<FailedRequest> {
+function failureOf(context: RequestContext): Untimed<FailedRequest> {
   const { status = null } = context;
   const cause = causeOf(context);
   return { ...paymentOf(context), status, cause, runbookSection: sectionFor(context, cause) };

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { Reason } from '../../../../src/errors.ts';
 import { createStatusRecorder, type StatusRecorder } from '../../../../src/observability/status/recorder.ts';
 import type { RequestContext } from '../../../../src/request-context.ts';
 
@@ -41,6 +40,8 @@ function finish(fields: Partial<RequestContext> = {}): void {
     ...fields,
   });
 }
+
+const unrouted = { id: 'id-1', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} } as const;
 
 const response = { environment: 'sandbox', operation: 'transfer', status: 200, seconds: 0.1 };
 
@@ -111,15 +112,7 @@ describe('a caller', () => {
   });
 
   it('that is unknown is not recorded', () => {
-    const { caller: _, ...fields } = { caller: 'x', reason: 'caller-unknown' as const };
-    recorder.requestFinished({
-      id: '1',
-      startedAt: 0,
-      outcome: 'not-sent',
-      attempts: 0,
-      durations: {},
-      ...fields,
-    });
+    recorder.requestFinished({ ...unrouted, reason: 'caller-unknown' });
     finish({ caller: 'elsewhere' });
     expect(recorder.callers().map(({ requests }) => requests)).toEqual([0, 0]);
     expect(recorder.failures()).toHaveLength(1);
@@ -212,6 +205,63 @@ describe('the key source', () => {
   });
 });
 
+describe('a failed request', () => {
+  it.each<[what: string, fields: Partial<RequestContext>, cause: string | undefined]>([
+    ['an error of ours', { reason: 'overloaded', status: 503 }, 'overloaded'],
+    ['a truncated response', { reason: 'gateway-reset', status: 200, gatewayStatus: 200 }, 'gateway-reset'],
+    ['a 403', { status: 403, gatewayStatus: 403, rejection: 'current-key' }, 'current-key'],
+    ['a 401', { status: 401, gatewayStatus: 401, rejection: 'clock-skew' }, 'clock-skew'],
+    ['a 404 of the gateway', { status: 404, gatewayStatus: 404 }, 'gateway-status'],
+    ['a 404 after a retry', { status: 404, gatewayStatus: 404, rejection: 'other-key' }, 'gateway-status'],
+    ['a response', {}, undefined],
+    ['a redirect', { status: 302, gatewayStatus: 302 }, undefined],
+    ['a response after a retry with another key', { rejection: 'other-key' }, undefined],
+  ])('is one with %s', (_what, fields, cause) => {
+    finish(fields);
+    expect(recorder.failures().map((one) => one.cause)).toEqual(cause === undefined ? [] : [cause]);
+  });
+
+  it('without caller, route and response has null for each of them', () => {
+    recorder.requestFinished({ ...unrouted, reason: 'bad-request' });
+    expect(recorder.failures()).toEqual([
+      {
+        at: time(0),
+        requestId: 'id-1',
+        caller: null,
+        environment: null,
+        operation: null,
+        login: null,
+        orderId: null,
+        statusPath: null,
+        status: null,
+        outcome: 'not-sent',
+        cause: 'bad-request',
+        runbookSection: '#invalid-request',
+      },
+    ]);
+  });
+
+  it('keeps nothing of the request that is not shown', () => {
+    const rejected = { credential: 'token', certificateSubject: 'MARK', login: 'MARK' } as const;
+    finish({ reason: 'not-allowed', rejected, callerRequestId: 'MARK', traceId: 'MARK' });
+    expect(recorder.failures()).toHaveLength(1);
+    expect(JSON.stringify(recorder.failures())).not.toContain('MARK');
+  });
+
+  it.each<[fields: Partial<RequestContext>, section: string | null]>([
+    [{ gatewayStatus: 502, readOnly: false }, '#countersignoutcomeunknown'],
+    [{ gatewayStatus: 502, readOnly: true }, '#gateway-server-error'],
+    [{ gatewayStatus: 404 }, null],
+    [{ gatewayStatus: 403, rejection: 'current-key' }, '#countersigngatewayrejections'],
+    [{ reason: 'gateway-unreachable' }, '#gateway-unreachable'],
+    [{ reason: 'duplicate-payment' }, '#repeated-payment'],
+    [{ reason: 'request-timeout' }, '#incomplete-request'],
+  ])('with %j has the section %s', (fields, section) => {
+    finish(fields);
+    expect(recorder.failures()[0]?.runbookSection).toBe(section);
+  });
+});
+
 it('failed requests of unknown callers do not hide the others', () => {
   const fail = (id: string, caller: object): void => {
     now += 7;
@@ -236,24 +286,17 @@ it('failed requests are listed in their order although the wall clock was set ba
   );
 });
 
-it('a hundred thousand failed requests of every kind take as much memory as the last hundred', () => {
-  const reasons: readonly Reason[] = ['overloaded', 'not-allowed', 'gateway-timeout', 'key-missing'];
-  for (let count = 0; count < 100_000; count += 1) {
-    now += 7;
-    const reason = reasons[count % reasons.length];
-    finish({
-      id: `id-${count}`,
-      caller: `caller-${count}`,
-      environment: `e-${count}`,
-      ...(reason && { reason }),
-    });
-    recorder.gatewayResponded({ ...response, environment: `e-${count}` });
+it('failed requests of any names take no more memory than the last hundred', () => {
+  for (let count = 0; count < 2_000; count += 1) {
+    const environment = `e-${count}`;
+    finish({ id: `id-${count}`, caller: `caller-${count}`, environment, reason: 'overloaded' });
+    recorder.gatewayResponded({ ...response, environment });
   }
   expect(recorder.failures().map(({ requestId }) => requestId)).toEqual(
-    Array.from({ length: 100 }, (_, index) => `id-${99_999 - index}`),
+    Array.from({ length: 100 }, (_, index) => `id-${1_999 - index}`),
   );
   expect(recorder.callers()).toHaveLength(2);
-  expect(recorder.environment('e-99999').requestsPerSecond).toBe(0);
+  expect(recorder.environment('e-1999').requestsPerSecond).toBe(0);
 });
 
 describe('failures of an environment', () => {
