@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
-import { dashboards } from '../../scripts/dashboards/dashboards.ts';
 import { harness } from '../support/harness.ts';
 import { at, chart, helm } from '../support/helm.ts';
 import { operatorScrape } from '../support/prometheus-operator.ts';
@@ -70,11 +69,6 @@ async function start(): Promise<void> {
     'both are scraped',
     15,
   );
-  // Rates need two scrapes with requests between them.
-  for (let round = 0; round < 4; round += 1) {
-    for (const proxy of proxies) await proxy.status();
-    await new Promise((done) => setTimeout(done, 800));
-  }
 }
 
 const alerts = z.object({
@@ -86,7 +80,6 @@ const alerts = z.object({
     }),
   ),
 });
-const both = releases.map(({ namespace, release }) => `${namespace}/${release}`);
 const whenHelm = itWith('helm');
 
 describeWith('prometheus')(
@@ -96,33 +89,12 @@ describeWith('prometheus')(
       if (whenHelm === it) await start();
     }, 60_000);
 
-    async function releasesIn(expr: string): Promise<readonly string[]> {
-      const concrete = expr
-        .replaceAll(/\$environment|\$operation/g, '.+')
-        .replaceAll(/\$namespace|\$release/g, '.*')
-        .replaceAll('$__rate_interval', '5s')
-        .replaceAll('$__range', '1m');
-      const found = (await prometheus.query(concrete)).map(
+    whenHelm('have one job and different releases, whatever their nameOverride', async () => {
+      const found = (await prometheus.query('up{job="countersign"}')).map(
         ({ metric: { namespace, release } }) => `${namespace}/${release}`,
       );
-      return [...new Set(found)].sort();
-    }
-
-    whenHelm('have one job and different releases, whatever their nameOverride', async () => {
-      expect(await releasesIn('up{job="countersign"}')).toEqual(both);
+      expect(found.sort()).toEqual(releases.map(({ namespace, release }) => `${namespace}/${release}`));
     });
-
-    whenHelm.each(['Requests', 'Memory', 'CPU and event loop', 'Versions', 'Outcomes'])(
-      'have their own series in the panel %s',
-      async (title) => {
-        const panels = Object.values(dashboards).flatMap(({ sections }) =>
-          sections.flatMap((one) => one.panels),
-        );
-        const queries = Object.values(panels.find((panel) => panel.title === title)?.queries ?? {});
-        expect(queries).not.toEqual([]);
-        for (const expr of queries) expect(await releasesIn(expr)).toEqual(both);
-      },
-    );
 
     whenHelm('have their own CountersignDown', async () => {
       const firing = async () =>

@@ -228,37 +228,34 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     expect((await askWith(selfSigned('/CN=4111 1111 1111 1111'))).certificateSubject).toMatch(/redacted/);
   });
 
-  it('a client that has no version from TLS 1.2 is logged, with the address', async () => {
-    const { hostname, port } = new URL(edge.url);
-    const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
-    const socket = connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false, ...old });
-    await once(socket, 'error');
-    await until(() => failures('tls-too-old').length > 0);
-    expect(failures('tls-too-old')).toEqual([
-      expect.objectContaining({ level: 'warn', peer: '127.0.0.1', msg: 'TLS handshake failed' }),
-    ]);
-  });
+  const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
 
-  it('plain HTTP is logged, with the address', async () => {
+  it.each<[cause: string, connectTo: (host: string, port: number) => void]>([
+    [
+      'tls-too-old',
+      (host, port) =>
+        void connectTls({ host, port, rejectUnauthorized: false, ...old }).on('error', () => {}),
+    ],
+    [
+      'plain-http',
+      (host, port) =>
+        void connect(port, host)
+          .on('error', () => {})
+          .resume()
+          .write(formRequest(balance)),
+    ],
+    [
+      'unknown-ca',
+      (host, port) =>
+        void spawn('openssl', ['s_client', '-connect', `${host}:${port}`, '-verify_return_error'], {
+          stdio: 'ignore',
+        }),
+    ],
+  ])('a client without a handshake is logged, with the address: %s', async (cause, connectTo) => {
     const { hostname, port } = new URL(edge.url);
-    const socket = connect(Number(port), hostname);
-    socket.resume().on('error', () => {});
-    socket.write(formRequest(balance));
-    await once(socket, 'close');
-    await until(() => failures('plain-http').length > 0);
-    expect(failures('plain-http')).toEqual([
-      expect.objectContaining({ level: 'warn', peer: '127.0.0.1', msg: 'TLS handshake failed' }),
-    ]);
-  });
-
-  it('a client that does not trust our CA is logged, with the address', async () => {
-    const { host } = new URL(edge.url);
-    const client = spawn('openssl', ['s_client', '-connect', host, '-verify_return_error'], {
-      stdio: 'ignore',
-    });
-    await once(client, 'exit');
-    await until(() => failures('unknown-ca').length > 0);
-    expect(failures('unknown-ca')).toEqual([expect.objectContaining({ peer: '127.0.0.1' })]);
+    connectTo(hostname, Number(port));
+    await until(() => failures(cause).length > 0);
+    expect(failures(cause)).toEqual([expect.objectContaining({ level: 'warn', peer: '127.0.0.1' })]);
   });
 
   it('a port scan is not logged', async () => {

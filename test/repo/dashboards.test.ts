@@ -3,7 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { dashboards } from '../../scripts/dashboards/dashboards.ts';
 import { build, serialize } from '../../scripts/dashboards/panels.ts';
-import { createMetrics, type MetricFactory } from '../../src/observability/metric-definitions.ts';
+import { picture } from '../../scripts/pictures/picture.ts';
+import { readRecording } from '../../scripts/pictures/recorded.ts';
+import { metricLabels } from '../support/exposition.ts';
 
 const datasource = z.object({ type: z.literal('prometheus'), uid: z.literal('$datasource') });
 const link = z.object({ title: z.string().min(1), url: z.string() });
@@ -57,28 +59,9 @@ const panels = committed.flatMap(({ file, dashboard }) =>
     panel.type === 'row' ? [] : [{ name: `${file}: ${panel.title}`, panel }],
   ),
 );
-const labels = labelsByMetric();
+const labels = metricLabels();
 /** Labels that Prometheus adds to a target. */
 const targetLabels = ['namespace', 'release'];
-
-/** The declared label names of each metric. */
-function labelsByMetric(): Map<string, readonly string[]> {
-  const found = new Map<string, readonly string[]>();
-  const register = (name: string, names: readonly string[]) => {
-    found.set(`countersign_${name}`, names);
-    return { inc() {}, dec() {}, set() {}, remove() {}, reset() {}, observe() {}, zero() {} };
-  };
-  const factory: MetricFactory = {
-    counter: (name, _help, names = []) => register(name, names),
-    gauge: (name, _help, names = []) => register(name, names),
-    histogram: (name, _help, names) => {
-      for (const part of ['bucket', 'count', 'sum']) register(`${name}_${part}`, [...names, 'le']);
-      return register(name, names);
-    },
-  };
-  createMetrics(factory);
-  return found;
-}
 
 /** Every selector of Countersign metrics in a query: name and matchers. */
 function selectors(expr: string): { name: string; matchers: string }[] {
@@ -88,7 +71,7 @@ function selectors(expr: string): { name: string; matchers: string }[] {
   }));
 }
 
-describe.each(committed)('$file', ({ model, text, dashboard }) => {
+describe.each(committed)('$file', ({ file, model, text, dashboard }) => {
   it('is up to date with its source (npm run generate)', () => {
     expect(text).toBe(serialize(build(model)));
   });
@@ -104,11 +87,6 @@ describe.each(committed)('$file', ({ model, text, dashboard }) => {
     ]);
   });
 
-  it('has a unique ID for every panel', () => {
-    const ids = dashboard.panels.map(({ id }) => id);
-    expect(new Set(ids).size).toBe(ids.length);
-  });
-
   it('has panels on 24 columns without overlap', () => {
     const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
       expect(x + w).toBeLessThanOrEqual(24);
@@ -117,9 +95,32 @@ describe.each(committed)('$file', ({ model, text, dashboard }) => {
     expect(new Set(cells).size).toBe(cells.length);
   });
 
-  it('has unique panel titles', () => {
-    const titles = dashboard.panels.map(({ title }) => title);
-    expect(new Set(titles).size).toBe(titles.length);
+  it('has a unique ID and title for every panel', () => {
+    for (const name of ['id', 'title'] as const)
+      expect(new Set(dashboard.panels.map((panel) => panel[name])).size).toBe(dashboard.panels.length);
+  });
+
+  const svg = readFileSync(`deploy/grafana/pictures/${file.replace('.json', '.svg')}`, 'utf8');
+
+  it('has a picture that is up to date with the recording (npm run generate), with data in every panel', () => {
+    expect(picture(model, readRecording(file))).toBe(svg);
+    expect(svg).not.toContain('No data');
+    const titles = model.sections.flatMap(({ title, panels }) => [
+      `⌄ ${title}`,
+      ...panels.map((one) => one.title),
+    ]);
+    for (const title of titles)
+      expect(svg.split(`>${title.replaceAll("'", '&#39;')}</text>`)).toHaveLength(2);
+    expect(svg).toContain(
+      'Drawn from recorded data by scripts/draw-dashboards.ts, not a Grafana screenshot.',
+    );
+  });
+
+  it('has a picture of at most 320 KiB, without scripts and references to other files', () => {
+    expect(Buffer.byteLength(svg)).toBeLessThan(320 * 1024);
+    expect(svg.replaceAll(/ xmlns(:xlink)?="[^"]*"|url\(#c\d+\)/g, '')).not.toMatch(
+      /href|url\(|https?:|<(script|image|style|foreignObject)/i,
+    );
   });
 });
 

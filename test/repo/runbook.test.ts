@@ -8,8 +8,8 @@ import { causeSections, runbookIndex } from '../../scripts/docs/runbook-index.ts
 import { errorTable } from '../../src/errors.ts';
 import { vaultErrors } from '../../src/keys/vault/errors.ts';
 import { networkFailures } from '../../src/net/network-failure.ts';
-import { createMetrics } from '../../src/observability/metric-definitions.ts';
 import { rejections } from '../../src/request-context.ts';
+import { metricLabels } from '../support/exposition.ts';
 import { promtool } from '../support/promtool.ts';
 import { itWith } from '../support/requires.ts';
 import { anchorOf, codes, keyProblems, runbookSections, runbookText } from '../support/runbook.ts';
@@ -87,7 +87,7 @@ describe('the queries', () => {
 
   const metrics = metricLabels();
 
-  it.each(queries)('%s names metrics and labels that exist', (query) => {
+  it.each(queries)('%s names metrics, labels, reasons and causes that exist', (query) => {
     // Text in quotes is a label value.
     const bare = query.replaceAll(/"[^"]*"/g, '""');
     const names = [...bare.matchAll(/\b(?:environment:)?countersign_\w+(?::\w+)?|\bup\b/g)].map(
@@ -99,9 +99,6 @@ describe('the queries', () => {
       .flatMap(([, grouping, selectors]) => (grouping ?? selectors ?? '').split(','))
       .map((part) => part.replace(/[=!~].*/, '').trim());
     expect([...labels, 'instance', 'job', 'namespace', 'release']).toEqual(expect.arrayContaining(selected));
-  });
-
-  it.each(queries)('%s names reasons and causes that exist', (query) => {
     for (const [, name = '', operator, values = ''] of query.matchAll(
       /(reason|cause)(=~?|!~?=?)"([^"]*)"/g,
     )) {
@@ -182,34 +179,11 @@ describe('key problems', () => {
   });
 });
 
-/** The labels of each Countersign metric, by its full name. */
-function metricLabels(): ReadonlyMap<string, readonly string[]> {
-  const found = new Map<string, readonly string[]>();
-  const note = (name: string, labels: readonly string[]) => {
-    found.set(`countersign_${name}`, labels);
-    return {
-      inc: () => {},
-      dec: () => {},
-      set: () => {},
-      remove: () => {},
-      reset: () => {},
-      observe: () => {},
-      zero: () => {},
-    };
-  };
-  createMetrics({
-    counter: (name, _help, labels = []) => note(name, labels),
-    gauge: (name, _help, labels = []) => note(name, labels),
-    histogram: (name, _help, labels) => note(name, [...labels, 'le']),
-  });
-  return found;
-}
-
 /** @throws Error for an unknown metric */
 function labelsOf(name: string, metrics: ReadonlyMap<string, readonly string[]>): readonly string[] {
   if (name === 'up') return [];
   if (recorded.includes(name)) return ['environment'];
-  const labels = metrics.get(name) ?? metrics.get(name.replace(/_(bucket|count|sum)$/, ''));
+  const labels = metrics.get(name);
   if (labels === undefined) throw new Error(`unknown metric ${name}`);
   return labels;
 }

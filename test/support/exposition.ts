@@ -1,3 +1,5 @@
+import { createMetrics } from '../../src/observability/metric-definitions.ts';
+
 /** The samples of a metrics page in the text format: series -> value. */
 export function samples(page: string): Map<string, number> {
   const lines = page.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
@@ -13,4 +15,22 @@ export function samples(page: string): Map<string, number> {
 export function series(name: string, labels: Readonly<Record<string, string>>): string {
   const parts = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   return `${name}{${parts.join(',')}}`;
+}
+
+/** The labels of each Countersign metric, by its full name. */
+export function metricLabels(): Map<string, readonly string[]> {
+  const found = new Map<string, readonly string[]>();
+  const register = (name: string, names: readonly string[]) => {
+    found.set(`countersign_${name}`, names);
+    return { inc() {}, dec() {}, set() {}, remove() {}, reset() {}, observe() {}, zero() {} };
+  };
+  createMetrics({
+    counter: (name, _help, names = []) => register(name, names),
+    gauge: (name, _help, names = []) => register(name, names),
+    histogram: (name, _help, names) => {
+      for (const part of ['bucket', 'count', 'sum']) register(`${name}_${part}`, [...names, 'le']);
+      return register(name, [...names, 'le']);
+    },
+  });
+  return found;
 }
