@@ -254,6 +254,7 @@ describe('a failed request', () => {
     [{ gatewayStatus: 404 }, null],
     [{ gatewayStatus: 403, rejection: 'current-key' }, '#countersigngatewayrejections'],
     [{ reason: 'gateway-unreachable' }, '#gateway-unreachable'],
+    [{ reason: 'caller-limit' }, '#caller-limit'],
     [{ reason: 'duplicate-payment' }, '#repeated-payment'],
     [{ reason: 'request-timeout' }, '#incomplete-request'],
   ])('with %j has the section %s', (fields, section) => {
