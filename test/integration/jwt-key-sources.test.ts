@@ -1,4 +1,5 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { createPrivateKey } from 'node:crypto';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { loadKeys } from '../../src/auth/jwt/key-set.ts';
@@ -161,9 +162,12 @@ describe('the keys of an issuer', () => {
         key('largest exponent of 32 bits', 2048, 2n ** 32n - 1n),
         key('8,192 bits', 8192, 65_537n),
         key('8,193 bits', 8193, 65_537n),
+        key('16,392 bits', 16_392, 65_537n),
       ],
     };
     expect(await load()).toEqual(['largest exponent of 32 bits', '8,192 bits']);
+    // Of longer ones Node leaves an error behind, with which the next private key would fail.
+    expect(createPrivateKey(readFileSync('test/vectors/keys/rsa-2048-pkcs8.pem')).type).toBe('private');
   });
 
   it('are only public ones that are long enough and of a known kind', async () => {
