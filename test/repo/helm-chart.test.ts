@@ -1,47 +1,204 @@
-import { execFileSync } from 'node:child_process';
-import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, expect, it } from '@jest/globals';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, globSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { at, chart, ciValues, helm, record, render, template, values } from '../support/helm.ts';
+import { withConfigSchema } from '../../scripts/docs/chart-schema.ts';
+import { validateConfig } from '../../src/config/load.ts';
+import { builtInOperations } from '../../src/gateway/operations.ts';
+import { blocksOf } from '../support/doc-examples.ts';
+import { Folder } from '../support/folder.ts';
+import { at, chart, configText, helm, record, render, template, values } from '../support/helm.ts';
 import { itWith } from '../support/requires.ts';
 
 const whenHelm = itWith('helm');
-const folder = mkdtempSync(join(tmpdir(), 'countersign-chart-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = new Folder();
+afterAll(() => folder.remove());
+const textOf = (...path: string[]): string => readFileSync(join(...path), 'utf8');
 
-whenHelm.each(ciValues)('helm lint --strict and helm template accept the %s values', (name) => {
-  const linted = helm(['lint', '--strict', chart, '--kube-version', '1.34.0', ...values(name)]);
-  expect({ status: linted.status, errors: /\[(ERROR|WARNING)\]/.exec(linted.stdout) }).toEqual({
-    status: 0,
-    errors: null,
+whenHelm.each(['default', 'everything'])('helm lint --strict finds nothing with the %s values', (name) => {
+  const { status, stdout } = helm(['lint', '--strict', chart, '--kube-version', '1.34.0', ...values(name)]);
+  expect([status, stdout]).toEqual([0, expect.not.stringMatching(/\[(ERROR|WARNING)\]/)]);
+});
+
+whenHelm(
+  'the packaged chart renders as the directory, and holds no recording, picture, source or test',
+  () => {
+    expect(helm(['package', chart, '--destination', folder.path])).toMatchObject({ status: 0 });
+    const archive = folder.at('countersign-0.1.0.tgz');
+    expect(render(values('everything'), undefined, archive)).toEqual(render(values('everything')));
+    const packed = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' })
+      .trim()
+      .split('\n');
+    const linked = ['grafana/*.json', 'prometheus/*.rules.yaml'].flatMap((pattern) =>
+      globSync(`deploy/${pattern}`).map((file) =>
+        file.replace('deploy/grafana', 'files/dashboards').replace('deploy', 'files'),
+      ),
+    );
+    const own = globSync(['*.md', '*.yaml', '*.json', 'files/*.*', 'templates/**/*.*'], { cwd: chart });
+    const expected = ['.helmignore', ...own, ...linked].map((file) => `countersign/${file}`);
+    expect(packed.sort()).toEqual(expected.sort());
+  },
+);
+
+it('chart, package and image name the same version', () => {
+  const version = at(JSON.parse(textOf('package.json')), 'version');
+  expect(at(parse(textOf(chart, 'Chart.yaml')), 'appVersion')).toBe(version);
+  expect(textOf('Dockerfile')).toContain(`\nARG VERSION=${String(version)}\n`);
+});
+
+it('values and schema name the same keys, and the schema contains that of the configuration (npm run generate)', () => {
+  const schema = textOf(chart, 'values.schema.json');
+  const named = Object.keys(record(JSON.parse(schema), 'properties')).filter((name) => name !== 'global');
+  expect(Object.keys(record(parse(textOf(chart, 'values.yaml')))).sort()).toEqual(named.sort());
+  expect(withConfigSchema(schema)).toBe(schema);
+});
+
+describe('of the examples', () => {
+  const inReadme = (file: string): string =>
+    blocksOf(textOf(chart, 'README.md'), 'yaml').find(({ info }) => info === file)?.text ?? '';
+  /** The comment of `config` in values.yaml. */
+  const [, comment = ''] =
+    /^# The Countersign configuration.*:\n((?:# {3}.*\n)+)/m.exec(textOf(chart, 'values.yaml')) ?? [];
+
+  whenHelm.each([
+    ['my-values.yaml', inReadme('my-values.yaml')],
+    ['my-sandbox-values.yaml', inReadme('my-sandbox-values.yaml')],
+    ['comment.yaml', comment.replace(/^# {3}/gm, '')],
+  ])('the chart and Countersign accept %s', (name, text) => {
+    expect(text).toContain('tokenSha256');
+    const args = ['--values', folder.file(name, text)];
+    expect(template(args)).toMatchObject({ status: 0, stderr: '' });
+    const lookUp = (name: string) => (name === 'BILLING_TOKEN_SHA256' ? 'a1'.repeat(32) : undefined);
+    const checked = validateConfig(configText(args), { lookUp, builtIn: builtInOperations });
+    expect('problems' in checked ? checked.problems : []).toEqual([]);
   });
-  expect(template(values(name))).toMatchObject({ status: 0, stderr: '' });
+
+  it('that of the sandbox has nothing of production', () => {
+    expect(inReadme('my-sandbox-values.yaml')).not.toContain('production');
+  });
+
+  whenHelm('the check before an upgrade finds what the chart does not', () => {
+    const commands = blocksOf(textOf(chart, 'README.md'), 'sh').find(({ text }) =>
+      text.includes('countersign check'),
+    );
+    symlinkSync(resolve('helm'), folder.at('helm'));
+    // A helm that was built from source does not know which Kubernetes it is for.
+    const programs =
+      `countersign() { "${process.execPath}" "${resolve('src/main.ts')}" "$@"; }\n` +
+      'helm() { command helm "$@" --kube-version 1.34.0; }\n';
+    const check = (text: string) => {
+      folder.file('my-values.yaml', text);
+      const script = programs + commands?.text;
+      const { status, stdout } = spawnSync('sh', ['-c', script], { cwd: folder.path, encoding: 'utf8' });
+      return [status, stdout];
+    };
+    const good = inReadme('my-values.yaml');
+    expect(check(good)).toEqual([0, expect.stringContaining('config.yaml: no problems')]);
+    expect(check(good.replace('environments: [production]', 'environments: [prodution]'))).toEqual([
+      2,
+      expect.stringContaining(
+        'callers[0].allow[0].environments[0]: unknown environment; did you mean "production"?',
+      ),
+    ]);
+  });
 });
 
-whenHelm('the packaged chart renders the same as the directory, with rules and dashboards', () => {
-  expect(helm(['package', chart, '--destination', folder])).toMatchObject({ status: 0 });
-  const everything = values('everything');
-  const packaged = render(everything, undefined, join(folder, 'countersign-0.1.0.tgz'));
-  expect(packaged).toEqual(render(everything));
-});
+describe('the notes', () => {
+  const copy = folder.at('notes');
+  beforeAll(() => {
+    cpSync(chart, copy, { recursive: true, dereference: true });
+    const include = '{{ include (print $.Template.BasePath "/NOTES.txt") . | nindent 2 }}';
+    writeFileSync(join(copy, 'templates/notes.yaml'), `kind: Notes\nnotes: |\n  {{- "" }}\n${include}\n`);
+  });
+  /** What `helm install` prints at the end. */
+  const notes = (...args: Parameters<typeof values>): string =>
+    String(at(render(values(...args), 'Notes', copy)[0], 'notes'));
 
-whenHelm('the packaged chart contains no recording, picture, source or test', () => {
-  expect(helm(['package', chart, '--destination', folder])).toMatchObject({ status: 0 });
-  const archive = join(folder, 'countersign-0.1.0.tgz');
-  const packed = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' }).trim().split('\n');
-  const linked = ['grafana/*.json', 'prometheus/*.rules.yaml'].flatMap((pattern) =>
-    globSync(`deploy/${pattern}`).map((file) =>
-      file.replace('deploy/grafana', 'files/dashboards').replace('deploy', 'files'),
-    ),
+  whenHelm('list missing settings, and only those', () => {
+    const fresh = notes('default');
+    expect(fresh).toContain('http://pay-countersign.payments.svc:8080/sandbox/gw/api/...');
+    expect(fresh.match(/^NOTE: .*$/gm)).toEqual([
+      'NOTE: config.callers is empty, so all requests are rejected.',
+      'NOTE: config.environments.sandbox.baseUrl is https://sandbox.gateway.example, a placeholder.',
+      'NOTE: the image is not pinned. Set image.digest.',
+    ]);
+    expect(notes('vault-kubernetes')).not.toContain('NOTE:');
+    expect(notes('directory-keys')).not.toContain('vault write');
+  });
+
+  whenHelm.each([
+    ['{"emptyDir":{}}', true, true],
+    ['{"persistentVolumeClaim":{"claimName":"audit"}}', true, false],
+    ['{}', false, false],
+  ])(
+    'say how much an audit trail writes to the volume %s, and whether the kubelet evicts the pod',
+    (...row) => {
+      const [volume, isFile, evicts] = row;
+      const text = notes('minimal', `audit={"enabled":true,"secretName":"audit","volume":${volume}}`);
+      const room = 'which nothing removes (docs/audit.md). 1 GiB has room for about 800,000\nrequests.';
+      expect([text.includes(room), text.includes('The kubelet evicts a pod')]).toEqual([isFile, evicts]);
+    },
   );
-  const own = globSync(['*.md', '*.yaml', '*.json', 'files/*.*', 'templates/**/*.*'], { cwd: chart });
-  const expected = ['.helmignore', ...own, ...linked].map((file) => `countersign/${file}`);
-  expect(packed.sort()).toEqual(expected.sort());
+
+  whenHelm('create policies and role with the setup script, one policy per environment', () => {
+    const script = textOf('deploy/vault/setup.sh');
+    const commands = (text: string) => text.match(/^ {2}ENVIRONMENT=.*$/gm)?.map((line) => line.trim());
+    const one = notes('vault-kubernetes');
+    expect(commands(one)).toEqual([
+      'ENVIRONMENT=production ROLE=countersign-production AUTH= sh deploy/vault/setup.sh',
+    ]);
+    expect(one).toContain('vault write auth/kubernetes-prod/role/countersign-production ');
+    expect(one).toContain(' token_policies=countersign-production-proxy\n');
+    expect(one).not.toContain('<');
+    for (const name of ['ENVIRONMENT', 'ROLE', 'AUTH', 'KV_MOUNT', 'KV_PREFIX'])
+      expect(script).toMatch(new RegExp(`^${name}=`, 'm'));
+    expect(script).toContain('vault policy write "$ROLE-$1" -');
+    const sandbox = '{"baseUrl":"https://sandbox.gateway.test","product":"gw"}';
+    const both = notes('vault-kubernetes', `config.environments.sandbox=${sandbox}`);
+    expect(commands(both)).toEqual([
+      'ENVIRONMENT=production ROLE=countersign-production-production AUTH= sh deploy/vault/setup.sh',
+      'ENVIRONMENT=sandbox ROLE=countersign-production-sandbox AUTH= sh deploy/vault/setup.sh',
+    ]);
+    expect(both).toContain(
+      ' token_policies=countersign-production-production-proxy,countersign-production-sandbox-proxy\n',
+    );
+    expect(both).toContain('NOTE: this release reads the keys of all its environments.');
+  });
+
+  whenHelm('name the labels of the pods that the network policy allows', () => {
+    const callers = [
+      { podSelector: { matchLabels: { app: 'shop' } } },
+      { namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'In', values: ['pay', 'shop'] }] } },
+      { ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } },
+    ];
+    expect(notes('default')).toContain(
+      'connect to the proxy port (networkPolicy.callers):\n' +
+        '  pods labeled countersign/caller=true in all namespaces\n',
+    );
+    expect(notes('default', `networkPolicy.callers=${JSON.stringify(callers)}`)).toContain(
+      '  pods labeled app=shop in this namespace\n' +
+        '  all pods in namespaces labeled team In pay|shop\n' +
+        '  addresses in 10.0.0.0/8 except 10.1.0.0/16\n',
+    );
+    expect(notes('default', 'networkPolicy.callers=[]')).toContain(':\n  none\n');
+  });
 });
 
-whenHelm.each([
+type Rejection = readonly [what: string, settings: readonly string[], message: string];
+
+/** All mistakes are made at once: the chart reports each. */
+function testRejections(name: string, rows: readonly Rejection[]): void {
+  const args = values('minimal', ...rows.flatMap(([, settings]) => settings));
+  whenHelm.each(rows)(`${name}: the chart rejects %s`, (_what, _settings, message) => {
+    const { status, stderr } = template(args);
+    expect([status, stderr]).toEqual([1, expect.stringContaining(message)]);
+  });
+}
+
+const environment = 'config.environments.sandbox';
+const vault = 'config.keys.vault.auth';
+testRejections('values of a wrong form', [
   ['an unknown key', ['replicas=2'], "additional properties 'replicas' not allowed"],
   ['an unknown key inside', ['image.sha=1'], "additional properties 'sha' not allowed"],
   ['a digest that is none', ['image.digest="latest"'], '/image/digest'],
@@ -51,128 +208,182 @@ whenHelm.each([
   ['TLS without a Secret', ['tls.enabled=true'], '/tls/secretName'],
   ['TLS on the admin port without a Secret', ['adminTls.enabled=true'], '/adminTls/secretName'],
   ['a TLS version that is never accepted', ['tls.minVersion="1.1"'], '/tls/minVersion'],
-  ['a port that the chart sets itself', ['config.proxy.port=1'], '/config/proxy/port'],
-  ['an admin port that the chart sets itself', ['config.admin.port=1'], '/config/admin'],
   [
-    'TLS of the admin port that the chart sets itself',
-    ['config.admin.tls.minVersion=1.3'],
-    '/config/admin/tls',
+    'an audit trail without its Secret',
+    ['audit.enabled=true'],
+    "'/audit/secretName': minLength: got 0, want 1",
   ],
-  ['no environment', ['config.environments={}'], '/config'],
-  ['a Vault token in the open', ['config.keys.vault.auth.token="hvs.x"'], '/config/keys/vault/auth/token'],
+  ['a port that the chart sets itself', ['config.proxy.port=1'], '/config/proxy/port'],
+  ['an admin port that the chart sets itself', ['config.admin.port=1'], '/config/admin/port'],
+  ['TLS of the admin port that the chart sets', ['config.admin.tls.minVersion=1.3'], '/config/admin/tls'],
+  ['a Vault token in the open', [`${vault}.token="hvs.x"`], '/config/keys/vault/auth/token'],
   ['a token lifetime that Kubernetes rejects', ['vaultToken.expirationSeconds=60'], '/vaultToken'],
   ['an empty peer, which would be everybody', ['networkPolicy.callers=[{}]'], '/networkPolicy/callers/0'],
-  ['an upside-down autoscaler', ['autoscaling.enabled=true', 'autoscaling.minReplicas=99'], 'maxReplicas'],
   ['a login that climbs', ['keySecrets[0].login=".."'], '/keySecrets/0/login'],
-])('the chart rejects %s', (_what, settings, message) => {
-  const rendered = template([
-    ...values('minimal'),
-    ...settings.flatMap((setting) => ['--set-json', setting]),
-  ]);
-  expect(rendered.status).toBe(1);
-  expect(rendered.stderr).toContain(message);
-});
+  ['an unknown threshold', ['prometheusRule.thresholds.skew=1'], "additional properties 'skew' not allowed"],
+  ['a ratio above 1', ['prometheusRule.thresholds.saturationRatio=80'], '/thresholds/saturationRatio'],
+  [
+    'a runbook prefix that is no URL',
+    ['prometheusRule.runbookUrlPrefix="x"'],
+    '/prometheusRule/runbookUrlPrefix',
+  ],
+  ['a misspelled section', ['config.kees={}'], "'/config': additional properties 'kees' not allowed"],
+  [
+    'a removed option of the keys',
+    ['config.keys.rotation.canary=true'],
+    "'/config/keys/rotation': value must be 'absent, since it was removed, and with it canary: Countersign sends nothing of its own to the gateway, and a rejected query or payment finds the accepted key by itself. Remove it'",
+  ],
+  [
+    'a removed option of an environment',
+    [`${environment}.canaryEndpoint="77"`],
+    "sandbox/canaryEndpoint': value must be 'absent, since it was removed: ",
+  ],
+  ['a misspelled field of an environment', [`${environment}.maxInflight=5`], "'maxInflight' not allowed"],
+  ['a misspelled field of the keys', ['config.keys.chache={}'], "'chache' not allowed"],
+  ['a misspelled field of the Vault login', [`${vault}.tokenfile="/t"`], "'tokenfile' not allowed"],
+  [
+    'a variable as the request timeout, which the grace period depends on',
+    [`${environment}.timeouts.request="\${LIMIT}"`],
+    '/config/environments/sandbox/timeouts/request',
+  ],
+  [
+    'a variable as the shutdown timeout, which the grace period depends on',
+    ['config.proxy.timeouts.shutdown="${LIMIT}"'],
+    '/config/proxy/timeouts/shutdown',
+  ],
+  [
+    'an unknown log level',
+    ['config.log.level="loud"'],
+    "'/config/log/level': value must be one of 'debug', 'info', 'warn', 'error', 'silent'",
+  ],
+]);
 
-/** What `helm install` prints at the end. */
-function notes(args: readonly string[]): string {
-  const copy = join(folder, 'notes');
-  cpSync(chart, copy, { recursive: true, dereference: true });
-  const include = '{{ include (print $.Template.BasePath "/NOTES.txt") . | nindent 2 }}';
-  writeFileSync(join(copy, 'templates/notes.yaml'), `kind: Notes\nnotes: |\n  {{- "" }}\n${include}\n`);
-  return String(at(render(args, 'Notes', copy)[0], 'notes'));
-}
+testRejections('no environments', [['none', ['config.environments={}'], '/config/environments']]);
 
-whenHelm('the notes list missing settings, and only those', () => {
-  const fresh = notes(values('default'));
-  expect(fresh).toContain('http://pay-countersign.payments.svc:8080/sandbox/gw/api/...');
-  expect(fresh.match(/^NOTE: .*$/gm)).toEqual([
-    'NOTE: config.callers is empty, so all requests are rejected.',
-    'NOTE: config.environments.sandbox.baseUrl is https://sandbox.gateway.example, a placeholder.',
-    'NOTE: the image is not pinned. Set image.digest.',
-  ]);
-  expect(notes(values('vault-kubernetes'))).not.toContain('NOTE:');
-  expect(notes(values('vault-kubernetes'))).toContain(
-    'vault write auth/kubernetes-prod/role/countersign-production ',
-  );
-  expect(notes(values('directory-keys'))).not.toContain('vault write');
-});
+const secretFile = '{"name":"ca","secretName":"vault-ca"}';
+const keySecret = '{"environment":"sandbox","login":"acme","secretName":"acme","entries":["control_key"]}';
+const host = `${environment}.baseUrl="https://\${GATEWAY_HOST}"`;
+const callers = [
+  { name: 'a', credentials: [{ tokenSha256: 'a'.repeat(64) }] },
+  { name: 'b', credentials: [{ jwt: { issuer: 'i', subject: 's' } }] },
+  { name: 'c', credentials: [{ certificateDns: 'c' }] },
+];
+testRejections('values that do not fit', [
+  [
+    'a scrape timeout above the interval',
+    ['serviceMonitor.enabled=true', 'serviceMonitor.interval="5s"'],
+    'serviceMonitor.scrapeTimeout (10s) is longer than serviceMonitor.interval (5s), which Prometheus rejects: shorten the timeout or lengthen the interval',
+  ],
+  [
+    'metrics that need a client certificate, without that of Prometheus',
+    ['adminTls={"enabled":true,"secretName":"admin-tls","clientCa":true}'],
+    'adminTls.clientCa requires a client certificate for metrics: set serviceMonitor.tlsConfig.cert and serviceMonitor.tlsConfig.keySecret to that of Prometheus',
+  ],
+  [
+    'the same port twice',
+    ['ports.admin=8080'],
+    'ports.proxy and ports.admin are both 8080: choose two different ports, since the pod listens on both',
+  ],
+  [
+    'Services of IPv6 before pods of IPv4',
+    ['listenHost="0.0.0.0"', 'ipFamilies=["IPv6"]'],
+    'listenHost 0.0.0.0 is IPv4 alone, and the Services have IPv6: set listenHost to "::"',
+  ],
+  [
+    'upper case in fullnameOverride',
+    ['fullnameOverride="Payments"'],
+    'Kubernetes rejects "Payments" as a Service name: set fullnameOverride to a name of lower-case letters, digits and hyphens that begins with a letter',
+  ],
+  [
+    'two secretFiles with the same name',
+    [`secretFiles=[${secretFile},${secretFile}]`],
+    'secretFiles has two entries named "ca": give each a unique name, which is its directory',
+  ],
+  [
+    'two keySecrets for one file',
+    [`keySecrets=[${keySecret},${keySecret}]`],
+    'keySecrets has two sources for sandbox/acme/control_key: remove one of them',
+  ],
+  [
+    'a number as the value of an environment variable',
+    ['extraEnv=[{"name":"UV_THREADPOOL_SIZE","value":8}]'],
+    'the value of UV_THREADPOOL_SIZE in extraEnv is not a string: quote it, value: "8" (or --set-string)',
+  ],
+  [
+    'callers with bearer tokens on a port without TLS',
+    [`config.callers=${JSON.stringify(callers)}`],
+    '- a, b would send a bearer token without TLS: set tls.enabled and tls.secretName, or, if a service mesh encrypts the connections, config.proxy.allowPlaintext: true',
+  ],
+  [
+    'an egress proxy that the network policy would block',
+    ['networkPolicy.enabled=true', `${environment}.egressProxy={"url":"http://egress.internal:3128"}`],
+    'config has an egressProxy, which the network policy would block: set networkPolicy.egressProxy.to to its address, such as [{ ipBlock: { cidr: 10.0.8.4/32 } }], and networkPolicy.egressProxy.ports',
+  ],
+  [
+    'an audit section without its key',
+    ['config.audit={"required":true}'],
+    'config.audit has no keyFile: set audit.enabled and audit.secretName, and the chart sets it',
+  ],
+  [
+    'claims of order IDs in the memory of several pods',
+    ['replicaCount=2', 'config.payments={"once":{"store":"memory"}}'],
+    'config.payments.once.store is memory, which several pods do not share, so each of them would send a payment once: name a Redis or Valkey, or set replicaCount: 1 and autoscaling.enabled: false',
+  ],
+  [
+    'a variable in the configuration that is not set',
+    [host],
+    'config uses ${GATEWAY_HOST}, but GATEWAY_HOST is not set: add { name: GATEWAY_HOST, secretName: ..., key: ... } to secretEnv',
+  ],
+]);
+
+testRejections('other values that do not fit', [
+  [
+    'upper case in nameOverride',
+    ['nameOverride="Signer"'],
+    'Kubernetes rejects "pay-Signer" as a Service name: set fullnameOverride',
+  ],
+  [
+    'an audit trail on standard output that is to be on the disk',
+    ['audit={"enabled":true,"secretName":"audit"}', 'config.audit={"sync":true}'],
+    'config.audit.sync needs a directory: set audit.volume, since standard output cannot be written through to a disk',
+  ],
+]);
+
+testRejections('autoscaling', [
+  [
+    'more pods at least than at most',
+    ['autoscaling.enabled=true', 'autoscaling.minReplicas=99'],
+    'maxReplicas',
+  ],
+]);
 
 whenHelm(
-  'the notes say how much an audit trail writes to a volume, and when the kubelet evicts the pod',
+  'variables may come from Secrets and extraEnv, in place of a number, duration, choice or pattern',
   () => {
-    const onVolume = (volume: string) =>
-      notes([
-        ...values('minimal'),
-        '--set-json',
-        `audit={"enabled":true,"secretName":"audit","volume":${volume}}`,
-      ]);
-    const room = 'which nothing removes (docs/audit.md). 1 GiB has room for about 800,000\nrequests.';
-    expect(onVolume('{"emptyDir":{}}')).toContain(`${room} The kubelet evicts a pod`);
-    const claim = onVolume('{"persistentVolumeClaim":{"claimName":"audit"}}');
-    expect(claim).toContain(room);
-    expect(claim).not.toContain('evicts');
-    expect(onVolume('{}')).not.toContain('audit trail');
+    const secrets = ['GATEWAY_HOST', 'VAULT_TOKEN'].map((name) => ({ name, secretName: 's', key: 'k' }));
+    const args = values(
+      'minimal',
+      host,
+      `secretEnv=${JSON.stringify(secrets)}`,
+      'extraEnv=[{"name":"LIMIT","value":"5"}]',
+      'config.admin.maxConnections="${LIMIT}"',
+      'config.keys.cache.ttl="${LIMIT}"',
+      'config.log.level="${LIMIT}"',
+      `${environment}.product="\${LIMIT}"`,
+      // Escaped, it is none.
+      'config.admin.runbookUrl="https://wiki.test/$${x}"',
+    );
+    expect(template(args)).toMatchObject({ status: 0, stderr: '' });
+    expect(configText(args).match(/\$\{LIMIT\}/g)).toHaveLength(4);
   },
 );
 
-whenHelm('the notes create policies and role with the setup script, one policy per environment', () => {
-  const script = readFileSync('deploy/vault/setup.sh', 'utf8');
-  const commands = (text: string) => [...text.matchAll(/^ {2}(ENVIRONMENT=.*)$/gm)].map(([, line]) => line);
-  const one = notes(values('vault-kubernetes'));
-  expect(commands(one)).toEqual([
-    'ENVIRONMENT=production ROLE=countersign-production AUTH= sh deploy/vault/setup.sh',
-  ]);
-  expect(one).toContain(' token_policies=countersign-production-proxy\n');
-  expect(one).not.toContain('<');
-  for (const name of ['ENVIRONMENT', 'ROLE', 'AUTH', 'KV_MOUNT', 'KV_PREFIX']) {
-    expect(script).toMatch(new RegExp(`^${name}=`, 'm'));
-  }
-  expect(script).toContain('vault policy write "$ROLE-$1" -');
-  const second = ['--set', 'config.environments.sandbox.baseUrl=https://sandbox.gateway.test'];
-  const both = notes([
-    ...values('vault-kubernetes'),
-    ...second,
-    '--set',
-    'config.environments.sandbox.product=gw',
-  ]);
-  expect(commands(both)).toEqual([
-    'ENVIRONMENT=production ROLE=countersign-production-production AUTH= sh deploy/vault/setup.sh',
-    'ENVIRONMENT=sandbox ROLE=countersign-production-sandbox AUTH= sh deploy/vault/setup.sh',
-  ]);
-  expect(both).toContain(
-    ' token_policies=countersign-production-production-proxy,countersign-production-sandbox-proxy\n',
-  );
-  expect(both).toContain('NOTE: this release reads the keys of all its environments.');
-});
-
-whenHelm('the notes name the labels of the pods that the network policy allows', () => {
-  expect(notes(values('default'))).toContain(
-    'connect to the proxy port (networkPolicy.callers):\n' +
-      '  pods labeled countersign/caller=true in all namespaces\n',
-  );
-  const callers = [
-    { podSelector: { matchLabels: { app: 'shop' } } },
-    { namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'In', values: ['pay', 'shop'] }] } },
-    { ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } },
-  ];
-  const given = ['--set-json', `networkPolicy.callers=${JSON.stringify(callers)}`];
-  expect(notes([...values('default'), ...given])).toContain(
-    '  pods labeled app=shop in this namespace\n' +
-      '  all pods in namespaces labeled team In pay|shop\n' +
-      '  addresses in 10.0.0.0/8 except 10.1.0.0/16\n',
-  );
-  expect(notes([...values('default'), '--set-json', 'networkPolicy.callers=[]'])).toContain(':\n  none\n');
-});
-
-it('chart, package and image name the same version', () => {
-  const version = at(JSON.parse(readFileSync('package.json', 'utf8')), 'version');
-  expect(at(parse(readFileSync(join(chart, 'Chart.yaml'), 'utf8')), 'appVersion')).toBe(version);
-  expect(readFileSync('Dockerfile', 'utf8')).toContain(`\nARG VERSION=${String(version)}\n`);
-});
-
-it('values and schema name the same keys', () => {
-  const known: unknown = parse(readFileSync(join(chart, 'values.yaml'), 'utf8'));
-  const schema: unknown = JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8'));
-  const named = Object.keys(record(schema, 'properties')).filter((name) => name !== 'global');
-  expect(Object.keys(record(known)).sort()).toEqual(named.sort());
+whenHelm('keys of one login may come from two Secrets', () => {
+  const other = keySecret
+    .replace('control_key', 'private_key.pem')
+    .replace('"secretName":"acme"', '"secretName":"rsa"');
+  expect(template(values('minimal', `keySecrets=[${keySecret},${other}]`))).toMatchObject({
+    status: 0,
+    stderr: '',
+  });
 });

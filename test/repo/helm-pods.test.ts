@@ -1,14 +1,18 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import { afterEach, expect } from '@jest/globals';
-import { createAdminApp } from '../../src/observability/admin-app.ts';
+import { createServer } from 'node:http';
+import { describe, expect } from '@jest/globals';
+import { validateConfig } from '../../src/config/load.ts';
+import { builtInOperations } from '../../src/gateway/operations.ts';
 import {
   at,
   ciValues,
+  configIn,
+  configText,
   container,
   list,
+  podSpec,
   record,
   render,
   renderOne,
@@ -16,267 +20,334 @@ import {
   values,
 } from '../support/helm.ts';
 import { execForm, readStages } from '../support/image.ts';
+import { listen } from '../support/listening.ts';
 import { itWith } from '../support/requires.ts';
 
 const whenHelm = itWith('helm');
-const servers: Server[] = [];
-afterEach(() => {
-  for (const server of servers.splice(0)) server.close();
-});
+const probes = ['startupProbe', 'livenessProbe', 'readinessProbe'];
 
-/** The admin port with the real app. */
-async function startAdminPort(ready: boolean): Promise<number> {
-  const page = async () => ({ contentType: 'text/plain', body: '' });
-  const server = createServer(
-    createAdminApp({
-      monotonic: () => performance.now(),
-      interval: 0,
-      page,
-      readiness: () => ({ ready, reasons: [], warnings: [] }),
-      status: () => Promise.reject(new Error('not part of this test')),
-      statusAccess: () => 'off',
-    }),
+/** Values at any depth whose key ends in File, and keys.directory. */
+function filesNamed(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    /File$|^directory$/.test(key) ? [String(inner)] : filesNamed(inner),
   );
-  servers.push(server);
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
 
-const podSpec = (args: string[]) => at(renderOne(args, 'Deployment'), 'spec', 'template', 'spec');
+describe.each(ciValues)('with the %s values', (name) => {
+  const args = values(name);
+  const bothPods = () => [podSpec(args), at(renderOne(args, 'Pod'), 'spec')];
 
-whenHelm('the probes use paths that the admin port serves', async () => {
-  const pod = container(values('default'));
-  const status = async (probe: string, ready: boolean) => {
-    const path = String(at(pod, probe, 'httpGet', 'path'));
-    return (await fetch(`http://127.0.0.1:${await startAdminPort(ready)}${path}`)).status;
-  };
-  expect(await status('startupProbe', false)).toBe(200);
-  expect(await status('livenessProbe', false)).toBe(200);
-  expect(await status('readinessProbe', false)).toBe(503);
-  expect(await status('readinessProbe', true)).toBe(200);
-  const ports = ['startupProbe', 'livenessProbe', 'readinessProbe'].map((probe) =>
-    at(pod, probe, 'httpGet', 'port'),
+  whenHelm(
+    'helm template prints nothing else, and the configuration is valid with the variables of the pod',
+    () => {
+      expect(template(args)).toMatchObject({ status: 0, stderr: '' });
+      const names = list(container(args), 'env').map((variable) => at(variable, 'name'));
+      const lookUp = (variable: string) => (names.includes(variable) ? 'a1'.repeat(32) : undefined);
+      const checked = validateConfig(configText(args), { lookUp, builtIn: builtInOperations });
+      expect('problems' in checked ? checked.problems : []).toEqual([]);
+    },
   );
-  expect(ports).toEqual(['admin', 'admin', 'admin']);
-});
 
-whenHelm('the probes and the test hook use HTTPS only if the admin port has TLS', () => {
-  const probes = ['startupProbe', 'livenessProbe', 'readinessProbe'];
-  const schemes = (name: string) =>
-    probes.map((probe) => at(container(values(name)), probe, 'httpGet', 'scheme'));
-  const urls = (name: string) =>
-    list(renderOne(values(name), 'Pod'), 'spec', 'containers', 0, 'env').map((one) => at(one, 'value'));
-  expect(schemes('default')).toEqual(['HTTP', 'HTTP', 'HTTP']);
-  expect(urls('default')).toContain('http://pay-countersign-admin.payments.svc:9090/readyz');
-  expect(schemes('everything')).toEqual(['HTTPS', 'HTTPS', 'HTTPS']);
-  expect(urls('everything')).toEqual(
-    expect.arrayContaining([
-      'https://payments-signer-admin.payments.svc:9091/readyz',
-      '/etc/countersign/admin-tls/ca.crt',
-    ]),
-  );
-});
+  whenHelm('every file of the configuration is in a mounted directory', () => {
+    const folders = list(container(args), 'volumeMounts').map((mount) => String(at(mount, 'mountPath')));
+    const homeless = filesNamed(configIn(args)).filter(
+      (file) => !folders.some((folder) => file === folder || file.startsWith(`${folder}/`)),
+    );
+    expect(homeless).toEqual([]);
+  });
 
-whenHelm.each(ciValues)('pods of the %s values meet the "restricted" Pod Security Standard', (name) => {
-  const pods = [podSpec(values(name)), at(renderOne(values(name), 'Pod'), 'spec')];
-  for (const pod of pods) {
-    expect(at(pod, 'securityContext')).toMatchObject({
-      runAsNonRoot: true,
-      seccompProfile: { type: 'RuntimeDefault' },
-    });
-    for (const one of list(pod, 'containers')) {
-      expect(at(one, 'securityContext')).toEqual({
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
+  whenHelm('pods meet the "restricted" Pod Security Standard', () => {
+    for (const pod of bothPods()) {
+      expect(at(pod, 'securityContext')).toMatchObject({
         runAsNonRoot: true,
-        capabilities: { drop: ['ALL'] },
+        seccompProfile: { type: 'RuntimeDefault' },
       });
+      for (const one of list(pod, 'containers'))
+        expect(at(one, 'securityContext')).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          runAsNonRoot: true,
+          capabilities: { drop: ['ALL'] },
+        });
+      const kinds = list(pod, 'volumes').flatMap((volume) => Object.keys(record(volume)));
+      const allowed = ['name', 'configMap', 'secret', 'projected', 'emptyDir'];
+      expect(kinds.filter((kind) => !allowed.includes(kind))).toEqual([]);
+      expect(at(pod, 'automountServiceAccountToken')).toBe(false);
+      for (const key of ['hostNetwork', 'hostPID', 'hostIPC']) expect(at(pod, key)).toBeUndefined();
     }
-    const kinds = list(pod, 'volumes').flatMap((volume) => Object.keys(record(volume)));
-    const allowed = ['name', 'configMap', 'secret', 'projected', 'emptyDir'];
-    expect(kinds.filter((kind) => !allowed.includes(kind))).toEqual([]);
-    expect(at(pod, 'automountServiceAccountToken')).toBe(false);
-    for (const key of ['hostNetwork', 'hostPID', 'hostIPC']) expect(at(pod, key)).toBeUndefined();
-  }
-});
+  });
 
-whenHelm.each(ciValues)(
-  'containers of the %s values have requests and limits of ephemeral storage',
-  (name) => {
-    const pods = [podSpec(values(name)), at(renderOne(values(name), 'Pod'), 'spec')];
-    for (const one of pods.flatMap((pod) => list(pod, 'containers'))) {
-      const [request, limit] = ['requests', 'limits'].map((kind) =>
+  whenHelm('containers have requests and limits of ephemeral storage', () => {
+    for (const one of bothPods().flatMap((pod) => list(pod, 'containers'))) {
+      const [request = 0, limit = 0] = ['requests', 'limits'].map((kind) =>
         Number.parseInt(String(at(one, 'resources', kind, 'ephemeral-storage')), 10),
       );
-      expect(request).toBeGreaterThan(0);
-      expect(limit).toBeGreaterThan(request ?? 0);
+      expect([request > 0, limit > request]).toEqual([true, true]);
     }
-  },
-);
-
-whenHelm('the pod runs as the user of the image, with the same command', () => {
-  const dockerfile = readFileSync('Dockerfile', 'utf8');
-  const pod = podSpec(values('default'));
-  const user = readStages(dockerfile)
-    .at(-1)
-    ?.instructions.find(({ name }) => name === 'USER')?.text;
-  const { runAsUser, runAsGroup } = record(pod, 'securityContext');
-  expect(user).toBe(`${String(runAsUser)}:${String(runAsGroup)}`);
-  const [one] = list(pod, 'containers');
-  expect(at(one, 'command')).toBeUndefined();
-  const [command, option] = execForm(dockerfile, 'CMD');
-  expect(at(one, 'args')).toEqual([command, option, '/etc/countersign/config/config.yaml']);
+  });
 });
 
-whenHelm('a token with the audience of Vault is projected only if the pod logs in with it', () => {
-  const tokens = (name: string) =>
-    list(podSpec(values(name)), 'volumes').filter((volume) => at(volume, 'name') === 'vault-token');
-  expect(list(tokens('vault-kubernetes')[0], 'projected', 'sources')).toEqual([
-    { serviceAccountToken: { path: 'token', audience: 'vault.internal', expirationSeconds: 1800 } },
-  ]);
-  expect(tokens('vault-kubernetes')[0]).toMatchObject({ projected: { defaultMode: 0o440 } });
-  expect(['minimal', 'everything', 'directory-keys'].flatMap(tokens)).toEqual([]);
+describe('the configuration', () => {
+  whenHelm('has the trail with a key from its Secret, and a folder for files or standard output', () => {
+    const everything = values('everything');
+    expect(at(configIn(everything), 'audit')).toEqual({
+      directory: '/var/lib/audit',
+      keyFile: '/etc/countersign/audit/trail.key',
+      required: true,
+    });
+    const volumes = list(podSpec(everything), 'volumes');
+    const secret = { secretName: 'signer-audit', defaultMode: 0o440 };
+    expect(volumes).toContainEqual({ name: 'audit-key', secret });
+    expect(volumes).toContainEqual({ name: 'audit', emptyDir: { sizeLimit: '256Mi' } });
+    const toOutput = values('minimal', 'audit={"enabled":true,"secretName":"audit"}');
+    expect(at(configIn(toOutput), 'audit')).toEqual({ keyFile: '/etc/countersign/audit/key' });
+    expect(at(configIn(values('minimal')), 'audit')).toBeUndefined();
+  });
+
+  whenHelm('has the listeners of container ports and Services', () => {
+    const args = values('vault-kubernetes');
+    expect(configIn(args)).toMatchObject({
+      proxy: { host: '::', port: 8443 },
+      admin: { host: '::', port: 9090 },
+    });
+    expect(list(container(args), 'ports')).toEqual([
+      { name: 'proxy', containerPort: 8443, protocol: 'TCP' },
+      { name: 'admin', containerPort: 9090, protocol: 'TCP' },
+    ]);
+    const targets = (name: string) => list(renderOne(args, 'Service', name), 'spec', 'ports');
+    expect(targets('pay-countersign')).toMatchObject([{ name: 'https', port: 8443, targetPort: 'proxy' }]);
+    expect(targets('pay-countersign-admin')).toMatchObject([{ name: 'admin', targetPort: 'admin' }]);
+  });
+
+  whenHelm('admits every name of the Services and added ones, and keeps what is given', () => {
+    const given = { tokenSha256: 'ab'.repeat(32), runbookUrl: 'https://wiki.example/runbook' };
+    const { proxy, admin } = record(
+      configIn(
+        values(
+          'minimal',
+          'config.proxy.allowedHosts=["pay.internal"]',
+          `config.admin=${JSON.stringify({ ...given, allowedHosts: ['metrics.internal'] })}`,
+        ),
+      ),
+    );
+    const namesOf = (service: string) =>
+      ['', '.payments', '.payments.svc', '.payments.svc.cluster.local'].map((domain) => service + domain);
+    expect(proxy).toMatchObject({ allowedHosts: ['pay.internal', ...namesOf('pay-countersign')] });
+    expect(admin).toMatchObject({
+      ...given,
+      host: '::',
+      allowedHosts: ['metrics.internal', ...namesOf('pay-countersign-admin')],
+    });
+    const jwtFile = 'config.keys.vault.auth.jwtFile="/etc/countersign/secrets/jwt/token"';
+    expect(at(configIn(values('vault-kubernetes', jwtFile)), 'keys', 'vault', 'auth', 'jwtFile')).toBe(
+      '/etc/countersign/secrets/jwt/token',
+    );
+  });
+
+  whenHelm('has large numbers as numbers, and refers to secrets', () => {
+    const text = configText(values('everything'));
+    expect(text).toMatch(/^ +maxEntries: 2000000$/m);
+    expect(text).toContain('roleId: ${VAULT_ROLE_ID}');
+    expect(list(container(values('everything')), 'env')[0]).toEqual({
+      name: 'VAULT_ROLE_ID',
+      valueFrom: { secretKeyRef: { name: 'countersign-approle', key: 'role_id', optional: false } },
+    });
+  });
+
+  whenHelm('has TLS of both ports with the certificates of their Secrets, and the lowest version', () => {
+    const config = configIn(values('everything'));
+    const tlsIn = (directory: string) => ({
+      certFile: `${directory}/tls.crt`,
+      keyFile: `${directory}/tls.key`,
+      clientCaFile: `${directory}/ca.crt`,
+      minVersion: '1.3',
+    });
+    expect(at(config, 'proxy', 'tls')).toEqual(tlsIn('/etc/countersign/tls'));
+    expect(at(config, 'admin', 'tls')).toEqual(tlsIn('/etc/countersign/admin-tls'));
+    const plain = configIn(values('minimal'));
+    expect([at(plain, 'proxy', 'tls'), at(plain, 'admin', 'tls')]).toEqual([undefined, undefined]);
+  });
+
+  whenHelm('changes the pods only if it changed', () => {
+    const checksum = (...settings: string[]) => {
+      const deployment = renderOne(values('minimal', ...settings), 'Deployment');
+      return at(deployment, 'spec', 'template', 'metadata', 'annotations', 'checksum/config');
+    };
+    expect(checksum()).toMatch(/^[0-9a-f]{64}$/);
+    expect(checksum('ports.proxy=8081')).not.toBe(checksum());
+    expect(checksum('replicaCount=5')).toBe(checksum());
+  });
 });
 
-whenHelm(
-  'the token and the CA of the Kubernetes API are projected only if a JWT issuer names one of them',
-  () => {
-    const volumes = (name: string) =>
-      list(podSpec(values(name)), 'volumes').filter((volume) => at(volume, 'name') === 'kubernetes-api');
-    expect(list(volumes('vault-kubernetes')[0], 'projected', 'sources')).toEqual([
+describe('volumes', () => {
+  const named = (name: string, ...all: string[]): unknown[] =>
+    all
+      .flatMap((one) => list(podSpec(values(one)), 'volumes'))
+      .filter((volume) => at(volume, 'name') === name);
+  const others = ['minimal', 'everything', 'directory-keys'];
+
+  whenHelm('have the keys of each login in a separate directory, from a separate Secret', () => {
+    const [keys] = named('keys', 'directory-keys');
+    expect(list(keys, 'projected', 'sources')).toContainEqual({
+      secret: {
+        name: 'countersign-sandbox-acme',
+        items: [
+          { key: 'control_key', path: 'sandbox/acme/control_key' },
+          { key: 'private_key.pem', path: 'sandbox/acme/private_key.pem' },
+        ],
+      },
+    });
+  });
+
+  whenHelm('have a token with the audience of Vault only if the pod logs in with it', () => {
+    const token = { path: 'token', audience: 'vault.internal', expirationSeconds: 1800 };
+    expect(named('vault-token', 'vault-kubernetes')).toMatchObject([
+      { projected: { defaultMode: 0o440, sources: [{ serviceAccountToken: token }] } },
+    ]);
+    expect(named('vault-token', ...others)).toEqual([]);
+  });
+
+  whenHelm('have token and CA of the Kubernetes API only if a JWT issuer names one of them', () => {
+    const [volume] = named('kubernetes-api', 'vault-kubernetes');
+    expect(list(volume, 'projected', 'sources')).toEqual([
       { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },
       { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
     ]);
-    const mounts = list(container(values('vault-kubernetes')), 'volumeMounts');
-    expect(mounts).toContainEqual({
+    expect(list(container(values('vault-kubernetes')), 'volumeMounts')).toContainEqual({
       name: 'kubernetes-api',
       mountPath: '/var/run/secrets/countersign/kubernetes-api',
       readOnly: true,
     });
-    expect(['minimal', 'everything', 'directory-keys'].flatMap(volumes)).toEqual([]);
-  },
-);
-
-whenHelm.each(ciValues)('the grace period of the %s values covers the whole shutdown', (name) => {
-  const pod = podSpec(values(name));
-  const preStop = at(pod, 'containers', 0, 'lifecycle', 'preStop', 'sleep', 'seconds');
-  const [shutdownDelay, drain] = [5, name === 'vault-kubernetes' ? 50 : 35];
-  expect(preStop).toBeGreaterThan(0);
-  const needed = Number(preStop) + shutdownDelay + 1 + drain + 1 + 5;
-  expect(at(pod, 'terminationGracePeriodSeconds')).toBeGreaterThanOrEqual(needed);
-});
-
-whenHelm('the grace period of the pod is the given one', () => {
-  const pod = podSpec([...values('default'), '--set', 'terminationGracePeriodSeconds=77']);
-  expect(at(pod, 'terminationGracePeriodSeconds')).toBe(77);
-});
-
-const store = ['config.payments.once.store=rediss://r.example', 'config.payments.once.keyFile=/k'];
-
-// preStopSeconds + shutdown delay + 1 s + drain + twice the time for the store of claims + 1 s + 5 s.
-whenHelm.each([
-  [[], 5 + 5 + 1 + 35 + 1 + 5],
-  [['preStopSeconds=9'], 9 + 5 + 1 + 35 + 1 + 5],
-  [['config.proxy.timeouts.shutdownDelay=20s'], 5 + 20 + 1 + 35 + 1 + 5],
-  [['config.proxy.timeouts.shutdownDelay=1500ms'], 5 + 2 + 1 + 35 + 1 + 5],
-  [['config.proxy.timeouts.shutdown=2m'], 5 + 5 + 1 + 120 + 1 + 5],
-  [['config.environments.sandbox.timeouts.request=50s'], 5 + 5 + 1 + 50 + 1 + 5],
-  [['config.payments.once.store=memory', 'replicaCount=1'], 5 + 5 + 1 + 35 + 1 + 5],
-  [store, 5 + 5 + 1 + 35 + 2 + 1 + 5],
-  [[...store, 'config.payments.once.timeout=10s'], 5 + 5 + 1 + 35 + 20 + 1 + 5],
-])('with %j the minimum grace period is %d s', (settings, shortest) => {
-  const within = (seconds: number) =>
-    template([
-      ...values('minimal'),
-      ...[...settings, `terminationGracePeriodSeconds=${seconds}`].flatMap((setting) => ['--set', setting]),
-    ]);
-  expect(within(shortest).status).toBe(0);
-  expect(within(shortest - 1).status).toBe(1);
-});
-
-whenHelm('a grace period that is too short is rejected with every term of the sum', () => {
-  const { stderr } = template([...values('minimal'), '--set', 'terminationGracePeriodSeconds=45']);
-  expect(stderr).toContain(
-    'terminationGracePeriodSeconds (45) must be at least 52: preStopSeconds (5) + config.proxy.timeouts.shutdownDelay (5s) + 1s to close idle connections + config.proxy.timeouts.shutdown (35s) + 1s to end + 5s in reserve.',
-  );
-});
-
-whenHelm.each([
-  ['config.environments.sandbox.timeouts.request=1m', 'config.environments.sandbox.timeouts.request (1m)'],
-  ['config.proxy.timeouts.shutdown=40000ms', 'config.proxy.timeouts.shutdown (40000ms)'],
-  ['config.proxy.timeouts.shutdownDelay=1m', 'config.proxy.timeouts.shutdownDelay (1m)'],
-  [[...store, 'config.payments.once.timeout=10s'].join(','), 'twice config.payments.once.timeout (10s)'],
-])('the chart rejects %s, which would abort requests', (setting, message) => {
-  const rendered = template([...values('minimal'), '--set', setting]);
-  expect(rendered.status).toBe(1);
-  expect(rendered.stderr).toContain(message);
-});
-
-whenHelm.each(['2', '25%'])(
-  'the disruption budget allows the given number of unavailable pods: %s',
-  (given) => {
-    const budget = renderOne(
-      [...values('default'), '--set', `podDisruptionBudget.maxUnavailable=${given}`],
-      'PodDisruptionBudget',
-    );
-    expect(String(at(budget, 'spec', 'maxUnavailable'))).toBe(given);
-  },
-);
-
-whenHelm('a digest pins the image', () => {
-  const digest = `sha256:${'0'.repeat(64)}`;
-  const image = `registry.internal/payments/countersign:0.1.0@${digest}`;
-  expect(at(container(values('vault-kubernetes')), 'image')).toBe(image);
-  expect(at(container(values('default')), 'image')).toBe('countersign:0.1.0');
-});
-
-whenHelm('an enabled autoscaler alone sets the number of pods', () => {
-  const everything = values('everything');
-  expect(at(renderOne(everything, 'Deployment'), 'spec', 'replicas')).toBeUndefined();
-  const scaler = renderOne(everything, 'HorizontalPodAutoscaler');
-  expect(at(scaler, 'spec')).toMatchObject({
-    scaleTargetRef: { kind: 'Deployment', name: 'payments-signer' },
-    minReplicas: 3,
-    maxReplicas: 12,
+    expect(named('kubernetes-api', ...others)).toEqual([]);
   });
-  expect(list(scaler, 'spec', 'metrics').map((metric) => at(metric, 'resource', 'name'))).toEqual([
-    'cpu',
-    'memory',
-  ]);
-  expect(at(renderOne(values('default'), 'Deployment'), 'spec', 'replicas')).toBe(2);
 });
 
-whenHelm('every selector of the chart matches the pods of the Deployment', () => {
-  const everything = values('everything');
-  const labels = at(renderOne(everything, 'Deployment'), 'spec', 'template', 'metadata', 'labels');
-  const selectors = [
-    at(renderOne(everything, 'Deployment'), 'spec', 'selector', 'matchLabels'),
-    at(renderOne(everything, 'PodDisruptionBudget'), 'spec', 'selector', 'matchLabels'),
-    at(renderOne(everything, 'NetworkPolicy'), 'spec', 'podSelector', 'matchLabels'),
-    ...render(everything, 'Service').map((service) => at(service, 'spec', 'selector')),
-    ...list(podSpec(everything), 'topologySpreadConstraints').map((one) =>
-      at(one, 'labelSelector', 'matchLabels'),
-    ),
-  ];
-  expect(selectors).toHaveLength(6);
-  for (const selector of selectors) expect(labels).toMatchObject(record(selector));
-  const test = at(renderOne(everything, 'Pod'), 'metadata', 'labels');
-  expect(test).not.toMatchObject(record(selectors[0]));
+describe('probes and the test hook', () => {
+  whenHelm('use paths that the admin port serves, with HTTPS only if it has TLS', () => {
+    const gets = (name: string) => probes.map((probe) => at(container(values(name)), probe, 'httpGet'));
+    const urls = (name: string) =>
+      list(renderOne(values(name), 'Pod'), 'spec', 'containers', 0, 'env').map((one) => at(one, 'value'));
+    const paths = ['/healthz', '/healthz', '/readyz'];
+    expect(gets('default')).toEqual(paths.map((path) => ({ path, port: 'admin', scheme: 'HTTP' })));
+    expect(urls('default')).toContain('http://pay-countersign-admin.payments.svc:9090/readyz');
+    expect(gets('everything')).toEqual(paths.map((path) => ({ path, port: 'admin', scheme: 'HTTPS' })));
+    expect(urls('everything')).toEqual(
+      expect.arrayContaining([
+        'https://payments-signer-admin.payments.svc:9091/readyz',
+        '/etc/countersign/admin-tls/ca.crt',
+      ]),
+    );
+  });
+
+  whenHelm.each([
+    [200, 0],
+    [503, 1],
+  ])('against a readiness of %d, the hook exits %d', async (readiness, status) => {
+    const server = createServer(({ url }, response) =>
+      response.writeHead(url === '/readyz' ? readiness : 404).end(),
+    );
+    const { port, close } = await listen(server);
+    const pod = at(renderOne(values('default'), 'Pod'), 'spec', 'containers', 0);
+    const [, ...command] = [...list(pod, 'command'), ...list(pod, 'args')].map(String);
+    const env = {
+      READY_URL: `http://127.0.0.1:${port}/readyz`,
+      PROXY_HOST: '127.0.0.1',
+      PROXY_PORT: `${port}`,
+    };
+    expect(await once(spawn(process.execPath, command, { env }), 'exit')).toEqual([status, null]);
+    await close();
+  });
 });
 
-whenHelm.each([
-  [true, 0],
-  [false, 1],
-])('the test hook, against pods whose readiness is %s, exits %d', async (ready, status) => {
-  const port = await startAdminPort(ready);
-  const pod = at(renderOne(values('default'), 'Pod'), 'spec', 'containers', 0);
-  const [, ...command] = [...list(pod, 'command'), ...list(pod, 'args')].map(String);
-  const env = {
-    READY_URL: `http://127.0.0.1:${port}/readyz`,
-    PROXY_HOST: '127.0.0.1',
-    PROXY_PORT: `${port}`,
-  };
-  expect(await once(spawn(process.execPath, command, { env }), 'exit')).toEqual([status, null]);
+const store = ['config.payments.once.store="rediss://r.example"', 'config.payments.once.keyFile="/k"'];
+
+describe('the grace period', () => {
+  // preStopSeconds + shutdown delay + 1 s + drain + twice the time for the store of claims + 1 s + 5 s.
+  whenHelm.each([
+    [[], 5 + 5 + 1 + 35 + 1 + 5, 'preStopSeconds (5)'],
+    [['preStopSeconds=9'], 9 + 5 + 1 + 35 + 1 + 5, 'preStopSeconds (9)'],
+    [['config.proxy.timeouts.shutdownDelay="20s"'], 5 + 20 + 1 + 35 + 1 + 5, 'shutdownDelay (20s)'],
+    [['config.proxy.timeouts.shutdownDelay="1500ms"'], 5 + 2 + 1 + 35 + 1 + 5, 'shutdownDelay (1500ms)'],
+    [['config.proxy.timeouts.shutdown="2m"'], 5 + 5 + 1 + 120 + 1 + 5, 'timeouts.shutdown (2m)'],
+    [
+      ['config.environments.sandbox.timeouts.request="50s"'],
+      5 + 5 + 1 + 50 + 1 + 5,
+      'config.environments.sandbox.timeouts.request (50s)',
+    ],
+    [['config.payments.once.store="memory"'], 5 + 5 + 1 + 35 + 1 + 5, '+ 1s to end + 5s in reserve.'],
+    [store, 5 + 5 + 1 + 35 + 2 + 1 + 5, 'twice config.payments.once.timeout (1s)'],
+    [
+      [...store, 'config.payments.once.timeout="10s"'],
+      5 + 5 + 1 + 35 + 20 + 1 + 5,
+      'twice config.payments.once.timeout (10s)',
+    ],
+  ])('with %j has at least %d s, with %s', (settings, shortest, term) => {
+    const given = values('minimal', ...settings, 'terminationGracePeriodSeconds=30');
+    const { status, stderr } = template(given);
+    expect([status, stderr]).toEqual([1, expect.stringContaining(`(30) must be at least ${shortest}: `)]);
+    expect(stderr).toContain(term);
+  });
+
+  whenHelm('that is too short is rejected with every term of the sum', () => {
+    const short = template(values('minimal', 'terminationGracePeriodSeconds=51'));
+    expect(short.stderr).toContain(
+      'terminationGracePeriodSeconds (51) must be at least 52: preStopSeconds (5) + config.proxy.timeouts.shutdownDelay (5s) + 1s to close idle connections + config.proxy.timeouts.shutdown (35s) + 1s to end + 5s in reserve.',
+    );
+    const pod = podSpec(values('minimal', 'terminationGracePeriodSeconds=52'));
+    expect(at(pod, 'terminationGracePeriodSeconds')).toBe(52);
+  });
+});
+
+describe('the Deployment', () => {
+  whenHelm('runs as the user of the image, with the same command, and can pin the image', () => {
+    const dockerfile = readFileSync('Dockerfile', 'utf8');
+    const pod = podSpec(values('default'));
+    const instructions = readStages(dockerfile).at(-1)?.instructions;
+    const { runAsUser, runAsGroup } = record(pod, 'securityContext');
+    expect(instructions?.find(({ name }) => name === 'USER')?.text).toBe(
+      `${String(runAsUser)}:${String(runAsGroup)}`,
+    );
+    const [command, option] = execForm(dockerfile, 'CMD');
+    const args = [command, option, '/etc/countersign/config/config.yaml'];
+    expect(at(pod, 'containers', 0)).toMatchObject({ args, image: 'countersign:0.1.0' });
+    expect(at(pod, 'containers', 0, 'command')).toBeUndefined();
+    expect(at(container(values('vault-kubernetes')), 'image')).toBe(
+      `registry.internal/payments/countersign:0.1.0@sha256:${'0'.repeat(64)}`,
+    );
+  });
+
+  whenHelm('has the number of pods, unless an autoscaler sets it', () => {
+    const everything = values('everything');
+    expect(at(renderOne(values('default'), 'Deployment'), 'spec', 'replicas')).toBe(2);
+    expect(at(renderOne(everything, 'Deployment'), 'spec', 'replicas')).toBeUndefined();
+    const scaler = at(renderOne(everything, 'HorizontalPodAutoscaler'), 'spec');
+    const scaleTargetRef = { kind: 'Deployment', name: 'payments-signer' };
+    expect(scaler).toMatchObject({ scaleTargetRef, minReplicas: 3, maxReplicas: 12 });
+    const metrics = list(scaler, 'metrics').map((metric) => at(metric, 'resource', 'name'));
+    expect(metrics).toEqual(['cpu', 'memory']);
+  });
+
+  whenHelm.each(['2', '"25%"'])('has a disruption budget of %s pods', (given) => {
+    const args = values('default', `podDisruptionBudget.maxUnavailable=${given}`);
+    const budget = renderOne(args, 'PodDisruptionBudget');
+    expect(at(budget, 'spec', 'maxUnavailable')).toBe(JSON.parse(given));
+  });
+
+  whenHelm('has the labels of every selector, and the test hook has not', () => {
+    const everything = values('everything');
+    const deployment = at(renderOne(everything, 'Deployment'), 'spec');
+    const spread = list(podSpec(everything), 'topologySpreadConstraints');
+    const selectors = [
+      at(deployment, 'selector', 'matchLabels'),
+      at(renderOne(everything, 'PodDisruptionBudget'), 'spec', 'selector', 'matchLabels'),
+      at(renderOne(everything, 'NetworkPolicy'), 'spec', 'podSelector', 'matchLabels'),
+      ...render(everything, 'Service').map((service) => at(service, 'spec', 'selector')),
+      ...spread.map((one) => at(one, 'labelSelector', 'matchLabels')),
+    ];
+    expect(selectors).toHaveLength(6);
+    for (const selector of selectors)
+      expect(at(deployment, 'template', 'metadata', 'labels')).toMatchObject(record(selector));
+    expect(at(renderOne(everything, 'Pod'), 'metadata', 'labels')).not.toMatchObject(record(selectors[0]));
+  });
 });

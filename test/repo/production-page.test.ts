@@ -19,7 +19,7 @@ it('the unit makes the audit folder of the example, which has to exist at the st
   expect(made.split(' ').map((name) => `/var/lib/${name}`)).toContain(folder);
 });
 
-/** What runs the commands of these: vault-setup, keys-command-page, helm-examples, release. */
+/** What runs the commands of these: vault-setup, keys-command-page, helm-chart, release. */
 const elsewhere = [
   'deploy/vault/README.md',
   'helm/countersign/README.md',

@@ -28,8 +28,12 @@ export const ciValues: readonly string[] = readdirSync(join(chart, 'ci'))
   .map((file) => file.replace(/-values\.yaml$/, ''))
   .sort();
 
-/** Arguments for a values file. @param name one of {@link ciValues} */
-export const values = (name: string): string[] => ['--values', join(chart, 'ci', `${name}-values.yaml`)];
+/** Arguments for a values file. @param name one of {@link ciValues} @param settings each as KEY=JSON */
+export const values = (name: string, ...settings: readonly string[]): string[] => [
+  '--values',
+  join(chart, 'ci', `${name}-values.yaml`),
+  ...settings.flatMap((setting) => ['--set-json', setting]),
+];
 
 /** `helm template`, for a Kubernetes version that the chart supports. */
 export function template(args: readonly string[], from: string = chart): Ran {
@@ -86,12 +90,18 @@ export function list(value: unknown, ...path: readonly (string | number)[]): unk
   return Array.isArray(found) ? found : [];
 }
 
-/** The countersign container of the Deployment. */
-export const container = (args: readonly string[]): unknown =>
-  at(renderOne(args, 'Deployment'), 'spec', 'template', 'spec', 'containers', 0);
+/** The pod of the Deployment. */
+export const podSpec = (args: readonly string[]): unknown =>
+  at(renderOne(args, 'Deployment'), 'spec', 'template', 'spec');
+
+/** Its countersign container. */
+export const container = (args: readonly string[]): unknown => at(podSpec(args), 'containers', 0);
 
 /** The configuration file inside the ConfigMap. */
 export function configText(args: readonly string[]): string {
   const texts = render(args, 'ConfigMap').map((one) => at(one, 'data', 'config.yaml'));
   return texts.filter((text) => typeof text === 'string').join();
 }
+
+/** The same, parsed. */
+export const configIn = (args: readonly string[]): unknown => parse(configText(args));
