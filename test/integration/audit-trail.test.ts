@@ -135,93 +135,56 @@ it('another configuration has a record with its digest', async () => {
   expect(await recordsOf(proxy)).toEqual([{ ...sealed('config', 2), config: digest }]);
 });
 
-describe('in a rotation', () => {
-  async function rotating() {
-    const audit = auditIn(starts.folder());
-    const started = await startRotating(starts, { config: { audit } });
-    const { proxy, putInSource } = started;
-    await proxy.reload({ keys: alwaysLooking(proxy) });
-    await proxy.transfer();
-    await proxy.status();
-    putInSource(nextKeys);
-    await untilKeysChange(proxy, () => proxy.transfer());
-    return { ...started, directory: audit.directory };
-  }
-
-  it('each key that signs a read after a 403 has an intent', async () => {
-    const { proxy, accept, directory } = await rotating();
-    accept(nextKeys);
-    const { headers, status } = await proxy.status();
-    expect(status).toBe(200);
-    const records = await recordsOf({ stop: proxy.stop, directory });
-    const ofRequest = records.filter(({ request }) => request === headers['x-request-id']);
-    expect(ofRequest.map(({ audit, status: code, attempts }) => [audit, code, attempts])).toEqual([
-      ['intent', undefined, undefined],
-      ['intent', undefined, undefined],
-      ['result', 200, 2],
-    ]);
-    const [first, second] = ofRequest;
-    for (const field of ['nonce', 'keyFingerprint', 'keyVersion']) {
-      expect(first?.[field]).not.toBe(second?.[field]);
-    }
-  });
+it('in a rotation, each key that signs a read after a 403 has an intent', async () => {
+  const audit = auditIn(starts.folder());
+  const { proxy, putInSource, accept } = await startRotating(starts, { config: { audit } });
+  await proxy.reload({ keys: alwaysLooking(proxy) });
+  await proxy.transfer();
+  await proxy.status();
+  putInSource(nextKeys);
+  await untilKeysChange(proxy, () => proxy.transfer());
+  accept(nextKeys);
+  const { headers, status } = await proxy.status();
+  expect(status).toBe(200);
+  const records = await recordsOf({ stop: proxy.stop, directory: audit.directory });
+  const ofRequest = records.filter(({ request }) => request === headers['x-request-id']);
+  expect(ofRequest.map(({ audit: kind, status: code, attempts }) => [kind, code, attempts])).toEqual([
+    ['intent', undefined, undefined],
+    ['intent', undefined, undefined],
+    ['result', 200, 2],
+  ]);
+  const [first, second] = ofRequest;
+  for (const field of ['nonce', 'keyFingerprint', 'keyVersion'])
+    expect(first?.[field]).not.toBe(second?.[field]);
 });
 
-describe('a request that is not sent has a record', () => {
-  const limited = { ...billing, allow: [{ ...everything, logins: ['other'] }] };
-  it.each<[string, ProxyOptions['config'], (proxy: TestProxy) => Promise<unknown>, AuditFields]>([
-    [
-      'without credentials',
-      { callers: [billing] },
-      (proxy) => proxy.transfer(),
-      { reason: 'caller-unknown', status: 401, presented: 'none', peer: '127.0.0.1' },
-    ],
-    [
-      'with a wrong token',
-      { callers: [billing] },
-      (proxy) => proxy.post(paths.transfer, transferForm, { Authorization: 'Bearer wrong' }),
-      { reason: 'caller-unknown', presented: 'token', tokenHash: '8810ad58' },
-    ],
-    [
-      'without a grant',
-      { callers: [limited] },
-      (proxy) => proxy.post(paths.transfer, transferForm, asBilling),
-      {
-        reason: 'not-allowed',
-        status: 403,
-        caller: 'billing',
-        decision: 'denied',
-        login: 'acme',
-        operation: 'transfer',
-      },
-    ],
-    [
-      'with a form that is wrong',
-      { callers: [billing] },
-      (proxy) => proxy.post(paths.transfer, 'a=%zz', asBilling),
-      {
-        reason: 'malformed-form',
-        status: 400,
-        caller: 'billing',
-        environment: 'sandbox',
-        operation: 'transfer',
-      },
-    ],
-    [
-      'that is not HTTP',
-      {},
-      (proxy) => proxy.send('nonsense\r\n\r\n'),
-      { reason: 'bad-request', status: 400, request: uuid },
-    ],
-  ])('%s', async (_name, config, send, expected) => {
-    const proxy = await start(config === undefined ? {} : { config });
-    await send(proxy);
-    const records = await recordsOf(proxy);
-    expect(records).toEqual([
-      expect.objectContaining({ audit: 'rejected', outcome: 'not-sent', ...expected }),
-    ]);
-    expect(records[0]).not.toHaveProperty('attempts');
-  });
+it('a request that is not sent has a record', async () => {
+  const limited = {
+    name: 'limited',
+    credentials: [tokenCredential('token-of-limited')],
+    allow: [{ ...everything, logins: ['other'] }],
+  };
+  const proxy = await start({ config: { callers: [billing, limited] } });
+  const post = (form: string, token: string) =>
+    proxy.post(paths.transfer, form, { Authorization: `Bearer ${token}` });
+  await proxy.transfer();
+  await post(transferForm, 'wrong');
+  await post(transferForm, 'token-of-limited');
+  await post('a=%zz', 'token-of-billing');
+  await proxy.send('nonsense\r\n\r\n');
+  const route = { environment: 'sandbox', operation: 'transfer' };
+  const records = await recordsOf(proxy);
+  expect(records).toMatchObject([
+    { reason: 'caller-unknown', status: 401, presented: 'none', peer: '127.0.0.1' },
+    { reason: 'caller-unknown', status: 401, presented: 'token', tokenHash: '8810ad58' },
+    { reason: 'not-allowed', status: 403, caller: 'limited', decision: 'denied', login: 'acme', ...route },
+    { reason: 'malformed-form', status: 400, caller: 'billing', ...route },
+    { reason: 'bad-request', status: 400, request: uuid },
+  ]);
+  for (const record of records) {
+    expect(record).toMatchObject({ audit: 'rejected', outcome: 'not-sent' });
+    expect(record).not.toHaveProperty('attempts');
+  }
 });
 
 it('a request with a JWT of no caller has a record with its subject', async () => {
@@ -244,50 +207,20 @@ it('a request that dry-run lets through says so', async () => {
   ]);
 });
 
-/** The digits from its second group on are as many as those of a card number. */
-const uuidOfDigits = 'c0ffee1b-1234-4567-8901-234568a90bcd';
-
-it.each<[string, string | undefined, string]>([
-  ['an order ID', 'Order_1.b-2', 'client_orderid=Order_1.b-2'],
-  ['128 characters', 'a'.repeat(128), `client_orderid=${'a'.repeat(128)}`],
-  ['129 characters', undefined, `client_orderid=${'a'.repeat(129)}`],
-  ['other characters', undefined, 'client_orderid=a+b'],
-  ['a card number', 'omitted', 'client_orderid=4111111111111111'],
-  ['a card number within', 'omitted', 'client_orderid=x-4111-1111-1111-1111'],
-  ['milliseconds since 1970', '1763790000000', 'client_orderid=1763790000000'],
-  ['a time and a number', '20261122-061200-0001', 'client_orderid=20261122-061200-0001'],
-  ['a time', 'ORD-20261122061200', 'client_orderid=ORD-20261122061200'],
-  ['a UUID with 16 digits', uuidOfDigits, `client_orderid=${uuidOfDigits}`],
-  ['nothing', undefined, 'client_orderid='],
-])('client_orderid is recorded unless it could be something else: %s', async (_name, recorded, form) => {
-  const transfer = { parameters: { client_orderid: { required: false } } };
-  const proxy = await start({ config: { operations: { transfer } } });
-  await proxy.post(paths.transfer, form);
-  const [intent] = await recordsOf(proxy);
-  expect([intent?.['audit'], intent?.['clientOrderId']]).toEqual(['intent', recorded]);
-});
-
 it('of many requests without known credentials, a part has records, and the number of the others is recorded', async () => {
   const proxy = await start({ config: { callers: [billing] } });
-  const connections = Array.from({ length: 10 }, async () => {
-    for (let count = 0; count < 30; count += 1) await proxy.post(paths.balance);
-  });
-  await Promise.all(connections);
+  for (let round = 0; round < 15; round += 1)
+    await Promise.all(Array.from({ length: 10 }, () => proxy.post(paths.balance)));
   await proxy.post(paths.status, statusForm, asBilling);
   const records = await recordsOf(proxy);
   const rejected = records.filter(({ audit }) => audit === 'rejected').length;
-  const omitted = records.reduce(
-    (sum, { audit, count }) => sum + (audit === 'omitted' ? Number(count) : 0),
-    0,
-  );
+  const counts = records.map(({ audit, count }) => (audit === 'omitted' ? Number(count) : 0));
+  const omitted = counts.reduce((sum, count) => sum + count);
   expect(rejected).toBeGreaterThanOrEqual(100);
-  expect(rejected).toBeLessThan(150);
-  expect(rejected + omitted).toBe(300);
-  expect(records.filter(({ caller }) => caller === 'billing').map(({ audit }) => audit)).toEqual([
-    'intent',
-    'result',
-  ]);
-}, 60_000);
+  expect([rejected + omitted, omitted > 0]).toEqual([150, true]);
+  const ofBilling = records.filter(({ caller }) => caller === 'billing');
+  expect(ofBilling.map(({ audit }) => audit)).toEqual(['intent', 'result']);
+});
 
 it('the newest record is a metric and, at the end, a log line', async () => {
   const proxy = await start();

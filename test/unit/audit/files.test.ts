@@ -1,7 +1,11 @@
 import { readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { Readable } from 'node:stream';
+import { inspect } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { AuditFiles } from '../../../src/audit/files.ts';
+import { readAuditKey } from '../../../src/audit/key.ts';
+import { readLines } from '../../../src/cli/audit-verify.ts';
 import { headOf, trailLines } from '../../support/audit.ts';
 import { Folder } from '../../support/folder.ts';
 
@@ -43,12 +47,6 @@ it.each([false, true])(
   },
 );
 
-it('an instance with other characters has a name that is safe', async () => {
-  const files = await open('a/b c');
-  await files.close();
-  expect(readdirSync(folder.path)).toEqual(['20260115T120000.000Z-a_b_c-0001.jsonl']);
-});
-
 it('a file that exists is never opened: a start fails, a later file is left out', async () => {
   symlinkSync(folder.file('target', ''), join(folder.path, '20260115T120000.000Z-pod-a-0001.jsonl'));
   await expect(open()).rejects.toMatchObject({ code: 'EEXIST' });
@@ -65,19 +63,15 @@ it('a file that exists is never opened: a start fails, a later file is left out'
 it('a start comes after the one before, also where the clock was set back', async () => {
   const starts = [noon, noon - 3_600_000, noon + 1, noon + 60_000];
   for (const startedAt of starts) await (await open('pod-a', startedAt)).close();
-  await (await open('pod-b', noon - 1)).close();
+  // Its characters are safe in a name.
+  await (await open('b/c d', noon - 1)).close();
   expect(readdirSync(folder.path)).toEqual([
-    '20260115T115959.999Z-pod-b-0001.jsonl',
+    '20260115T115959.999Z-b_c_d-0001.jsonl',
     '20260115T120000.000Z-pod-a-0001.jsonl',
     '20260115T120000.001Z-pod-a-0001.jsonl',
     '20260115T120000.002Z-pod-a-0001.jsonl',
     '20260115T120100.000Z-pod-a-0001.jsonl',
   ]);
-});
-
-it('a folder that does not exist is an error', async () => {
-  folder.remove();
-  await expect(open()).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
 it('the newest record of the instance is known to its next start, whatever a crash left after it', async () => {
@@ -90,4 +84,52 @@ it('the newest record of the instance is known to its next start, whatever a cra
   expect(ofInstance.before).toEqual({ file, ...headOf(lines.at(-1)) });
   expect(ofAnother.before).toBeUndefined();
   await Promise.all([ofInstance.close(), ofAnother.close()]);
+});
+
+it.each([
+  ['31 bytes', 'k'.repeat(31)],
+  ['31 bytes and a line feed', `${'k'.repeat(31)}\n`],
+  ['nothing', ''],
+])('a file with %s is no key', async (_name, text) => {
+  const file = folder.file('key', text);
+  const message = `${file} has ${text.trim().length} bytes, and a key needs at least 32`;
+  await expect(readAuditKey(file)).rejects.toThrow(message);
+});
+
+it('line ends after the key do not matter, other bytes do, and nothing prints it', async () => {
+  const text = 'mark-of-an-audit-key-'.repeat(2);
+  const keys = await Promise.all(
+    [text, `${text}\n`, `${text}\r\n`, `${text} `, `\n${text}`].map((content, at) =>
+      readAuditKey(folder.file(`key-${at}`, content)),
+    ),
+  );
+  const ids = keys.map(({ id }) => id);
+  expect([new Set(ids).size, new Set(ids.slice(0, 3)).size]).toEqual([3, 1]);
+  const printed = JSON.stringify(keys) + inspect(keys, { depth: 9, showHidden: true });
+  expect(printed).not.toContain('mark');
+  expect(printed).not.toContain(Buffer.from(text).toString('hex'));
+});
+
+describe('lines are read', () => {
+  async function linesOf(...chunks: string[]): Promise<[text: string, number: number, isOpen: boolean][]> {
+    const lines: [string, number, boolean][] = [];
+    for await (const some of readLines(Readable.from(chunks.map((chunk) => Buffer.from(chunk)))))
+      for (const { bytes, number, isOpen } of some) lines.push([bytes.toString(), number, isOpen]);
+    return lines;
+  }
+
+  it('wherever the chunks end', async () => {
+    expect(await linesOf('a\nb', 'c\n', '\n', 'd')).toEqual([
+      ['a', 1, false],
+      ['bc', 2, false],
+      ['', 3, false],
+      ['d', 4, true],
+    ]);
+  });
+
+  it('in parts if they are too long for a record, so that they do not fill the memory', async () => {
+    const chunk = 'x'.repeat(50_000);
+    const lines = await linesOf(chunk, chunk, chunk, chunk, '\n');
+    expect(lines.map(([{ length }]) => length)).toEqual([100_000, 100_000, 0]);
+  });
 });
