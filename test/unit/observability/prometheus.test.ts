@@ -1,23 +1,40 @@
-import { randomUUID } from 'node:crypto';
-import { describe, expect, it } from '@jest/globals';
+import { createSecretKey, randomUUID } from 'node:crypto';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { errorTable } from '../../../src/errors.ts';
+import type { UnusableKey, UsableKey } from '../../../src/keys/ring.ts';
+import { Labels, statusLabel } from '../../../src/observability/metrics-recorder.ts';
 import { createPrometheus, type Prometheus, type Readings } from '../../../src/observability/prometheus.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
-import { samples, series } from '../../support/exposition.ts';
+import { Secret } from '../../../src/secret.ts';
+import { samples } from '../../support/exposition.ts';
 import { noReadings, routesOf } from '../../support/routes.ts';
 
 const routes = routesOf({ sandbox: 50, production: 500 });
 const route = { environment: 'sandbox', operation: 'transfer' };
 
-function create(): Prometheus {
-  return createPrometheus({ version: '1.2.3', routes });
+let metrics: Prometheus;
+beforeEach(() => {
+  metrics = createPrometheus({ version: '1.2.3', routes });
+});
+
+/** The samples, without the prefix of their names. */
+async function read(readings: Partial<Readings> = {}): Promise<Map<string, number>> {
+  const { body } = await metrics.page(false, { ...noReadings, ...readings });
+  return new Map([...samples(body)].map(([name, value]) => [name.replace(/^countersign_/, ''), value]));
 }
 
-async function read(metrics: Prometheus, readings: Partial<Readings> = {}) {
-  return samples((await metrics.page(false, { ...noReadings, ...readings })).body);
+/** @param expected by name; undefined: there is no such series */
+async function expectSeries(
+  expected: Readonly<Record<string, number | undefined>>,
+  readings: Partial<Readings> = {},
+): Promise<void> {
+  const page = await read(readings);
+  const shown = Object.keys(expected).map((name) => [name, page.get(name)]);
+  expect(Object.fromEntries(shown)).toEqual(expected);
 }
 
-function ended(fields: Partial<RequestContext> = {}): RequestContext {
-  return {
+const ended = (fields: Partial<RequestContext> = {}): void =>
+  metrics.requestFinished({
     id: randomUUID(),
     startedAt: 0,
     ...route,
@@ -25,290 +42,253 @@ function ended(fields: Partial<RequestContext> = {}): RequestContext {
     attempts: 1,
     durations: {},
     ...fields,
-  };
-}
-
-it.each([false, true])(
-  'the page is rendered in slices, one metric in each turn; OpenMetrics: %s',
-  async (openMetrics) => {
-    let turns = 0;
-    const count = (): void => {
-      turns += 1;
-      next = setImmediate(count);
-    };
-    let next = setImmediate(count);
-    const { body } = await create().page(openMetrics, noReadings);
-    clearImmediate(next);
-    expect(body.match(/^# TYPE /gm)?.length).toBeGreaterThan(40);
-    expect(turns).toBeGreaterThan(40);
-    expect(body.match(/^# EOF$/gm)?.length ?? 0).toBe(openMetrics ? 1 : 0);
-    expect(body.endsWith(openMetrics ? '\n# EOF\n' : '\n')).toBe(true);
-  },
-);
-
-describe('a finished request', () => {
-  it('is counted by route, caller, status, reason, outcome and fault', async () => {
-    const metrics = create();
-    metrics.requestFinished(ended({ caller: 'billing', status: 200, gatewayStatus: 200 }));
-    metrics.requestFinished(
-      ended({ caller: 'billing', status: 504, reason: 'gateway-timeout', outcome: 'unknown' }),
-    );
-    const page = await read(metrics);
-    const whole = { ...route, caller: 'billing' };
-    const requests = 'countersign_requests_total';
-    expect(page.get(series(requests, { ...whole, status: '200', reason: 'none' }))).toBe(1);
-    expect(page.get(series(requests, { ...whole, status: '504', reason: 'gateway-timeout' }))).toBe(1);
-    const outcomes = 'countersign_request_outcomes_total';
-    expect(page.get(series(outcomes, { ...route, outcome: 'answered', fault: 'none' }))).toBe(1);
-    expect(page.get(series(outcomes, { ...route, outcome: 'unknown', fault: 'gateway' }))).toBe(1);
   });
 
-  it('is counted by login, which has a name if the gateway got a request of it, and only a thousand have one', async () => {
-    const metrics = create();
-    const request = (login: string, fields: Partial<RequestContext>) =>
-      metrics.requestFinished(ended({ login, ...fields }));
-    request('never', { status: 502, reason: 'key-missing' });
-    request('acme', { status: 200, gatewayStatus: 200 });
-    request('acme', { status: 403, gatewayStatus: 403 });
-    request('acme', { status: 502, reason: 'key-unusable' });
-    for (let index = 0; index < 1_000; index += 1)
-      request(`login-${index}`, { status: 200, gatewayStatus: 200 });
-    const page = await read(metrics);
-    const count = (login: string, result: string) =>
-      page.get(series('countersign_login_requests_total', { environment: 'sandbox', login, result }));
-    expect(['other', 'rejected', 'no-key'].map((result) => count('acme', result))).toEqual([1, 1, 1]);
-    expect([count('never', 'no-key'), count('other', 'no-key')]).toEqual([undefined, 1]);
-    expect([count('login-998', 'rejected'), count('login-999', 'other')]).toEqual([0, undefined]);
-  });
+const ofRoute = 'environment="sandbox",operation="transfer"';
 
-  it('before its route was known is counted as none', async () => {
-    const metrics = create();
-    const { environment: _, operation: __, ...nowhere } = ended({ status: 404, reason: 'unknown-route' });
-    metrics.requestFinished(nowhere);
-    const labels = {
-      environment: 'none',
-      operation: 'none',
-      caller: 'none',
-      status: '404',
-      reason: 'unknown-route',
-    };
-    expect((await read(metrics)).get(series('countersign_requests_total', labels))).toBe(1);
-  });
-
-  it('is counted by gateway rejection and by error code', async () => {
-    const metrics = create();
-    metrics.requestFinished(ended({ rejection: 'clock-skew' }));
-    metrics.requestFinished(ended({ gatewayErrorCode: '124' }));
-    const page = await read(metrics);
-    expect(page.get(series('countersign_gateway_rejections_total', { ...route, cause: 'clock-skew' }))).toBe(
-      1,
-    );
-    expect(page.get(series('countersign_gateway_rejections_total', { ...route, cause: 'current-key' }))).toBe(
-      0,
-    );
-    const rejections = [...page].filter(([name]) => name.startsWith('countersign_gateway_rejections_total'));
-    expect(rejections.reduce((sum, [, count]) => sum + count, 0)).toBe(1);
-    expect(page.get(series('countersign_gateway_error_codes_total', { ...route, code: '124' }))).toBe(1);
-  });
-
-  it('has its duration in a histogram', async () => {
-    const metrics = create();
-    metrics.requestFinished(ended({ durations: { total: 0.3 } }));
-    const page = await read(metrics);
-    const bucket = 'countersign_request_duration_seconds_bucket';
-    expect(page.get(series(bucket, { le: '0.25', ...route }))).toBe(0);
-    expect(page.get(series(bucket, { le: '0.5', ...route }))).toBe(1);
-  });
-
-  it('has buckets above the default timeout of 30 s', async () => {
-    const metrics = create();
-    metrics.requestFinished(ended({ durations: { total: 44 } }));
-    metrics.requestFinished(ended({ durations: { total: 59 } }));
-    metrics.gatewayResponded({ ...route, status: 200, seconds: 44 });
-    const page = await read(metrics);
-    const bucket = 'countersign_request_duration_seconds_bucket';
-    expect(page.get(series(bucket, { le: '30', ...route }))).toBe(0);
-    expect(page.get(series(bucket, { le: '45', ...route }))).toBe(1);
-    expect(page.get(series(bucket, { le: '60', ...route }))).toBe(2);
-    const gateway = 'countersign_gateway_request_duration_seconds_bucket';
-    expect(page.get(series(gateway, { le: '45', ...route }))).toBe(1);
-  });
+it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
+  [
+    'a request by route, caller, status, reason, outcome and fault',
+    () => {
+      ended({ caller: 'billing', status: 200, gatewayStatus: 200 });
+      ended({ caller: 'billing', status: 504, reason: 'gateway-timeout', outcome: 'unknown' });
+    },
+    {
+      [`requests_total{${ofRoute},caller="billing",status="200",reason="none"}`]: 1,
+      [`requests_total{${ofRoute},caller="billing",status="504",reason="gateway-timeout"}`]: 1,
+      [`request_outcomes_total{${ofRoute},outcome="answered",fault="none"}`]: 1,
+      [`request_outcomes_total{${ofRoute},outcome="unknown",fault="gateway"}`]: 1,
+    },
+  ],
+  [
+    'a request before its route is known',
+    () => {
+      const nowhere = { status: 404, reason: 'unknown-route', outcome: 'not-sent', attempts: 0 } as const;
+      metrics.requestFinished({ id: randomUUID(), startedAt: 0, durations: {}, ...nowhere });
+    },
+    {
+      'requests_total{environment="none",operation="none",caller="none",status="404",reason="unknown-route"}': 1,
+    },
+  ],
+  [
+    'what the gateway rejected, and its codes and results',
+    () => {
+      ended({ rejection: 'clock-skew' });
+      ended({ gatewayErrorCode: '124' });
+      ended({ gatewayResult: 'declined' });
+    },
+    {
+      [`gateway_rejections_total{${ofRoute},cause="clock-skew"}`]: 1,
+      [`gateway_rejections_total{${ofRoute},cause="current-key"}`]: 0,
+      [`gateway_error_codes_total{${ofRoute},code="124"}`]: 1,
+      [`gateway_results_total{${ofRoute},result="declined"}`]: 1,
+    },
+  ],
+  [
+    'durations, also above the default timeout of 30 s',
+    () => {
+      for (const total of [0.3, 44, 59]) ended({ durations: { total } });
+      metrics.gatewayResponded({ ...route, status: 200, seconds: 44 });
+    },
+    {
+      [`request_duration_seconds_bucket{le="0.25",${ofRoute}}`]: 0,
+      [`request_duration_seconds_bucket{le="0.5",${ofRoute}}`]: 1,
+      [`request_duration_seconds_bucket{le="30",${ofRoute}}`]: 1,
+      [`request_duration_seconds_bucket{le="45",${ofRoute}}`]: 2,
+      [`request_duration_seconds_bucket{le="60",${ofRoute}}`]: 3,
+      [`gateway_request_duration_seconds_bucket{le="45",${ofRoute}}`]: 1,
+    },
+  ],
+  [
+    'responses of the gateway, its clock skew, and statuses that do not exist in one series',
+    () => {
+      metrics.gatewayResponded({ ...route, status: 403, seconds: 0.2, clockSkew: -90 });
+      for (const status of [600, 700, 998]) metrics.gatewayResponded({ ...route, status, seconds: 1 });
+    },
+    {
+      [`gateway_responses_total{${ofRoute},status="403"}`]: 1,
+      [`gateway_responses_total{${ofRoute},status="other"}`]: 3,
+      [`gateway_request_duration_seconds_count{${ofRoute}}`]: 4,
+      'gateway_clock_skew_seconds{environment="sandbox"}': -90,
+    },
+  ],
+  [
+    'signatures, reads of keys, and decisions',
+    () => {
+      metrics.signed('RSA-SHA256', 0.002);
+      metrics.signingQueueChanged(4);
+      metrics.keyLookup('sandbox', 'stale');
+      metrics.keyFetched('vault', 0.02);
+      metrics.keyFetched('attic', 0.02);
+      metrics.keyProblem('cannot be parsed', { environment: 'sandbox', login: 'acme' });
+      metrics.authorizationDecided('billing', 'would-deny');
+    },
+    {
+      'signatures_total{method="RSA-SHA256"}': 1,
+      'signing_duration_seconds_count{method="RSA-SHA256"}': 1,
+      signing_queue_depth: 4,
+      'key_cache_lookups_total{environment="sandbox",result="stale"}': 1,
+      'key_fetch_duration_seconds_count{source="vault"}': 1,
+      'key_fetch_duration_seconds_count{source="other"}': 1,
+      'key_problems_total{environment="sandbox"}': 1,
+      'authorization_decisions_total{caller="billing",decision="would-deny"}': 1,
+    },
+  ],
+  [
+    'problems with keys and their source',
+    () => {
+      metrics.keySourceUp(true);
+      metrics.loginFailed('the secret ID is used up');
+      metrics.loginsDenied(3, 'no permission');
+      metrics.loginsNotFound(4, undefined);
+      metrics.cachedKeysExpire(50);
+      metrics.tokenExpiryChanged(1_800_000_000, 600);
+    },
+    {
+      key_source_up: 0,
+      'key_problems_total{environment="none"}': 1,
+      key_source_denied_logins: 3,
+      key_logins_not_found: 4,
+      cached_keys_remaining_seconds: 50,
+      vault_token_expiry_timestamp_seconds: 1_800_000_000,
+      vault_token_lease_seconds: 600,
+    },
+  ],
+  [
+    'nothing of a key source that was replaced, or of a token that does not expire',
+    () => {
+      metrics.loginsDenied(3, 'no permission');
+      metrics.cachedKeysExpire(50);
+      metrics.keySourceReplaced('vault');
+      metrics.cachedKeysExpire(undefined);
+      metrics.tokenExpiryChanged(1_800_000_000, 600);
+      metrics.tokenExpiryChanged(undefined);
+    },
+    {
+      key_source_denied_logins: 0,
+      cached_keys_remaining_seconds: undefined,
+      vault_token_expiry_timestamp_seconds: undefined,
+      vault_token_lease_seconds: undefined,
+    },
+  ],
+  [
+    'what was left out, lost or rejected before a request',
+    () => {
+      metrics.auditRecordsLost(3);
+      metrics.auditRecordsOmitted(4);
+      metrics.spansCounted('rejected', 5);
+      metrics.connectionRejected();
+      metrics.logLineSuppressed();
+    },
+    {
+      audit_records_lost_total: 3,
+      audit_records_omitted_total: 4,
+      'spans_total{result="rejected"}': 5,
+      connections_dropped_total: 1,
+      log_lines_suppressed_total: 1,
+    },
+  ],
+  [
+    'the trail and the last configuration in effect',
+    () => {
+      metrics.auditUp(true);
+      metrics.configLoaded(true, 5);
+    },
+    { audit_up: 1, config_last_reload_successful: 1, config_last_reload_success_timestamp_seconds: 5 },
+  ],
+  [
+    'a trail that cannot be written, and a configuration that could not be loaded',
+    () => {
+      metrics.configLoaded(true, 5);
+      metrics.auditUp(false, 'ENOSPC');
+      metrics.configLoaded(false, 7);
+    },
+    { audit_up: 0, config_last_reload_successful: 0, config_last_reload_success_timestamp_seconds: 5 },
+  ],
+  [
+    'what the process is, and nothing of what has not happened',
+    () => {},
+    {
+      [`build_info{version="1.2.3",node_version="${process.version}"}`]: 1,
+      key_source_up: undefined,
+      vault_token_expiry_timestamp_seconds: undefined,
+      audit_up: undefined,
+      config_last_reload_successful: undefined,
+      cached_keys_remaining_seconds: undefined,
+      'key_problems_total{environment="none"}': 0,
+      // A query is no payment.
+      'payment_server_errors_total{environment="sandbox",operation="order-status"}': undefined,
+    },
+  ],
+])('shows %s', async (_what, happens, expected) => {
+  happens();
+  await expectSeries(expected);
 });
 
-describe('the gateway', () => {
-  it('is counted per response, with duration and clock skew', async () => {
-    const metrics = create();
-    metrics.gatewayResponded({ ...route, status: 403, seconds: 0.2, clockSkew: -90 });
-    metrics.gatewayResponded({ ...route, status: 200, seconds: 0.2 });
-    metrics.requestFinished(ended({ gatewayResult: 'declined' }));
-    const page = await read(metrics);
-    expect(page.get(series('countersign_gateway_responses_total', { ...route, status: '403' }))).toBe(1);
-    expect(page.get(series('countersign_gateway_results_total', { ...route, result: 'declined' }))).toBe(1);
-    expect(page.get(series('countersign_gateway_request_duration_seconds_count', route))).toBe(2);
-    expect(page.get('countersign_gateway_clock_skew_seconds{environment="sandbox"}')).toBe(-90);
-  });
-
-  it('adds no series for unregistered statuses', async () => {
-    const metrics = create();
-    for (let status = 600; status < 999; status += 1)
-      metrics.gatewayResponded({ ...route, status, seconds: 1 });
-    const responses = series('countersign_gateway_responses_total', { ...route, status: 'other' });
-    expect((await read(metrics)).get(responses)).toBe(399);
-  });
-});
-
-describe('the process', () => {
-  it('shows in-flight requests and their limit', async () => {
-    const metrics = create();
-    metrics.signingQueueChanged(4);
-    const page = await read(metrics, { inFlight: (name) => (name === 'sandbox' ? 1 : 0) });
-    expect(page.get('countersign_requests_in_flight{environment="sandbox"}')).toBe(1);
-    expect(page.get('countersign_requests_in_flight{environment="production"}')).toBe(0);
-    expect(page.get('countersign_requests_in_flight_limit{environment="production"}')).toBe(500);
-    expect(page.get('countersign_signing_queue_depth')).toBe(4);
-  });
-
-  it('counts signatures, keys and decisions', async () => {
-    const metrics = create();
-    metrics.signed('RSA-SHA256', 0.002);
-    metrics.keyLookup('sandbox', 'stale');
-    metrics.keyFetched('vault', 0.02);
-    metrics.keyFetched('attic', 0.02);
-    metrics.keyProblem('cannot be parsed', { environment: 'sandbox', login: 'acme' });
-    metrics.authorizationDecided('billing', 'would-deny');
-    const page = await read(metrics);
-    expect(page.get('countersign_signatures_total{method="RSA-SHA256"}')).toBe(1);
-    expect(page.get('countersign_signing_duration_seconds_count{method="RSA-SHA256"}')).toBe(1);
-    expect(page.get('countersign_key_cache_lookups_total{environment="sandbox",result="stale"}')).toBe(1);
-    expect(page.get('countersign_key_fetch_duration_seconds_count{source="vault"}')).toBe(1);
-    expect(page.get('countersign_key_fetch_duration_seconds_count{source="other"}')).toBe(1);
-    expect(page.get('countersign_key_problems_total{environment="sandbox"}')).toBe(1);
-    expect(
-      page.get('countersign_authorization_decisions_total{caller="billing",decision="would-deny"}'),
-    ).toBe(1);
-  });
-
-  it('has no key source metrics before the first read', async () => {
-    const metrics = create();
-    const before = await read(metrics);
-    expect(before.has('countersign_key_source_up')).toBe(false);
-    expect(before.has('countersign_vault_token_expiry_timestamp_seconds')).toBe(false);
-    metrics.keySourceUp(false);
-    expect(before.has('countersign_vault_token_lease_seconds')).toBe(false);
-    metrics.tokenExpiryChanged(1_800_000_000, 600);
-    const after = await read(metrics);
-    expect(after.get('countersign_key_source_up')).toBe(0);
-    expect(after.get('countersign_vault_token_expiry_timestamp_seconds')).toBe(1_800_000_000);
-    expect(after.get('countersign_vault_token_lease_seconds')).toBe(600);
-    metrics.tokenExpiryChanged(undefined);
-    expect((await read(metrics)).has('countersign_vault_token_expiry_timestamp_seconds')).toBe(false);
-    expect((await read(metrics)).has('countersign_vault_token_lease_seconds')).toBe(false);
-  });
-
-  it('shows problems with keys, and forgets what concerns a key source that was replaced', async () => {
-    const metrics = create();
-    metrics.keySourceUp(true);
-    metrics.loginFailed('the secret ID is used up');
-    metrics.loginsDenied(3, 'no permission');
-    metrics.loginsNotFound(4, undefined);
-    metrics.cachedKeysExpire(50);
-    const page = await read(metrics);
-    expect(page.get('countersign_key_source_up')).toBe(0);
-    expect(page.get('countersign_key_problems_total{environment="none"}')).toBe(1);
-    expect(page.get('countersign_key_source_denied_logins')).toBe(3);
-    expect(page.get('countersign_key_logins_not_found')).toBe(4);
-    expect(page.get('countersign_cached_keys_remaining_seconds')).toBe(50);
-    metrics.keySourceReplaced('vault');
-    metrics.cachedKeysExpire(undefined);
-    const after = await read(metrics);
-    expect(after.get('countersign_key_source_denied_logins')).toBe(0);
-    expect(after.has('countersign_cached_keys_remaining_seconds')).toBe(false);
-  });
-
-  it('counts what was left out, lost or rejected before a request', async () => {
-    const metrics = create();
-    metrics.auditRecordsLost(3);
-    metrics.auditRecordsOmitted(4);
-    metrics.spansCounted('rejected', 5);
-    metrics.connectionRejected();
-    metrics.logLineSuppressed();
-    metrics.logLineSuppressed();
-    const page = await read(metrics);
-    expect(page.get('countersign_audit_records_lost_total')).toBe(3);
-    expect(page.get('countersign_audit_records_omitted_total')).toBe(4);
-    expect(page.get('countersign_spans_total{result="rejected"}')).toBe(5);
-    expect(page.get('countersign_connections_dropped_total')).toBe(1);
-    expect(page.get('countersign_log_lines_suppressed_total')).toBe(2);
-  });
-
-  it('shows whether audit records are written, and the last configuration in effect', async () => {
-    const metrics = create();
-    const states = [
-      'countersign_audit_up',
-      'countersign_config_last_reload_successful',
-      'countersign_config_last_reload_success_timestamp_seconds',
-    ];
-    const shown = async () => {
-      const page = await read(metrics);
-      return states.map((name) => page.get(name));
-    };
-    expect(await shown()).toEqual([undefined, undefined, undefined]);
-    metrics.auditUp(true);
-    metrics.configLoaded(true, 5);
-    expect(await shown()).toEqual([1, 1, 5]);
-    metrics.auditUp(false, 'ENOSPC');
-    metrics.configLoaded(false, 7);
-    expect(await shown()).toEqual([0, 0, 5]);
-  });
-
-  it('shows what is read when the page is rendered, and nothing of what was read before', async () => {
-    const metrics = create();
-    const validity = { from: 1_000, until: 2_000 };
-    const before = await read(metrics, {
+it('shows what is read when the page is rendered, and nothing of what was read before', async () => {
+  const validity = { from: 1_000, until: 2_000 };
+  const ca = 'certificate="gateway-ca",environment="sandbox"';
+  const ofListener = { 'certificate_expiry_timestamp_seconds{certificate="listener",environment="none"}': 2 };
+  await expectSeries(
+    {
+      ...ofListener,
+      [`certificate_expiry_timestamp_seconds{${ca}}`]: 2,
+      [`certificate_not_before_timestamp_seconds{${ca}}`]: 1,
+      'jwt_keys_fetched_timestamp_seconds{issuer="idp"}': 5,
+      log_lines_dropped_total: 3,
+      'requests_in_flight{environment="sandbox"}': 1,
+      'requests_in_flight{environment="production"}': 0,
+      'requests_in_flight_limit{environment="production"}': 500,
+    },
+    {
       certificates: [
         { name: 'listener', ...validity },
         { name: 'gateway-ca', environment: 'sandbox', ...validity },
       ],
-      jwtKeysFetchedAt: new Map([
-        ['idp', 5_000],
-        ['other', 0],
-      ]),
+      jwtKeysFetchedAt: new Map([['idp', 5_000]]),
       logLinesDropped: 3,
-    });
-    const expiry = (labels: object) =>
-      series('countersign_certificate_expiry_timestamp_seconds', { ...labels });
-    const start = 'countersign_certificate_not_before_timestamp_seconds';
-    const fetched = 'countersign_jwt_keys_fetched_timestamp_seconds';
-    const ca = { certificate: 'gateway-ca', environment: 'sandbox' };
-    expect(before.get(expiry({ certificate: 'listener', environment: 'none' }))).toBe(2);
-    expect(before.get(expiry(ca))).toBe(2);
-    expect(before.get(series(start, ca))).toBe(1);
-    expect(before.get(series(fetched, { issuer: 'idp' }))).toBe(5);
-    expect(before.get(series(fetched, { issuer: 'other' }))).toBe(0);
-    expect(before.get('countersign_log_lines_dropped_total')).toBe(3);
-    const after = await read(metrics, {
-      certificates: [{ name: 'listener', ...validity }],
-      logLinesDropped: 4,
-    });
-    expect(after.has(expiry(ca)) || after.has(series(fetched, { issuer: 'idp' }))).toBe(false);
-    expect(after.get(expiry({ certificate: 'listener', environment: 'none' }))).toBe(2);
-    expect(after.get('countersign_log_lines_dropped_total')).toBe(4);
-  });
+      inFlight: (name) => (name === 'sandbox' ? 1 : 0),
+    },
+  );
+  await expectSeries(
+    {
+      ...ofListener,
+      [`certificate_expiry_timestamp_seconds{${ca}}`]: undefined,
+      'jwt_keys_fetched_timestamp_seconds{issuer="idp"}': undefined,
+      log_lines_dropped_total: 4,
+    },
+    { certificates: [{ name: 'listener', ...validity }], logLinesDropped: 4 },
+  );
+});
 
-  it('shows its version', async () => {
-    const labels = { version: '1.2.3', node_version: process.version };
-    expect((await read(create())).get(series('countersign_build_info', labels))).toBe(1);
+it('counts requests of a login by its name if the gateway got one of it, and of a thousand at most', async () => {
+  const request = (login: string, fields: Partial<RequestContext>) => ended({ login, ...fields });
+  const sent = { status: 200, gatewayStatus: 200 };
+  request('never', { status: 502, reason: 'key-missing' });
+  request('acme', sent);
+  request('acme', { status: 403, gatewayStatus: 403 });
+  request('acme', { status: 502, reason: 'key-unusable' });
+  for (let index = 0; index < 1_000; index += 1) request(`login-${index}`, sent);
+  const of = (login: string, result: string) =>
+    `login_requests_total{environment="sandbox",login="${login}",result="${result}"}`;
+  await expectSeries({
+    [of('acme', 'other')]: 1,
+    [of('acme', 'rejected')]: 1,
+    [of('acme', 'no-key')]: 1,
+    [of('never', 'no-key')]: undefined,
+    [of('other', 'no-key')]: 1,
+    [of('login-998', 'rejected')]: 0,
+    [of('login-999', 'other')]: undefined,
   });
 });
 
-it('counters of a route begin at 0, so that their first event is an increase', async () => {
-  const ofRoute = [...(await read(create()))].filter(([name]) =>
-    Object.entries(route).every(([label, value]) => name.includes(`${label}="${value}"`)),
-  );
-  const counters = ofRoute.filter(([name]) => /_total\{/.test(name));
-  expect(new Set(counters.map(([name]) => name.replace(/\{.*/, '')))).toEqual(
-    new Set(
-      [
+describe('counters begin at 0, so that their first event is an increase:', () => {
+  it('those of a route', async () => {
+    const counters = [...(await read())].filter(
+      ([name]) => name.includes(`{${ofRoute}`) && /_total\{/.test(name),
+    );
+    expect(new Set(counters.map(([name]) => name.replace(/_total\{.*/, '')))).toEqual(
+      new Set([
         'gateway_connection_failures',
         'gateway_error_codes',
         'gateway_rejections',
@@ -317,85 +297,245 @@ it('counters of a route begin at 0, so that their first event is an increase', a
         'order_mismatches',
         'payment_server_errors',
         'request_outcomes',
-      ].map((name) => `countersign_${name}_total`),
-    ),
-  );
-  expect(new Set(counters.map(([, value]) => value))).toEqual(new Set([0]));
-});
+      ]),
+    );
+    expect(new Set(counters.map(([, value]) => value))).toEqual(new Set([0]));
+  });
 
-it('all other counters begin at 0 too, but for those with too many labels', async () => {
-  const { body } = await create().page(false, noReadings);
-  const counters = [...body.matchAll(/^# TYPE (countersign_\w+) counter$/gm)].map(([, name = '']) => name);
-  const names = [...samples(body)].map(([name]) => name.replace(/\{.*/, ''));
-  expect(counters.filter((name) => !names.includes(name))).toEqual([
-    'countersign_requests_total',
-    // No issuer is configured.
-    'countersign_jwt_verifications_total',
-    'countersign_key_fallbacks_total',
-    'countersign_tls_connections_total',
-  ]);
-  expect(names).not.toContain('countersign_cached_keys_remaining_seconds');
-  // They are no counters.
-  expect(body).not.toMatch(/^nodejs_active_\w+_total/m);
-  const page = samples(body);
-  expect(page.get('countersign_key_problems_total{environment="none"}')).toBe(0);
-  const query = { environment: 'sandbox', operation: 'order-status' };
-  expect(page.has(series('countersign_payment_server_errors_total', query))).toBe(false);
-  // There is no egress proxy, and no Vault that signs.
-  expect(body).not.toMatch(/cause="proxy-|transit_signature_duration_seconds_count\{/);
+  it('all others too, but for those with too many labels', async () => {
+    const { body } = await metrics.page(false, noReadings);
+    const counters = [...body.matchAll(/^# TYPE countersign_(\w+) counter$/gm)].map(([, name = '']) => name);
+    const names = [...(await read()).keys()].map((name) => name.replace(/\{.*/, ''));
+    expect(counters.filter((name) => !names.includes(name))).toEqual([
+      'requests_total',
+      // No issuer is configured.
+      'jwt_verifications_total',
+      'key_fallbacks_total',
+      'tls_connections_total',
+    ]);
+    // They are no counters.
+    expect(body).not.toMatch(/^nodejs_active_\w+_total/m);
+    // There is no egress proxy, and no Vault that signs.
+    expect(body).not.toMatch(/cause="proxy-|transit_signature_duration_seconds_count\{/);
+  });
 });
 
 describe('a reloaded configuration', () => {
   it('adds its names to the labels, and counters continue', async () => {
-    const metrics = create();
+    const lookups = (environment: string) =>
+      `key_cache_lookups_total{environment="${environment}",result="fresh"}`;
     metrics.keyLookup('sandbox', 'fresh');
     metrics.keyLookup('staging', 'fresh');
     metrics.reconfigure(routesOf({ sandbox: 50, production: 500, staging: 50 }));
     metrics.keyLookup('staging', 'fresh');
-    const page = await read(metrics);
-    expect(page.get('countersign_key_cache_lookups_total{environment="sandbox",result="fresh"}')).toBe(1);
-    expect(page.get('countersign_key_cache_lookups_total{environment="other",result="fresh"}')).toBe(1);
-    expect(page.get('countersign_key_cache_lookups_total{environment="staging",result="fresh"}')).toBe(1);
-    expect(page.get('countersign_requests_in_flight_limit{environment="staging"}')).toBe(50);
+    await expectSeries({
+      [lookups('sandbox')]: 1,
+      [lookups('other')]: 1,
+      [lookups('staging')]: 1,
+      'requests_in_flight_limit{environment="staging"}': 50,
+    });
   });
 
   it('still counts the end of a request whose environment it removed', async () => {
-    const metrics = create();
-    const inFlight = (count: number) => ({ inFlight: (name: string) => (name === 'sandbox' ? count : 0) });
     metrics.reconfigure(routesOf({ production: 500 }));
-    const series = 'countersign_requests_in_flight{environment="sandbox"}';
-    expect((await read(metrics, inFlight(1))).get(series)).toBe(1);
-    expect((await read(metrics, inFlight(0))).get(series)).toBe(0);
+    for (const count of [1, 0])
+      await expectSeries(
+        { 'requests_in_flight{environment="sandbox"}': count },
+        { inFlight: (name) => (name === 'sandbox' ? count : 0) },
+      );
+  });
+});
+
+describe('a label', () => {
+  const labels = new Labels();
+  labels.allow(routesOf());
+
+  it.each([
+    ['sandbox', 'sandbox'],
+    [undefined, 'none'],
+    ...['__proto__', 'constructor', '', 'Sandbox', 'sandbox\n'].map((name) => [name, 'other']),
+  ])('of the environment %j is %s', (name, label) => {
+    expect(labels.environment(name)).toEqual({ environment: label });
+  });
+
+  it('of a route and of a caller is the name if it is configured', () => {
+    expect(labels.route('sandbox', 'transfer')).toEqual(route);
+    expect(labels.route('sandbox', 'toString')).toEqual({ environment: 'sandbox', operation: 'other' });
+    expect([labels.caller('billing'), labels.caller('toString')]).toEqual([
+      { caller: 'billing' },
+      { caller: 'other' },
+    ]);
+  });
+
+  it.each<[number | undefined, string]>([
+    [200, '200'],
+    [499, '499'],
+    [999, 'other'],
+    [299.5, 'other'],
+    [undefined, 'none'],
+    ...Object.values(errorTable).map(({ status }): [number, string] => [status, String(status)]),
+  ])('of status %p is %s', (status, label) => {
+    expect(statusLabel(status)).toBe(label);
+  });
+});
+
+describe('the keys of a login', () => {
+  const login = { environment: 'sandbox', login: 'acme' };
+  const createdAt = new Date('2026-01-02T03:04:05Z');
+  const control = (version: number): UsableKey => ({
+    kind: 'control_key',
+    version,
+    createdAt,
+    key: { kind: 'control_key', secret: new Secret('x') },
+  });
+  const rsa = (version: number): UsableKey => ({
+    kind: 'private_key',
+    version,
+    key: { kind: 'private_key', privateKey: createSecretKey(Buffer.from('x')) },
+  });
+  const broken: UnusableKey = { kind: 'control_key', version: 9, problem: 'is empty' };
+  const superseded = { ...broken, supersededAt: new Date() };
+  const of = (name: string, kind = 'control_key', more = '') =>
+    `key_${name}{environment="sandbox",login="acme",kind="${kind}"${more}}`;
+  const fallbacks = (to: string) => of('fallbacks_total', 'control_key', `,to="${to}"`);
+  const use = (...ring: Parameters<Prometheus['keyRingUpdated']>[1] & object) =>
+    metrics.keyRingUpdated(login, ring);
+  const keySeries = async () =>
+    [...(await read()).keys()].filter((name) => name.startsWith('key_') && name.includes('login='));
+
+  it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
+    [
+      'each kind: latest version, signing version, age',
+      () => use(control(4), rsa(4), control(3), rsa(2)),
+      {
+        [of('version')]: 4,
+        [of('version', 'private_key')]: 4,
+        [of('signing_version')]: 4,
+        [of('created_timestamp_seconds')]: createdAt.getTime() / 1000,
+        [of('created_timestamp_seconds', 'private_key')]: undefined,
+        [of('accepted_version')]: undefined,
+        [fallbacks('older')]: 0,
+      },
+    ],
+    [
+      'the latest usable version and the number of unusable ones',
+      () => use(broken, control(3)),
+      { [of('version')]: 3, [of('unusable_versions')]: 1 },
+    ],
+    [
+      'no version that can be used',
+      () => use(broken),
+      { [of('version')]: undefined, [of('unusable_versions')]: 1 },
+    ],
+    [
+      'no bad version that a newer one replaced',
+      () => use(control(10), superseded, control(8)),
+      { [of('unusable_versions')]: 0 },
+    ],
+    [
+      'nothing of a kind that was removed',
+      () => {
+        use(control(4), rsa(4));
+        use(rsa(5));
+      },
+      { [of('version')]: undefined, [of('version', 'private_key')]: 5 },
+    ],
+    [
+      'the current key as the signing version while a newer one waits',
+      () => {
+        use(control(3));
+        use(control(4), control(3));
+      },
+      { [of('signing_version')]: 3 },
+    ],
+    [
+      'the latest as the signing version if the current one may no longer be used',
+      () => {
+        use(control(4), control(3));
+        metrics.currentKeyChanged(login, 'control_key', 4, 3);
+        use(control(5), control(4));
+      },
+      { [of('signing_version')]: 5 },
+    ],
+    [
+      'a change of the current key, and the version that the gateway accepted',
+      () => {
+        use(control(4), control(3));
+        metrics.currentKeyChanged(login, 'control_key', 4, 3);
+        metrics.keyAccepted(login, 'control_key', 3);
+      },
+      {
+        [of('signing_version')]: 3,
+        [of('accepted_version')]: 3,
+        [fallbacks('older')]: 1,
+        [fallbacks('newer')]: 0,
+      },
+    ],
+  ])('show %s', async (_what, happens, expected) => {
+    happens();
+    await expectSeries(expected);
+  });
+
+  it('leave no series after the login was removed, and a login that is not in use has none', async () => {
+    use(control(4), control(3));
+    metrics.keyAccepted(login, 'control_key', 3);
+    const stranger = { ...login, login: 'stranger' };
+    metrics.currentKeyChanged(stranger, 'control_key', 4, 3);
+    metrics.keyAccepted(stranger, 'control_key', 3);
+    expect((await keySeries()).filter((name) => name.includes('stranger'))).toEqual([]);
+    metrics.keyRingUpdated(login, undefined);
+    expect(await keySeries()).toEqual([]);
+  });
+
+  it('beyond the limit are not shown until others are removed', async () => {
+    for (let at = 0; at < 1200; at += 1)
+      metrics.keyRingUpdated({ ...login, login: `m${at}` }, [control(1), rsa(1)]);
+    const shown = (await keySeries()).filter((name) => name.startsWith('key_version'));
+    expect(shown).toHaveLength(2000);
+    metrics.keyRingUpdated({ ...login, login: 'm0' }, undefined);
+    use(control(1), rsa(1));
+    await expectSeries({ [of('version', 'private_key')]: 1 });
   });
 });
 
 describe('the page', () => {
   const traceId = '0af7651916cd43dd8448eb211c80319c';
 
-  it('has trace ids as exemplars in OpenMetrics only', async () => {
-    const metrics = create();
-    metrics.requestFinished(ended({ traceId, traceSampled: true, durations: { total: 0.3 } }));
-    metrics.requestFinished(ended({ durations: { total: 0.3 } }));
+  it.each([false, true])('is rendered in slices, one metric in each turn; OpenMetrics: %s', async (open) => {
+    let turns = 0;
+    const count = (): void => {
+      turns += 1;
+      next = setImmediate(count);
+    };
+    let next = setImmediate(count);
+    const { body } = await metrics.page(open, noReadings);
+    clearImmediate(next);
+    expect(body.match(/^# TYPE /gm)?.length).toBeGreaterThan(40);
+    expect(turns).toBeGreaterThan(40);
+    expect(body.match(/^# EOF$/gm)?.length ?? 0).toBe(open ? 1 : 0);
+    expect(body.endsWith(open ? '\n# EOF\n' : '\n')).toBe(true);
+  });
+
+  it('has trace IDs as exemplars in OpenMetrics only', async () => {
+    ended({ traceId, traceSampled: true, durations: { total: 0.3 } });
+    ended({ durations: { total: 0.3 } });
     const open = await metrics.page(true, noReadings);
     expect(open.contentType).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8');
     expect(open.body).toMatch(
       new RegExp(`request_duration_seconds_bucket\\{le="0.5",[^}]*\\} 2 # \\{trace_id="${traceId}"\\} 0.3 `),
     );
-    expect(open.body.endsWith('# EOF\n')).toBe(true);
     const plain = await metrics.page(false, noReadings);
     expect(plain.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
     expect(plain.body).not.toContain(traceId);
   });
 
   it('keeps the names of counters in either format and any order of requests', async () => {
-    const metrics = create();
-    const own = (body: string) => body.split('\n').filter((line) => line.includes('countersign_'));
-    const plain = own((await metrics.page(false, noReadings)).body);
-    const open = own((await metrics.page(true, noReadings)).body);
+    const own = async (open: boolean) =>
+      (await metrics.page(open, noReadings)).body.split('\n').filter((line) => line.includes('countersign_'));
+    const [plain, open] = [await own(false), await own(true)];
     expect(plain).toContain('# TYPE countersign_requests_total counter');
     expect(open).toContain('# TYPE countersign_requests counter');
     expect(open).toContain('countersign_signatures_total{method="HMAC-SHA1"} 0');
-    expect(own((await metrics.page(false, noReadings)).body)).toEqual(plain);
-    expect(own((await metrics.page(true, noReadings)).body)).toEqual(open);
+    expect([await own(false), await own(true)]).toEqual([plain, open]);
   });
 });

@@ -1,0 +1,126 @@
+import { createServer, IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, it } from '@jest/globals';
+import { prefersOpenMetrics } from '../../../src/observability/admin-app.ts';
+import { computeReadiness, type ReadinessInputs } from '../../../src/observability/readiness.ts';
+import { createPageSharing } from '../../../src/observability/shared-page.ts';
+import { listen } from '../../support/listening.ts';
+
+describe('the format of metrics', () => {
+  it.each([
+    'application/openmetrics-text',
+    'application/openmetrics-text;version=1.0.0;q=0.001',
+    'APPLICATION/OpenMetrics-Text; Version=1.0.0; Q=1.000',
+    'text/plain, application/openmetrics-text',
+    'application/openmetrics-text;q=0.5, text/plain;q=0.5',
+    'application/openmetrics-text, */*',
+    'application/*',
+    'application/openmetrics-text;version=0.0.1;q=0, application/openmetrics-text;version=1.0.0',
+    'text/plain;q=0.4, application/openmetrics-text;note="a, b; q=0";q=0.5',
+  ])('is OpenMetrics with Accept: %s', (accept) => {
+    expect(prefersOpenMetrics(accept)).toBe(true);
+  });
+
+  it.each([
+    undefined,
+    '',
+    '*/*',
+    'text/*, application/*',
+    'application/openmetrics-text;q=0',
+    'application/openmetrics-text;q=0.000, */*',
+    'application/openmetrics-text; version=1.0.0 ; q=0.3, text/plain',
+    'application/openmetrics-text;q=0.3, text/*;q=0.4',
+    'application/openmetrics-text;q=0.3, */*;q=0.4',
+    'application/openmetrics-text;q=high',
+    'application/openmetrics-text;q=1.5',
+    'x-application/openmetrics-text',
+    'application/openmetrics-text2',
+    'text/html;note="application/openmetrics-text, application/openmetrics-text"',
+    'text/html;note="not closed, application/openmetrics-text',
+  ])('is text with Accept: %s', (accept) => {
+    expect(prefersOpenMetrics(accept)).toBe(false);
+  });
+
+  it('is found in linear time in the length of the header', () => {
+    const start = process.cpuUsage();
+    // Eight times what Node accepts: the square would take minutes.
+    for (const part of ['"\\', '",', '"\\"', ';q=', ' ', ',;']) prefersOpenMetrics(part.repeat(65_536));
+    expect(process.cpuUsage(start).user / 1e6).toBeLessThan(5);
+  });
+});
+
+describe('pages of several requests', () => {
+  it('are rendered one after the other, even after a failed one', async () => {
+    const share = createPageSharing({ interval: 0, monotonic: () => performance.now() });
+    let rendering = 0;
+    const pages = Array.from({ length: 4 }, (_, index) =>
+      share(async () => {
+        rendering += 1;
+        expect(rendering).toBe(1);
+        for (let waited = 0; waited < 3; waited += 1) await nextTurn();
+        rendering -= 1;
+        if (index === 1) throw new Error('broken');
+        return { contentType: 'text/plain', body: `page ${index}` };
+      }),
+    );
+    const { port, close } = await listen(
+      createServer((request, response) => {
+        pages[Number(request.url?.slice(1))]?.(response).catch(() => response.writeHead(500).end());
+      }),
+    );
+    const read = async (index: number) => (await fetch(`http://127.0.0.1:${port}/${index}`)).text();
+    expect(await Promise.all([0, 1, 2, 3].map(read))).toEqual(['page 0', '', 'page 2', 'page 3']);
+    await close();
+  });
+
+  it('leave a turn of the event loop between two, also after a failed one', async () => {
+    const share = createPageSharing({ interval: 0, monotonic: () => performance.now() });
+    const order: string[] = [];
+    const page = (name: string, failure?: Error) =>
+      share(async () => {
+        order.push(name);
+        setImmediate(() => order.push('turn'));
+        if (failure !== undefined) throw failure;
+        return { contentType: 'text/plain', body: name };
+      });
+    const pages = [page('first'), page('second', new Error('broken')), page('third')];
+    const read = pages.map((send) => send(new ServerResponse(new IncomingMessage(new Socket()))));
+    await Promise.allSettled(read);
+    expect(order.slice(0, 5)).toEqual(['first', 'turn', 'second', 'turn', 'third']);
+  });
+});
+
+describe('an instance is ready', () => {
+  const healthy: ReadinessInputs = {
+    draining: false,
+    keySourceReady: true,
+    keysCached: false,
+    jwtKeysAvailable: true,
+    auditUnavailable: false,
+    logLinesDropped: false,
+    logStalled: false,
+  };
+  it.each<[string, Partial<ReadinessInputs>, readonly string[], (readonly string[])?]>([
+    ['once its key source has responded', {}, []],
+    ['with cached keys, though the source fails', { keySourceReady: false, keysCached: true }, []],
+    ['not before it has a key', { keySourceReady: false }, ['key-source-never-reached']],
+    ['not while it is draining', { draining: true }, ['draining']],
+    ['not without audit records that it needs', { auditUnavailable: true }, ['audit-unavailable']],
+    [
+      'not, for all reasons',
+      { draining: true, keySourceReady: false, auditUnavailable: true },
+      ['draining', 'key-source-never-reached', 'audit-unavailable'],
+    ],
+    [
+      'without its log and the keys of JWT issuers, with warnings',
+      { jwtKeysAvailable: false, logLinesDropped: true, logStalled: true },
+      [],
+      ['jwt-keys-unavailable', 'log-lines-dropped', 'log-stalled'],
+    ],
+  ])('%s', (_name, inputs, reasons, warnings = []) => {
+    const ready = reasons.length === 0;
+    expect(computeReadiness({ ...healthy, ...inputs })).toEqual({ ready, reasons, warnings });
+  });
+});
