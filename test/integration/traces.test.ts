@@ -237,19 +237,6 @@ describe('a trace', () => {
     expect(await spansOf(proxy, receiver)).toEqual([]);
   });
 
-  it('is recorded for the given part of the trace IDs', async () => {
-    const { proxy, receiver } = await startTraced({}, 0.5);
-    const requests = 60;
-    for (let count = 0; count < requests; count += 1) await proxy.balance();
-    const lines = await proxy.requestLines(requests);
-    const spans = await spansOf(proxy, receiver);
-    const roots = spans.filter(({ kind }) => kind === 'SPAN_KIND_SERVER');
-    // Outside of 10 to 50 once in 10 million runs.
-    expect(roots.length).toBeGreaterThanOrEqual(10);
-    expect(roots.length).toBeLessThanOrEqual(50);
-    expect(lines.filter((line) => line['traceId'] !== undefined)).toHaveLength(roots.length);
-  });
-
   it('shows a login that looks like a card number only as the log does', async () => {
     const { proxy, receiver } = await startTraced({ keys: { '4111111111111111': oldKeys } });
     await proxy.post('/sandbox/gw/api/v2/get-balance/manager/4111111111111111', '');
@@ -291,6 +278,39 @@ describe('a reload', () => {
       false,
       true,
     ]);
+  });
+});
+
+describe('without tracing, a trace ID', () => {
+  const openMetrics = async ({ adminUrl }: TestProxy): Promise<string> =>
+    (await fetch(`${adminUrl}/metrics`, { headers: { Accept: 'application/openmetrics-text' } })).text();
+
+  it.each([
+    ['is logged and an exemplar if the caller sampled it', `00-${traceId}-${callerSpan}-01`, true],
+    ['is logged, and no exemplar, if the caller did not', `00-${traceId}-${callerSpan}-00`, false],
+    ['is found in a traceparent of a later version', `01-${traceId}-${callerSpan}-01-more`, true],
+  ])('%s', async (_what, traceparent, isExemplar) => {
+    const proxy = await starts.edge();
+    await proxy.post(paths.status, statusForm, { traceparent });
+    expect(await proxy.requestLines()).toMatchObject([{ traceId }]);
+    expect((await openMetrics(proxy)).includes(`trace_id="${traceId}"`)).toBe(isExemplar);
+  });
+
+  it('of a stranger is in neither exemplars nor the log', async () => {
+    const callers = [{ name: 'billing', credentials: [tokenCredential('right')], allow: [everything] }];
+    const proxy = await starts.edge({ config: { callers } });
+    const send = async (headers: Readonly<Record<string, string>>) =>
+      (await proxy.post(paths.balance, '', { traceparent: `00-${traceId}-${callerSpan}-01`, ...headers }))
+        .status;
+    const wrong = { Authorization: 'Bearer wrong' };
+    expect([await send({}), await send(wrong)]).toEqual([401, 401]);
+    // Before the caller is known, too.
+    expect(await send({ 'Content-Type': 'text/plain', 'Content-Length': '3' })).toBe(415);
+    expect((await openMetrics(proxy)) + proxy.logText()).not.toContain(traceId);
+    expect(await send({ Authorization: 'Bearer right' })).toBe(200);
+    await proxy.requestLines(4);
+    expect(await openMetrics(proxy)).toContain(`trace_id="${traceId}"`);
+    expect(proxy.logLines()).toContainEqual(expect.objectContaining({ traceId, status: 200 }));
   });
 });
 
