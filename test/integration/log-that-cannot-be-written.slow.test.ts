@@ -63,30 +63,25 @@ async function exitsInTime(process: ServeProcess): Promise<void> {
   expect(performance.now() - began).toBeLessThan(5_000);
 }
 
-it('a full disk for the log stops neither requests nor SIGTERM', async () => {
-  const full = openSync('/dev/full', 'w');
-  const running = await serveWith(full);
-  closeSync(full);
-  await transferSucceeds(running);
-  const readiness = async () => (await (await fetch(`${running.adminUrl}/readyz`)).text()).trim();
-  const warned = (codes: string) => `{"ready":true,"reasons":[],"warnings":[${codes}]}`;
-  await until(async () => (await readiness()) === warned('"log-stalled"'));
-  await fillLog(running);
-  expect(await droppedLines(running)).toBeGreaterThan(0);
-  expect(await readiness()).toBe(warned('"log-lines-dropped","log-stalled"'));
-  await transferSucceeds(running);
-  await exitsInTime(running);
-}, 60_000);
-
-it('a closed log pipe stops neither requests nor SIGTERM', async () => {
-  const running = await serveWith('pipe');
-  running.child.stdout?.destroy();
-  await transferSucceeds(running);
-  await fillLog(running);
-  expect(await droppedLines(running)).toBeGreaterThan(0);
-  await transferSucceeds(running);
-  await exitsInTime(running);
-}, 60_000);
+it.each(['a full disk', 'a closed pipe'])(
+  '%s for the log stops neither requests nor SIGTERM',
+  async (what) => {
+    const full = openSync('/dev/full', 'w');
+    const running = await serveWith(what === 'a full disk' ? full : 'pipe');
+    closeSync(full);
+    running.child.stdout?.destroy();
+    await transferSucceeds(running);
+    const readiness = async () => (await (await fetch(`${running.adminUrl}/readyz`)).text()).trim();
+    const warned = (codes: string) => `{"ready":true,"reasons":[],"warnings":[${codes}]}`;
+    await until(async () => (await readiness()) === warned('"log-stalled"'));
+    await fillLog(running);
+    expect(await droppedLines(running)).toBeGreaterThan(0);
+    expect(await readiness()).toBe(warned('"log-lines-dropped","log-stalled"'));
+    await transferSucceeds(running);
+    await exitsInTime(running);
+  },
+  60_000,
+);
 
 it('a stalled log reader does not stop requests, and gets whole lines when it continues', async () => {
   const running = await serveWith('pipe');
@@ -100,23 +95,9 @@ it('a stalled log reader does not stop requests, and gets whole lines when it co
   await transferSucceeds(running);
   const lost = await droppedLines(running);
   await exitsInTime(running);
-  const lines = running.stdout().split('\n').slice(0, -1);
-  expect(lines.filter((line) => !isJson(line))).toEqual([]);
+  for (const line of running.stdout().split('\n').slice(0, -1))
+    expect(JSON.parse(line)).toHaveProperty('msg');
   expect(running.logLines('log lines dropped')).toEqual([expect.objectContaining({ lines: lost })]);
-}, 60_000);
-
-it('a stalled log reader has a second to continue before the process exits', async () => {
-  const running = await serveWith('pipe');
-  running.child.stdout?.pause();
-  await fillLog(running);
-  const began = performance.now();
-  running.signal('SIGTERM');
-  await until(() => running.child.exitCode !== null);
-  const elapsed = performance.now() - began;
-  expect(running.child.exitCode).toBe(0);
-  expect(elapsed).toBeGreaterThanOrEqual(1_000);
-  expect(elapsed).toBeLessThan(5_000);
-  running.child.stdout?.resume();
 }, 60_000);
 
 it('a command whose output cannot be written exits with 1; a reader that closes the pipe is not an error', () => {
@@ -134,12 +115,3 @@ it('a command whose output cannot be written exits with 1; a reader that closes 
   const closed = run('| true; exit ${PIPESTATUS[0]}');
   expect([closed.status, closed.stderr]).toEqual([0, '']);
 });
-
-function isJson(line: string): boolean {
-  try {
-    JSON.parse(line);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -1,0 +1,155 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { jwtProblems } from '../../src/auth/jwt/jwt-error.ts';
+import { parseToken } from '../../src/auth/jwt/parse-token.ts';
+import { validateConfig } from '../../src/config/load.ts';
+import { errorTable } from '../../src/errors.ts';
+import { builtInOperations } from '../../src/gateway/operations.ts';
+import { startOnly } from '../../src/service/reload.ts';
+import { blocksOf } from '../support/doc-examples.ts';
+import { at, configText, list, record, renderOne, template, values } from '../support/helm.ts';
+import { itWith } from '../support/requires.ts';
+import { root, sourcesIn } from '../support/sources.ts';
+
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+const namesIn = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+const check = (text: string, variables: Readonly<Record<string, string>> = {}) =>
+  validateConfig(text, { lookUp: (name) => variables[name], builtIn: builtInOperations });
+
+it('config has the examples, which are valid', () => {
+  const isExample = (name: string) =>
+    read(`config/${name}`).startsWith('# yaml-language-server: $schema=./schema.json');
+  const examples = readdirSync(join(root, 'config')).filter(isExample).sort();
+  expect(examples).toEqual(['directory.yaml', 'embedded.yaml', 'vault.yaml']);
+  for (const name of examples) {
+    const checked = check(read(`config/${name}`), {
+      COUNTERSIGN_KEYS: '/tmp/keys',
+      COUNTERSIGN_GATEWAY: 'http://127.0.0.1:8090',
+      BILLING_TOKEN_SHA256: '2f77668a9dfbf8d5848b9eeb4a7145ca94c6ed9236e4a773f6dcafa5132b2f91',
+    });
+    expect([name, checked]).toEqual([name, expect.objectContaining({ config: expect.anything() })]);
+  }
+});
+
+it('docs/configuration.md lists every field that needs a restart, and no other', () => {
+  const [, sentence = ''] =
+    /Fields that\s+need a restart are ([^]*?):/.exec(read('docs/configuration.md')) ?? [];
+  expect(namesIn(sentence).sort()).toEqual(Object.keys(startOnly).sort());
+});
+
+it('docs/errors.md says which statuses have Retry-After, as the code does', () => {
+  const created = sourcesIn('src/**/*.ts').flatMap(({ text }) =>
+    [...text.matchAll(/(?:new ProxyError|super)\(\s*'([a-z-]+)'[^;]*?\);/g)].map(([call, reason = '']) => ({
+      call,
+      reason,
+    })),
+  );
+  const [, ...stated] =
+    /\*\*Retry-After\.\*\* Errors with status (\d+) or (\d+) /.exec(read('docs/errors.md')) ?? [];
+  const retryable = Object.entries(errorTable)
+    .filter(([, { status }]) => stated.includes(String(status)))
+    .map(([reason]) => reason);
+  expect(retryable.length).toBeGreaterThan(1);
+  for (const reason of retryable) expect(created.map((one) => one.reason)).toContain(reason);
+  const wrong = created.filter(
+    ({ reason, call }) => retryable.includes(reason) !== call.includes('retryAfter'),
+  );
+  expect(wrong).toEqual([]);
+});
+
+describe('docs/production.md', () => {
+  const page = read('docs/production.md');
+
+  it('has ten steps', () => {
+    const numbers = [...page.matchAll(/^## (\d+)\./gm)].map(([, number]) => Number(number));
+    expect(numbers).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
+  it('has the audit folder that the unit makes, which has to exist at the start', () => {
+    const [, folder = ''] = /directory: ([^,]+),/.exec(page) ?? [];
+    const [, made = ''] = /^StateDirectory=(.*)$/m.exec(read('deploy/systemd/countersign.service')) ?? [];
+    expect(made.split(' ').map((name) => `/var/lib/${name}`)).toContain(folder);
+  });
+
+  it('has the commands of pages whose commands are run', () => {
+    // By vault-setup, keys-command-page, helm-chart, release.
+    const texts = [
+      'deploy/vault/README.md',
+      'helm/countersign/README.md',
+      'deploy/systemd/countersign.service',
+    ].map(read);
+    const commands = blocksOf(page, 'sh').flatMap(({ text }) => text.trim().split('\n'));
+    expect(commands.length).toBeGreaterThan(5);
+    expect(commands.filter((command) => !texts.some((text) => text.includes(command)))).toEqual([]);
+  });
+});
+
+describe('docs/callers.md', () => {
+  const page = read('docs/callers.md');
+  const yaml = blocksOf(page, 'yaml').map(({ text }) => text);
+  const [cluster = '', oidc = ''] = yaml.filter((text) => text.startsWith('jwtIssuers:'));
+  const base = `
+environments:
+  sandbox: { baseUrl: "https://sandbox.gateway.example", product: gw }
+  production: { baseUrl: "https://gateway.example", product: gw }
+keys: { source: directory, directory: keys }
+proxy: { host: 0.0.0.0, tls: { certFile: c, keyFile: k } }
+`;
+
+  it('has valid configurations for Kubernetes and OpenID Connect', () => {
+    for (const text of [cluster, oidc]) {
+      expect(text).not.toBe('');
+      expect(check(base + text)).toHaveProperty('config');
+    }
+  });
+
+  it('lists every cause for which a token is rejected, and every header member that does', () => {
+    const rows = [...page.matchAll(/^\| (`jwt-.*?) \|/gm)].flatMap(([, cells = '']) => namesIn(cells));
+    expect(rows).toEqual(jwtProblems);
+    const [, members = ''] = /^\| `jwt-header` \| (.*?), another `typ`/m.exec(page) ?? [];
+    const parsed = (header: object) => () =>
+      parseToken(`${Buffer.from(JSON.stringify(header)).toString('base64url')}.e30.AAAA`);
+    expect(namesIn(members).length).toBeGreaterThan(5);
+    for (const member of namesIn(members))
+      expect(parsed({ alg: 'RS256', [member]: '' })).toThrow('jwt-header');
+    expect(parsed({ alg: 'RS256' })).not.toThrow();
+  });
+
+  const parsed = (start: string): unknown => parse(yaml.find((text) => text.startsWith(start)) ?? '');
+  const pod = parsed('metadata:');
+  const curl = blocksOf(page, 'sh').find(({ text }) => text.startsWith('curl '))?.text ?? '';
+
+  itWith('helm')('shows a service in Kubernetes with values and a label that the chart accepts', () => {
+    const { proxy: _set, ...config } = record(parse(base + cluster));
+    const tls = record(parsed('tls:'));
+    const settings = Object.entries({ config, ...tls }).map(
+      ([name, value]) => `${name}=${JSON.stringify(value)}`,
+    );
+    const args = values('default', ...settings);
+    expect(tls).toHaveProperty('tls');
+    expect(template(args)).toMatchObject({ status: 0, stderr: '' });
+    const port = at(renderOne(args, 'Service', 'pay-countersign'), 'spec', 'ports', 0, 'port');
+    expect(curl).toContain(`https://countersign.payments.svc:${String(port)}/production/gw/`);
+    const [callers] = list(renderOne(args, 'NetworkPolicy'), 'spec', 'ingress');
+    const admitted = record(callers, 'from', 0, 'podSelector', 'matchLabels');
+    expect(Object.keys(admitted)).toHaveLength(1);
+    expect(at(pod, 'metadata', 'labels')).toEqual(admitted);
+    const example = configText(values('vault-kubernetes'));
+    for (const path of ['kubernetes-api/ca.crt', 'kubernetes-api/token', '/openid/v1/jwks'])
+      expect([page.includes(path), example.includes(path)]).toEqual([true, true]);
+  });
+
+  it('shows the token with audience and subject of the configuration, and the CA, of its volume', () => {
+    const config: unknown = parse(cluster);
+    const [source] = list(pod, 'spec', 'volumes', 0, 'projected', 'sources');
+    const audience = at(config, 'jwtIssuers', 'cluster', 'audience');
+    expect(at(source, 'serviceAccountToken', 'audience')).toBe(audience);
+    const subject = at(config, 'callers', 0, 'credentials', 0, 'jwt', 'subject');
+    expect(subject).toBe(`system:serviceaccount:pay:${String(at(pod, 'spec', 'serviceAccountName'))}`);
+    const mounted = at(pod, 'spec', 'containers', 0, 'volumeMounts', 0, 'mountPath');
+    expect(curl).toContain(`--cacert ${String(mounted)}/ca.crt`);
+    expect(curl).toContain(`$(cat ${String(mounted)}/token)`);
+  });
+});
