@@ -131,42 +131,15 @@ describe.each(pages)('$path', ({ path, text }) => {
   }
 });
 
-describe('the filters for a log in docs/troubleshooting.md', () => {
+itWith('jq')('the filters for a log in docs/troubleshooting.md are valid', async () => {
   const page = pages.find(({ path }) => path === 'docs/troubleshooting.md')?.text ?? '';
   const filters = [...page.matchAll(/\| `(select\(.*)` \|$/gm)].map(([, filter = '']) =>
     filter.replaceAll('\\|', '|'),
   );
-
-  it('are found', () => {
-    expect(filters.length).toBeGreaterThan(5);
-  });
-
-  itWith('jq').each(filters)('%s is valid', async (filter) => {
-    expect(await run(`jq -c '${filter}' countersign.log > found.json`)).toBe('');
-  });
-});
-
-describe('the commands of Countersign in all pages', () => {
-  const others = ['deploy/runbook.md', 'deploy/vault/README.md'];
-  const texts = [
-    ...pages.map(({ text }) => text),
-    ...others.map((path) => readFileSync(join(root, path), 'utf8')),
-  ];
-  const called = texts.flatMap((text) => [
-    ...text.matchAll(
-      /countersign(?: --)? ((?:keys |callers |audit )?(?:serve|demo rotate|demo|simulate|status|check|explain|list|generate|import|verify|rollback|token))\b((?:\\\n|[^\n`|])*)/g,
-    ),
-  ]);
-  const calls = Map.groupBy(called, ([, name = '']) => name);
-  const commands = [...calls].map(([name, all]): [string, string[]] => {
-    const options = all.map(([, , text = '']) => text).join(' ');
-    return [name, [...options.matchAll(/(?<=\s)--[a-z][a-z-]*/g)].map(([flag]) => flag)];
-  });
-
-  it.each(commands)('%s has the flags', async (name, flags) => {
-    const help = await run(`node src/main.ts ${name} --help`);
-    expect(flags.filter((flag) => !help.includes(`${flag} `))).toEqual([]);
-  });
+  expect(filters.length).toBeGreaterThan(5);
+  expect(await run(filters.map((filter) => `jq -c '${filter}' countersign.log >found.json`).join('\n'))).toBe(
+    '',
+  );
 });
 
 /** Runs a command until the end of its page, once it has printed what the page shows. */

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
@@ -8,6 +8,7 @@ import { validateConfig } from '../../src/config/load.ts';
 import { errorTable } from '../../src/errors.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { startOnly } from '../../src/service/reload.ts';
+import { run } from '../support/cli.ts';
 import { blocksOf } from '../support/doc-examples.ts';
 import { at, configText, list, record, renderOne, template, values } from '../support/helm.ts';
 import { itWith } from '../support/requires.ts';
@@ -57,6 +58,30 @@ it('docs/errors.md says which statuses have Retry-After, as the code does', () =
     ({ reason, call }) => retryable.includes(reason) !== call.includes('retryAfter'),
   );
   expect(wrong).toEqual([]);
+});
+
+describe('the commands of Countersign in all pages', () => {
+  const pages = [
+    'README.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    ...globSync('{docs,deploy,helm}/**/*.md', { cwd: root }),
+  ];
+  const called = [
+    ...pages
+      .map(read)
+      .join('\n')
+      .matchAll(
+        /countersign(?: --)? ((?:keys |callers |audit |payments )?(?:serve|demo rotate|demo|simulate|status|check|explain|list|generate|import|verify|rollback|token|query|show|release))\b((?:\\\n|[^\n`|])*)/g,
+      ),
+  ];
+  const calls = Map.groupBy(called, ([, name = '']) => name);
+
+  it.each([...calls])('%s has the flags', async (name, all) => {
+    const flags = all.flatMap(([, , text = '']) => text.match(/(?<=\s)--[a-z][a-z-]*/g) ?? []);
+    const { out } = await run([...name.split(' '), '--help']);
+    expect(flags.filter((flag) => !out.includes(`${flag} `))).toEqual([]);
+  });
 });
 
 describe('docs/production.md', () => {

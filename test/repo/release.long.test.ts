@@ -37,7 +37,7 @@ let sums: string;
 let again: string;
 beforeAll(async () => {
   [sums, again] = await Promise.all([release('first'), release('second')]);
-}, 300_000);
+}, 600_000);
 
 it('a release is the package, the tarball, the chart, the SBOM, and their checksums, and the same commit gives the same bytes', () => {
   const names = sums.trim().split('\n');
