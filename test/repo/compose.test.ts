@@ -1,24 +1,35 @@
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { execFileSync, spawn } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { join, posix } from 'node:path';
-import { afterAll, expect, it } from '@jest/globals';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
+import { loadSimulatorKeys } from '../../src/cli/simulate.ts';
+import { validateConfig } from '../../src/config/load.ts';
+import { builtInOperations } from '../../src/gateway/operations.ts';
+import { createLogger } from '../../src/observability/logger.ts';
+import { startCountersign } from '../../src/service/lifecycle.ts';
+import { compileCache } from '../support/compile-cache.ts';
+import { tokenCredential } from '../support/config.ts';
+import { always, freePort, httpResponse } from '../support/faulty-gateway.ts';
+import { findProgram } from '../support/find-program.ts';
+import { transferForm } from '../support/forwarding.ts';
+import { harness } from '../support/harness.ts';
 import { at, list, record } from '../support/helm.ts';
 import { execForm } from '../support/image.ts';
+import { startListening } from '../support/listening-program.ts';
+import { type CountersignProcess, listening } from '../support/process.ts';
 import { promtool } from '../support/promtool.ts';
-import { itWith } from '../support/requires.ts';
+import { describeWhere, itWith } from '../support/requires.ts';
+import { testKeys, writeKeys } from '../support/service.ts';
+import { startSimulator } from '../support/simulator.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { StubVault } from '../support/stub-vault/server.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'countersign-compose-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const starts = harness(afterAll);
+const folder = starts.folder();
 
 const read = (file: string): unknown => parse(readFileSync(join('deploy', file), 'utf8'), { merge: true });
 const services = record(read('compose.yaml'), 'services');
@@ -35,27 +46,21 @@ function mountedFile(service: string, path: string): string | undefined {
   return mount === undefined ? undefined : join('deploy', mount.source, path.slice(mount.target.length));
 }
 
-it('every mounted file exists and is mounted read-only', () => {
+it('every mounted file exists and is mounted read-only, and every referenced volume and service exists', () => {
   const files = mounts.filter(({ source }) => source.startsWith('.'));
-  expect(files.filter(({ source }) => !existsSync(join('deploy', source)))).toEqual([]);
-  expect(files.filter(({ mode }) => mode !== 'ro')).toEqual([]);
-});
-
-it('every referenced volume and service exists', () => {
+  expect(files.filter(({ source, mode }) => !existsSync(join('deploy', source)) || mode !== 'ro')).toEqual(
+    [],
+  );
   const volumes = mounts.filter(({ source }) => !source.startsWith('.')).map(({ source }) => source);
   expect(Object.keys(record(read('compose.yaml'), 'volumes')).sort()).toEqual([...new Set(volumes)].sort());
   const referred = names.flatMap((name) => Object.keys(record(services[name], 'depends_on')));
   expect(referred.filter((name) => !names.includes(name))).toEqual([]);
 });
 
-it('every port is unique and published on loopback only', () => {
+it('every port is unique and published on loopback only, and every image has a version', () => {
   const ports = names.flatMap((name) => list(services[name], 'ports').map(String));
   expect(ports.filter((port) => !port.startsWith('127.0.0.1:'))).toEqual([]);
-  const published = ports.map((port) => port.split(':')[1]);
-  expect(new Set(published).size).toBe(published.length);
-});
-
-it('every image has a version', () => {
+  expect(new Set(ports.map((port) => port.split(':')[1])).size).toBe(ports.length);
   const images = names.map((name) => String(at(services[name], 'image')));
   expect(images.filter((image) => !/:v?\d+(\.\d+)+\}$|^countersign:dev$/.test(image))).toEqual([]);
 });
@@ -94,9 +99,7 @@ itWith('promtool')('promtool accepts the configuration of Prometheus, with the r
   const text = readFileSync('deploy/compose/prometheus.yml', 'utf8');
   const [pattern = ''] = list(parse(text), 'rule_files').map(String);
   const rules = mountedFile('prometheus', pattern) ?? '';
-  mkdirSync(folder, { recursive: true });
-  const file = join(folder, 'prometheus.yml');
-  writeFileSync(file, text.replace(pattern, join(process.cwd(), rules)));
+  const file = folder.file('prometheus.yml', text.replace(pattern, join(process.cwd(), rules)));
   const { status, output } = promtool(['check', 'config', file]);
   expect({ status, output }).toEqual({ status: 0, output: expect.stringContaining('alerts.rules.yaml') });
 });
@@ -166,3 +169,144 @@ it('traces go from Countersign to the collector, from there to Tempo, and Grafan
   expect(nameAndPort(at(source, 'url'))).toEqual(['tempo', String(at(tempo, 'server', 'http_listen_port'))]);
   expect(list(services['prometheus'], 'command')).toContain('--enable-feature=exemplar-storage');
 });
+
+it('after two runs of prepare, Countersign signs requests that the simulator accepts', async () => {
+  const vault = starts.closing(new StubVault());
+  await vault.listen();
+  const [keys, login] = [folder.at('keys'), folder.at('login')];
+  for (const made of [keys, login]) mkdirSync(made);
+  const env = { VAULT_ADDR: vault.address, VAULT_TOKEN: rootToken, KEYS_DIR: keys, LOGIN_DIR: login };
+  for (let run = 0; run < 2; run += 1) {
+    const { stdout, stderr } = spawn(process.execPath, ['deploy/compose/prepare.mts'], {
+      env: { ...compileCache, ...env },
+    });
+    const printed = (await Promise.all([text(stdout), text(stderr)])).join('');
+    expect(printed).toBe(`${vault.address} has keys for acme, beta in sandbox\n`);
+  }
+  const simulator = starts.closing(
+    await startSimulator({ keys: await loadSimulatorKeys(keys), clock: Date.now }),
+  );
+  // The configuration of deploy/compose.yaml with local addresses and paths.
+  const composed = readFileSync('deploy/compose/countersign.yaml', 'utf8')
+    .replace('http://127.0.0.1:8200', vault.address)
+    .replace('http://simulator:8090', simulator.url)
+    .replaceAll('/etc/countersign/login', login)
+    .replaceAll(/host: "::", port: \d+/g, 'host: 127.0.0.1, port: 0');
+  const checked = validateConfig(composed, { lookUp: () => undefined, builtIn: builtInOperations });
+  if ('problems' in checked) throw new Error(JSON.stringify(checked.problems));
+  const service = await startCountersign(
+    { ...checked, digest: '' },
+    { log: createLogger('silent', { write: () => {} }) },
+  );
+  const post = async (path: string, body: string, token: string) => {
+    const headers = { Authorization: `Bearer ${token}` };
+    const url = `${service.proxyUrl}/sandbox/gw/api${path}`;
+    return (await fetch(url, { method: 'POST', headers, body: new URLSearchParams(body) })).status;
+  };
+  const status = 'login=acme&client_orderid=invoice-1';
+  const statuses = [
+    await post('/v2/get-balance/manager/acme', '', 'countersign-demo'),
+    await post('/v4/status/1234', status, 'countersign-demo'),
+    await post('/v4/status/1234', status, 'unknown'),
+  ];
+  await service.stop(Promise.resolve());
+  expect(statuses).toEqual([200, 200, 401]);
+});
+
+const example = read('compose.egress.yaml');
+const config = readFileSync('deploy/compose/egress/countersign.yaml', 'utf8');
+const squidConf = readFileSync('deploy/compose/egress/squid.conf', 'utf8');
+
+it('Countersign is in the internal network only, and otherwise runs as in the demo', () => {
+  const ours = record(example, 'services', 'countersign');
+  expect(ours['networks']).toEqual(['inside']);
+  expect(at(example, 'networks', 'inside')).toEqual({ internal: true });
+  for (const field of ['image', 'read_only', 'cap_drop', 'security_opt', 'command', 'stop_grace_period']) {
+    expect([field, ours[field]]).toEqual([field, at(services['countersign'], field)]);
+  }
+});
+
+it('the paths, names and ports of the configurations are those of the mounted files and of squid', () => {
+  const { passwordFile, url } = record(parse(config), 'environments', 'production', 'egressProxy');
+  const [secret] = list(example, 'services', 'countersign', 'secrets').map(String);
+  expect(passwordFile).toBe(`/run/secrets/${secret}`);
+  expect(at(example, 'secrets', secret ?? '')).toBeDefined();
+  const [, port] = /^http_port (\d+)$/m.exec(squidConf) ?? [];
+  expect(Object.keys(record(example, 'services'))).toContain('squid');
+  expect(url).toBe(`http://squid:${port}`);
+  const targets = list(example, 'services', 'squid', 'volumes').map((one) => String(one).split(':')[1]);
+  const [, users] = /^auth_param basic program \S+ (\S+)$/m.exec(squidConf) ?? [];
+  expect(targets).toEqual(['/etc/squid/squid.conf', users]);
+});
+
+const squid = findProgram('squid');
+const runs = squid !== undefined && findProgram('openssl') !== undefined;
+
+describeWhere(runs, 'squid or openssl is not installed (Debian packages squid, openssl)')(
+  'with a real squid before the gateway',
+  () => {
+    const token = 'billing-token';
+    const path = '/production/gw/api/v4/transfer/1234';
+    let countersign: CountersignProcess;
+    let squidPort: number;
+    let gateway: Awaited<ReturnType<typeof starts.gateway>>;
+
+    /** Both configurations, in which only names, addresses, ports and paths differ. */
+    beforeAll(async () => {
+      const folder = starts.folder();
+      // Squid changes its user.
+      chmodSync(folder.path, 0o755);
+      const ca = new Ca(folder.path, 'ca');
+      const approved = httpResponse('200 OK', 'status=approved\n');
+      gateway = await starts.gateway([always(approved)], ca.issue('gateway', { names: 'DNS:localhost' }));
+      const password = folder.file('password', 'of-squid');
+      const hashed = execFileSync('openssl', ['passwd', '-apr1', '-in', password], { encoding: 'utf8' });
+      const users = folder.file('users', `countersign:${hashed}`);
+      squidPort = await freePort();
+      const adapted = squidConf
+        .replace('/etc/squid/users', users)
+        .replace('http_port 3128', `http_port 127.0.0.1:${squidPort}`)
+        .replace('dstdomain gateway.example', 'dstdomain localhost')
+        .replace('port 443', `port ${gateway.port}`);
+      const own = 'pid_filename none\naccess_log none\ncache_log /dev/null\n';
+      // The name is that of segments in /dev/shm: two with one name end each other.
+      const args = ['-N', '-n', 'compose', '-f', folder.file('squid.conf', `${adapted}${own}`)];
+      starts.atEnd(await startListening(squid ?? '', args, squidPort));
+      const keys = folder.at('keys');
+      writeKeys(keys, 'production', 'acme', testKeys);
+      const file = config
+        .replace('https://gateway.example', `https://localhost:${gateway.port}\n    caFile: ${ca.file}`)
+        .replace('http://squid:3128', `http://127.0.0.1:${squidPort}`)
+        .replace('/run/secrets/egress_password', password)
+        .replace('/etc/countersign/keys', keys)
+        .replaceAll(/host: "::", port: \d+/g, 'host: 127.0.0.1, port: 0');
+      const env = { BILLING_TOKEN_SHA256: tokenCredential(token).tokenSha256 };
+      countersign = await listening(starts.spawn({ file, env }));
+    }, 30_000);
+
+    it('a payment reaches the gateway through squid', async () => {
+      const response = await countersign.post(path, transferForm, { Authorization: `Bearer ${token}` });
+      expect(response).toMatchObject({ status: 200, body: 'status=approved\n' });
+      expect(gateway.requests()).toHaveLength(1);
+    });
+
+    it.each([
+      ['without the password', 'localhost', '', 407],
+      ['to another host', '127.0.0.1', 'of-squid', 403],
+      ['to the gateway', 'localhost', 'of-squid', 200],
+    ])('squid responds to a tunnel %s', async (_, host, password, status) => {
+      const credentials = Buffer.from(`countersign:${password}`).toString('base64');
+      const headers = { 'Proxy-Authorization': `Basic ${credentials}` };
+      const target = `${host}:${new URL(gateway.url).port}`;
+      const response = await new Promise<IncomingMessage>((resolve, reject) => {
+        const connecting = request({ port: squidPort, method: 'CONNECT', path: target, headers });
+        connecting.once('error', reject).once('connect', (head, socket) => {
+          socket.destroy();
+          resolve(head);
+        });
+        connecting.end();
+      });
+      expect(response.statusCode).toBe(status);
+    });
+  },
+);
