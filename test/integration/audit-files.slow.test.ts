@@ -191,23 +191,18 @@ it('a second process with the same folder has a file of its own, and the first o
   expect(await verify()).toMatchObject({ code: 0, err: '' });
 });
 
-it.each([
-  ['does not exist', 'missing', /missing does not exist\. Check the path/],
-  ['is a file', 'audit.key', /audit\.key is not a directory\. Check the path/],
-])('a folder that %s is an error at the start', async (_what, name, message) => {
-  const section = { ...audit, directory: folder.at(name) };
-  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section }) });
-  expect(await process.ended).toBe(1);
-  expect(process.stderr()).toMatch(message);
-});
-
-it('a key that is too short is a problem of the configuration', async () => {
-  const section = { ...audit, keyFile: folder.file('short', 'secret\n') };
-  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: section }) });
-  expect(await process.ended).toBe(2);
-  expect(process.stderr()).toMatch(
+it.each<[string, () => AuditFields, number, RegExp]>([
+  ['a folder', () => ({ directory: folder.at('missing') }), 1, /missing does not exist\. Check the path/],
+  ['no file', () => ({ directory: audit.keyFile }), 1, /audit\.key is not a directory\. Check the path/],
+  [
+    'a key of 32 bytes',
+    () => ({ keyFile: folder.file('short', 'secret\n') }),
+    2,
     /audit\.keyFile: names a file that has 6 bytes, and a key needs at least 32\. Create one: openssl rand -hex 32/,
-  );
+  ],
+])('the start needs %s', async (_what, wrong, code, message) => {
+  const process = starts.spawn({ file: configFor(gatewayUrl, { audit: { ...audit, ...wrong() } }) });
+  expect([await process.ended, process.stderr()]).toEqual([code, expect.stringMatching(message)]);
 });
 
 it('each applied configuration has its digest in the trail, by start or reload, and audit verify says it', async () => {

@@ -88,13 +88,13 @@ describe('a text', () => {
     }
   });
 
-  it('is redacted in the message and the fields of a log line', () => {
+  it('is redacted in the message and the fields of a log line, at level debug too, which has none at another', () => {
     const lines: string[] = [];
-    const log = redactor.redacting(createLogger('debug', { write: (line: string) => void lines.push(line) }));
-    log.message('error', 'The keys of login "4111111111111111" cannot be read', {
-      login: '4111111111111111',
-      cause: 'EACCES: /keys/4111111111111111',
-    });
+    const destination = { write: (line: string) => void lines.push(line) };
+    const log = redactor.redacting(createLogger('debug', destination));
+    const [login, cause] = ['4111111111111111', 'EACCES: /keys/4111111111111111'];
+    log.message('error', 'The keys of login "4111111111111111" cannot be read', { login, cause });
+    log.debug?.('of 4111111111111111', { login, environment: login, ms: 1 });
     log.message('error', 'cannot be read', { environment: 'sandbox', login: '5555555555554444' });
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
       {
@@ -102,8 +102,10 @@ describe('a text', () => {
         login: redactedLogin,
         cause: `EACCES: /keys/${redactedLogin}`,
       },
+      { msg: `of ${redactedLogin}`, login: redactedLogin, environment: redactedLogin, ms: 1 },
       { environment: 'sandbox', login: '5555555555554444' },
     ]);
+    expect(redactor.redacting(createLogger('info', destination)).debug).toBeUndefined();
   });
 });
 
@@ -119,18 +121,6 @@ describe('names of a client', () => {
     const credential = { kind: 'jwt', issuer: 'idp', subject: name, keyId: undefined } as const;
     expect(JSON.stringify(redactor.names(credential))).not.toMatch(/1111/);
   });
-});
-
-it('every text of a debug line is redacted, and there are none at another level', () => {
-  const lines: string[] = [];
-  const destination = { write: (line: string) => void lines.push(line) };
-  const redactor = new LoginRedactor([]);
-  expect(redactor.redacting(createLogger('info', destination)).debug).toBeUndefined();
-  const log = redactor.redacting(createLogger('debug', destination));
-  log.debug?.('of 4111111111111111', { login: '4111111111111111', environment: '4111111111111111', ms: 1 });
-  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { msg: `of ${redactedLogin}`, login: redactedLogin, environment: redactedLogin, ms: 1 },
-  ]);
 });
 
 describe('observers', () => {
