@@ -97,10 +97,21 @@ function open(options: { capacity?: number; fileBytes?: number } = {}): void {
 
 beforeEach(() => open());
 
+/** Writes wait until the returned function is called. */
+function hang(): () => void {
+  const gate = Promise.withResolvers<void>();
+  disk.hang = gate.promise;
+  return gate.resolve;
+}
+
 /** Records waited for others. */
 const afterDelay = (): Promise<void> => timers.fire(5);
 /** The trail tries again after a failure. */
 const retry = (): Promise<void> => timers.fire(200);
+const makeRoom = (): Promise<void> => {
+  disk.space = Number.POSITIVE_INFINITY;
+  return retry();
+};
 
 const append = (...names: string[]): void => {
   for (const name of names) trail.append('result', { name });
@@ -116,13 +127,12 @@ const defect = (contents = [...disk.earlier, disk.content]) =>
 describe('records', () => {
   it('are written in order, those that arrive during a write together', async () => {
     await afterDelay();
-    const gate = Promise.withResolvers<void>();
-    disk.hang = gate.promise;
+    const resume = hang();
     append('a');
     await afterDelay();
     append('b', 'c');
     append('d');
-    gate.resolve();
+    resume();
     await trail.close(1_000);
     expect([names(), disk.writes]).toEqual([['start', 'a', 'b', 'c', 'd', 'stop'], 3]);
     expect([defect(), disk.closed, heads.at(-1)?.sequence]).toEqual([undefined, true, 6]);
@@ -139,13 +149,12 @@ describe('records', () => {
   });
 
   it('that a request waits for are confirmed after they are written', async () => {
-    const gate = Promise.withResolvers<void>();
-    disk.hang = gate.promise;
+    const resume = hang();
     let isConfirmed = false;
     const confirmed = trail.confirm('intent', { name: 'a' }).then((result) => (isConfirmed = result));
     await nextTurn();
     expect([isConfirmed, disk.writes]).toEqual([false, 1]);
-    gate.resolve();
+    resume();
     expect(await confirmed).toBe(true);
     expect(names()).toEqual(['start', 'a']);
   });
@@ -182,8 +191,7 @@ describe('a full disk', () => {
     await retry();
     expect(failures).toEqual(['ENOSPC', 'ENOSPC']);
     expect([trail.failing, disk.content.length]).toEqual([true, 300]);
-    disk.space = Number.POSITIVE_INFINITY;
-    await retry();
+    await makeRoom();
     append('d');
     await trail.close(1_000);
     expect(names()).toEqual(['start', 'a', 'b', 'c', 'd', 'stop']);
@@ -197,8 +205,7 @@ describe('a full disk', () => {
     const writes = disk.writes;
     expect(await trail.confirm('intent', { name: 'b' })).toBe(false);
     expect(disk.writes).toBe(writes);
-    disk.space = Number.POSITIVE_INFINITY;
-    await retry();
+    await makeRoom();
     expect(await trail.confirm('intent', { name: 'c' })).toBe(true);
     expect([names(), lost, defect()]).toEqual([['start', 'a', 'c'], 0, undefined]);
   });
@@ -207,8 +214,7 @@ describe('a full disk', () => {
     disk.space = 300;
     const results = ['a', 'b'].map((name) => trail.confirm('intent', { name }));
     expect(await Promise.all(results)).toEqual([false, false]);
-    disk.space = Number.POSITIVE_INFINITY;
-    await retry();
+    await makeRoom();
     append('c');
     await trail.close(1_000);
     expect([names(), defect()]).toEqual([['start', 'a', 'b', 'c', 'stop'], undefined]);
@@ -221,8 +227,7 @@ describe('a full disk', () => {
     await afterDelay();
     append('late');
     expect(lost).toBeGreaterThan(10);
-    disk.space = Number.POSITIVE_INFINITY;
-    await retry();
+    await makeRoom();
     append('after');
     await trail.close(1_000);
     const kept = names().filter((name) => typeof name === 'string' && name.startsWith('n')).length;
@@ -244,8 +249,7 @@ describe('a full disk', () => {
 
 describe('a disk that hangs', () => {
   it('fails for requests that wait, and for others at once, until it continues', async () => {
-    const gate = Promise.withResolvers<void>();
-    disk.hang = gate.promise;
+    const resume = hang();
     const confirmed = trail.confirm('intent', { name: 'a' });
     await nextTurn();
     await timers.fire(1_000);
@@ -253,7 +257,7 @@ describe('a disk that hangs', () => {
     expect([trail.failing, failures]).toEqual([true, ['timeout']]);
     expect(await trail.confirm('intent', { name: 'b' })).toBe(false);
     append('c');
-    gate.resolve();
+    resume();
     await nextTurn();
     expect(trail.failing).toBe(false);
     expect(await trail.confirm('intent', { name: 'd' })).toBe(true);
@@ -261,7 +265,7 @@ describe('a disk that hangs', () => {
   });
 
   it('does not keep the process from stopping, and what it has not written counts as lost', async () => {
-    disk.hang = new Promise(() => {});
+    hang();
     append('a');
     await afterDelay();
     append('b');
@@ -273,7 +277,7 @@ describe('a disk that hangs', () => {
     ['that is being written', false],
     ['that waits for a write', true],
   ])('fails for a request when the process stops with its record %s', async (_name, writesBefore) => {
-    disk.hang = new Promise(() => {});
+    hang();
     if (writesBefore) {
       append('a');
       await afterDelay();
@@ -327,8 +331,7 @@ describe('another file', () => {
     trail.next();
     await retry();
     expect(disk.earlier).toEqual([]);
-    disk.space = Number.POSITIVE_INFINITY;
-    await retry();
+    await makeRoom();
     expect([names(disk.earlier[0]), names(), defect()]).toEqual([['start', 'a'], ['start'], undefined]);
   });
 });
