@@ -12,7 +12,7 @@ import {
 } from '../../../src/audit/chain.ts';
 import { endFields, intentFields } from '../../../src/audit/record-fields.ts';
 import { Verifier } from '../../../src/audit/verifier.ts';
-import type { ClientDetails, RequestContext } from '../../../src/request-context.ts';
+import type { RequestContext } from '../../../src/request-context.ts';
 import { auditKeyText, headOf, testAuditKey, trailLines, verifyFiles } from '../../support/audit.ts';
 
 describe('a record', () => {
@@ -121,10 +121,10 @@ const attempt = {
   signature: { nonce: 'n', timestamp: 7 },
 } as const;
 
-it.each<ClientDetails>([
+it.each<NonNullable<RequestContext['rejected']>>([
   { credential: 'jwt', jwtProblem: 'jwt-no-caller', jwtSubject: 'stranger' },
   { credential: 'certificate', certificateSubject: 'CN=stranger', certificateProblem: 'CERT_HAS_EXPIRED' },
-  { credential: 'none', peer: '192.0.2.1' },
+  { credential: 'none', environment: 'sandbox', operation: 'transfer', login: 'acme', peer: '192.0.2.1' },
 ])('a rejected request is recorded with what it presented, and why that was not accepted: %j', (rejected) => {
   const { credential, ...facts } = rejected;
   expect(endFields({ ...context, rejected })).toMatchObject({ presented: credential, ...facts });

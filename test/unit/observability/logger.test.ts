@@ -64,6 +64,15 @@ describe('the line of a request', () => {
     expect(Object.keys(logged(bare)).sort().join()).toBe('attempts,level,msg,outcome,requestId,time');
   });
 
+  it.each<[string, Partial<RequestContext>, boolean]>([
+    ['a payment of unknown outcome', { readOnly: false, outcome: 'unknown' }, true],
+    ['a payment that was sent before', { reason: 'duplicate-payment', firstRequestId: 'y' }, true],
+    ['any other', { readOnly: false, outcome: 'answered' }, false],
+  ])('says how to query %s', (_what, fields, isShown) => {
+    const line = logged({ ...bare, orderId: 'invoice-7', statusPath: '/status', ...fields });
+    expect(['orderId' in line, 'statusPath' in line]).toEqual([isShown, isShown]);
+  });
+
   it.each<[string, Partial<RequestContext>, string]>([
     ['a gateway response', { status: 200, outcome: 'answered' }, 'info'],
     ['a client error', { status: 400, reason: 'malformed-form' }, 'info'],
@@ -75,6 +84,14 @@ describe('the line of a request', () => {
     ['no key', { status: 503, reason: 'key-source-unavailable' }, 'warn'],
     ['an unknown outcome', { status: 504, reason: 'gateway-timeout', outcome: 'unknown' }, 'error'],
     ['an internal error', { status: 500, reason: 'internal' }, 'error'],
+    [
+      'a payment that was sent before',
+      { status: 409, reason: 'duplicate-payment', outcome: 'unknown' },
+      'warn',
+    ],
+    ['a response about another order', { status: 200, orderMismatch: 'order-id' }, 'error'],
+    ['a response with another amount', { status: 200, orderMismatch: 'amount' }, 'warn'],
+    ['a forged callback', { status: 200, callback: 'not-verified' }, 'warn'],
   ])('has the level of what happened: %s', (_name, fields, level) => {
     expect(logged({ ...bare, ...fields })['level']).toBe(level);
   });

@@ -79,12 +79,12 @@ describe('a text', () => {
     expect(redactor.text('Login "acme" has no keys.')).toBe('Login "acme" has no keys.');
   });
 
-  it('of half a megabyte is scanned within a second', () => {
+  it('of half a megabyte is scanned within a second of CPU time', () => {
     for (const part of ['1-', '12-345.', '0', '1', '4111111111112-']) {
       const text = part.repeat(500_000 / part.length);
-      const began = performance.now();
+      const began = process.cpuUsage();
       redactor.text(text);
-      expect({ part, inTime: performance.now() - began < 1_000 }).toEqual({ part, inTime: true });
+      expect({ part, inTime: process.cpuUsage(began).user < 1e6 }).toEqual({ part, inTime: true });
     }
   });
 
