@@ -54,7 +54,7 @@ export async function buildService(
   const applyTracing = await shared.tracing.prepare(config.tracing);
   const inflight = new InflightRequests();
   const upstreams = createUpstreams(config, certificates, inflight, shared.tlsPeers);
-  const keys = keysOf(config, certificates, shared, previous?.keys);
+  const keys = await keysOf(config, certificates, shared, previous?.keys);
   const jwtIssuers = jwtIssuersOf(config, shared, previous?.jwtIssuers);
   const readiness = (): Readiness => readinessOf(keys, jwtIssuers, shared);
   const { verify: verifyJwt } = jwtIssuers;
@@ -141,12 +141,12 @@ function readinessOf(keys: KeyServices, jwtIssuers: JwtIssuers, shared: Shared):
   });
 }
 
-function keysOf(
+async function keysOf(
   config: Config,
   certificates: CertificateFiles,
   shared: Shared,
   previous: KeyServices | undefined,
-): KeyServices {
+): Promise<KeyServices> {
   if (previous !== undefined && sameKeysConfig(previous.config, config.keys)) return previous;
   const { clock, monotonic, random, metrics, decisions, tlsFailed } = shared;
   return createKeyServices(config.keys, {

@@ -31,7 +31,7 @@ afterEach(async () => {
   folder.remove();
 });
 
-function open(directory = folder.path, cache = {}, decisions?: DebugLog): KeyServices {
+async function open(directory = folder.path, cache = {}, decisions?: DebugLog): Promise<KeyServices> {
   const metrics = {
     ...createPrometheus({ version: '0', routes: routesOf() }),
     keySourceReplaced: (source: string) => void reported.push(`another ${source}`),
@@ -44,7 +44,7 @@ function open(directory = folder.path, cache = {}, decisions?: DebugLog): KeySer
       void reported.push(`${login} ${ring === undefined ? removal : 'read'}`),
   };
   const { clock, monotonic, random } = system;
-  const services = createKeyServices(configOf({ source: 'directory', directory, cache }), {
+  const services = await createKeyServices(configOf({ source: 'directory', directory, cache }), {
     clock,
     monotonic,
     random,
@@ -58,7 +58,7 @@ function open(directory = folder.path, cache = {}, decisions?: DebugLog): KeySer
 
 /** With `acme` in use. */
 async function openInUse(): Promise<KeyServices> {
-  const services = open();
+  const services = await open();
   services.begin();
   await services.reader.read(acme, 'request');
   const login = services.table.find(acme);
@@ -77,7 +77,7 @@ describe('another source', () => {
   it('has the logins in use in memory, with their own keys, before it is used', async () => {
     const before = await openInUse();
     writeKeys(other.path, 'sandbox', 'acme', { controlKey: 'of the other one' });
-    const next = open(other.path);
+    const next = await open(other.path);
     await next.readInUse(before, ['sandbox']);
     // Nothing of the place before, which may be left because its keys became known.
     expect(next.table.find(acme)?.ring).toHaveLength(1);
@@ -86,14 +86,14 @@ describe('another source', () => {
 
   it('need not have the logins of an environment that is not configured any more', async () => {
     const before = await openInUse();
-    await open(other.path).readInUse(before, []);
+    await (await open(other.path)).readInUse(before, []);
   });
 });
 
 it('a source reports while it is in use: also what was before, but nothing afterwards', async () => {
   const before = await openInUse();
   expect(reported.splice(0)).toEqual(['acme read', 'up']);
-  const next = open();
+  const next = await open();
   await next.readInUse(before, ['sandbox']);
   expect(reported).toEqual([]);
   next.begin(before);
@@ -104,7 +104,7 @@ it('a source reports while it is in use: also what was before, but nothing after
 });
 
 it('a login in use is read again without a request when the ttl is over', async () => {
-  const { reader, table } = open(folder.path, { ttl: '1s' });
+  const { reader, table } = await open(folder.path, { ttl: '1s' });
   await reader.read(acme, 'request');
   writeKeys(folder.path, 'sandbox', 'acme', { ...testKeys, controlKey: 'another one' });
   await until(() => table.peek(acme)?.ring.length === 3, 'the new key is read', 10);
@@ -113,7 +113,7 @@ it('a login in use is read again without a request when the ttl is over', async 
 it('the debug log has a look after a rejection', async () => {
   const lines: object[] = [];
   const decisions = createDebugLog({ debug: (_, fields) => void lines.push(fields) });
-  const { reader, table } = open(folder.path, {}, decisions);
+  const { reader, table } = await open(folder.path, {}, decisions);
   await reader.read(acme, 'request');
   const login = table.find(acme);
   if (login === undefined) throw new TypeError('no keys');
