@@ -13,7 +13,7 @@ import {
 } from './process.ts';
 import { type RecordingGateway, startRecordingGateway } from './recording-gateway.ts';
 import { type ProxyOptions, startProxy, type TestProxy } from './service.ts';
-import { startSimulator, type TestSimulator } from './simulator.ts';
+import type { TestSimulator } from './simulator.ts';
 
 /** A Countersign in front of a gateway that records requests. */
 export interface Edge extends TestProxy {
@@ -78,7 +78,11 @@ export function harness(after: (end: () => Promise<void>) => void = afterEach): 
     },
     gateway,
     recordingGateway,
-    simulator: async (options) => closing(await startSimulator(options)),
+    async simulator(options) {
+      // Loaded by those who need it: it reads the published operations, which takes longer than starting a proxy.
+      const { startSimulator } = await import('./simulator.ts');
+      return closing(await startSimulator(options));
+    },
     folder() {
       const folder = new Folder();
       atEnd(() => folder.remove());
