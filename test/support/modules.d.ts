@@ -14,3 +14,9 @@ declare module 'oauth-sign' {
   };
   export default oauthSign;
 }
+
+declare module 'node:vm' {
+  interface SourceTextModule {
+    createCachedData(): Buffer;
+  }
+}
