@@ -11,102 +11,105 @@ const starts = harness();
 const tunnel = 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n';
 const get = `GET ${balance} HTTP/1.1\r\nHost: x\r\n\r\n`;
 
-describe('a connection after CONNECT or an upgrade', () => {
-  it('that is reset does not end the process or a payment in flight', async () => {
-    const gateway = await starts.recordingGateway();
-    const process = await starts.process({ gateway: gateway.url });
-    const going = Promise.withResolvers<void>();
-    gateway.respond = (response) => void going.promise.then(() => response.end('paid'));
-    const payments = Array.from({ length: 20 }, (_, nth) => process.post(transfer, `client_orderid=${nth}`));
-    await until(() => gateway.requests.length === 20);
-    for (let count = 0; count < 20; count += 1) (await process.connect()).send(tunnel).reset();
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    going.resolve();
-    const responses = await Promise.all(payments);
-    expect(responses.map(({ status: code, body }) => `${code} ${body}`)).toEqual(Array(20).fill('200 paid'));
-    expect(process.child.exitCode).toBeNull();
-    expect(process.stderr()).toBe('');
+describe.each([
+  ['TCP', false],
+  ['TLS', true],
+])('over %s', (_transport, tls) => {
+  describe('a connection after CONNECT or an upgrade', () => {
+    it.each([
+      ['at once', tunnel],
+      ['behind a rejected request', get + tunnel],
+      ['behind a request in flight', formRequest(balance) + tunnel],
+    ])('%s is closed within seconds, even if its client keeps it open', async (_, bytes) => {
+      const edge = await starts.edge({ tls, config: { proxy: { port: 0, maxConnections: 2 } } });
+      for (let count = 0; count < 2; count += 1) (await edge.connect()).send(bytes);
+      await until(async () => (await edge.send(formRequest(balance)).catch(() => undefined))?.status === 200);
+    });
   });
 
-  it.each([
-    ['at once', tunnel],
-    ['behind a rejected request', get + tunnel],
-    ['behind a request in flight', formRequest(balance) + tunnel],
-  ])('%s is closed within seconds, even if its client keeps it open', async (_, bytes) => {
-    const edge = await starts.edge({ config: { proxy: { port: 0, maxConnections: 2 } } });
-    for (let count = 0; count < 2; count += 1) (await edge.connect()).send(bytes);
-    await until(async () => (await edge.send(formRequest(balance)).catch(() => undefined))?.status === 200);
-  });
-});
-
-describe('a client that half-closes after its request', () => {
-  it.each([
-    ['a payment', formRequest(transfer, 'client_orderid=1'), 1],
-    ['a query', formRequest(status, statusForm), 1],
-  ])('gets its response: %s', async (_, bytes, count) => {
-    const edge = await starts.edge();
-    const connection = (await edge.connect()).send(bytes).finish();
-    for (let nth = 0; nth < count; nth += 1) {
+  describe('a client that half-closes after its request', () => {
+    it.each([
+      ['a payment', formRequest(transfer, 'client_orderid=1')],
+      ['a query', formRequest(status, statusForm)],
+    ])('gets its response: %s', async (_, bytes) => {
+      const edge = await starts.edge({ tls });
+      const connection = (await edge.connect()).send(bytes).finish();
       expect((await connection.response()).headers['countersign-outcome']).toBe('answered');
-    }
-    expect(await connection.ended()).toBe('FIN');
-    expect(edge.gateway.requests).toHaveLength(count);
+      expect(await connection.ended()).toBe('FIN');
+      expect(edge.gateway.requests).toHaveLength(1);
+    });
+
+    it('within its request gets no response, and nothing is sent', async () => {
+      const edge = await starts.edge({ tls });
+      const cut = formRequest(transfer, 'client_orderid=1').slice(0, -3);
+      await (await edge.connect()).send(cut).finish().gone();
+      expect(edge.gateway.requests).toHaveLength(0);
+      expect(await edge.requestLines(1)).toEqual([
+        expect.objectContaining({ reason: 'caller-gone', outcome: 'not-sent' }),
+      ]);
+    });
   });
 
-  it('within its request gets no response, and nothing is sent', async () => {
-    const edge = await starts.edge();
-    const cut = formRequest(transfer, 'client_orderid=1').slice(0, -3);
-    await (await edge.connect()).send(cut).finish().gone();
-    expect(edge.gateway.requests).toHaveLength(0);
-    expect(await edge.requestLines(1)).toEqual([
-      expect.objectContaining({ reason: 'caller-gone', outcome: 'not-sent' }),
+  describe('a flood of pipelined requests', () => {
+    it('that are rejected has one response and one log line per connection', async () => {
+      const edge = await starts.edge({ tls });
+      const floods = await Promise.all(Array.from({ length: 4 }, () => edge.connect()));
+      for (const flood of floods) flood.send(get.repeat(20_000));
+      const began = performance.now();
+      expect((await edge.send(formRequest(balance))).status).toBe(200);
+      expect(performance.now() - began).toBeLessThan(10_000);
+      await Promise.all(floods.map((flood) => flood.gone()));
+      expect(await edge.counted('requests_total', { reason: 'method-not-allowed' })).toBe(4);
+      expect(edge.logText().length).toBeLessThan(10_000);
+    });
+
+    it('each on a separate connection has a limited number of log lines, but all are counted', async () => {
+      const edge = await starts.edge({ tls, monotonic: () => 0 });
+      for (let round = 0; round < 10; round += 1) {
+        const floods = await Promise.all(Array.from({ length: 30 }, () => edge.connect()));
+        await Promise.all(floods.map((flood) => flood.send(get).gone()));
+      }
+      const lines = edge.logLines('request completed').length;
+      expect(await edge.counted('requests_total', { reason: 'method-not-allowed' })).toBe(300);
+      expect(await edge.counted('log_lines_suppressed_total')).toBe(300 - lines);
+      // No time has passed, so only the burst was written.
+      expect(lines).toBe(100);
+    });
+  });
+
+  it('a truncated response closes its connection, and nothing after it is processed', async () => {
+    const gateway = await starts.gateway([
+      async ({ request, socket }) => {
+        await request();
+        socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3000000\r\n\r\n');
+        socket.write('x'.repeat(2_000_000));
+        setTimeout(() => socket.resetAndDestroy(), 300);
+      },
     ]);
+    const edge = await starts.edge({ tls, gateway: gateway.url });
+    const connection = await edge.connect();
+    connection.send(
+      formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2').repeat(3),
+    );
+    await connection.gone();
+    expect(await edge.requestLines(1)).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(gateway.requests()).toHaveLength(1);
   });
 });
 
-describe('a flood of pipelined requests', () => {
-  it('that are rejected has one response and one log line per connection', async () => {
-    const edge = await starts.edge();
-    const floods = await Promise.all(Array.from({ length: 4 }, () => edge.connect()));
-    for (const flood of floods) flood.send(get.repeat(20_000));
-    const began = performance.now();
-    expect((await edge.send(formRequest(balance))).status).toBe(200);
-    expect(performance.now() - began).toBeLessThan(10_000);
-    await Promise.all(floods.map((flood) => flood.gone()));
-    expect(await edge.counted('requests_total', { reason: 'method-not-allowed' })).toBe(4);
-    expect(edge.logText().length).toBeLessThan(10_000);
-  });
-
-  it('each on a separate connection has a limited number of log lines, but all are counted', async () => {
-    const edge = await starts.edge({ monotonic: () => 0 });
-    for (let round = 0; round < 10; round += 1) {
-      const floods = await Promise.all(Array.from({ length: 30 }, () => edge.connect()));
-      await Promise.all(floods.map((flood) => flood.send(get).gone()));
-    }
-    const lines = edge.logLines('request completed').length;
-    expect(await edge.counted('requests_total', { reason: 'method-not-allowed' })).toBe(300);
-    expect(await edge.counted('log_lines_suppressed_total')).toBe(300 - lines);
-    // No time has passed, so only the burst was written.
-    expect(lines).toBe(100);
-  });
-});
-
-it('a truncated response closes its connection, and nothing after it is processed', async () => {
-  const gateway = await starts.gateway([
-    async ({ request, socket }) => {
-      await request();
-      socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3000000\r\n\r\n');
-      socket.write('x'.repeat(2_000_000));
-      setTimeout(() => socket.resetAndDestroy(), 300);
-    },
-  ]);
-  const edge = await starts.edge({ gateway: gateway.url });
-  const connection = await edge.connect();
-  connection.send(
-    formRequest(transfer, 'client_orderid=1') + formRequest(transfer, 'client_orderid=2').repeat(3),
-  );
-  await connection.gone();
-  expect(await edge.requestLines(1)).toEqual([expect.objectContaining({ outcome: 'unknown' })]);
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  expect(gateway.requests()).toHaveLength(1);
+it('a connection after CONNECT that is reset does not end the process or a payment in flight', async () => {
+  const gateway = await starts.recordingGateway();
+  const process = await starts.process({ gateway: gateway.url });
+  const going = Promise.withResolvers<void>();
+  gateway.respond = (response) => void going.promise.then(() => response.end('paid'));
+  const payments = Array.from({ length: 20 }, (_, nth) => process.post(transfer, `client_orderid=${nth}`));
+  await until(() => gateway.requests.length === 20);
+  for (let count = 0; count < 20; count += 1) (await process.connect()).send(tunnel).reset();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  going.resolve();
+  const responses = await Promise.all(payments);
+  expect(responses.map(({ status: code, body }) => `${code} ${body}`)).toEqual(Array(20).fill('200 paid'));
+  expect(process.child.exitCode).toBeNull();
+  expect(process.stderr()).toBe('');
 });

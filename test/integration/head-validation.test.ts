@@ -77,24 +77,19 @@ const rejected: [name: string, request: string, reason: Reason][] = [
 ];
 
 describe('a request with an invalid head', () => {
-  it.each(rejected)('gets a problem response: %s', async (_, request, reason) => {
-    const connection = await edge.connect();
-    const response = await connection.send(request).response();
-    expectProblem(response, reason);
-    expect(edge.gateway.requests).toHaveLength(0);
-    connection.close();
-  });
-
-  it('with 400, 401 or 405 closes its connection; with another status the connection stays open', async () => {
-    for (const [name, request] of rejected) {
+  it.each(rejected)(
+    'gets a problem response; only 400, 401 and 405 close the connection: %s',
+    async (_, request, reason) => {
       const connection = await edge.connect();
-      const { status, headers } = await connection.send(request).response();
-      const closes = [400, 401, 405].includes(status);
-      expect([name, headers.connection]).toEqual([name, closes ? 'close' : 'keep-alive']);
+      const response = await connection.send(request).response();
+      expectProblem(response, reason);
+      expect(edge.gateway.requests).toHaveLength(0);
+      const closes = [400, 401, 405].includes(response.status);
+      expect(response.headers.connection).toBe(closes ? 'close' : 'keep-alive');
       if (closes) expect(await connection.ended()).toBe('FIN');
       else expect(await nextIsServed(connection)).toBe(true);
-    }
-  });
+    },
+  );
 
   it('gets the allowed method in the response', async () => {
     const response = await edge.send(withMethod('GET', balance));
@@ -183,23 +178,31 @@ const tooLarge: [name: string, bytes: string][] = [
   ['a target of 20,000 characters', formRequest(`/${'x'.repeat(20_000)}`)],
 ];
 
-describe('bytes that are not a valid request', () => {
+describe.each([
+  ['TCP', false],
+  ['TLS', true],
+])('bytes that are not a valid request, over %s,', (_transport, tls) => {
+  let direct: Edge;
+  beforeAll(async () => {
+    direct = await starts.edge({ tls });
+  });
+
   it.each(unparsed)('get a problem response, and the connection closes: %s', async (_, bytes) => {
-    const response = await expectRejectedAndClosed(edge, bytes, 'bad-request');
+    const response = await expectRejectedAndClosed(direct, bytes, 'bad-request');
     expect(response.headers.connection).toBe('close');
   });
 
   it.each(tooLarge)('get a 431 with the limit, and the connection closes: %s', async (_, bytes) => {
-    const response = await expectRejectedAndClosed(edge, bytes, 'head-too-large');
+    const response = await expectRejectedAndClosed(direct, bytes, 'head-too-large');
     expect(response.body.toString()).toMatch(/more than (16384 bytes or )?100 headers/);
   });
 
   it('have one log line and are counted, like every other request', async () => {
-    const before = (await edge.requestLines(0)).length;
-    const counted = () => edge.counted('requests_total', { reason: 'bad-request', status: '400' });
+    const before = (await direct.requestLines(0)).length;
+    const counted = () => direct.counted('requests_total', { reason: 'bad-request', status: '400' });
     const earlier = await counted();
-    const response = await edge.send('hello\r\n\r\n');
-    const lines = (await edge.requestLines(before + 1)).slice(before);
+    const response = await direct.send('hello\r\n\r\n');
+    const lines = (await direct.requestLines(before + 1)).slice(before);
     expect(lines).toEqual([
       expect.objectContaining({
         requestId: response.headers['x-request-id'],
@@ -212,7 +215,7 @@ describe('bytes that are not a valid request', () => {
 
   it('get a 405 if they are a CONNECT request', async () => {
     const request = withMethod('CONNECT', 'gateway.test:443');
-    const response = await expectRejectedAndClosed(edge, request, 'method-not-allowed');
+    const response = await expectRejectedAndClosed(direct, request, 'method-not-allowed');
     expect(response.headers.allow).toBe('POST');
   });
 });

@@ -10,7 +10,6 @@ import { type ConfigInput, configFor, type EnvironmentInput } from './config.ts'
 import { type Countersign, observe } from './countersign.ts';
 import { Folder } from './folder.ts';
 import { Ca } from './stub-vault/certificates.ts';
-import { transport } from './transport.ts';
 import { vectorText } from './vectors.ts';
 
 export interface TestKeys {
@@ -34,6 +33,8 @@ export interface StartOptions {
 export interface ProxyOptions extends StartOptions, Partial<Omit<ServiceOptions, 'log'>> {
   /** `info` unless given. */
   readonly logLevel?: LogLevel;
+  /** The proxy port has TLS, with a client CA, so that each connection passes through the guard of handshakes. */
+  readonly tls?: boolean;
 }
 
 export interface TestProxy extends Countersign {
@@ -53,9 +54,16 @@ export const noGateway = 'http://127.0.0.1:9';
 
 /** A real Countersign on free ports of loopback, with keys in a folder and an anonymous caller. */
 export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy> {
-  const { gateway = noGateway, config, sandbox, keys = { acme: testKeys }, logLevel = 'info' } = options;
+  const {
+    gateway = noGateway,
+    config,
+    sandbox,
+    keys = { acme: testKeys },
+    logLevel = 'info',
+    tls = false,
+  } = options;
   const folder = new Folder();
-  const own = transport.tls ? listenerTls(folder) : undefined;
+  const own = tls ? listenerTls(folder) : undefined;
   for (const [login, both] of Object.entries(keys)) writeKeys(folder.path, 'sandbox', login, both);
   const chunks: string[] = [];
   const log = createLogger(logLevel, { write: (text: string) => void chunks.push(text) });
