@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { configFor, environmentFor } from '../support/config.ts';
 import { type FaultyGateway, freePort, type Script, silent } from '../support/faulty-gateway.ts';
 import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
@@ -41,52 +41,40 @@ async function expectCrash(process: ServeProcess): Promise<void> {
   expect(performance.now() - began).toBeLessThan(8_000);
 }
 
-describe.each([
-  ['an uncaught exception', bug],
-  ['an uncaught exception that is followed by others', bugs],
-])('%s', (_name, code) => {
-  it('ends each request in flight with its true outcome, in the log and to the caller', async () => {
-    const responding = await gatewayOf(silent);
-    const handshakes = await gatewayOf(() => {});
-    const environments = {
-      sandbox: environmentFor(responding.url),
-      connecting: environmentFor(handshakes.url.replace('http:', 'https:')),
-    };
-    const process = await serve({ config: { environments } }, code);
-    writeKeys(join(process.folder, 'keys'), 'connecting', 'acme', testKeys);
-    const inConnecting = paths.transfer.replace('sandbox', 'connecting');
-    const waiting = process.transfer();
-    const connecting = [process.post(inConnecting, transferForm)];
-    const sending = await process.connect();
-    sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000', 'Accept: */*']));
-    await until(() => responding.requests().length === 1 && handshakes.connections() === 1);
-    await expectCrash(process);
-    expect(verdict(await waiting)).toBe('504 gateway-timeout unknown unknown');
-    expect((await Promise.all(connecting)).map(verdict)).toEqual(['503 shutting-down not-sent not-sent']);
-    expect(await sending.response()).toMatchObject({
-      status: 503,
-      headers: { 'countersign-outcome': 'not-sent' },
-    });
-    sending.close();
-    expect(outcomes(process)).toEqual([
-      'not-sent shutting-down',
-      'not-sent shutting-down',
-      'unknown gateway-timeout',
-    ]);
-    expect(responding.requests()).toHaveLength(1);
-    expect(process.stdout() + process.stderr()).not.toContain('4111111111111111');
-  });
-});
-
-it('after an uncaught exception, responses say that their connections close', async () => {
-  const gateway = await gatewayOf(silent);
-  const process = await serve({ gateway: gateway.url });
-  const connection = await process.connect();
-  connection.send(formRequest(paths.transfer, transferForm));
-  await until(() => gateway.requests().length === 1);
+it('uncaught exceptions end each request in flight with its true outcome, in the log and to the caller', async () => {
+  const responding = await gatewayOf(silent);
+  const handshakes = await gatewayOf(() => {});
+  const environments = {
+    sandbox: environmentFor(responding.url),
+    connecting: environmentFor(handshakes.url.replace('http:', 'https:')),
+  };
+  const process = await serve({ config: { environments } }, bugs);
+  writeKeys(join(process.folder, 'keys'), 'connecting', 'acme', testKeys);
+  const inConnecting = paths.transfer.replace('sandbox', 'connecting');
+  const waiting = (await process.connect()).send(formRequest(paths.transfer, transferForm));
+  const connecting = [process.post(inConnecting, transferForm)];
+  const sending = await process.connect();
+  sending.send(formRequest(paths.transfer, 'client_orderid=', ['Content-Length: 1000', 'Accept: */*']));
+  await until(() => responding.requests().length === 1 && handshakes.connections() === 1);
   await expectCrash(process);
-  expect(await connection.response()).toMatchObject({ status: 504, headers: { connection: 'close' } });
-  connection.close();
+  expect(await waiting.response()).toMatchObject({
+    status: 504,
+    headers: { connection: 'close', 'countersign-outcome': 'unknown' },
+  });
+  waiting.close();
+  expect((await Promise.all(connecting)).map(verdict)).toEqual(['503 shutting-down not-sent not-sent']);
+  expect(await sending.response()).toMatchObject({
+    status: 503,
+    headers: { 'countersign-outcome': 'not-sent' },
+  });
+  sending.close();
+  expect(outcomes(process)).toEqual([
+    'not-sent shutting-down',
+    'not-sent shutting-down',
+    'unknown gateway-timeout',
+  ]);
+  expect(responding.requests()).toHaveLength(1);
+  expect(process.stdout() + process.stderr()).not.toContain('4111111111111111');
 });
 
 it('after an uncaught exception, a request that waits for a key ends as not sent', async () => {

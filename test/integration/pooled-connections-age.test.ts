@@ -18,7 +18,7 @@ it('a pooled connection that is too old is closed while it is idle, and not reus
     });
     await always(httpResponse('200 OK', '[]'))(conversation);
   };
-  const { gateway, proxy } = await start(script, '1500ms');
+  const { gateway, proxy } = await start(script, '800ms');
   for (let turn = 0; turn < 3; turn += 1) expect((await proxy.balance()).status).toBe(200);
   expect([gateway.connections(), open]).toEqual([1, 1]);
   await until(() => open === 0);
@@ -29,11 +29,11 @@ it('a pooled connection that is too old is closed while it is idle, and not reus
 it('a pooled connection that becomes too old during a request is closed after it', async () => {
   const { gateway, proxy } = await start(async (conversation) => {
     while ((await conversation.request()) !== undefined) {
-      await wait(500);
+      await wait(150);
       conversation.write(httpResponse('200 OK', '[]'));
     }
-  }, '300ms');
-  for (let turn = 1; turn < 4; turn += 1) {
+  }, '100ms');
+  for (let turn = 1; turn < 3; turn += 1) {
     expect(await proxy.balance()).toMatchObject({ status: 200, body: '[]', complete: true });
     expect(gateway.connections()).toBe(turn);
   }

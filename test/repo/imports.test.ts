@@ -268,11 +268,10 @@ describe('imports outside of src', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('do not lead to a test, but for the same one over TLS', () => {
+  it('do not lead to a test', () => {
     const wrong = [...sources, ...outside].flatMap((source) =>
       ownImports(source)
         .filter(({ of }) => of.endsWith('.test.ts'))
-        .filter(({ of }) => of.replace('.test.ts', '-over-tls.test.ts') !== source.path)
         .map(({ of }) => `${source.path} -> ${of}`),
     );
     expect(wrong).toEqual([]);
