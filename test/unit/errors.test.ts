@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ProxyError, type Reason, responsibleParty } from '../../src/errors.ts';
+import { serverAttributes } from '../../src/trace.ts';
 
 describe('the responsible party', () => {
   it.each<[Reason | undefined, number | undefined, string]>([
@@ -28,4 +29,12 @@ it('an error with another detail is the same one apart from that', () => {
   expect(error).toMatchObject({ reason: 'overloaded', detail: 'Second.', status: 503, outcome: 'unknown' });
   expect(error.headers).toEqual({ Allow: 'POST', 'Retry-After': '2' });
   expect(error.cause).toBe(cause);
+});
+
+it.each([
+  ['http://127.0.0.1/x', '127.0.0.1', 80],
+  ['https://gateway.example', 'gateway.example', 443],
+  ['https://gateway.example:8443/', 'gateway.example', 8443],
+])('the span of a request to %s has its host and port', (address, host, port) => {
+  expect(serverAttributes(address)).toEqual({ 'server.address': host, 'server.port': port });
 });

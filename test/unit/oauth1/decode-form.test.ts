@@ -5,94 +5,41 @@ import { decodeForm } from '../../../src/oauth1/decode-form.ts';
 
 /** RFC 5849 section 3.4.1.3.1, and the parser of the WHATWG URL standard, "urlencoded parsing". */
 describe('decodeForm', () => {
-  it('decodes the body of RFC 5849 section 3.4.1.3.1', () => {
-    expect(decoded('c2&a3=2+q')).toEqual([
-      ['c2', ''],
-      ['a3', '2 q'],
-    ]);
-  });
-
-  it('decodes the query of RFC 5849 section 3.4.1.3.1', () => {
-    expect(decoded('b5=%3D%253D&a3=a&c%40=&a2=r%20b')).toEqual([
-      ['b5', '=%3D'],
-      ['a3', 'a'],
-      ['c@', ''],
-      ['a2', 'r b'],
-    ]);
-  });
-
-  it.each<[name: string, body: string, pairs: [string, string][]]>([
-    ['an empty body has no parameters', '', []],
+  /** The pairs as JSON reads best: `[["a","1"]]`. */
+  it.each<[name: string, body: string, pairs: string]>([
+    ['the body of RFC 5849 section 3.4.1.3.1', 'c2&a3=2+q', '[["c2",""],["a3","2 q"]]'],
     [
-      'empty parts are no parameters',
-      '&&a=1&&&b=2&',
-      [
-        ['a', '1'],
-        ['b', '2'],
-      ],
+      'the query of RFC 5849 section 3.4.1.3.1',
+      'b5=%3D%253D&a3=a&c%40=&a2=r%20b',
+      '[["b5","=%3D"],["a3","a"],["c@",""],["a2","r b"]]',
     ],
+    ['an empty body has no parameters', '', '[]'],
+    ['empty parts are no parameters', '&&a=1&&&b=2&', '[["a","1"],["b","2"]]'],
     [
-      'order and repeated names are kept',
-      'b=2&a=1&b=1',
-      [
-        ['b', '2'],
-        ['a', '1'],
-        ['b', '1'],
-      ],
+      'order, repeated names and identical pairs are kept',
+      'b=2&a=1&b=1&a=1',
+      '[["b","2"],["a","1"],["b","1"],["a","1"]]',
     ],
-    [
-      'identical pairs are kept',
-      'a=1&a=1',
-      [
-        ['a', '1'],
-        ['a', '1'],
-      ],
-    ],
-    ['a plus is a space, in names too', 'a+b=c++d+', [['a b', 'c  d ']]],
-    ['%2B is a plus', 'a%2Bb=c%2bd', [['a+b', 'c+d']]],
-    [
-      'a name without = has an empty value',
-      'c2&d',
-      [
-        ['c2', ''],
-        ['d', ''],
-      ],
-    ],
-    [
-      'an empty name is kept',
-      '=v&=',
-      [
-        ['', 'v'],
-        ['', ''],
-      ],
-    ],
-    [
-      'only the first = separates',
-      'a=b=c&d==',
-      [
-        ['a', 'b=c'],
-        ['d', '='],
-      ],
-    ],
-    ['; is no separator', 'a=1;b=2', [['a', '1;b=2']]],
-    ['escaped separators do not separate', 'a%26b%3Dc=1', [['a&b=c', '1']]],
-    ['escapes are decoded once', 'a=%2525', [['a', '%25']]],
-    ['a byte order mark is a character like any other', '%EF%BB%BFa=\ufeffb', [['\ufeffa', '\ufeffb']]],
-    ['unescaped UTF-8 is accepted', 'naïve=私😀', [['naïve', '私😀']]],
-    ['escaped and unescaped characters may be mixed', 'a=\u{1f600}%C3%A9', [['a', '\u{1f600}é']]],
+    ['a plus is a space, in names too', 'a+b=c++d+', '[["a b","c  d "]]'],
+    ['%2B is a plus', 'a%2Bb=c%2bd', '[["a+b","c+d"]]'],
+    ['a name without = has an empty value', 'c2&d', '[["c2",""],["d",""]]'],
+    ['an empty name is kept', '=v&=', '[["","v"],["",""]]'],
+    ['only the first = separates', 'a=b=c&d==', '[["a","b=c"],["d","="]]'],
+    ['; is no separator', 'a=1;b=2', '[["a","1;b=2"]]'],
+    ['escaped separators do not separate', 'a%26b%3Dc=1', '[["a&b=c","1"]]'],
+    ['escapes are decoded once', 'a=%2525', '[["a","%25"]]'],
+    ['a byte order mark is a character like any other', '%EF%BB%BFa=\ufeffb', '[["\ufeffa","\ufeffb"]]'],
+    ['escaped and unescaped UTF-8 may be mixed', 'naïve=私\u{1f600}%C3%A9', '[["naïve","私\u{1f600}é"]]'],
     [
       'reserved object names are names',
       '__proto__=1&constructor=2',
-      [
-        ['__proto__', '1'],
-        ['constructor', '2'],
-      ],
+      '[["__proto__","1"],["constructor","2"]]',
     ],
-    ['encoded control characters are characters', 'a%00b=%0A%0D%7f', [['a\0b', '\n\r\x7f']]],
-    ['so are those beyond ASCII, encoded or not', 'a=\x85%C2%85\u2028', [['a', '\x85\x85\u2028']]],
-    ['the last code point decodes', 'a=%F4%8F%BF%BF', [['a', '\u{10ffff}']]],
+    ['encoded control characters are characters', 'a%00b=%0A%0D%7f', '[["a\\u0000b","\\n\\r\x7f"]]'],
+    ['so are those beyond ASCII, encoded or not', 'a=\x85%C2%85\u2028', '[["a","\x85\x85\u2028"]]'],
+    ['the last code point decodes', 'a=%F4%8F%BF%BF', '[["a","\u{10ffff}"]]'],
   ])('%s', (_name, body, pairs) => {
-    expect(decoded(body)).toEqual(pairs);
+    expect(JSON.stringify(decoded(body))).toBe(pairs);
   });
 
   it('decodes a character whose bytes are partly escaped', () => {
@@ -193,14 +140,6 @@ describe('decodeForm', () => {
     ['nothing', '=%'],
   ])('names no parameter whose name is %s', (_name, body) => {
     expect(errorOf(Buffer.from(body)).detail).toMatch(/^Parameter 1 has a "%"/);
-  });
-
-  it('does not change its input', () => {
-    const body = Buffer.from('a+b=%41&é=1');
-    const copy = Buffer.from(body);
-    decodeForm(body);
-
-    expect(body.equals(copy)).toBe(true);
   });
 });
 

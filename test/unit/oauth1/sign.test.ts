@@ -1,7 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import type { SigningKey } from '../../../src/oauth1/methods.ts';
-import type { Pair } from '../../../src/oauth1/parameters.ts';
 import { authorizationHeader, prepare, sign, type Unsigned } from '../../../src/oauth1/sign.ts';
 import { Secret } from '../../../src/secret.ts';
 import { type OpensslVector, opensslVectors, privateKeyOf, publishedVectors } from '../../support/vectors.ts';
@@ -18,14 +17,10 @@ const request: Unsigned = {
 const controlKey: SigningKey = { kind: 'control_key', secret: new Secret('planted-key') };
 
 describe('a request signed with openssl', () => {
-  it.each(opensslVectors())('$id has the same parameters and base string', (vector) => {
+  it.each(opensslVectors())('$id has the same steps, body and signature', async (vector) => {
     const prepared = prepare(unsigned(vector));
-
     expect(prepared.normalizedParameters).toBe(vector.expected_normalized_parameters);
     expect(prepared.baseString).toBe(vector.expected_base_string);
-  });
-
-  it.each(opensslVectors())('$id has the same body and the same signature', async (vector) => {
     const signed = await sign(unsigned(vector), keyOf(vector));
 
     expect(signed.body).toBe(vector.expected_body);
@@ -80,19 +75,6 @@ describe('sign', () => {
     expect(prepared.normalizedParameters).toMatch(/^a=A&balance-name=EUR&oauth_.*&z=1%202$/);
     expect(prepared.body).toMatch(/^balance-name=EUR&oauth_consumer_key=acme&/);
     expect(prepared.body).not.toMatch(/z=/);
-  });
-
-  it('does not change its input', async () => {
-    const form: readonly Pair[] = Object.freeze([
-      Object.freeze(['b', '2'] as const),
-      Object.freeze(['a', "!'"] as const),
-    ]);
-    await sign({ ...request, form }, controlKey);
-
-    expect(form).toEqual([
-      ['b', '2'],
-      ['a', "!'"],
-    ]);
   });
 
   it('produces the same bytes for the same time and nonce, and others for another nonce', async () => {

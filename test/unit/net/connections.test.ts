@@ -1,0 +1,186 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, request, Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Acceptor } from '../../../src/net/acceptor.ts';
+import { createAgent, drainAgent } from '../../../src/net/agent.ts';
+import { closeServer, listen as listenOn } from '../../../src/net/http.ts';
+import { listen } from '../../support/listening.ts';
+import { RawConnection } from '../../support/raw-http.ts';
+import { until } from '../../support/until.ts';
+
+const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+const serverThatSays = (text: string) => createServer((_request, response) => response.end(text));
+
+const textOn = async (connection: RawConnection): Promise<string> =>
+  (await connection.send(get).response()).body.toString();
+
+describe('an acceptor', () => {
+  let acceptor: Acceptor;
+  let url: string;
+  let dropped: number;
+
+  beforeEach(async () => {
+    dropped = 0;
+    acceptor = new Acceptor(() => {
+      dropped += 1;
+    });
+    acceptor.use(serverThatSays('first'));
+    url = await acceptor.listen({ host: '127.0.0.1', port: 0 });
+  });
+  afterEach(() => {
+    acceptor.stopListening();
+    acceptor.destroyAll();
+  });
+
+  it('passes new connections to the server in use, and leaves those that are open where they are', async () => {
+    const before = await RawConnection.open(url);
+    expect(await textOn(before)).toBe('first');
+    acceptor.use(serverThatSays('second'));
+    expect(await textOn(await RawConnection.open(url))).toBe('second');
+    expect(await textOn(before)).toBe('first');
+  });
+
+  it('has the server end heads that take too long, though that server does not listen itself', async () => {
+    const hasty = createServer({ headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 50 });
+    acceptor.use(hasty);
+    const connection = await RawConnection.open(url);
+    expect((await connection.send('GET / HTTP/1.1\r\n').response()).status).toBe(408);
+    hasty.close();
+  });
+
+  it('closes connections beyond its limit, and says so', async () => {
+    acceptor.maxConnections = 1;
+    const first = await RawConnection.open(url);
+    expect(await textOn(first)).toBe('first');
+    const second = await RawConnection.open(url);
+    expect(await second.ended()).toBe('FIN');
+    expect(dropped).toBe(1);
+    expect(await textOn(first)).toBe('first');
+  });
+
+  it('that is closed accepts no connection, and those that are open go on', async () => {
+    const open = await RawConnection.open(url);
+    expect(await textOn(open)).toBe('first');
+    acceptor.stopListening();
+    await expect(RawConnection.open(url)).rejects.toThrow('ECONNREFUSED');
+    expect(await textOn(open)).toBe('first');
+  });
+
+  it('can end all connections, also those after CONNECT, of which no server knows', async () => {
+    const server = serverThatSays('first');
+    const tunnelled = new Promise((resolve) => server.once('connect', resolve));
+    acceptor.use(server);
+    const [idle, tunnel] = [await RawConnection.open(url), await RawConnection.open(url)];
+    tunnel.send('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n');
+    await tunnelled;
+    acceptor.destroyAll();
+    await Promise.all([idle.gone(), tunnel.gone()]);
+  });
+});
+
+const stops: (() => void)[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+
+/** A server that responds to every request, and a client with one agent. */
+async function start() {
+  let connections = 0;
+  const server = createServer({ keepAliveTimeout: 60_000 }, (_request, response) => response.end('OK'));
+  server.on('connection', () => {
+    connections += 1;
+  });
+  const { port, close } = await listen(server);
+  const agent = createAgent(`http://127.0.0.1:${port}`, {}, { keepAlive: true });
+  stops.push(
+    () => agent.destroy(),
+    () => void close(),
+  );
+  const send = () => {
+    const sent = request({ port, agent });
+    const responded = new Promise<IncomingMessage>((resolve, reject) => {
+      sent.once('response', resolve).once('error', reject).end();
+    });
+    const status = responded.then(async (response) => {
+      await once(response.resume(), 'close');
+      return response.statusCode;
+    });
+    return { request: sent, status };
+  };
+  return { send, connections: () => connections, agent };
+}
+
+it('a drained agent closes the connections in use after their responses, not before', async () => {
+  const { send, agent } = await start();
+  const sent = [send(), send()];
+  const sockets = await Promise.all(
+    sent.map(async ({ request }): Promise<Socket> => (await once(request, 'socket'))[0]),
+  );
+  drainAgent(agent);
+  expect(await Promise.all(sent.map(({ status }) => status))).toEqual([200, 200]);
+  await until(() => sockets.every(({ destroyed }) => destroyed), 'the connections are closed');
+});
+
+// One that waits gets the connection as soon as a response ends, also with bytes that came behind it.
+it('no request waits for the connection of another one', async () => {
+  const { send, connections } = await start();
+  await Promise.all(Array.from({ length: 50 }, () => send().status));
+  expect(connections()).toBe(50);
+});
+
+it('a connection is used again, but not on a Node that can mix up responses', async () => {
+  const used = async (): Promise<number> => {
+    const { send, connections } = await start();
+    for (const _ of [1, 2]) await send().status;
+    return connections();
+  };
+  expect(await used()).toBe(1);
+  const own = Object.getOwnPropertyDescriptor(process, 'version') ?? {};
+  Object.defineProperty(process, 'version', { ...own, value: 'v26.12.0' });
+  try {
+    expect(await used()).toBe(2);
+  } finally {
+    Object.defineProperty(process, 'version', own);
+  }
+});
+
+/** A machine on which these hosts fail with this code, as Node reports it. */
+class Machine extends Server {
+  readonly tried: string[] = [];
+  readonly #failing: Readonly<Record<string, string>>;
+
+  constructor(failing: Readonly<Record<string, string>>) {
+    super();
+    this.#failing = failing;
+  }
+
+  override listen(...given: unknown[]): this {
+    const host = String(given[1]);
+    this.tried.push(host);
+    const code = this.#failing[host];
+    if (code === undefined) return super.listen(0, '127.0.0.1');
+    process.nextTick(() => this.emit('error', Object.assign(new Error(code), { code })));
+    return this;
+  }
+}
+
+describe('listening', () => {
+  let server: Machine;
+  afterEach(() => closeServer(server));
+
+  it('is for IPv4 in place of both on a machine without IPv6', async () => {
+    server = new Machine({ '::': 'EAFNOSUPPORT' });
+    expect(await listenOn(server, { host: '::', port: 0 })).toMatch(/^http:\/\/0\.0\.0\.0:\d+$/);
+    expect(server.tried).toEqual(['::', '0.0.0.0']);
+  });
+
+  it.each([
+    ['::', 'EADDRINUSE'],
+    ['::1', 'EAFNOSUPPORT'],
+  ])('is not moved elsewhere for another failure: %s %s', async (host, code) => {
+    server = new Machine({ [host]: code });
+    await expect(listenOn(server, { host, port: 0 })).rejects.toThrow(code);
+    expect(server.tried).toEqual([host]);
+  });
+});
