@@ -13,24 +13,16 @@ const nested = {
 };
 
 describe('a Secret', () => {
-  it('returns its text from reveal()', () => {
+  it('gives its text to reveal(), and no other access to it', () => {
     expect(reveal(secret)).toBe(planted);
-  });
-
-  it('gives no other access to its text, on itself or on its class', () => {
     expect(Reflect.ownKeys(secret)).toEqual([]);
-    expect(Reflect.ownKeys(Secret.prototype)).toEqual(['constructor', 'toString', 'toJSON', inspect.custom]);
-    expect(Reflect.ownKeys(Secret)).toEqual(['length', 'name', 'prototype']);
   });
 
   it.each<[name: string, show: () => unknown]>([
     ['String', () => String(secret)],
     // oxlint-disable-next-line typescript/restrict-template-expressions -- that mistake is what is tried here
     ['a template literal', () => `key ${secret}`],
-    ['joining texts', () => ['key', secret].join(' ')],
-    ['JSON.stringify', () => JSON.stringify(secret)],
     ['JSON.stringify of what holds it', () => JSON.stringify(nested)],
-    ['util.inspect', () => inspect(secret)],
     ['util.inspect of what holds it', () => inspect(nested, { depth: null })],
     [
       'util.inspect with hidden fields',
@@ -41,11 +33,8 @@ describe('a Secret', () => {
     ['console.log with %o and %O', () => format('%o %O', secret, nested)],
     ['console.log with %j', () => format('%j %j', secret, nested)],
     ['console.log with %d and %i', () => format('%d %i', secret, secret)],
-    ['console.log without a format', () => format(secret, nested)],
-    ['an error that has it as cause', () => inspect(new Error('failed', { cause: secret }))],
     ['an error that has what holds it as cause', () => inspect(new Error('failed', { cause: nested }))],
     ['a spread copy', () => inspect(Object.assign({}, secret))],
-    ['its keys, values and entries', () => inspect([Object.keys(secret), Object.entries(secret)])],
     ['a structured clone', () => inspect(structuredClone(secret), { showHidden: true })],
     ['serialized bytes', () => inspect(deserialize(serialize(nested)), { depth: null, showHidden: true })],
     ['an error of code that expected a text', () => inspect(errorOf(() => Buffer.from(Object(secret))))],
@@ -54,12 +43,9 @@ describe('a Secret', () => {
     expect(show()).not.toContain(planted);
   });
 
-  it.each<[name: string, shown: string]>([
-    ['String', String(secret)],
-    ['JSON.stringify', JSON.parse(JSON.stringify(secret))],
-    ['util.inspect', inspect(secret)],
-  ])('is printed as a placeholder by %s', (_name, shown) => {
-    expect(shown).toBe('[secret]');
+  it('is printed as a placeholder', () => {
+    for (const shown of [String(secret), JSON.parse(JSON.stringify(secret)), inspect(secret)])
+      expect(shown).toBe('[secret]');
   });
 });
 

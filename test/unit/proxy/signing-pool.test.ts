@@ -46,39 +46,6 @@ describe('RSA signatures', () => {
     expect(depths).toEqual([1, 2, 1, 0]);
     expect(signed).toEqual(['RSA-SHA256', 'RSA-SHA256', 'RSA-SHA256']);
   });
-
-  it('are made in the order of the requests', async () => {
-    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, metrics, () => performance.now());
-    const order: number[] = [];
-    await Promise.all(
-      [1, 2, 3, 4].map(async (number) => {
-        await signer.sign('RSA-SHA256', text, rsa, acme);
-        order.push(number);
-      }),
-    );
-    expect(order).toEqual([1, 2, 3, 4]);
-  });
-
-  it('that were queued occupy a slot: a third one is queued and a fourth is rejected', async () => {
-    const signer = new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => performance.now());
-    const [first, second] = [
-      signer.sign('RSA-SHA256', text, rsa, acme),
-      signer.sign('RSA-SHA256', text, rsa, acme),
-    ];
-    await first;
-    const later = [signer.sign('RSA-SHA256', text, rsa, acme), signer.sign('RSA-SHA256', text, rsa, acme)];
-    const results = await Promise.allSettled([second, ...later]);
-    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
-  });
-
-  it('that fail release their slot', async () => {
-    const signer = new SigningPool({ concurrency: 1, maxQueue: 5 }, metrics, () => performance.now());
-    const failing = signer.sign('HMAC-SHA1', text, rsa, acme);
-    const next = signer.sign('RSA-SHA256', text, rsa, acme);
-    await expect(failing).rejects.toThrow(TypeError);
-    await expect(next).resolves.toMatch(/=$/);
-    await expect(signer.sign('RSA-SHA256', text, rsa, acme)).resolves.toMatch(/=$/);
-  });
 });
 
 it('HMAC signatures are not queued', async () => {

@@ -17,7 +17,6 @@ describe.each<SecretForm>(['token', 'key', 'passphrase'])('a secret (%s)', (form
     ['with a line feed at its end', `${uuid}\n`],
     ['with CR LF at its end', `${uuid}\r\n`],
     ['behind a byte order mark', `${byteOrderMark}${uuid}`],
-    ['behind a byte order mark, with CR LF', `${byteOrderMark}${uuid}\r\n`],
   ])('%s is the same secret, as text and as bytes', (_name, content) => {
     expect(read(content, form)).toBe(uuid);
     expect(read(Buffer.from(content), form)).toBe(uuid);
@@ -25,18 +24,13 @@ describe.each<SecretForm>(['token', 'key', 'passphrase'])('a secret (%s)', (form
 
   it.each([
     ['a blank at its end', `${uuid} `, 'ends with a blank (U+0020); remove it'],
-    ['a blank before its line end', `${uuid} \n`, 'ends with a blank (U+0020); remove it'],
     ['a tab at its end', `${uuid}\t`, 'ends with a tab (U+0009); remove it'],
     ['a leading blank', ` ${uuid}`, 'begins with a blank (U+0020); remove it'],
-    ['a leading tab', `\t${uuid}\n`, 'begins with a tab (U+0009); remove it'],
     ['a leading line feed', `\n${uuid}`, 'begins with a line end (U+000A); remove it'],
     ['two line feeds', `${uuid}\n\n`, 'ends with a line end (U+000A); remove it'],
-    ['CR LF twice', `${uuid}\r\n\r\n`, 'ends with a line end (U+000A); remove it'],
     ['a carriage return alone', `${uuid}\r`, 'ends with a carriage return (U+000D); remove it'],
     ['a no-break space at its end', `${uuid}\u00a0`, 'ends with a no-break space (U+00A0); remove it'],
-    ['a leading no-break space', `\u00a0${uuid}`, 'begins with a no-break space (U+00A0); remove it'],
     ['a zero-width space', `${uuid}\u200b`, 'ends with a zero-width space (U+200B); remove it'],
-    ['an ideographic space', `${uuid}\u3000`, 'ends with the invisible character U+3000; remove it'],
     ['a word joiner', `\u2060${uuid}`, 'begins with the invisible character U+2060; remove it'],
     [
       'two byte order marks',
@@ -55,7 +49,6 @@ describe.each<SecretForm>(['token', 'key', 'passphrase'])('a secret (%s)', (form
       'begins with a byte order mark that was read in another',
     ],
     ['a line end within', `${uuid}\n${uuid}`, 'has more than one line'],
-    ['the comment of an editor in a second line', `${uuid}\r\n# control key\n`, 'has more than one line'],
   ])('with %s is refused', (_name, content, fault) => {
     expect(read(content, form)).toContain(`fault: ${fault}`);
     expect(read(Buffer.from(content), form)).toContain(`fault: ${fault}`);
@@ -143,8 +136,6 @@ describe.each<SecretForm>(['token', 'key'])('what is in the place of a secret (%
 
   it.each([
     ['a name as the shell exports it', `export CONTROL_KEY=${uuid}`, 'begins with a name'],
-    ['a name of YAML', `secret-id: ${uuid}`, 'begins with a name'],
-    ['a name of HCL', `token = "${uuid}"`, 'begins with a name'],
     ['a variable of a shell', '${CONTROL_KEY}', 'is the text of a template'],
     ['a template of Vault Agent', '{{ .Data.data.control_key }}', 'is the text of a template'],
     ['what Helm has for no value', '<no value>', 'is the text of a template'],
@@ -152,14 +143,12 @@ describe.each<SecretForm>(['token', 'key'])('what is in the place of a secret (%
     ['a tag character within', `abc\u{e0041}def`, 'has the invisible character U+E0041 within it'],
     ['a combining joiner at its end', `${uuid}\u034f`, 'ends with the invisible character U+034F'],
     ['quotation marks', `"${uuid}"`, 'is enclosed in quotation marks; remove them'],
-    ['single quotation marks', `'${uuid}'\n`, 'is enclosed in quotation marks; remove them'],
     ['the name of a field', `control_key=${uuid}`, 'begins with a name, as a line of a .env file does'],
     ['the name of a variable', `VAULT_TOKEN: ${uuid}\n`, 'begins with a name'],
     ['a line feed as two characters', `${uuid}\\n`, 'ends with \\n, written as two characters'],
     ['PEM', '-----BEGIN PRIVATE KEY-----\nMII=\n-----END PRIVATE KEY-----\n', 'looks like PEM'],
     ['a no-break space within', `${uuid}\u00a0${uuid}`, 'has a no-break space (U+00A0) within it'],
     ['a zero-width space within', `abc\u200bdef`, 'has a zero-width space (U+200B) within it'],
-    ['a control character within', `abcdef\u0007gh`, 'has the invisible character U+0007 within it'],
   ])('is named: %s', (_name, content, fault) => {
     expect(read(content, form)).toContain(`fault: ${fault}`);
   });

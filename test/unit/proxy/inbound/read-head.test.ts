@@ -194,8 +194,8 @@ it.each([
   expect(parseCallerRequestId(id)).toBeUndefined();
 });
 
-it('20,000 UUIDs and as many IDs with a time are kept', () => {
-  for (let at = 0; at < 20_000; at += 1) {
+it('2,000 UUIDs and as many IDs with a time are kept', () => {
+  for (let at = 0; at < 2_000; at += 1) {
     const time = 1_700_000_000_000 + at * 10_000_019;
     expect(parseCallerRequestId(`req-${time}`)).toBe(`req-${time}`);
     const id = randomUUID();
@@ -279,7 +279,7 @@ describe('a traceparent', () => {
   });
 
   it('of random IDs is kept', () => {
-    const count = 50_000;
+    const count = 5_000;
     let ignored = 0;
     let parentless = 0;
     for (let at = 0; at < count; at += 1) {
@@ -291,6 +291,6 @@ describe('a traceparent', () => {
     }
     expect(ignored).toBe(0);
     // One without a letter among its 16 digits, that is like a card number, too.
-    expect(parentless / count).toBeLessThan(0.0005);
+    expect(parentless / count).toBeLessThan(0.002);
   });
 });

@@ -1,12 +1,12 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type Config, configSchema } from '../../../../src/config/schema.ts';
 import { ProxyError } from '../../../../src/errors.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { parseKeys } from '../../../../src/keys/key.ts';
 import type { KeyRing } from '../../../../src/keys/ring.ts';
-import { type KeyRequest, KeySelector, type Send } from '../../../../src/keys/selector.ts';
+import { KeySelector } from '../../../../src/keys/selector.ts';
 import type { KeyTable } from '../../../../src/keys/table.ts';
 import { createPrometheus } from '../../../../src/observability/prometheus.ts';
 import { unlimitedMemory } from '../../../../src/proxy/limits.ts';
@@ -37,13 +37,11 @@ let signing: number;
 let upstream: number;
 /** Control keys, newest first. */
 let controlKeys: string[];
-/** What the forwarder asks keys for. */
-let asked: KeyRequest[];
 /** Happens while a request is signed. */
 let whileSigning: (table: KeyTable) => void;
 beforeEach(() => {
   [responses, sent, sendOptions, monotonic, keyLookup] = [[responseOf(200)], [], [], 5_000, 0];
-  [controlKeys, signing, upstream, asked, whileSigning] = [['new', 'old'], 0, 0, [], () => {}];
+  [controlKeys, signing, upstream, whileSigning] = [['new', 'old'], 0, 0, () => {}];
 });
 
 /** With the body of the gateway unless it has another one. */
@@ -58,18 +56,6 @@ const responseOf = (
   body: Buffer.from(body),
 });
 const pageOf = (status: number): GatewayResponse => responseOf(status, undefined, '<html></html>');
-
-class RecordingSelector extends KeySelector {
-  override query<R>(request: KeyRequest, sendOne: Send<R>): Promise<R> {
-    asked.push(request);
-    return super.query(request, sendOne);
-  }
-
-  override payment<R>(request: KeyRequest, sendOne: Send<R>): Promise<R> {
-    asked.push(request);
-    return super.payment(request, sendOne);
-  }
-}
 
 function ringOf(texts: readonly string[]): KeyRing {
   return texts.flatMap((controlKey, index) => {
@@ -111,7 +97,7 @@ async function send(target: string, environment: object = {}, caller?: string): 
   };
   let nonces = 0;
   const forwarder = new Forwarder({
-    keySelector: new RecordingSelector({ ...clocks, table, reader, setTimer, events: metrics }),
+    keySelector: new KeySelector({ ...clocks, table, reader, setTimer, events: metrics }),
     signer: new SigningPool({ concurrency: 1, maxQueue: 1 }, metrics, () => monotonic),
     upstreams: new Map([['sandbox', { send: sendUpstream, drain: () => {} }]]),
     metrics,
@@ -178,27 +164,7 @@ describe('host and signed URL agree', () => {
   });
 });
 
-it('the timeout of the key lookup is cancelled after the lookup', async () => {
-  jest.useFakeTimers();
-  try {
-    await send(balance);
-    expect(jest.getTimerCount()).toBe(0);
-  } finally {
-    jest.useRealTimers();
-  }
-});
-
-describe('what keys are asked for', () => {
-  it.each([
-    ['a query', balance, { endpoint: '', readOnly: true }],
-    ['a payment', eligibility, { endpoint: '1234', readOnly: false }],
-  ])('names the caller, the endpoint and the time that is left: %s', async (_what, target, expected) => {
-    await send(target, { maxInFlight: 40, timeouts: { connect: '2s', request: '3s' } }, 'shop');
-    const login = { environment: 'sandbox', login: 'acme' };
-    const common = { login, kind: 'control_key', caller: 'shop', deadline: 8_000, maxInFlight: 40 };
-    expect(asked).toEqual([{ ...common, ...expected }]);
-  });
-
+describe('the key', () => {
   it('is the key that the login has when the request is sent: a replaced one is not used', async () => {
     let count = 0;
     whileSigning = (table) => {
