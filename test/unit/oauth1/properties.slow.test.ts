@@ -8,14 +8,12 @@ import { prepare, sign, type Unsigned } from '../../../src/oauth1/sign.ts';
 import { Secret } from '../../../src/secret.ts';
 import { formArbitrary } from '../../support/form.ts';
 import { otherBaseString, otherHmacSha1 } from '../../support/oauth-sign.ts';
-import { opensslVerifies } from '../../support/openssl.ts';
-import { describeWith } from '../../support/requires.ts';
-import { privateKeyOf, publicKeyOf, vectorPath } from '../../support/vectors.ts';
+import { privateKeyOf, publicKeyOf } from '../../support/vectors.ts';
 import { verifyAuthorization } from '../../support/verify.ts';
 
 /** The same forms in every run; fast-check prints seed and path with the smallest form that fails. */
 const seed = 5849;
-const many = { seed, numRuns: 10_000 };
+const many = { seed, numRuns: 2_000 };
 /** Milliseconds; a multiple of what a slow machine needs, so that only a hang fails. */
 const patience = 120_000;
 const url = 'https://gateway.example/gw/api/v4/transfer/7';
@@ -52,14 +50,14 @@ describe('decodeForm', () => {
         many,
       );
 
-      expect(accepted).toBeGreaterThan(5000);
-      expect(accepted).toBeLessThan(9500);
+      expect(accepted).toBeGreaterThan(1000);
+      expect(accepted).toBeLessThan(1900);
     },
     patience,
   );
 });
 
-describe('10,000 generated forms', () => {
+describe('generated forms', () => {
   it(
     'get the base string and the HMAC-SHA1 that oauth-sign computes, and verify as received bytes',
     async () => {
@@ -96,26 +94,7 @@ describe('10,000 generated forms', () => {
             verifyAuthorization({ method: 'POST', url, authorization, body }, { publicKey }).form,
           ).toEqual(form);
         }),
-        many,
-      );
-    },
-    patience,
-  );
-});
-
-describeWith('openssl')('200 of these forms, where openssl is installed', () => {
-  it(
-    'get an RSA-SHA256 signature that the program openssl verifies over the base string of oauth-sign',
-    async () => {
-      await fc.assert(
-        fc.asyncProperty(formArbitrary, async (form) => {
-          const request = unsigned(form, 'RSA-SHA256');
-          const { authorization } = await sign(request, privateKey);
-          const signature = decodeURIComponent(/oauth_signature="([^"]*)"/.exec(authorization)?.[1] ?? '');
-          const baseString = otherBaseString('POST', url, [...form, ...prepare(request).oauth]);
-
-          expect(opensslVerifies(vectorPath('keys/rsa-2048-public.pem'), baseString, signature)).toBe(true);
-        }),
+        // Like the HMAC of the same base string, and each takes a millisecond.
         { seed, numRuns: 200 },
       );
     },
