@@ -122,6 +122,15 @@ it('a drained agent closes the connections in use after their responses, not bef
   await until(() => sockets.every(({ destroyed }) => destroyed), 'the connections are closed');
 });
 
+it('a drained agent closes idle connections at once', async () => {
+  const { send, agent } = await start();
+  await send().status;
+  const idle = Object.values(agent.freeSockets).flat();
+  expect(idle).toHaveLength(1);
+  drainAgent(agent);
+  expect(idle.map((socket) => socket?.destroyed)).toEqual([true]);
+});
+
 // One that waits gets the connection as soon as a response ends, also with bytes that came behind it.
 it('no request waits for the connection of another one', async () => {
   const { send, connections } = await start();

@@ -28,6 +28,13 @@ describe('backing off', () => {
     expect(backOff.remaining(0)).toBeCloseTo(500.5);
   });
 
+  it('is not shortened by an attempt that began earlier and fails later', () => {
+    const backOff = new Backoff(range);
+    backOff.recordFailure(6000);
+    backOff.recordFailure(0);
+    expect(backOff.remaining(6000)).toBe(1000);
+  });
+
   it('starts with the initial wait again after a success', () => {
     const backOff = new Backoff(range);
     backOff.recordFailure(0);
