@@ -1,8 +1,8 @@
 # Countersign: Node.js, dist/, config/ and production dependencies only.
 #
-#   docker build -t countersign:0.1.0 .
+#   docker build -t countersign:0.2.0 .
 #   docker run --rm --read-only --stop-timeout 55 -p 8080:8080 \
-#     -v "$PWD/countersign.yaml:/etc/countersign/config.yaml:ro" countersign:0.1.0
+#     -v "$PWD/countersign.yaml:/etc/countersign/config.yaml:ro" countersign:0.2.0
 #
 # By default Docker kills a container 10 s after SIGTERM; in-flight requests may take longer to finish.
 #
@@ -35,7 +35,7 @@ COPY package.json package-lock.json ./
 RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --omit=dev --omit=optional
 
 FROM ${NODE_IMAGE}${NODE_DIGEST:+@${NODE_DIGEST}} AS runtime
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=
 ARG CREATED=
 ARG SOURCE=

@@ -60,7 +60,7 @@ interface Step {
   readonly env?: { readonly COUNTERSIGN_URL: string };
 }
 
-const image = 'registry.example/countersign:0.1.0';
+const image = 'registry.example/countersign:0.2.0';
 const jobs: Readonly<Record<string, (yaml: string) => Job>> = {
   'github-actions.yaml': (yaml) => {
     const workflow: { jobs: { test: { steps: Step[] } } } = parse(yaml);

@@ -55,7 +55,7 @@ describe('GET /status.json', () => {
       failures: [],
       certificates: [],
       keySource: { type: 'directory', state: 'up', deniedLogins: 0, problem: null, tokenExpiresAt: null },
-      process: { version: '0.1.0', node: process.version },
+      process: { version: '0.2.0', node: process.version },
       config: { reloadFailed: false },
     });
     for (const time of [status.at, status.callers[0]?.lastSeenAt, status.keySource.since]) {

@@ -25,7 +25,7 @@ whenHelm(
   'the packaged chart renders as the directory, and holds no recording, picture, source or test',
   () => {
     expect(helm(['package', chart, '--destination', folder.path])).toMatchObject({ status: 0 });
-    const archive = folder.at('countersign-0.1.0.tgz');
+    const archive = folder.at('countersign-0.2.0.tgz');
     expect(render(values('everything'), undefined, archive)).toEqual(render(values('everything')));
     const packed = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' })
       .trim()

@@ -310,10 +310,10 @@ describe('the Deployment', () => {
     );
     const [command, option] = execForm(dockerfile, 'CMD');
     const args = [command, option, '/etc/countersign/config/config.yaml'];
-    expect(at(pod, 'containers', 0)).toMatchObject({ args, image: 'countersign:0.1.0' });
+    expect(at(pod, 'containers', 0)).toMatchObject({ args, image: 'countersign:0.2.0' });
     expect(at(pod, 'containers', 0, 'command')).toBeUndefined();
     expect(at(container(values('vault-kubernetes')), 'image')).toBe(
-      `registry.internal/payments/countersign:0.1.0@sha256:${'0'.repeat(64)}`,
+      `registry.internal/payments/countersign:0.2.0@sha256:${'0'.repeat(64)}`,
     );
   });
 

@@ -19,7 +19,7 @@ const operations = [
 
 function create(): Prometheus {
   return createPrometheus({
-    version: '0.1.0',
+    version: '0.2.0',
     routes: routesOf({ sandbox: 50, production: 500 }),
   });
 }

@@ -32,7 +32,7 @@ describe('the status in a terminal', () => {
     const lines = linesOf({ ...status, findings: payment ? [payment] : [] }, 200);
     expect(findings).toHaveLength(1);
     expect(lines).toEqual([
-      `Ready, not well: ${origin} at ${ago(0)}, version 0.1.0`,
+      `Ready, not well: ${origin} at ${ago(0)}, version 0.2.0`,
       expect.stringMatching(/^ {2}BAD {2}12 payments of production .* Query the order status of each/),
       '       that. https://wiki.example/countersign/runbook#countersignoutcomeunknown',
       ...Array.from(
@@ -53,7 +53,7 @@ describe('the status in a terminal', () => {
   it('is short if nothing is found and no key is in use', () => {
     const health = { ready: false, reasons: ['draining' as const], warnings: [] };
     const rest = ['', 'Keys in use: none', '', expect.anything()];
-    expect(linesOf(emptyStatus())).toEqual([`Ready: ${origin} at ${ago(0)}, version 0.1.0`, ...rest]);
+    expect(linesOf(emptyStatus())).toEqual([`Ready: ${origin} at ${ago(0)}, version 0.2.0`, ...rest]);
     expect(linesOf({ ...emptyStatus(), health })[0]).toMatch(/^Not ready: /);
   });
 
