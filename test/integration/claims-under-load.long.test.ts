@@ -74,7 +74,7 @@ itWith('redis-server')(
     });
     let kills = 0;
     while (state.isPaying) {
-      await wait(random.int(500, 3_000));
+      await wait(random.int(250, 1_500));
       if (random.chance(0.3)) {
         store.hang();
         await wait(random.int(100, 2_000));
@@ -90,7 +90,7 @@ itWith('redis-server')(
     const doubled = [...processed].filter(([, times]) => times > 1);
     expect(doubled).toEqual([]);
     expect(lies).toEqual([]);
-    expect(kills).toBeGreaterThan(3);
+    expect(kills).toBeGreaterThan(2);
     expect(outcomes.get('unknown 409 duplicate-payment')).toBeGreaterThan(payments / 4);
     expect(outcomes.get('not-sent 503 claims-unavailable')).toBeGreaterThan(0);
   },
