@@ -142,3 +142,32 @@ values.schema.json cannot express, or only without a helpful message.
 {{- list "config.payments.once.store is memory, which several pods do not share, so each of them would send a payment once: name a Redis or Valkey, or set replicaCount: 1 and autoscaling.enabled: false" | toYaml -}}
 {{- end -}}
 {{- end }}
+
+{{/*
+Rejects a grace period that is shorter than a shutdown. A shutdown takes preStopSeconds, the shutdown delay, up to 1 s for idle
+connections, the shutdown timeout (or the timeout of an upstream request, if that is longer), with a store of payments.once twice
+its timeout (it responds to a claim, and removes it), and 1 s to exit; 5 s are kept in reserve.
+*/}}
+{{- define "countersign.checkGracePeriod" -}}
+{{- $config := include "countersign.givenConfig" . | fromYaml -}}
+{{- $delay := dig "proxy" "timeouts" "shutdownDelay" "5s" $config -}}
+{{- $longest := dict "key" "proxy.timeouts.shutdown" "duration" (dig "proxy" "timeouts" "shutdown" "35s" $config) -}}
+{{- range $name, $environment := $config.environments -}}
+{{- $request := dig "timeouts" "request" "30s" $environment -}}
+{{- if gt (include "countersign.milliseconds" $request | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
+{{- $longest = dict "key" (printf "environments.%s.timeouts.request" $name) "duration" $request -}}
+{{- end -}}
+{{- end -}}
+{{- $delays := add (include "countersign.milliseconds" $delay | int64) (include "countersign.milliseconds" $longest.duration | int64) -}}
+{{- $ofStore := "" -}}
+{{- $once := dig "payments" "once" dict $config -}}
+{{- if and $once (ne (default "" $once.store) "memory") -}}
+{{- $timeout := default "1s" $once.timeout -}}
+{{- $delays = add $delays (mul 2 (include "countersign.milliseconds" $timeout | int64)) -}}
+{{- $ofStore = printf " + twice config.payments.once.timeout (%s)" $timeout -}}
+{{- end -}}
+{{- $needed := add .Values.preStopSeconds (div (add $delays 999) 1000) 7 -}}
+{{- if lt (int64 .Values.terminationGracePeriodSeconds) $needed -}}
+{{- fail (printf "terminationGracePeriodSeconds (%v) must be at least %v: preStopSeconds (%v) + config.proxy.timeouts.shutdownDelay (%s) + 1s to close idle connections + config.%s (%s)%s + 1s to end + 5s in reserve. A pod that is killed earlier cuts off payments and leaves their outcome unknown. Raise it, or shorten one of the others" .Values.terminationGracePeriodSeconds $needed .Values.preStopSeconds $delay $longest.key $longest.duration $ofStore) -}}
+{{- end -}}
+{{- end }}

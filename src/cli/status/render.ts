@@ -43,11 +43,12 @@ function textOf(cell: Cell): string {
 }
 
 function findingRows(finding: Finding, runbookUrl: string | null): string[][] {
-  const { severity, summary, advice, runbookSection, payments } = finding;
-  const runbook = runbookUrl === null ? '' : ` ${runbookUrl}${runbookSection}`;
+  const { severity, code, summary, advice, runbookSection, payments } = finding;
+  // Without its address, what to look for in the index of the runbook.
+  const runbook = runbookUrl === null ? `Runbook: ${code}` : `${runbookUrl}${runbookSection}`;
   const more = payments.length - maxRows;
   return [
-    [severity === 'bad' ? 'BAD' : severity, `${summary}. ${advice}${runbook}`],
+    [severity === 'bad' ? 'BAD' : severity, `${summary}. ${advice} ${runbook}`],
     ...payments.slice(0, maxRows).map((payment) => ['', paymentText(payment)]),
     ...(more > 0 ? [['', `and ${more} more payments: see --json`]] : []),
   ];

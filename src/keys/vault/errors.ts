@@ -1,3 +1,5 @@
+import { z } from 'zod';
+
 interface Row {
   /** For the log and for operators. */
   readonly text: string;
@@ -55,11 +57,41 @@ export const vaultErrors = {
 
 export type VaultErrorKind = keyof typeof vaultErrors;
 
-export function kindOfStatus(status: number): VaultErrorKind | undefined {
+function kindOfStatus(status: number): VaultErrorKind | undefined {
   const isKind = (text: string): text is VaultErrorKind => text in vaultErrors;
   return Object.keys(vaultErrors)
     .filter(isKind)
     .find((kind) => vaultErrors[kind].statuses.includes(status));
+}
+
+const errorsShape = z.object({ errors: z.array(z.string()) });
+
+const deletedShape = z.object({ data: z.object({ metadata: z.record(z.string(), z.unknown()) }) });
+
+/** Of the version, in the response of Vault to a read of one that is deleted. */
+export function metadataOf(body: unknown): Readonly<Record<string, unknown>> | undefined {
+  return deletedShape.safeParse(body).data?.data.metadata;
+}
+
+/**
+ * Checks that a 404 or 400 has the body that Vault itself writes: a load balancer's 404 must not make a key count
+ * as deleted.
+ */
+export function kindOfResponse(status: number, body: unknown): VaultErrorKind {
+  const errors = errorsShape.safeParse(body).data?.errors;
+  // For failures for which Vault has no dedicated status.
+  const mentions = (words: string) => errors?.some((text) => text.includes(words));
+  if (status === 404) {
+    if (metadataOf(body) !== undefined) return 'deleted';
+    if (errors === undefined) return 'invalid-response';
+    return errors.length === 0 ? 'not-found' : 'no-route';
+  }
+  if (status === 400 && mentions('check-and-set')) return 'cas-mismatch';
+  // Transit's responses to a version that it does not have or no longer signs with, and, of OpenBao, to a key that is
+  // marked as deleted. They concern this key only.
+  if (status === 500 && (mentions('requested version for signing') || mentions('soft-deleted key')))
+    return 'rejected';
+  return kindOfStatus(status) ?? 'invalid-response';
 }
 
 interface VaultErrorOptions {

@@ -1,5 +1,4 @@
 import type { Agent, IncomingHttpHeaders } from 'node:http';
-import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
 import { createAgent, drainAgent, type Reuse } from '../../net/agent.ts';
@@ -10,7 +9,7 @@ import type { TlsObserver } from '../../net/tls-observer.ts';
 import { inSpan, type Span, serverAttributes } from '../../trace.ts';
 import { setTimer } from '../../util/clock.ts';
 import { parseJson, wholeNumberIn } from '../../util/text.ts';
-import { isUnavailable, kindOfStatus, VaultError, type VaultErrorKind } from './errors.ts';
+import { isUnavailable, kindOfResponse, metadataOf, VaultError } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */
 const resendAfter = 1000;
@@ -26,10 +25,6 @@ type Resend = (isProbe: boolean) => Promise<void>;
 
 /** Seconds. A longer `Retry-After` is capped. */
 const maxRetryAfter = 600;
-
-const errorsShape = z.object({ errors: z.array(z.string()) });
-
-const deletedShape = z.object({ data: z.object({ metadata: z.record(z.string(), z.unknown()) }) });
 
 /** The part of a request's timeout within which a tunnel has to be established, so that the error can say so. */
 const tunnelShare = 0.5;
@@ -139,32 +134,11 @@ export function parseVaultResponse(status: number, headers: IncomingHttpHeaders,
   if (status === 200 && body !== undefined) return body;
   // Vault sends whole seconds, never a date.
   const seconds = wholeNumberIn(headers['retry-after'] ?? '', 0, 999_999_999);
-  throw new VaultError(kindOf(status, body), {
+  throw new VaultError(kindOfResponse(status, body), {
     status,
     retryAfter: seconds === undefined ? undefined : Math.min(seconds, maxRetryAfter),
-    metadata: deletedShape.safeParse(body).data?.data.metadata,
+    metadata: metadataOf(body),
   });
-}
-
-/**
- * Checks that a 404 or 400 has the body that Vault itself writes: a load balancer's 404 must not make a key count
- * as deleted.
- */
-function kindOf(status: number, body: unknown): VaultErrorKind {
-  const errors = errorsShape.safeParse(body).data?.errors;
-  /** For failures for which Vault has no dedicated status. */
-  const mentions = (words: string) => errors?.some((text) => text.includes(words));
-  if (status === 404) {
-    if (deletedShape.safeParse(body).success) return 'deleted';
-    if (errors === undefined) return 'invalid-response';
-    return errors.length === 0 ? 'not-found' : 'no-route';
-  }
-  if (status === 400 && mentions('check-and-set')) return 'cas-mismatch';
-  // Transit's responses to a version that it does not have or no longer signs with, and, of OpenBao, to a key that is
-  // marked as deleted. They concern this key only.
-  if (status === 500 && (mentions('requested version for signing') || mentions('soft-deleted key')))
-    return 'rejected';
-  return kindOfStatus(status) ?? 'invalid-response';
 }
 
 /**

@@ -159,7 +159,7 @@ export const conditions = {
   'audit-unavailable': {
     severities: badOrWarn,
     when: 'Audit records cannot be written, or were lost.',
-    todo: 'Check space and permissions of the audit folder; no restart is needed.',
+    todo: 'Check space, permissions and the largest size of a file (EFBIG) of the audit folder.',
     causes: ['audit-unavailable'],
     find({ health: { reasons }, audit }) {
       const required = reasons.includes('audit-unavailable');
@@ -372,7 +372,7 @@ export const conditions = {
   'gateway-server-error': {
     severities: badOrWarn,
     when: 'The gateway responded with a 5xx.',
-    todo: 'Ask the support of the gateway, with the serial numbers of the log.',
+    todo: 'Ask the support of the gateway, with the times of the log and its serial numbers, where it sent some.',
     section: 'Gateway server error',
     ...failures({ 'gateway-status': 'the gateway responds with server errors' }),
   },
