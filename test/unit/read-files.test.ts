@@ -90,6 +90,7 @@ it('accepts regular files only, so that a pipe cannot block it', async () => {
   await rm(join(folder, 'b'));
   await mkdir(join(folder, 'b'));
   await expect(texts()).rejects.toThrow('one of the files is not a regular file');
+  await expect(readText('/dev/null')).rejects.toThrow('one of the files is not a regular file');
 });
 
 it('the text of a file, or why there is none', async () => {

@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { parseText } from '../../../src/config/parse-value.ts';
 import { readDocument } from '../../../src/config/yaml.ts';
 
 const read = (text: string, variables: Record<string, string> = {}) =>
@@ -40,6 +42,12 @@ describe('reading YAML', () => {
     ['a:\n  - { b: { c: ${X} } }\nd: ${X}', [2]],
   ])('says to quote a variable in flow style, and nothing else: %s', (text, lines) => {
     expect(messages(text)).toEqual(lines.map((line) => expect.stringMatching(`^${line} .*quote it, "`)));
+  });
+
+  it('says it once for a line', () => {
+    expect(parseText('a: { b: ${X}, c: ${Y} }', z.unknown())).toEqual({
+      problems: [expect.objectContaining({ line: 1 })],
+    });
   });
 
   it.each(['a: ${X}\nb: {', 'a: { b: "${X}" ]', "a: ['${X}', {]", 'a: ${X}\n\tb: 1'])(

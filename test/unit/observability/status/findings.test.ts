@@ -485,6 +485,11 @@ it.each<[what: string, fields: Facts, about: object]>([
     { environment: 'sandbox', login: 'acme', summary: expect.stringMatching(/of login acme in sandbox/) },
   ],
   [
+    'several logins that the source does not know',
+    vault({ loginsNotFound: 3, loginNotFound: 'sandbox/acme' }),
+    { environment: null, login: null, summary: expect.stringMatching(/3 logins, such as acme in sandbox/) },
+  ],
+  [
     'requests of a login',
     failing('key-source-unavailable', { login: 'gamma' }),
     { login: 'gamma', runbookSection: '#countersignkeysourcedown' },
