@@ -103,7 +103,7 @@ describeWith('prometheus')(
           .alerts.filter(
             ({ state, labels }) => state === 'firing' && labels['alertname'] === 'CountersignDown',
           );
-      expect(await firing()).toEqual([]);
+      await until(async () => (await firing()).length === 0, 'both are scraped', 15);
       await Promise.all(proxies.map((proxy) => proxy.stop()));
       await until(async () => (await firing()).length === releases.length, 'both alerts fire', 15);
       const described = (await firing()).map(({ annotations }) => annotations['description'] ?? '');
