@@ -289,7 +289,8 @@ describe('a traceparent', () => {
       if (parsed === undefined) ignored += 1;
       else if (parsed.spanId === undefined) parentless += 1;
     }
-    expect(ignored).toBe(0);
+    // One in some hundred thousand is like a card number.
+    expect(ignored).toBeLessThan(3);
     // One without a letter among its 16 digits, that is like a card number, too.
     expect(parentless / count).toBeLessThan(0.002);
   });
