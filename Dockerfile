@@ -72,12 +72,6 @@ EXPOSE 8080 9090
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["node", "-e", "const at = '//localhost:9090/healthz', options = { rejectUnauthorized: false, signal: AbortSignal.timeout(2000) }, end = (r) => process.exit(r.statusCode === 200 ? 0 : 1); require('node:https').get('https:' + at, options, end).on('error', () => require('node:http').get('http:' + at, options, end).on('error', () => process.exit(1)))"]
 
-# No debugger by signal, no __proto__, no code from strings, no native add-ons, no other program and no thread: nothing here
-# needs them. Files: its own, those of /etc/countersign, tokens that are mounted, and the audit folder below /var/lib; the demo
-# writes its keys to /tmp or /dev/shm. A file elsewhere takes NODE_OPTIONS=--allow-fs-read=/folder.
-ENTRYPOINT ["node", "--permission", "--allow-net", "--disable-warning=ExperimentalWarning", \
-  "--allow-fs-read=/app", "--allow-fs-read=/etc/countersign/*", "--allow-fs-read=/run/secrets", "--allow-fs-read=/var/run/secrets", \
-  "--allow-fs-read=/proc/self/limits", "--allow-fs-read=/var/lib", "--allow-fs-write=/var/lib", \
-  "--allow-fs-read=/tmp", "--allow-fs-write=/tmp", "--allow-fs-read=/dev/shm", "--allow-fs-write=/dev/shm", \
-  "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/bin.cjs"]
+# No debugger by signal, no __proto__, no code from strings, no native add-ons: nothing here needs them.
+ENTRYPOINT ["node", "--disable-sigusr1", "--disable-proto=delete", "--disallow-code-generation-from-strings", "--no-addons", "/app/dist/bin.cjs"]
 CMD ["serve", "--config", "/etc/countersign/config.yaml"]

@@ -49,13 +49,6 @@ export async function readConsistent(
   throw new Error('the files changed twice while they were read');
 }
 
-/** What Node's permission model reports, which the image runs under. */
-export const notPermitted = {
-  code: 'ERR_ACCESS_DENIED',
-  message:
-    'is outside of the folders that Node may read here: mount it below /etc/countersign, or set NODE_OPTIONS=--allow-fs-read=FOLDER',
-} as const;
-
 /** The text of a file of the configuration; as {@link readBytes}. */
 export async function readText(file: string, maximumBytes = maxTextBytes): Promise<string> {
   const text = utf8In(await readBytes(file, maximumBytes));
@@ -70,7 +63,6 @@ export async function readText(file: string, maximumBytes = maxTextBytes): Promi
  */
 export async function readBytes(file: string, maximumBytes = maxTextBytes): Promise<Buffer> {
   const { contents } = await readConsistent([file], { maximumBytes }).catch((error: unknown) => {
-    if (errorCode(error) === notPermitted.code) throw new Error(`${file}: ${notPermitted.message}`);
     const cause = errorCode(error) ?? (error instanceof Error ? error.message : 'unknown error');
     throw new Error(`${file}: cannot be read (${cause})`);
   });

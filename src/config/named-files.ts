@@ -4,7 +4,6 @@ import { auditKeyFault } from '../audit/key.ts';
 import { errorCode } from '../errors.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../net/tls-files.ts';
 import { type TlsPart, untimelyParts } from '../net/tls-material.ts';
-import { notPermitted } from '../read-files.ts';
 import type { Finding, Path } from './problem.ts';
 import type { Config } from './schema.ts';
 
@@ -55,10 +54,10 @@ async function openFilesBelow(folder: string, depth: number): Promise<string[]> 
   return found;
 }
 
-/** Whether all may pass a folder and those that it is in. Of those that Countersign may not see, all are taken to be so. */
+/** Whether all may pass a folder and those that it is in. */
 async function isPassable(folder: string): Promise<boolean> {
   const parent = dirname(folder);
-  const mode = (await modeOf(folder)) ?? passableByAll;
+  const mode = (await modeOf(folder)) ?? 0;
   return (mode & passableByAll) !== 0 && (parent === folder || (await isPassable(parent)));
 }
 
@@ -94,7 +93,6 @@ export async function fileProblem(file: string): Promise<string | undefined> {
     if (code === 'ENOENT')
       return 'does not exist: check the path; relative paths start at the directory of the configuration file';
     if (code === 'EACCES') return 'is not readable: check its permissions';
-    if (code === notPermitted.code) return notPermitted.message;
     return `cannot be read (${code})`;
   }
 }

@@ -38,7 +38,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Starts a command of the image, as its user if possible, with nothing in its environment but a path to Node. */
 function run(command: readonly string[]): Child {
   const [program = '', ...words] = command.map((word) =>
-    word.replace(/^(--allow-fs-read=)?(?=\/(app|usr)\b)/, `$1${tree}`),
+    /^\/(app|usr)\//.test(word) ? join(tree, word) : word,
   );
   const user = process.getuid?.() === 0 ? { uid: 65_532, gid: 65_532 } : {};
   const child = spawn(program === 'node' ? process.execPath : program, words, {

@@ -3,6 +3,7 @@ import {
   type CryptoKey,
   createRemoteJWKSet,
   customFetch,
+  errors,
   type FlattenedJWSInput,
   type JWK,
   type JWKSCacheInput,
@@ -81,7 +82,8 @@ export class KeySet {
       [customFetch]: () => this.#fetch(),
       [jwksCache]: this.#cache,
       cacheMaxAge: Number.POSITIVE_INFINITY,
-      cooldownDuration: 0,
+      // It fetches nothing by itself while it has keys.
+      cooldownDuration: Number.POSITIVE_INFINITY,
     });
   }
 
@@ -117,10 +119,18 @@ export class KeySet {
    *   them
    */
   async find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey> {
+    if (this.available) {
+      try {
+        return await this.#keys(header, token);
+      } catch (error) {
+        if (!(error instanceof errors.JWKSNoMatchingKey)) throw new JwtError('jwt-key');
+      }
+    }
+    // Only these tokens wait: a known key needs no room.
     if (this.#waiting >= maxWaiting) throw new JwtError('jwt-keys-unavailable');
     this.#waiting += 1;
     try {
-      if (!this.available) await this.#keys.reload();
+      await this.#keys.reload();
       return await this.#keys(header, token);
     } catch {
       throw new JwtError(this.available && this.#problem === undefined ? 'jwt-key' : 'jwt-keys-unavailable');

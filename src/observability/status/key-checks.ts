@@ -47,6 +47,8 @@ export const missing: KeyCheck = ({ missingSince, signingVersion }, { at }) => {
 };
 
 export const unusable: KeyCheck = (key) => {
+  // Of one that was deleted, what requests miss is a finding.
+  if (key.signingVersion === null && key.missingSince !== null) return undefined;
   if (key.signingVersion === null) {
     const problem = key.versions.find((one) => one.problem !== null)?.problem ?? null;
     const state = `${sentence(problem)}Requests that need this key fail.`;

@@ -181,6 +181,21 @@ describe('the keys of an issuer', () => {
     expect(await find('second')).toBe('jwt-key');
   });
 
+  it('that are known are found at once while a hundred tokens with unknown ones wait, or the issuer is down', async () => {
+    const { state, at, find, holdLoads } = await createFetched();
+    at(10_000);
+    state.failing = true;
+    const release = holdLoads();
+    const unknown = Array.from({ length: 100 }, (_, nth) => find(`unknown ${nth}`));
+    expect(await find('unknown')).toBe('jwt-keys-unavailable');
+    expect(await Promise.all(Array.from({ length: 150 }, () => find('first')))).toEqual(
+      Array.from({ length: 150 }, () => 'found'),
+    );
+    release();
+    expect(new Set(await Promise.all(unknown))).toEqual(new Set(['jwt-keys-unavailable']));
+    expect(await find('first')).toBe('found');
+  });
+
   it('are fetched once for many tokens with the same new key', async () => {
     const { state, find } = await createFetched();
     state.published = [second.jwk];
