@@ -6,14 +6,14 @@ import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.t
 import { until } from '../support/until.ts';
 
 const starts = harness();
-const total = 20_000;
+const total = 50_000;
 /** Runs in the measured process: on SIGUSR2 it collects all garbage and reports what is left. */
 const probe = `process.on('SIGUSR2', () => {
   gc();
   process.stderr.write('HEAP ' + process.memoryUsage().heapUsed + '\\n');
 })`;
 
-it('20,000 logins that a caller invents take no memory', async () => {
+it('50,000 logins that a caller invents take no memory', async () => {
   const { vault } = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
   const proxy = await starts.process({
     nodeOptions: ['--expose-gc', '--import', `data:text/javascript,${encodeURIComponent(probe)}`],
@@ -36,12 +36,12 @@ it('20,000 logins that a caller invents take no memory', async () => {
     vault.seen.length = 0;
     expect([502, 503]).toContain(status);
     asked += 1;
-    if (asked % 2_000 === 0) memory.push(await heap());
+    if (asked % 5_000 === 0) memory.push(await heap());
   });
   await until(() => asked >= total, 'all were asked for', 500);
   await attack.stop();
-  printNumbers('20,000 invented logins', { 'heap without garbage, MB, each 2,000': memory });
-  // 8,000 logins later. A login that is remembered takes 200 bytes or more.
+  printNumbers('50,000 invented logins', { 'heap without garbage, MB, each 5,000': memory });
+  // 20,000 logins later. A login that is remembered takes 200 bytes or more.
   const least = (from: number, to: number): number => Math.min(...memory.slice(from, to));
-  expect(least(7, 10) - least(0, 2)).toBeLessThan(1);
+  expect(least(7, 10) - least(3, 6)).toBeLessThan(3);
 }, 600_000);
