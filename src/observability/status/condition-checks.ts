@@ -102,8 +102,8 @@ function failed(
 }
 
 /** The finding about the key says why these requests fail. */
-function isKnownToFail({ signingVersion }: KeyStatus, cause: string): boolean {
-  return signingVersion === null && cause === 'key-unusable';
+function isKnownToFail({ signingVersion, missingSince }: KeyStatus, cause: string): boolean {
+  return signingVersion === null && missingSince === null && cause === 'key-unusable';
 }
 
 /** Why there was no connection, in words that follow "gateway unreachable"; what to do. */

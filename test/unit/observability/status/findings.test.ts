@@ -400,6 +400,11 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     { ...failing('key-unusable'), ...keys({ ...broken, environment: 'sandbox' }) },
     [/^bad key-unusable: Control key of acme in sandbox/, /^bad key-unusable: production: /],
   ],
+  [
+    'an unusable key whose newest version was deleted, and requests that need it',
+    { ...failing('key-unusable'), ...keys({ ...broken, missingSince: ago(60) }) },
+    [/^bad key-unusable: production: a key cannot be used/],
+  ],
   ['requests that failed: less than a tenth', failing('gateway-timeout', { share: 0.099 }), [/^warn /]],
   [
     'requests that failed: a tenth, some time ago',
