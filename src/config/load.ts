@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { utf8In } from '../util/text.ts';
-import { exposedKeyFiles, fileFindings, fileProblem, resolveFiles } from './named-files.ts';
+import { fileFindings, fileProblem, keyDirectoryNotices, resolveFiles } from './named-files.ts';
 import { reportNotices } from './notices.ts';
 import {
   type OperationsFile,
@@ -29,8 +29,6 @@ interface LoadOptions {
   readonly certificatesAt?: number;
   /** What options and variables set in place of the ports in the file. */
   readonly ports?: Ports | undefined;
-  /** Its operations are added if the configuration names no such file. */
-  readonly operationsFile?: string;
 }
 
 export interface ValidConfig {
@@ -60,7 +58,6 @@ export async function loadConfig(
     skipFiles = false,
     certificatesAt,
     ports,
-    operationsFile,
   }: LoadOptions = {},
 ): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
@@ -70,7 +67,7 @@ export async function loadConfig(
   if (text === undefined)
     return { problems: [{ path: '', line: 0, message: 'is not text in UTF-8; save it as UTF-8' }] };
   const document = readDocument(text, lookUp);
-  const included = operationsFileOf(document.content?.value, folder) ?? operationsFile;
+  const included = operationsFileOf(document.content?.value, folder);
   const added = included === undefined ? noOperations : await readOperationsFile(included, builtIn);
   if ('problems' in added) {
     const path = ['operationsFile'];
@@ -87,8 +84,8 @@ export async function loadConfig(
   resolveFiles(config, folder);
   const findings = skipFiles ? [] : await fileFindings(config, certificatesAt);
   if (findings.length > 0) return { problems: inOrder(located(findings, checked.lineOf)) };
-  const exposed = skipFiles || certificatesAt === undefined ? [] : await exposedKeyFiles(config);
-  const notices = inOrder([...checked.notices, ...located(exposed, checked.lineOf)]);
+  const directory = skipFiles || certificatesAt === undefined ? [] : await keyDirectoryNotices(config);
+  const notices = inOrder([...checked.notices, ...located(directory, checked.lineOf)]);
   return { config, digest: hash('sha256', Buffer.concat([bytes, added.bytes])), notices };
 }
 

@@ -27,16 +27,24 @@ async function unreadableFiles(config: Config): Promise<Finding[]> {
 const readableByAll = 0o004;
 const passableByAll = 0o001;
 
-/** Key files that every user of this machine can read: one finding, with the first of them. */
-export async function exposedKeyFiles({ keys }: Config): Promise<Finding[]> {
-  if (keys.source !== 'directory' || !(await isPassable(dirname(keys.directory)))) return [];
+/** A key directory that does not exist; key files that every user of this machine can read: one finding, with the first of them. */
+export async function keyDirectoryNotices({ keys }: Config): Promise<Finding[]> {
+  if (keys.source !== 'directory') return [];
+  const path = ['keys', 'directory'];
+  const isMissing = await stat(keys.directory).then(
+    () => false,
+    (error: unknown) => errorCode(error) === 'ENOENT',
+  );
+  if (isMissing)
+    return [{ path, message: 'names a folder that does not exist: requests fail until it does, with keys' }];
+  if (!(await isPassable(dirname(keys.directory)))) return [];
   // {environment}/{login}/{file}
   const files = await openFilesBelow(keys.directory, 2);
   const [first] = files.toSorted();
   if (first === undefined) return [];
   const others = files.length === 1 ? '' : `, as ${files.length - 1} more`;
   const message = `has a file that every user of this machine can read, ${relative(keys.directory, first)}${others}: chmod o-r, or chmod 700 the directory`;
-  return [{ path: ['keys', 'directory'], message }];
+  return [{ path, message }];
 }
 
 /** Files in the folders at this depth that all may read on their way from here. Symbolic links are followed. */

@@ -155,7 +155,7 @@ function unknownRoute(
   const product =
     known && `The product of ${known.name} is "${known.product}": use /${known.name}/${known.product}/api/.`;
   const sentences = [
-    'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation.',
+    'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation, and that operationsFile names your own operations.',
     product ?? pathAdvice(target),
   ];
   return new ProxyError('unknown-route', sentences.filter((sentence) => sentence !== undefined).join(' '));

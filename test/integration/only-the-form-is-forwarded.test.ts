@@ -305,7 +305,7 @@ describe('a path', () => {
     async (_, path) => {
       const problem = expectProblem(await edge.send(formRequest(path, statusForm)), 'unknown-route');
       const common =
-        'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation.';
+        'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation, and that operationsFile names your own operations.';
       const advice = pathAdvice(path);
       expect(problem['detail']).toBe(advice === undefined ? common : `${common} ${advice}`);
       expect(edge.gateway.requests).toHaveLength(0);

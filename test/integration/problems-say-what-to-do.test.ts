@@ -41,7 +41,7 @@ describe('the detail of an error', () => {
       const detailOf = async (path: string) =>
         expectProblem(await ask(`${environment}${path}`), 'unknown-route').detail;
       expect(await detailOf('/gw/api/v9/transfer/1')).toBe(
-        'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation.',
+        'Unknown path. Expected /{environment}/{product}/api/...; check the spelling of the environment, of the product and of the operation, and that operationsFile names your own operations.',
       );
       expect(await detailOf('/gw/api/v9/transfer/1/')).toMatch(/Remove the slash at the end of the path\.$/);
       expect(await detailOf('/gw/api/v9/Transfer/1')).toMatch(

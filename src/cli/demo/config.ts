@@ -65,10 +65,7 @@ export async function loadDemoConfig(
     ['COUNTERSIGN_GATEWAY', gatewayUrl],
   ]);
   const lookUp = (name: string): string | undefined => variables.get(name);
-  const loaded = await loadConfig(demoConfigFile, builtInOperations, {
-    lookUp,
-    operationsFile: publishedOperations,
-  });
+  const loaded = await loadConfig(demoConfigFile, builtInOperations, { lookUp });
   if (settings === undefined || 'problems' in loaded) return loaded;
   return { ...loaded, config: runningConfig(loaded.config, settings) };
 }

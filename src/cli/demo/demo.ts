@@ -209,7 +209,7 @@ function examples(api: string, { logins, orders, endpoints, caller: { tokens } }
       .slice(0, 1)
       .map(
         (endpoint) =>
-          `-d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`,
+          `-d client_orderid=try-1 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`,
       ),
   ].map((request) => `${curl} ${request}`);
 }

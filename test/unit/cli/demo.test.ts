@@ -342,7 +342,7 @@ describe('the welcome of a demo', () => {
     const commands = welcome(urlsWith('http://127.0.0.1:9090'), scenario).match(/curl .*/g);
     expect(commands).toEqual([
       "curl -H 'Authorization: Bearer one' -X POST P/sandbox/gw/api/v2/get-balance/manager/acme",
-      "curl -H 'Authorization: Bearer one' -d client_orderid=invoice-7 -d amount=12.50 -d currency=EUR P/sandbox/gw/api/v4/transfer/7",
+      "curl -H 'Authorization: Bearer one' -d client_orderid=try-1 -d amount=12.50 -d currency=EUR P/sandbox/gw/api/v4/transfer/7",
     ]);
   });
 });

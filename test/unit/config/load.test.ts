@@ -57,7 +57,8 @@ describe('file paths of a configuration', () => {
 
   it('are the only values that change', () => {
     const config = resolved(exampleText('embedded'), exampleVariables);
-    expect(config).toEqual(configOf(exampleText('embedded'), exampleVariables));
+    const operationsFile = '/etc/cs/operations.yaml';
+    expect(config).toEqual({ ...configOf(exampleText('embedded'), exampleVariables), operationsFile });
     expect(Object.getPrototypeOf(config.environments)).toBeNull();
   });
 
@@ -167,8 +168,18 @@ describe('reading a configuration', () => {
     expect(await read('tls.yaml')).toHaveProperty('config');
   });
 
-  it('notices key files that every user of the machine can read', async () => {
+  it('notices a missing key directory, and key files that every user of the machine can read', async () => {
     const directory = folder.at('open-keys');
+    const noticesOf = async () => {
+      const loaded = await loadConfig(folder.at('open.yaml'), builtInOperations, { certificatesAt: 0 });
+      return 'config' in loaded
+        ? loaded.notices.map(({ line, path, message }) => `${line} ${path}: ${message}`)
+        : loaded;
+    };
+    folder.file('open.yaml', minimal.replace('directory: keys', 'directory: open-keys'));
+    expect(await noticesOf()).toEqual([
+      expect.stringMatching(/^\d+ keys\.directory: names a folder that does not exist/),
+    ]);
     const files = ['a/acme/control_key', 'a/acme/private_key.pem', 'b/beta/control_key'];
     for (const file of files) {
       mkdirSync(join(directory, dirname(file)), { recursive: true });
@@ -177,13 +188,6 @@ describe('reading a configuration', () => {
     // Folders for temporary files are private.
     const passable = [directory, ...['a', 'b', 'a/acme', 'b/beta'].map((name) => join(directory, name))];
     for (const path of [folder.at('.'), ...passable]) chmodSync(path, 0o755);
-    folder.file('open.yaml', minimal.replace('directory: keys', 'directory: open-keys'));
-    const noticesOf = async () => {
-      const loaded = await loadConfig(folder.at('open.yaml'), builtInOperations, { certificatesAt: 0 });
-      return 'config' in loaded
-        ? loaded.notices.map(({ line, path, message }) => `${line} ${path}: ${message}`)
-        : loaded;
-    };
     expect(await noticesOf()).toEqual([]);
     chmodSync(join(directory, files[1] ?? ''), 0o644);
     const text = 'has a file that every user of this machine can read';

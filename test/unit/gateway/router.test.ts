@@ -64,7 +64,7 @@ describe('a request target', () => {
       errorOf(() => resolve(wrong, { mayKnow: (environment: string) => environment === known }))?.detail ??
       '';
     const general = detailFor('');
-    expect(general).toMatch(/check the spelling of the environment, of the product and of the operation\.$/);
+    expect(general).toMatch(/that operationsFile names your own operations\.$/);
     expect(detailFor('sandbox')).toBe(general);
     for (const wrong of [target, '/production/api/v4/transfer/1'])
       expect(detailFor('production', wrong)).toBe(`${general} ${right}`);
