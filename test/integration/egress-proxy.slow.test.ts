@@ -22,17 +22,6 @@ const responds = (status: string): Behavior => ({
   responds: `HTTP/1.1 ${status}\r\nContent-Length: 3\r\n\r\nno!`,
 });
 
-/** What the finding says, by cause. */
-const summaries: Readonly<Record<string, string>> = {
-  'proxy-unreachable': 'gateway unreachable, the egress proxy cannot be reached',
-  'proxy-timeout': 'gateway unreachable, the egress proxy makes no tunnel in time',
-  'proxy-credentials': 'gateway unreachable, the egress proxy does not accept the credentials',
-  'proxy-denied': 'gateway unreachable, the egress proxy denies the tunnel',
-  'proxy-failed': 'gateway unreachable, the egress proxy cannot reach it',
-  'proxy-invalid': 'gateway unreachable, the egress proxy sends an invalid response',
-  timeout: 'gateway unreachable, no connection in time',
-};
-
 describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
   const starts = harness();
   let caFolder: Folder;
@@ -95,73 +84,51 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     expect((await proxy.transfer()).status).toBe(200);
   });
 
-  it('closes a tunnel that is older than connectionMaxAge', async () => {
+  it.each<[what: string, settings: Partial<EnvironmentInput>, tunnels: number]>([
+    ['that is older than connectionMaxAge', { connectionMaxAge: '1s' }, 1],
+    ['after each request if keepAlive is false', { keepAlive: false }, 2],
+  ])('ends a tunnel %s', async (_, settings, tunnels) => {
     const egress = await startEgress();
-    const proxy = await startThrough({ url: egress.url }, { connectionMaxAge: '1s' });
+    const proxy = await startThrough({ url: egress.url }, settings);
     for (const _ of [1, 2]) expect((await proxy.balance()).status).toBe(200);
-    expect(egress.heads).toHaveLength(1);
+    expect(egress.heads).toHaveLength(tunnels);
     await until(() => egress.open() === 0);
     expect((await proxy.balance()).status).toBe(200);
-    expect(egress.heads).toHaveLength(2);
+    expect(egress.heads).toHaveLength(tunnels + 1);
   });
 
-  it('gets one tunnel for each request if keepAlive is false', async () => {
-    const egress = await startEgress();
-    const proxy = await startThrough({ url: egress.url }, { keepAlive: false });
-    for (const _ of [1, 2, 3]) expect((await proxy.balance()).status).toBe(200);
-    expect(egress.heads).toHaveLength(3);
-    await until(() => egress.open() === 0);
-  });
-
-  it.each<[what: string, behavior: Behavior, cause: string, text: string]>([
-    ['403', responds('403 Forbidden'), 'proxy-denied', 'denied the tunnel to the gateway (status 403)'],
-    [
-      '407',
-      responds('407 Proxy Authentication Required'),
-      'proxy-credentials',
-      'did not accept the credentials of Countersign (status 407)',
-    ],
-    ['502', responds('502 Bad Gateway'), 'proxy-failed', 'could not reach the gateway (status 502)'],
-    ['silence', 'silent', 'proxy-timeout', 'made no tunnel to the gateway within the timeout'],
-    ['a reset', 'reset', 'proxy-unreachable', 'cannot be reached (ECONNRESET)'],
-    [
-      'an endless head',
-      { responds: `HTTP/1.1 200 OK\r\n${'A: b\r\n'.repeat(20_000)}` },
-      'proxy-invalid',
-      'sent an invalid response',
-    ],
-    ['a change of protocol', { responds: 'HTTP/1.1 101 x\r\n\r\n' }, 'proxy-invalid', 'an invalid response'],
-    // It says success, and then nothing.
-    ['a tunnel to itself', { responds: 'HTTP/1.1 200 OK\r\n\r\n' }, 'timeout', 'did not accept a connection'],
-  ])('whose response is %s: not sent, with that cause', async (_, behavior, cause, text) => {
+  it.each<[behavior: Behavior, cause: string, summary: string]>([
+    [responds('403 Forbidden'), 'proxy-denied', 'denies the tunnel'],
+    [responds('407 Proxy Authentication Required'), 'proxy-credentials', 'does not accept the credentials'],
+    [responds('502 Bad Gateway'), 'proxy-failed', 'cannot reach it'],
+    [responds('101 Switching Protocols'), 'proxy-invalid', 'sends an invalid response'],
+    ['reset', 'proxy-unreachable', 'cannot be reached'],
+    ['silent', 'proxy-timeout', 'makes no tunnel in time'],
+  ])('whose response is %j: not sent, with the cause %s', async (behavior, cause, summary) => {
     const egress = await startEgress();
     egress.behavior = behavior;
     const proxy = await startThrough({ url: egress.url }, cause.endsWith('timeout') ? hasty : {});
-    for (const response of [await proxy.transfer(), await proxy.balance()]) {
-      expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
-      expect(JSON.parse(response.body).detail).toContain(text);
-    }
+    for (const failed of [await proxy.transfer(), await proxy.balance()])
+      expect(verdict(failed)).toBe('502 gateway-unreachable not-sent not-sent');
     expect(gateway.connections()).toBe(0);
-    const lines = await proxy.requestLines(2);
-    expect(
-      lines.map(({ unreachable, outcome, gatewayStatus }) => [unreachable, outcome, gatewayStatus]),
-    ).toEqual([
-      [cause, 'not-sent', undefined],
-      [cause, 'not-sent', undefined],
-    ]);
+    const [line, lines] = [{ unreachable: cause, outcome: 'not-sent' }, await proxy.requestLines(2)];
+    expect(lines).toMatchObject([line, line]);
+    expect(JSON.stringify(lines)).not.toContain('gatewayStatus');
     const counted = await proxy.counted('gateway_connection_failures_total', { cause });
     // It has decided: another attempt would get the same response.
     const attempts = cause === 'proxy-denied' || cause === 'proxy-credentials' ? 2 : 6;
     expect([counted, egress.heads.length]).toEqual([attempts, attempts]);
     expect(await proxy.counted('gateway_rejections_total')).toBe(0);
     const { findings } = await proxy.instanceStatus();
-    expect(findings).toContainEqual(
-      expect.objectContaining({
+    expect(findings).toMatchObject([
+      {
         code: 'gateway-unreachable',
-        summary: expect.stringContaining(summaries[cause] ?? 'nothing'),
+        summary: expect.stringContaining(`gateway unreachable, the egress proxy ${summary}`),
         runbookSection: '#gateway-unreachable',
-      }),
-    );
+      },
+    ]);
+    egress.behavior = 'tunnel';
+    expect((await proxy.transfer()).status).toBe(200);
   });
 
   it('that refuses connections, has no address, or accepts none in time: not sent', async () => {
@@ -209,11 +176,6 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     expect(sent()).toEqual(['pay:first-MARK', 'pay:sécond-MARK']);
     for (const secret of ['-MARK', 'sécond-MARK', Buffer.from('pay:first-MARK').toString('base64')])
       expect(`${proxy.seen()}${await proxy.statusPages()}`).not.toContain(secret);
-    writeFileSync(passwordFile, 'x'.repeat(100_000));
-    const response = await proxy.transfer();
-    expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
-    expect(JSON.parse(response.body).detail).toContain('(passwordFile cannot be read (no code))');
-    expect(gateway.requests()).toHaveLength(2);
   });
 
   it('keeps no tunnel to a gateway that does not complete its TLS handshake', async () => {
@@ -221,7 +183,9 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
     const mute = await starts.gateway([silent]);
     const baseUrl = `https://127.0.0.1:${mute.port}`;
     const proxy = await startThrough({ url: egress.url }, { baseUrl, ...hasty });
-    expect(verdict(await proxy.transfer())).toBe('502 gateway-unreachable not-sent not-sent');
+    const response = await proxy.transfer();
+    expect(verdict(response)).toBe('502 gateway-unreachable not-sent not-sent');
+    expect(JSON.parse(response.body).detail).toContain('did not accept a connection');
     expect(mute.connections()).toBe(3);
     await until(() => egress.open() === 0);
   });
@@ -282,7 +246,7 @@ describeWith('openssl')('an egress proxy (needs the program openssl)', () => {
       config: { audit: auditIn(folder) },
     });
     const bodies: string[] = [];
-    const echo = (head: string): Behavior => ({ responds: `HTTP/1.1 502 ${head}` });
+    const echo = (head: string): Behavior => responds(`502 ${head}`);
     const behaviors = ['tunnel', 'silent', 'reset', 'end', responds('407 no'), echo] as const;
     for (const behavior of behaviors) {
       egress.behavior = behavior;
