@@ -2,9 +2,9 @@ import { createServer, type ServerResponse } from 'node:http';
 import { startEgressProxy } from '../support/egress-proxy.ts';
 import { Folder } from '../support/folder.ts';
 import { listen } from '../support/listening.ts';
-import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { devServer } from '../support/stub-vault/real-vault.ts';
+import { startDevServer } from '../support/stub-vault/real-vault.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
 import { vectorText } from '../support/vectors.ts';
 import { token } from './measure.ts';
 import { startUpstream } from './upstream.ts';
@@ -104,10 +104,10 @@ async function* egress(_upstream: string, ends: Ends): AsyncGenerator<readonly W
 
 /** RSA 2048 with the key in the secret, and with a key that does not leave a real server on this machine. */
 async function* transit(upstream: string, ends: Ends): AsyncGenerator<readonly Way[]> {
-  if (process.env['VAULT_BIN'] === undefined) throw new Error('set VAULT_BIN to the program vault or bao');
-  const vault = await devServer(process.env).open();
-  ends.push(() => vault.close());
-  const admin = new VaultAdmin(vault.address, vault.rootToken);
+  const { VAULT_BIN: program } = process.env;
+  if (program === undefined) throw new Error('set VAULT_BIN to the program vault or bao');
+  const { admin, close } = await startDevServer(program);
+  ends.push(close);
   await admin.enable('mounts', 'transit', { type: 'transit' });
   await admin.newTransitKey('acme');
   const places = [
@@ -118,9 +118,9 @@ async function* transit(upstream: string, ends: Ends): AsyncGenerator<readonly W
   for (const [name, folder, fields] of places) {
     await admin.put(`${folder}/sandbox/acme`, { control_key: controlKey, ...fields });
     const own = { mounts: { sandbox: 'transit' }, maxInFlight: 64, maxPerSecond: 100_000 };
-    const auth = { method: 'token', token: vault.rootToken } as const;
+    const auth = { method: 'token', token: rootToken } as const;
     const path = `${folder}/{environment}/{login}`;
-    const keys = { source: 'vault', vault: { address: vault.address, auth, path, transit: own } } as const;
+    const keys = { source: 'vault', vault: { address: admin.address, auth, path, transit: own } } as const;
     const way = await startCountersign(upstream, 2048, { keys });
     ends.push(way.stop);
     ways.push({ ...way, name, load: { rate: 100 } });

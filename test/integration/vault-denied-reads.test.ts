@@ -3,7 +3,6 @@ import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
 import {
   acme,
-  approleMount,
   controlKeys,
   problemOf,
   roleName,
@@ -42,8 +41,7 @@ describe('the login to Vault when reads are denied', () => {
   async function grantOne(settings: object): Promise<KeySource> {
     const path = { 'secret/data/gateway/sandbox/acme': { capabilities: ['read'] } };
     await setup.admin.request('POST', 'sys/policies/acl/one', { policy: JSON.stringify({ path }) });
-    const role = { token_policies: ['one'], token_ttl: 3600, ...settings };
-    await setup.admin.role(approleMount, roleName, role);
+    await setup.changeRole({ token_policies: ['one'], ...settings });
     const source = open(await setup.appRole());
     await source.read(acme);
     return source;

@@ -27,8 +27,6 @@ beforeEach(async () => {
 afterEach(() => setup.close());
 
 const open = (auth: VaultConfig['auth']): KeySource => setup.source({ auth });
-const changeRole = (settings: object) =>
-  setup.admin.role(approleMount, roleName, { token_policies: [roleName], ...settings });
 const newToken = (settings: object = {}) =>
   setup.admin.token({ policies: [roleName], ttl: 600, ...settings });
 
@@ -113,7 +111,7 @@ describe('the login to Vault', () => {
     [7000, 'is renewed', [1, 1]],
     [5400, 'is repeated, since the renewal grants less than the whole lease', [1, 2]],
   ])('of which at most %d s are permitted %s', async (maximum, _what, expected) => {
-    await changeRole({ token_ttl: 3600, token_max_ttl: maximum });
+    await setup.changeRole({ token_ttl: 3600, token_max_ttl: maximum });
     const source = await started(await setup.appRole());
     await advance(2400 * second);
     expect([setup.vault.count(renewals), setup.vault.count(logins)]).toEqual(expected);
@@ -213,7 +211,7 @@ describe('the login to Vault', () => {
   });
 
   it('is reported every five minutes while it fails, and at once when it fails anew', async () => {
-    await changeRole({ token_ttl: 60 });
+    await setup.changeRole({ token_ttl: 60 });
     const source = open(await setup.appRole());
     const readAfter = async (milliseconds: number): Promise<string> => {
       setup.clock.advance(milliseconds);
@@ -309,7 +307,7 @@ describe('the login to Vault', () => {
   });
 
   it('whose token has a limited number of uses is refused and says what to do, backs off, and leaves no token', async () => {
-    await changeRole({ token_num_uses: 1000 });
+    await setup.changeRole({ token_num_uses: 1000 });
     const source = open(await setup.appRole());
     expect(await problemOf(source.read(acme))).toBe('limited-uses');
     setup.clock.advance(20 * second);
@@ -320,7 +318,7 @@ describe('the login to Vault', () => {
         /^Vault login failed: .*limited number of uses; set token_num_uses of its role to 0/,
       ),
     ]);
-    await changeRole({ token_num_uses: 0 });
+    await setup.changeRole({ token_num_uses: 0 });
     setup.clock.advance(10 * second);
     await expectRead(source);
   });

@@ -11,16 +11,10 @@ import {
   oldControlKey,
   oldKey,
 } from '../support/keys-test-environment.ts';
-import { describeWhere, describeWith, itWhere } from '../support/requires.ts';
+import { describeWith } from '../support/requires.ts';
 import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import {
-  devServer,
-  noDevServer,
-  noRealServer,
-  type RunningVault,
-  vaultTargets,
-} from '../support/stub-vault/real-vault.ts';
+import { describeVaults, vaultProgram } from '../support/stub-vault/describe-vaults.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 
@@ -40,54 +34,45 @@ function list(setup: KeysTestEnvironment, ...options: readonly string[]) {
 
 const done = { code: 0, out: expect.stringContaining('control_key') };
 
-for (const { name, open } of vaultTargets(process.env)) {
-  describeWhere(open !== undefined, noRealServer)(`with ${name}, keys commands use`, () => {
-    const setup = new KeysTestEnvironment();
-    let server: RunningVault;
-    beforeAll(async () => {
-      if (open === undefined) return;
-      server = await open();
-      await setup.open(server);
-      await setup.put({ control_key: oldControlKey });
-    }, 20_000);
-    afterAll(async () => {
-      if (open === undefined) return;
-      await setup.close();
-      await server.close();
-    });
-    afterEach(() => rmSync(setup.folder.at('.vault-token'), { force: true }));
-
-    const wrong = 'no-such-token';
-
-    it('VAULT_ADDR and VAULT_TOKEN before the token of vault login, and say so', async () => {
-      Object.assign(process.env, { VAULT_ADDR: server.address, VAULT_TOKEN: server.rootToken });
-      setup.folder.file('.vault-token', wrong);
-      const err = `Vault: ${server.address}, token: VAULT_TOKEN`;
-      expect(await list(setup)).toEqual({ ...done, err });
-    });
-
-    it('the token of vault login without VAULT_TOKEN, or with an empty one', async () => {
-      Object.assign(process.env, { VAULT_ADDR: server.address, VAULT_TOKEN: '' });
-      const file = setup.folder.file('.vault-token', server.rootToken);
-      expect(await list(setup)).toEqual({ ...done, err: `Vault: ${server.address}, token: ${file}` });
-    });
-
-    it('options before the variables', async () => {
-      Object.assign(process.env, { VAULT_ADDR: 'http://127.0.0.1:2', VAULT_TOKEN: wrong });
-      const options = ['--address', server.address, '--token-file', setup.folder.at('token')];
-      expect(await list(setup, ...options)).toEqual({ ...done, err: `Vault: ${server.address}` });
-    });
-
-    const { program = '' } = devServer(process.env);
-    if (name !== 'the stub')
-      itWhere(program !== '', noDevServer)('what the program itself has stored', async () => {
-        process.env['VAULT_ADDR'] = server.address;
-        const login = spawnSync(program, ['login', '-no-print', server.rootToken], { env: process.env });
-        expect(login.status).toBe(0);
-        expect(await list(setup)).toMatchObject(done);
-      });
+describeVaults('keys commands use', (server) => {
+  const setup = new KeysTestEnvironment();
+  let address: string;
+  beforeAll(async () => {
+    await setup.open(server.admin);
+    ({ address } = server.admin);
+    await setup.put({ control_key: oldControlKey });
   });
-}
+  afterAll(() => setup.close());
+  afterEach(() => rmSync(setup.folder.at('.vault-token'), { force: true }));
+
+  const wrong = 'no-such-token';
+
+  it('VAULT_ADDR and VAULT_TOKEN before the token of vault login, and say so', async () => {
+    Object.assign(process.env, { VAULT_ADDR: address, VAULT_TOKEN: rootToken });
+    setup.folder.file('.vault-token', wrong);
+    expect(await list(setup)).toEqual({ ...done, err: `Vault: ${address}, token: VAULT_TOKEN` });
+  });
+
+  it('the token of vault login without VAULT_TOKEN, or with an empty one', async () => {
+    Object.assign(process.env, { VAULT_ADDR: address, VAULT_TOKEN: '' });
+    const file = setup.folder.file('.vault-token', rootToken);
+    expect(await list(setup)).toEqual({ ...done, err: `Vault: ${address}, token: ${file}` });
+  });
+
+  it('options before the variables', async () => {
+    Object.assign(process.env, { VAULT_ADDR: 'http://127.0.0.1:2', VAULT_TOKEN: wrong });
+    const options = ['--address', address, '--token-file', setup.folder.at('token')];
+    expect(await list(setup, ...options)).toEqual({ ...done, err: `Vault: ${address}` });
+  });
+
+  if (server.isReal)
+    it('what the program itself has stored', async () => {
+      process.env['VAULT_ADDR'] = address;
+      const login = spawnSync(vaultProgram, ['login', '-no-print', rootToken], { env: process.env });
+      expect(login.status).toBe(0);
+      expect(await list(setup)).toMatchObject(done);
+    });
+});
 
 it.each([
   ['VAULT_ADDR', 'http://vault.example:8200', 'must use https unless the host is loopback'],

@@ -4,17 +4,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Folder } from '../support/folder.ts';
 import { KeysTestEnvironment } from '../support/keys-test-environment.ts';
-import { describeWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
-import { VaultAdmin } from '../support/stub-vault/admin.ts';
+import type { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import { devServer, noDevServer, type RunningVault } from '../support/stub-vault/real-vault.ts';
+import { describeRealVault, vaultProgram } from '../support/stub-vault/describe-vaults.ts';
+import { rootToken } from '../support/stub-vault/state.ts';
 import { permittedBy, permittedTo, policyNames, transitActions } from '../support/vault-policies.ts';
 
 // Each run of the script starts the program a dozen times.
 jest.setTimeout(120_000);
 
-const real = devServer(process.env);
 const segment = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
 const reviewer = [{ alg: 'RS256', kid: '1' }, { sub: 'system:serviceaccount:vault:reviewer' }].map(segment);
 
@@ -28,18 +27,16 @@ const present = [
   'sys/policies/acl/countersign-production-platform',
 ];
 
-describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, against a real server', () => {
+describeRealVault('deploy/vault/setup.sh', (server) => {
   let folder: Folder;
-  let server: RunningVault;
   let admin: VaultAdmin;
   let everything: Record<string, string>;
 
   beforeAll(async () => {
     folder = new Folder();
-    server = await real.open();
-    admin = new VaultAdmin(server.address, server.rootToken);
+    ({ admin } = server);
     mkdirSync(join(folder.path, 'bin'));
-    symlinkSync(real.program ?? '', join(folder.path, 'bin/vault'));
+    symlinkSync(vaultProgram, join(folder.path, 'bin/vault'));
     const [ca] = ['ca', 'other'].map((name) => new Ca(folder.path, name).file);
     everything = {
       AUTH: 'approle kubernetes',
@@ -51,12 +48,9 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
       TOKEN_TTL: '30m',
       SECRET_ID_TTL: '24h',
     };
-  }, 20_000);
-
-  afterAll(async () => {
-    folder.remove();
-    await server?.close();
   });
+
+  afterAll(() => folder.remove());
 
   beforeEach(async () => {
     for (const mount of ['approle', 'kubernetes']) await admin.request('DELETE', `sys/auth/${mount}`);
@@ -68,7 +62,7 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     const env = {
       PATH,
       HOME: folder.path,
-      VAULT_ADDR: server.address,
+      VAULT_ADDR: admin.address,
       VAULT_TOKEN: token,
       ENVIRONMENT: 'production',
       ...environment,
@@ -76,7 +70,7 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     return spawnSync('sh', options, { cwd: folder.path, env, encoding: 'utf8' });
   }
 
-  function setUp(environment: Record<string, string>, token = server.rootToken) {
+  function setUp(environment: Record<string, string>, token = rootToken) {
     const script = join(root, 'deploy/vault/setup.sh');
     const { status, stdout, stderr } = shell([script], token, environment);
     return { failed: status !== 0, done: stdout.includes('Done'), stdout, stderr };
@@ -92,7 +86,7 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     return all.map(({ modified: _modified, version: _version, ...settings }) => settings);
   }
 
-  it('sets everything up, and changes nothing when it runs again without options', async () => {
+  it('sets everything up, and then changes only the settings that are given anew', async () => {
     const formats = { VAULT_FORMAT: 'json', BAO_FORMAT: 'json' };
     expect(setUp({ ...everything, ...formats })).toMatchObject({ ...succeeds, stderr: '' });
     const before = await state();
@@ -108,47 +102,20 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     expect(await state()).toEqual(before);
     expect(setUp(everything)).toMatchObject(succeeds);
     expect(await state()).toEqual(before);
-  });
-
-  it('changes only the given settings of a role', async () => {
-    setUp(everything);
-    const [config, , appRole] = await state();
+    const [config, kubernetes, appRole, ...others] = before;
     expect(setUp({ AUTH: 'approle kubernetes', TOKEN_TTL: '20m' })).toMatchObject(succeeds);
-    const after = await state();
-    expect(after[0]).toEqual(config);
-    expect(after[1]).toMatchObject({ bound_service_account_namespaces: ['payments'], token_ttl: 1200 });
-    expect(after[2]).toEqual({ ...Object(appRole), token_ttl: 1200 });
-  });
-
-  it('replaces another configuration only on request and as a whole, but not one with settings that it does not know', async () => {
-    setUp(everything);
-    const before = await state();
-    const other = setUp({ AUTH: 'kubernetes', KUBERNETES_CA_FILE: 'other.crt' });
-    expect(other).toMatchObject({ ...fails, stderr: expect.stringContaining('another kubernetes_ca_cert') });
-    expect(await state()).toEqual(before);
-    const replacing = { ...everything, KUBERNETES_REPLACE_CONFIG: 'yes', KUBERNETES_HOST: 'https://other' };
-    expect(setUp(replacing)).toMatchObject(succeeds);
-    const [config] = await state();
-    const ca = Object(config).kubernetes_ca_cert;
-    expect(config).toMatchObject({ kubernetes_host: 'https://other', token_reviewer_jwt_set: true });
-    await admin.request('POST', 'auth/kubernetes/config', {
-      kubernetes_host: 'https://k',
-      kubernetes_ca_cert: ca,
-      disable_local_ca_jwt: true,
-      issuer: 'theirs',
-    });
-    expect(setUp(replacing)).toMatchObject(fails);
-    expect((await state())[0]).toMatchObject({ kubernetes_host: 'https://k', issuer: 'theirs' });
+    const changed = [kubernetes, appRole].map((role) => ({ ...Object(role), token_ttl: 1200 }));
+    expect(await state()).toEqual([config, ...changed, ...others]);
   });
 
   it('permits proxy and platform team in their environment what they need, with Transit where it is named, and nothing else', async () => {
     const environments = ['production', 'sandbox'];
     const transit = (name: string) => ({ ENVIRONMENT: name, TRANSIT_MOUNT: `transit-${name}`, AUTH: '' });
-    for (const name of environments) expect(setUp(transit(name))).toMatchObject({ ...succeeds, stderr: '' });
-    for (const name of environments)
-      await admin.request('POST', `transit-${name}/keys/acme`, { type: 'rsa-2048' });
     for (const own of environments) {
-      expect(setUp(transit(own))).toMatchObject(succeeds);
+      expect(setUp(transit(own))).toMatchObject({ ...succeeds, stderr: '' });
+      await admin.request('POST', `transit-${own}/keys/acme`, { type: 'rsa-2048' });
+    }
+    for (const own of environments) {
       for (const name of policyNames) {
         const token = await admin.token({ policies: [`countersign-${own}-${name}`], ttl: '10m' });
         const permitted = await permittedTo(token, admin, [...environments, `${own}-2`]);
@@ -168,24 +135,6 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     }
   });
 
-  it('does not overwrite a policy that also permits something else, and warns of other policies of a role', async () => {
-    expect(setUp({ AUTH: 'approle' })).toMatchObject({ ...succeeds, stderr: '' });
-    const role = 'auth/approle/role/countersign-production';
-    const token_policies = ['countersign-production-proxy', 'countersign-sandbox-proxy'];
-    await admin.request('POST', role, { token_policies });
-    const warned = setUp({ AUTH: 'approle' });
-    expect(warned).toMatchObject(succeeds);
-    expect(warned.stderr).toContain(`WARNING: ${role} has other policies too: countersign-sandbox-proxy. `);
-    const path = 'sys/policies/acl/countersign-production-proxy';
-    const { policy } = (await admin.request('GET', path)).data ?? {};
-    const extended = `${String(policy)}\npath "secret/data/payroll/*" { capabilities = ["read"] }\n`;
-    await admin.request('POST', path, { policy: extended });
-    expect(setUp({ AUTH: '' }).stderr).toContain('permits secret/data/payroll/*');
-    expect((await admin.request('GET', path)).data).toMatchObject({ policy: extended });
-    await admin.request('POST', path, { policy });
-    expect(setUp({ AUTH: '' })).toMatchObject(succeeds);
-  });
-
   describe('every command of deploy/vault/README.md that sets up Vault or stops a login', () => {
     const page = readFileSync(join(root, 'deploy/vault/README.md'), 'utf8');
     const section = (title: string) =>
@@ -196,14 +145,14 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
     const keys = new KeysTestEnvironment();
 
     beforeAll(async () => {
-      await keys.open(server);
+      await keys.open(admin);
       symlinkSync(join(root, 'deploy'), join(folder.path, 'deploy'));
       const program = `#!/bin/sh\nexec "${process.execPath}" "${root}/src/main.ts" "$@"\n`;
       chmodSync(folder.file('bin/countersign', program), 0o755);
       const [, shown = ''] = /^```yaml\n([^]*?)^```$/m.exec(section('AppRole outside Kubernetes')) ?? [];
       const config = shown
         .replace(/^ *caFile: .*\n/m, '')
-        .replace(/(?<=address: ).*/, server.address)
+        .replace(/(?<=address: ).*/, admin.address)
         .replaceAll('/etc/countersign', folder.path);
       const environments = { production: { baseUrl: keys.gateway.url, product: 'gw' } };
       folder.file('config.yaml', `${config}environments: ${JSON.stringify(environments)}\n`);
@@ -214,12 +163,12 @@ describeWhere(real.program !== undefined, noDevServer)('deploy/vault/setup.sh, a
       expect(blocks(title).length).toBeGreaterThan(1);
       setUp(everything);
       for (const block of blocks(title)) {
-        expect({ block, ...run(block, server.rootToken) }).toMatchObject({ status: 0, stderr: '' });
+        expect({ block, ...run(block, rootToken) }).toMatchObject({ status: 0, stderr: '' });
       }
     });
 
     it('AppRole outside Kubernetes: a login with what the commands wrote', async () => {
-      run(blocks('AppRole outside Kubernetes').join(''), server.rootToken);
+      run(blocks('AppRole outside Kubernetes').join(''), rootToken);
       const file = (name: string) => readFileSync(join(folder.path, name), 'utf8').trim();
       const role_id = file('role-id');
       const secret_id = file('secret-id');

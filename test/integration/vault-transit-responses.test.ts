@@ -2,13 +2,7 @@ import { generateKeyPairSync, type KeyObject, sign as signHere } from 'node:cryp
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { VaultConfig } from '../../src/config/schema.ts';
 import type { KeySource } from '../../src/keys/key-source.ts';
-import {
-  acme,
-  approleMount,
-  newestTransitKey,
-  roleName,
-  VaultTestEnvironment,
-} from '../support/stub-vault/harness.ts';
+import { acme, newestTransitKey, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 import { privateKeyOf, publicKeyOf } from '../support/vectors.ts';
 
@@ -48,17 +42,7 @@ function describeKey(more: object, publicKey: KeyObject = publicKeyOf('rsa-2048-
 /** The keys of the stub itself, and an AppRole that may read them and sign. */
 async function useRole(settings: object): Promise<void> {
   setup.vault.heal();
-  const path = {
-    'secret/data/gateway/*': { capabilities: ['read'] },
-    'transit/keys/*': { capabilities: ['read'] },
-    'transit/sign/*': { capabilities: ['update'] },
-  };
-  await setup.admin.policyText(roleName, JSON.stringify({ path }));
-  await setup.admin.role(approleMount, roleName, {
-    token_policies: [roleName],
-    token_ttl: 3600,
-    ...settings,
-  });
+  await setup.changeRole(settings);
   source = newSource({ auth: await setup.appRole() });
 }
 

@@ -10,7 +10,6 @@ import { Folder } from './folder.ts';
 import { startSimulator, type TestSimulator } from './simulator.ts';
 import { root } from './sources.ts';
 import { VaultAdmin } from './stub-vault/admin.ts';
-import type { RunningVault } from './stub-vault/real-vault.ts';
 import { StubVault } from './stub-vault/server.ts';
 import { rootToken } from './stub-vault/state.ts';
 import { vectorText } from './vectors.ts';
@@ -38,15 +37,15 @@ export class KeysTestEnvironment {
     this.#gatewayClock = gatewayClock;
   }
 
-  async open(server?: RunningVault): Promise<this> {
-    const token = server?.rootToken ?? rootToken;
+  /** @param admin of another server in place of the stub */
+  async open(admin?: VaultAdmin): Promise<this> {
     // Not the login of whoever runs the tests.
     process.env['HOME'] = this.folder.path;
     for (const name of ['VAULT_ADDR', 'VAULT_TOKEN', 'VAULT_NAMESPACE', 'VAULT_CACERT'])
       delete process.env[name];
-    this.admin = new VaultAdmin(server?.address ?? (await this.vault.listen()), token);
+    this.admin = admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     this.#gateway = await startSimulator({ clock: this.#gatewayClock, keys: new Map() });
-    this.folder.file('token', token);
+    this.folder.file('token', rootToken);
     this.configFile = this.writeConfig('config.yaml');
     return this;
   }

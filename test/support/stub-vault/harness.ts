@@ -122,14 +122,19 @@ export class VaultTestEnvironment {
     this.vault = new StubVault({ clock: this.clock.now, ...options });
   }
 
-  async open(roleSettings: object = {}): Promise<this> {
-    this.admin = new VaultAdmin(await this.vault.listen(), rootToken);
-    await this.admin.enable('auth', approleMount, { type: 'approle' });
+  /** @param admin of another server in place of the stub, which tests may have opened before */
+  async open(admin?: VaultAdmin): Promise<this> {
+    this.admin = admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
+    await this.admin.send('POST', `sys/auth/${approleMount}`, { type: 'approle' });
     await this.admin.policy(roleName, 'secret', 'gateway');
-    const role = { token_policies: [roleName], token_ttl: 3600, ...roleSettings };
-    this.roleId = await this.admin.role(approleMount, roleName, role);
+    await this.changeRole();
     this.vault.seen.length = 0;
     return this;
+  }
+
+  async changeRole(settings: object = {}): Promise<void> {
+    const role = { token_policies: [roleName], token_ttl: 3600, ...settings };
+    this.roleId = await this.admin.role(approleMount, roleName, role);
   }
 
   get options(): VaultOptions {
@@ -138,7 +143,7 @@ export class VaultTestEnvironment {
   }
 
   config(more: Partial<VaultConfig> = {}): VaultConfig {
-    return vaultConfig(this.vault.address, more);
+    return vaultConfig(this.admin.address, more);
   }
 
   /** A source of keys that this stub holds; stopped with this environment. */
