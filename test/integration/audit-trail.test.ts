@@ -1,9 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { openSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { LogDestination } from '../../src/observability/log-destination.ts';
 import { type AuditFields, auditFilesIn, auditIn, recordsIn, verifyFiles } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
 import { closedPort } from '../support/faulty-gateway.ts';
-import { paths, statusForm, transferForm } from '../support/forwarding.ts';
+import { paths, statusForm, transferForm, verdict } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { jwtConfig, queryWith } from '../support/jwt.ts';
 import { startOidcServer } from '../support/oidc-server.ts';
@@ -89,6 +90,15 @@ describe('a payment has', () => {
     };
     await Promise.all([proxy.transfer(), proxy.balance(), proxy.status(), proxy.transfer()]);
     expect(seen).toEqual([true, true, true, true]);
+  });
+
+  it('no response of the gateway if a required record cannot be written: it is not sent', async () => {
+    const { keyFile } = auditIn(starts.folder());
+    const descriptor = openSync('/dev/full', 'w');
+    const logDestination = new LogDestination({ descriptor, monotonic: () => performance.now() });
+    const edge = await starts.edge({ config: { audit: { keyFile, required: true } }, logDestination });
+    expect(verdict(await edge.transfer())).toBe('503 audit-unavailable not-sent not-sent');
+    expect(edge.gateway.requests).toEqual([]);
   });
 
   it('one intent for each connection that is tried', async () => {

@@ -106,7 +106,8 @@ describeWith('redis-server')('claims in Redis', () => {
     const store = await redis();
     const edge = await start(store.url);
     await store.kill();
-    expect(verdict(await pay(edge))).toBe(unavailable);
+    const rejected = await pay(edge);
+    expect([verdict(rejected), rejected.headers['retry-after']]).toEqual([unavailable, '1']);
     expect((await edge.status()).status).toBe(200);
     await until(async () => (await edge.metric('claim_store_up')) === 0, 'the store is down');
     expect((await edge.instanceStatus()).findings).toContainEqual(

@@ -49,6 +49,9 @@ export function isReason(name: string): name is Reason {
   return Object.hasOwn(promised, name);
 }
 
+/** Its response has `Retry-After`. */
+export const saysWhenToRetry = (reason: Reason): boolean => [429, 503].includes(promised[reason][0]);
+
 /** These bytes get this problem response; then the connection is closed, and nothing reaches the gateway. */
 export async function expectRejectedAndClosed(
   { connect, gateway }: Edge,
@@ -88,5 +91,6 @@ export function expectProblem(response: RawResponse, reason: Reason): Record<str
     'countersign-outcome': outcome,
     'proxy-status': expect.stringMatching(new RegExp(`^countersign; error=[a-z_]+; details="${reason}"$`)),
   });
+  expect(response.headers['retry-after'] !== undefined).toBe(saysWhenToRetry(reason));
   return problem;
 }

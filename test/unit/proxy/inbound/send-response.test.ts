@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { createServer, IncomingMessage, request, type ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -9,6 +10,7 @@ import { sendProblem, sendResponse } from '../../../../src/proxy/inbound/send-re
 import { UpstreamError } from '../../../../src/proxy/outbound/upstream-error.ts';
 import type { ResponseResult } from '../../../../src/request-context.ts';
 import { listen } from '../../../support/listening.ts';
+import { expectProblem, reasons, saysWhenToRetry } from '../../../support/problem.ts';
 import { RawConnection } from '../../../support/raw-http.ts';
 
 const stops: (() => void)[] = [];
@@ -100,6 +102,14 @@ async function send(
   connection.send('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n');
   return { connection, handled: handled.promise };
 }
+
+it.each(reasons)('the response to %s says what the documentation promises', async (reason) => {
+  const error = new ProxyError(reason, 'What to do.', saysWhenToRetry(reason) ? { retryAfter: 1 } : {});
+  const { connection } = await send((request, response) =>
+    sendProblem(request, response, { id: randomUUID() }, error, {}),
+  );
+  expectProblem(await connection.response(), reason);
+});
 
 const aborted = new ProxyError('shutting-down', 'Shutting down; nothing was sent.');
 
