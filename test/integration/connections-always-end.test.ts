@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { paths, statusForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { formRequest } from '../support/raw-http.ts';
+import { expectProblem } from '../support/problem.ts';
+import { formRequest, type RawConnection } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
 
 const { balance, status, transfer } = paths;
@@ -38,16 +39,26 @@ describe.each([
       expect(await connection.ended()).toBe('FIN');
       expect(edge.gateway.requests).toHaveLength(1);
     });
+  });
 
-    it('within its request gets no response, and nothing is sent', async () => {
-      const edge = await starts.edge({ tls });
-      const cut = formRequest(transfer, 'client_orderid=1').slice(0, -3);
-      await (await edge.connect()).send(cut).finish().gone();
-      expect(edge.gateway.requests).toHaveLength(0);
-      expect(await edge.requestLines(1)).toEqual([
-        expect.objectContaining({ reason: 'caller-gone', outcome: 'not-sent' }),
-      ]);
-    });
+  const cut = formRequest(transfer, 'client_ord', ['Content-Length: 16', 'Expect: 100-continue']);
+
+  it.each<[string, (connection: RawConnection) => unknown]>([
+    ['half-closes', (connection) => connection.finish()],
+    ['closes', (connection) => connection.close()],
+    ['resets', (connection) => connection.reset()],
+  ])('a client that %s within its body has one log line, and nothing is sent', async (how, leave) => {
+    const edge = await starts.edge({ tls });
+    const connection = (await edge.connect()).send(cut);
+    // A RST discards what is not read yet; after 100 Continue the request has begun.
+    expect((await connection.response()).status).toBe(100);
+    leave(connection);
+    if (how === 'half-closes') expectProblem(await connection.response(), 'caller-gone');
+    await connection.ended();
+    expect(await edge.requestLines()).toMatchObject([
+      { reason: 'caller-gone', status: 499, outcome: 'not-sent' },
+    ]);
+    expect(edge.gateway.requests).toHaveLength(0);
   });
 
   describe('a flood of pipelined requests', () => {

@@ -1,5 +1,5 @@
 import type { TlsOptions } from 'node:tls';
-import { afterEach } from '@jest/globals';
+import { afterEach, beforeAll, beforeEach } from '@jest/globals';
 import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { type FaultyGateway, type Script, startFaultyGateway } from './faulty-gateway.ts';
 import { Folder } from './folder.ts';
@@ -35,6 +35,8 @@ export interface Harness {
   /** A separate process that may fail to start. */
   readonly spawn: (options: SpawnOptions) => ServeProcess;
   readonly edge: (options?: ProxyOptions) => Promise<Edge>;
+  /** One for all tests of this block, whose gateway is reset before each of them. */
+  readonly sharedEdge: (options?: ProxyOptions) => () => Edge;
   readonly pair: (scripts: readonly Script[], options?: ProxyOptions) => Promise<Pair>;
   readonly gateway: (scripts: readonly Script[], tls?: TlsOptions, onPort?: number) => Promise<FaultyGateway>;
   readonly recordingGateway: () => Promise<RecordingGateway>;
@@ -64,13 +66,22 @@ export function harness(after: (end: () => Promise<void>) => void = afterEach): 
   };
   const gateway: Harness['gateway'] = async (...options) => closing(await startFaultyGateway(...options));
   const recordingGateway = async () => closing(await startRecordingGateway());
+  const edge: Harness['edge'] = async (options) => {
+    const recording = await recordingGateway();
+    return { ...(await proxy({ gateway: recording.url, ...options })), gateway: recording };
+  };
   return {
     proxy,
     process: async (options) => closing(await startProcess(options)),
     spawn: (options) => closing(spawnServe(options)),
-    async edge(options) {
-      const recording = await recordingGateway();
-      return { ...(await proxy({ gateway: recording.url, ...options })), gateway: recording };
+    edge,
+    sharedEdge(options) {
+      let shared: Edge;
+      beforeAll(async () => {
+        shared = await edge(options);
+      });
+      beforeEach(() => shared.gateway.reset());
+      return () => shared;
     },
     async pair(scripts, options) {
       const faulty = await gateway(scripts);

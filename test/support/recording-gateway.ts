@@ -16,6 +16,10 @@ export interface RecordingGateway {
   readonly requests: Recorded[];
   /** Sends the responses to following requests. Default: `OK` in plain text. */
   respond: (response: ServerResponse, request: Recorded) => void;
+  /** Holds back the response to the next request. Resolves when that has come to what sends the response. */
+  hold(body?: string): Promise<() => void>;
+  /** Forgets its requests, and responds as it does by default. */
+  reset(): void;
   close(): Promise<void>;
 }
 
@@ -33,10 +37,19 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
     });
   });
   const { port, close } = await listen(server);
+  const respond = (response: ServerResponse): void => void response.end('OK');
   const gateway: RecordingGateway = {
     url: `http://127.0.0.1:${port}`,
     requests,
-    respond: (response) => response.end('OK'),
+    respond,
+    hold: (body = 'OK') =>
+      new Promise((resolve) => {
+        gateway.respond = (response) => resolve(() => response.end(body));
+      }),
+    reset() {
+      requests.length = 0;
+      gateway.respond = respond;
+    },
     close,
   };
   return gateway;
