@@ -229,16 +229,12 @@ export function keyRequestOf(
 function retryBudget(readOnly: boolean): (failure: UpstreamError) => boolean {
   // No byte was sent: safe for every operation.
   let notSent = 2;
-  // A pooled connection was closed before a response: safe for read-only operations.
-  let stalePooled = readOnly ? 1 : 0;
   return ({ written, stalePool, unreachable }) => {
     // The egress proxy would decide the same again.
     if (unreachable === 'proxy-denied' || unreachable === 'proxy-credentials') return false;
-    if (!written) {
-      notSent -= 1;
-      return notSent >= 0;
-    }
-    stalePooled -= stalePool ? 1 : 0;
-    return stalePool && stalePooled >= 0;
+    // A pooled connection was closed before a response: safe for a read-only operation. The next one is not pooled.
+    if (written) return stalePool && readOnly;
+    notSent -= 1;
+    return notSent >= 0;
   };
 }
