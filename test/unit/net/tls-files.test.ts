@@ -5,22 +5,26 @@ import { readTlsFiles, type TlsFiles } from '../../../src/net/tls-files.ts';
 import { outdatedLists, untimelyParts, validityOf } from '../../../src/net/tls-material.ts';
 import { encodeDer } from '../../support/der.ts';
 import { Folder } from '../../support/folder.ts';
-import { describeWith, itWith } from '../../support/requires.ts';
+import { describeWith } from '../../support/requires.ts';
 import { Ca, type Issued } from '../../support/stub-vault/certificates.ts';
 
-let folder: Folder;
-let ca: Ca;
-let own: Issued;
-let faulty: Record<'crl' | 'cut' | 'encrypted' | 'folder' | 'foreign' | 'large' | 'missing' | 'weak', string>;
+const pem = (der: Buffer): string =>
+  `-----BEGIN X509 CRL-----\n${der.toString('base64')}\n-----END X509 CRL-----\n`;
 
-/** Has the times of a revocation list, and nothing else of one. */
-function listLike(): string {
-  const times = ['260101000000Z', '360101000000Z'].map((time) => encodeDer(0x17, Buffer.from(time)));
-  const base64 = encodeDer(0x30, encodeDer(0x30, ...times)).toString('base64');
-  return `-----BEGIN X509 CRL-----\n${base64}\n-----END X509 CRL-----\n`;
-}
+/** UTCTime or GeneralizedTime. */
+const time = (text: string): Buffer => encodeDer(text.length === 13 ? 0x17 : 0x18, Buffer.from(text));
+
+/** What is read of a revocation list: its fields; texts are times. */
+const listOf = (...fields: readonly (string | Buffer)[]): string =>
+  pem(encodeDer(0x30, encodeDer(0x30, ...fields.map((one) => (typeof one === 'string' ? time(one) : one)))));
+
+const day = 86_400_000;
 
 describeWith('openssl')('PEM files of one connection', () => {
+  let folder: Folder;
+  let ca: Ca;
+  let own: Issued;
+
   beforeAll(() => {
     folder = new Folder();
     ca = new Ca(folder.path, 'ca');
@@ -29,18 +33,7 @@ describeWith('openssl')('PEM files of one connection', () => {
     execFileSync('openssl', ['req', ...weak, '-keyout', folder.at('weak.key'), '-out', folder.at('weak')], {
       stdio: 'ignore',
     });
-    const encrypt = ['pkcs8', '-topk8', '-passout', 'pass:x', '-in', own.keyFile];
-    faulty = {
-      crl: folder.file('crl', listLike()),
-      cut: folder.file('cut', readFileSync(own.certFile, 'utf8').replace(/[^-]{100}-----END/, '\n-----END')),
-      encrypted: folder.file('encrypted', execFileSync('openssl', encrypt, { encoding: 'utf8' })),
-      folder: folder.at('folder'),
-      foreign: ca.issue('foreign').keyFile,
-      large: folder.file('large', 'x'.repeat(4_194_305)),
-      missing: folder.at('missing'),
-      weak: folder.at('weak'),
-    };
-    mkdirSync(faulty.folder);
+    mkdirSync(folder.at('folder'));
   });
   afterAll(() => folder.remove());
 
@@ -52,10 +45,17 @@ describeWith('openssl')('PEM files of one connection', () => {
     expect(await readTlsFiles({ ca: undefined })).toEqual({ material: {} });
   });
 
+  const cut = (): string =>
+    folder.file('cut', readFileSync(own.certFile, 'utf8').replace(/[^-]{100}-----END/, '\n-----END'));
+  const encrypted = (): string => {
+    const encrypt = ['pkcs8', '-topk8', '-passout', 'pass:x', '-in', own.keyFile];
+    return folder.file('encrypted', execFileSync('openssl', encrypt));
+  };
+
   it.each<[fault: string, () => TlsFiles, faults: readonly unknown[]]>([
     [
       'that do not exist',
-      () => ({ cert: own.certFile, key: faulty.missing, crl: faulty.missing }),
+      () => ({ cert: own.certFile, key: folder.at('missing'), crl: folder.at('missing') }),
       ['key does not exist', 'crl does not exist'],
     ],
     [
@@ -65,17 +65,17 @@ describeWith('openssl')('PEM files of one connection', () => {
     ],
     [
       'of which one is a folder',
-      () => ({ ca: faulty.folder }),
+      () => ({ ca: folder.at('folder') }),
       ['ca cannot be read: one of the files is not a regular file'],
     ],
     [
       'of which one is too large',
-      () => ({ proxyCa: faulty.large }),
+      () => ({ proxyCa: folder.file('large', 'x'.repeat(4_194_305)) }),
       ['proxyCa cannot be read: one of the files is larger than 4194304 bytes'],
     ],
     [
       'with other contents',
-      () => ({ cert: own.keyFile, key: own.certFile, ca: faulty.cut, crl: ca.file, proxyCa: own.keyFile }),
+      () => ({ cert: own.keyFile, key: own.certFile, ca: cut(), crl: ca.file, proxyCa: own.keyFile }),
       [
         'cert contains no valid PEM certificate',
         'ca contains no valid PEM certificate',
@@ -86,45 +86,42 @@ describeWith('openssl')('PEM files of one connection', () => {
     ],
     [
       'with an encrypted key',
-      () => ({ cert: own.certFile, key: faulty.encrypted }),
+      () => ({ cert: own.certFile, key: encrypted() }),
       ['key is not an unencrypted PEM private key'],
     ],
     [
       'of which the key is of another certificate',
-      () => ({ cert: own.certFile, key: faulty.foreign }),
+      () => ({ cert: own.certFile, key: ca.issue('foreign').keyFile }),
       ['key does not match the certificate'],
     ],
     [
       'with a key that is too short for TLS',
-      () => ({ cert: faulty.weak, key: `${faulty.weak}.key`, ca: ca.file }),
+      () => ({ cert: folder.at('weak'), key: folder.at('weak.key'), ca: ca.file }),
       ['cert is not accepted for TLS (ERR_SSL_EE_KEY_TOO_SMALL)'],
     ],
     [
       'with what only looks like a revocation list',
-      () => ({ cert: own.certFile, key: own.keyFile, crl: faulty.crl }),
+      () => ({
+        cert: own.certFile,
+        key: own.keyFile,
+        crl: folder.file('crl', listOf('260101000000Z', '360101000000Z')),
+      }),
       [expect.stringMatching(/^crl is not accepted for TLS/)],
     ],
   ])('%s are rejected with all their faults', async (_fault, files, faults) => {
     const read = await readTlsFiles(files());
     expect('faults' in read && read.faults.map(({ part, message }) => `${part} ${message}`)).toEqual(faults);
   });
-});
 
-const day = 86_400_000;
-
-itWith('openssl')('a chain expires with its first certificate, CAs with the last one', () => {
-  const folder = new Folder();
-  try {
+  it('expire with the first certificate of a chain, or the last one of CAs', () => {
     const now = Math.floor(Date.now() / 1000) * 1000;
-    const ca = new Ca(folder.path, 'ca');
     const untils = [now + day, now + 3 * day, now + 2 * day];
-    const pem = untils.map((until, index) => ca.issue(`c${index}`, { until }).cert.toString()).join('');
-    expect(validityOf({ cert: pem }, 'cert')?.until).toBe(now + day);
-    expect(validityOf({ ca: pem }, 'ca')?.until).toBe(now + 3 * day);
-    expect(validityOf({ proxyCa: pem }, 'proxyCa')?.until).toBe(now + 3 * day);
-  } finally {
-    folder.remove();
-  }
+    const all = untils.map((until, index) => ca.issue(`c${index}`, { until }).cert.toString()).join('');
+    const expiries = (['cert', 'ca', 'proxyCa'] as const).map(
+      (part) => validityOf({ [part]: all }, part)?.until,
+    );
+    expect(expiries).toEqual([now + day, now + 3 * day, now + 3 * day]);
+  });
 });
 
 it('a key, and what is no certificate, have no validity', () => {
@@ -132,82 +129,70 @@ it('a key, and what is no certificate, have no validity', () => {
   expect(validityOf({ proxyCa: 'x' }, 'proxyCa')).toBeUndefined();
 });
 
-const inPem = (der: Buffer): string =>
-  `-----BEGIN X509 CRL-----\n${der.toString('base64')}\n-----END X509 CRL-----\n`;
-
-/** What is read of a revocation list: its times, as UTCTime or GeneralizedTime. */
-function listOf(...times: readonly string[]): string {
-  const parts = times.map((time) => encodeDer(time.length === 13 ? 0x17 : 0x18, Buffer.from(time)));
-  return inPem(encodeDer(0x30, encodeDer(0x30, ...parts)));
-}
-
-it('revocation lists expire with the first of them, and are valid from the last one on', () => {
-  const crl = listOf('260101000000Z', '280101000000Z') + listOf('260201000000Z', '270101000000Z');
-  const validity = { from: Date.UTC(2026, 1), until: Date.UTC(2027, 0) };
-  expect(validityOf({ crl }, 'crl')).toEqual(validity);
-  expect(untimelyParts({ crl }, validity.until)).toEqual([]);
-  expect(untimelyParts({ crl }, validity.until + 1)).toEqual([
-    { part: 'crl', message: 'expired on 2027-01-01: renew it' },
-  ]);
-  expect(untimelyParts({ crl }, validity.from)).toEqual([]);
-  expect(untimelyParts({ crl }, validity.from - 1)).toEqual([
-    { part: 'crl', message: 'is not valid before 2026-02-01' },
-  ]);
-});
-
-it('the years of a revocation list with two digits are those from 1950 to 2049', () => {
-  const yearsOf = (...times: readonly string[]): unknown => {
-    const { from = 0, until = 0 } = validityOf({ crl: listOf(...times) }, 'crl') ?? {};
-    return [from, until].map((time) => new Date(time).getUTCFullYear());
-  };
-  expect(yearsOf('500101000000Z', '491231235959Z')).toEqual([1950, 2049]);
-  expect(yearsOf('20500101000000Z', '21000101000000Z')).toEqual([2050, 2100]);
-});
-
-it('a revocation list without a nextUpdate, or with a time that is none, has no validity', () => {
-  for (const times of [['260101000000Z'], ['260101000000Z', '261301000000Z']])
-    expect(validityOf({ crl: listOf(...times) }, 'crl')).toBeUndefined();
-});
-
-it('a revocation list that is not DER has no validity', () => {
-  for (const hex of ['30', '30800000', '308400000001', '3f8101', '30040201', '30020501'])
-    expect(validityOf({ crl: inPem(Buffer.from(hex, 'hex')) }, 'crl')).toBeUndefined();
-});
-
-it.each([127, 128, 255, 256, 65_536])('a revocation list may have a field of %i bytes', (length) => {
-  const times = ['260101000000Z', '280101000000Z'].map((time) => encodeDer(0x17, Buffer.from(time)));
-  const crl = inPem(encodeDer(0x30, encodeDer(0x30, ...times, encodeDer(4, Buffer.alloc(length)))));
-  expect(validityOf({ crl }, 'crl')?.from).toBe(Date.UTC(2026, 0));
-});
-
-describe('revocation lists in place of those in use', () => {
-  const message = 'has a revocation list that is older than the one in use: write the latest list of the CA';
-  /** With the fields that RFC 5280 section 5.1 has before the times. */
-  function listBy(issuer: string, thisUpdate: string, withVersion = true): string {
-    const time = (text: string) => encodeDer(0x17, Buffer.from(text));
-    const version = withVersion ? [encodeDer(0x02, Buffer.from([1]))] : [];
-    const names = [encodeDer(0x30), encodeDer(0x30, encodeDer(0x0c, Buffer.from(issuer)))];
-    const tbs = encodeDer(0x30, ...version, ...names, time(thisUpdate), time('300101000000Z'));
-    return inPem(encodeDer(0x30, tbs));
-  }
-  const [old, recent] = ['260101000000Z', '260102000000Z'];
+describe('revocation lists', () => {
+  it('expire with the first of them, and are valid from the last one on', () => {
+    const crl = listOf('260101000000Z', '280101000000Z') + listOf('260201000000Z', '270101000000Z');
+    const validity = { from: Date.UTC(2026, 1), until: Date.UTC(2027, 0) };
+    expect(validityOf({ crl }, 'crl')).toEqual(validity);
+    expect(untimelyParts({ crl }, validity.until)).toEqual([]);
+    expect(untimelyParts({ crl }, validity.until + 1)).toEqual([
+      { part: 'crl', message: 'expired on 2027-01-01: renew it' },
+    ]);
+    expect(untimelyParts({ crl }, validity.from)).toEqual([]);
+    expect(untimelyParts({ crl }, validity.from - 1)).toEqual([
+      { part: 'crl', message: 'is not valid before 2026-02-01' },
+    ]);
+  });
 
   it.each([
-    ['the older one of the CA', listBy('a', recent), listBy('a', old), true],
-    ['an older one without a version', listBy('a', recent), listBy('a', old, false), true],
     [
-      'the older one of one CA',
-      listBy('a', recent) + listBy('b', old),
-      listBy('b', recent) + listBy('a', old),
-      true,
+      ['500101000000Z', '491231235959Z'],
+      [1950, 2049],
     ],
-    ['the older one before the same', listBy('a', recent), listBy('a', old) + listBy('a', recent), false],
-    ['a newer one', listBy('a', old), listBy('a', recent), false],
-    ['one of the same time', listBy('a', old), listBy('a', old, false), false],
-    ['the older one of another CA', listBy('a', recent), listBy('b', old), false],
+    [
+      ['20500101000000Z', '21000101000000Z'],
+      [2050, 2100],
+    ],
+  ])('have years with two digits from 1950 to 2049: %j', (times, years) => {
+    const { from = 0, until = 0 } = validityOf({ crl: listOf(...times) }, 'crl') ?? {};
+    expect([from, until].map((one) => new Date(one).getUTCFullYear())).toEqual(years);
+  });
+
+  it.each([
+    ['without a nextUpdate', listOf('260101000000Z')],
+    ['with a time that is none', listOf('260101000000Z', '261301000000Z')],
+    ...['30', '30800000', '308400000001', '3f8101', '30040201'].map((hex) => [
+      `that are not DER: ${hex}`,
+      pem(Buffer.from(hex, 'hex')),
+    ]),
+  ])('%s have no validity', (_, crl) => {
+    expect(validityOf({ crl }, 'crl')).toBeUndefined();
+  });
+
+  it.each([127, 128, 256])('may have a field of %i bytes', (length) => {
+    const crl = listOf('260101000000Z', '280101000000Z', encodeDer(4, Buffer.alloc(length)));
+    expect(validityOf({ crl }, 'crl')?.from).toBe(Date.UTC(2026, 0));
+  });
+
+  const message = 'has a revocation list that is older than the one in use: write the latest list of the CA';
+  const [old, recent] = ['260101000000Z', '260102000000Z'];
+  /** With the fields that RFC 5280 section 5.1 has before the times. */
+  const listBy = (issuer: string, thisUpdate: string, ...version: readonly Buffer[]): string => {
+    const name = encodeDer(0x30, encodeDer(0x0c, Buffer.from(issuer)));
+    return listOf(...version, encodeDer(0x30), name, thisUpdate, '300101000000Z');
+  };
+  const ofA = listBy('a', recent, encodeDer(0x02, Buffer.from([1])));
+
+  it.each([
+    ['the older one of the CA', ofA, listBy('a', old), true],
+    ['the older one of one CA', ofA + listBy('b', old), listBy('b', recent) + listBy('a', old), true],
+    ['the older one before the same', ofA, listBy('a', old) + ofA, false],
+    ['a newer one', listBy('a', old), ofA, false],
+    ['one of the same time', ofA, listBy('a', recent), false],
+    ['the older one of another CA', ofA, listBy('b', old), false],
     ['the first one', '', listBy('a', old), false],
-    ['none', listBy('a', recent), '', false],
-  ])('%s', (_, inUse, found, isRefused) => {
+    ['none', ofA, '', false],
+  ])('are not replaced by an older one of the same CA: %s', (_, inUse, found, isRefused) => {
     const material = (crl: string) => (crl === '' ? {} : { crl });
     expect(outdatedLists(material(inUse), material(found))).toEqual(
       isRefused ? [{ part: 'crl', message }] : [],
