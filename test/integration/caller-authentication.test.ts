@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { everything, tokenCredential } from '../support/config.ts';
+import { builtInOperations } from '../../src/gateway/operations.ts';
+import { environmentFor, everything, tokenCredential } from '../support/config.ts';
 import { nextIsServed } from '../support/countersign.ts';
 import { paths } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
@@ -13,9 +14,11 @@ const tokenOf = (name: string): string => `${name}-token-3f9a.~+/=`;
 const credentialsOf = (name: string) => [tokenCredential(tokenOf(name))];
 const bearer = (name: string): string => `Authorization: Bearer ${tokenOf(name)}`;
 
+const live = { environments: ['production'], operations: ['*'], logins: ['beta'] };
 const reading = { environments: ['sandbox'], operations: ['manager-balance'], logins: ['acme*', 'beta'] };
 const callers = [
   { name: 'billing', credentials: credentialsOf('billing'), allow: [reading] },
+  { name: 'live', credentials: credentialsOf('live'), allow: [live] },
   { name: 'ungranted', credentials: credentialsOf('ungranted') },
   { name: 'trial', mode: 'dry-run' as const, credentials: credentialsOf('trial') },
   { name: 'anyone', credentials: [{ anonymous: true as const }], allow: [everything] },
@@ -26,10 +29,16 @@ let edge: Edge;
 
 beforeAll(async () => {
   const keys = { controlKey: 'a control key' };
-  edge = await starts.edge({
+  const gateway = await starts.recordingGateway();
+  const environments = {
+    sandbox: environmentFor(gateway.url),
+    production: environmentFor(`${gateway.url}/live`),
+  };
+  const proxy = await starts.proxy({
     keys: { acme: keys, 'acme-1': keys, beta: keys, 'beta-1': keys, 'ac-me': keys },
-    config: { callers },
+    config: { callers, environments },
   });
+  edge = { ...proxy, gateway };
 });
 beforeEach(() => {
   edge.gateway.requests.length = 0;
@@ -42,19 +51,16 @@ function sameBytes({ body, headers }: RawResponse): string {
   return body.toString().replaceAll(headers['x-request-id'] ?? '', 'ID');
 }
 
-describe('the product of an environment', () => {
+it('the product of an environment is told to a caller that has a grant there, and to nobody else', async () => {
   const wrong = '/sandbox/other/api/v2/get-balance/manager/acme';
   const detailFor = async (...headers: readonly string[]) =>
     expectProblem(await edge.send(formRequest(wrong, '', headers)), 'unknown-route').detail;
-
-  it('is told to a caller that has a grant there, and to nobody else', async () => {
-    expect(await detailFor(bearer('billing'))).toMatch(
-      / The product of sandbox is "gw": use \/sandbox\/gw\/api\/\.$/,
-    );
-    expect(await detailFor(bearer('trial'))).not.toContain('gw');
-    expect(await detailFor()).not.toContain('gw');
-    expect(edge.gateway.requests).toHaveLength(0);
-  });
+  expect(await detailFor(bearer('billing'))).toMatch(
+    / The product of sandbox is "gw": use \/sandbox\/gw\/api\/\.$/,
+  );
+  for (const headers of [[bearer('trial')], [bearer('live')], []])
+    expect(await detailFor(...headers)).not.toContain('gw');
+  expect(edge.gateway.requests).toHaveLength(0);
 });
 
 describe('a caller with a bearer token', () => {
@@ -106,6 +112,31 @@ describe('the access of a caller', () => {
     expect(edge.gateway.requests).toHaveLength(0);
     expect((await send('acme-1', 'billing')).status).toBe(200);
   });
+
+  /** Each built-in operation, with the login where it has it. */
+  const requests: Record<string, (login: string) => [path: string, form: string, headers?: string[]]> = {
+    'manager-balance': (login) => [`api/v2/get-balance/manager/${login}`, ''],
+    'order-status': (login) => ['api/v4/status/8', `login=${login}&client_orderid=1`],
+    'order-status-group': (login) => ['api/v4/status/group/7', `login=${login}&client_orderid=1`],
+    'pan-eligibility-send': (login) => ['api/v2/pan-eligibility/send/9', '', [`Countersign-Login: ${login}`]],
+    transfer: (login) => ['api/v4/transfer/9', 'client_orderid=1', [`Countersign-Login: ${login}`]],
+    'verify-callback': (login) => ['verify-callback', 'status=approved', [`Countersign-Login: ${login}`]],
+  };
+  it.each(Object.keys(builtInOperations))(
+    'to %s is that of a grant with its environment and login',
+    async (operation) => {
+      const sendTo = (environment: string, login: string) => {
+        const [path, form, headers = []] = requests[operation]?.(login) ?? ['', ''];
+        return edge.send(formRequest(`/${environment}/gw/${path}`, form, [bearer('live'), ...headers]));
+      };
+      expectProblem(await sendTo('sandbox', 'beta'), 'not-allowed');
+      expectProblem(await sendTo('production', 'acme'), 'not-allowed');
+      // Past the grants: the login has no keys, or the callback no control.
+      expect((await sendTo('production', 'beta')).body.toString()).toMatch(
+        /"key-missing"|"parameter-invalid"/,
+      );
+    },
+  );
 
   it('is denied with the same response for a login that exists and for one that does not', async () => {
     const [existing, unknown] = [await send('beta-1', 'billing'), await send('no-such-login', 'billing')];
