@@ -4,13 +4,7 @@ import { everything, tokenCredential } from '../support/config.ts';
 import type { HttpResponse } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { jwtCaller, jwtConfig, queryWith } from '../support/jwt.ts';
-import {
-  issuerKey,
-  type KeyAlgorithm,
-  type OidcServer,
-  startOidcServer,
-  usualClaims,
-} from '../support/oidc-server.ts';
+import { issuerKey, type OidcServer, startOidcServer, usualClaims } from '../support/oidc-server.ts';
 import { type Marks, marksIn } from '../support/secret-canaries.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { until } from '../support/until.ts';
@@ -48,40 +42,25 @@ describe('a caller with a JWT', () => {
     expect(await proxy.metric('jwt_verifications_total', accepted)).toBe(1);
   });
 
-  it.each<KeyAlgorithm>(['RS256', 'RS384', 'PS256', 'ES256', 'ES384', 'ES512', 'EdDSA'])(
-    'may use %s where the configuration allows it',
-    async (algorithm) => {
-      issuer.rotate(issuerKey('a key', algorithm));
-      const proxy = await start({ config: jwtConfig(issuer, { algorithms: [algorithm] }) });
-      expect(await statusWith(proxy, issuer.sign())).toBe(200);
-    },
-  );
-
-  it.each(['RS256', 'ES256', 'PS256'] as const)(
-    'may have a token that another library made, with %s',
+  it.each(['RS256', 'PS256', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const)(
+    'may have a token that another library made, with %s where the configuration allows it',
     async (algorithm) => {
       const key = issuerKey('other', algorithm);
       issuer.rotate(key);
       const proxy = await start({ config: jwtConfig(issuer, { algorithms: [algorithm] }) });
       const pem = key.privateKey.export({ type: 'pkcs8', format: 'pem' });
-      const token = jsonwebtoken.sign(usualClaims(issuer.url), pem, { algorithm, keyid: 'other' });
+      const token =
+        algorithm === 'EdDSA'
+          ? await issuer.sign()
+          : jsonwebtoken.sign(usualClaims(issuer.url), pem, { algorithm, keyid: 'other' });
       expect(await statusWith(proxy, token)).toBe(200);
     },
   );
 
-  it('may have a token without a key ID if only one key fits', async () => {
-    const proxy = await start();
-    expect(await statusWith(proxy, issuer.sign({}, { kid: undefined }))).toBe(200);
-    issuer.rotate(...issuer.keys, issuerKey('second'));
-    await proxy.reload(jwtConfig(issuer));
-    await until(() => issuer.fetches() === 2);
-    expect(await statusWith(proxy, issuer.sign({}, { kid: undefined }))).toBe(401);
-  });
-
   it.each<[string, () => object, object?]>([
     ['one audience of several', () => ({ aud: ['other', 'countersign'] })],
     ['no nbf and no iat', () => ({ nbf: undefined, iat: undefined })],
-    ['a type', () => ({}), { typ: 'at+JWT' }],
+    ['no key ID', () => ({}), { kid: undefined }],
     ['other claims, nested', () => ({ 'kubernetes.io': { pod: { name: 'x', labels: ['a'] } } })],
     ['a clock that is 25 s ahead', () => ({ iat: inSeconds(25), nbf: inSeconds(25) })],
     ['an expiry 20 s ago', () => ({ exp: inSeconds(-20) })],
@@ -104,14 +83,10 @@ describe('a caller with a JWT', () => {
     };
     expect(await callerOf({ sub: 'system:serviceaccount:shop:web' })).toBe('shop');
     expect(await callerOf({ sub: 'system:serviceaccount:shop2:web' })).toBe(401);
-    expect(await callerOf({ sub: 'x:system:serviceaccount:shop:web' })).toBe(401);
-    expect(await callerOf({ sub: 'System:serviceaccount:shop:web' })).toBe(401);
     expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other', 'pay-admins'] })).toBe('risk');
     expect(await callerOf({ sub: 'x', team: 'risk', groups: 'pay-' })).toBe('risk');
     expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other'] })).toBe(401);
     expect(await callerOf({ sub: 'x', team: 'risk' })).toBe(401);
-    expect(await callerOf({ sub: 'x', team: ['risks'], groups: 'pay-' })).toBe(401);
-    expect(await callerOf({ sub: 'x', team: 'risk', groups: 5 })).toBe(401);
     expect(await callerOf({ sub: 'x', team: 'risk', groups: [5, null] })).toBe(401);
     expect(await callerOf({ sub: 'x', team: 5, groups: { 'pay-': true } })).toBe(401);
   });
@@ -152,8 +127,6 @@ describe('a caller with a JWT', () => {
 });
 
 describe('the keys of an issuer', () => {
-  const next = issuerKey('next');
-
   it('are fetched at the start, once for all tokens', async () => {
     const proxy = await start();
     await until(() => issuer.fetches() === 1);
@@ -167,20 +140,14 @@ describe('the keys of an issuer', () => {
   it('are fetched again for a token with a new key, 10 s after the last fetch, and old ones end', async () => {
     let now = 0;
     const proxy = await start({ monotonic: () => now });
-    const [old] = issuer.keys;
     const token = await issuer.sign();
     expect(await statusWith(proxy, token)).toBe(200);
-    issuer.rotate(next);
+    issuer.rotate(issuerKey('next'));
     expect(await statusWith(proxy, issuer.sign())).toBe(401);
     now = 10_000;
     expect(await statusWith(proxy, issuer.sign())).toBe(200);
     expect(await statusWith(proxy, token)).toBe(401);
-    expect(await statusWith(proxy, issuer.sign({}, {}, old))).toBe(401);
     expect(issuer.fetches()).toBe(2);
-    now = 20_000;
-    const many = Array.from({ length: 5 }, () => statusWith(proxy, issuer.sign({}, { kid: 'unknown' })));
-    expect(await Promise.all(many)).toEqual([401, 401, 401, 401, 401]);
-    expect(issuer.fetches()).toBe(3);
   });
 
   it('stay in use in an outage and over reloads, until maxStale; then tokens get 503', async () => {
@@ -202,24 +169,14 @@ describe('the keys of an issuer', () => {
     expect(response.status).toBe(503);
     expect(response.headers['retry-after']).toBe('5');
     expect(JSON.parse(response.body)).toMatchObject({ reason: 'issuer-unavailable', outcome: 'not-sent' });
+    const line = (await proxy.requestLines(3)).at(-1);
+    expect(line).toMatchObject({ jwtProblem: 'jwt-keys-unavailable', status: 503, peer: '127.0.0.1' });
     const ready = await fetch(`${proxy.adminUrl}/readyz`);
     expect([ready.status, await ready.text()]).toEqual([200, expect.stringMatching(/jwt-keys-unavailable/)]);
     issuer.recover();
     now = 3_640_000;
     expect(await statusWith(proxy, issuer.sign())).toBe(200);
     expect(proxy.logLines('keys of a JWT issuer available again')).toHaveLength(1);
-  });
-
-  it('that cannot be fetched are not the mistake of a caller with a new key', async () => {
-    let now = 0;
-    const proxy = await start({ monotonic: () => now });
-    expect(await statusWith(proxy, issuer.sign())).toBe(200);
-    now = 10_000;
-    issuer.fail();
-    issuer.rotate(next);
-    expect(await statusWith(proxy, issuer.sign())).toBe(503);
-    const lines = await proxy.requestLines(2);
-    expect(lines[1]).toMatchObject({ jwtProblem: 'jwt-keys-unavailable', status: 503, peer: '127.0.0.1' });
   });
 
   it('are fetched with the files of a reloaded configuration, and those fetched before stay in use', async () => {
@@ -248,15 +205,6 @@ describe('the keys of an issuer', () => {
     expect(await proxy.readiness()).toBe(200);
   });
 
-  it('are found under another name of the issuer after a reload', async () => {
-    const proxy = await start();
-    expect(await statusWith(proxy, issuer.sign())).toBe(200);
-    const other = starts.closing(await startOidcServer());
-    await proxy.reload(jwtConfig(other));
-    expect(await statusWith(proxy, issuer.sign())).toBe(401);
-    expect(await statusWith(proxy, other.sign())).toBe(200);
-  });
-
   it('of an issuer are not accepted for the one that replaces it in the configuration', async () => {
     const proxy = await start();
     expect(await statusWith(proxy, issuer.sign())).toBe(200);
@@ -271,13 +219,11 @@ describe('the keys of an issuer', () => {
   });
 });
 
-describe('the series of an issuer', () => {
-  it('end with its entry in the configuration', async () => {
-    const proxy = await start();
-    await until(async () => ((await proxy.metric('jwt_keys_fetched_timestamp_seconds')) ?? 0) > 0);
-    await proxy.reload({ callers: [] });
-    expect(await proxy.metric('jwt_keys_fetched_timestamp_seconds')).toBeUndefined();
-  });
+it('the series of an issuer end with its entry in the configuration', async () => {
+  const proxy = await start();
+  await until(async () => ((await proxy.metric('jwt_keys_fetched_timestamp_seconds')) ?? 0) > 0);
+  await proxy.reload({ callers: [] });
+  expect(await proxy.metric('jwt_keys_fetched_timestamp_seconds')).toBeUndefined();
 });
 
 it('an issuer that does not respond delays neither the start nor the exit of the process', async () => {
@@ -315,13 +261,12 @@ it('no part of a token, no claim, no card number and no token for the issuer lea
     await issuer.sign({ ...claims, jti: card, aud: inClaim }),
     await issuer.sign({ ...claims, iss: `https://${inClaim}.example` }),
     await issuer.sign(claims, { kid: inClaim }),
-    await issuer.sign(claims, { jku: `https://${inClaim}.example` }),
     await issuer.sign(claims, {}, { ...issuerKey('first'), ...(key && { kid: key.kid }) }),
     `${await issuer.sign(claims)}x`,
   ];
   const responses: HttpResponse[] = [];
   for (const token of tokens) responses.push(await queryWith(proxy, token));
-  expect(responses.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401, 401, 401, 401, 401]);
+  expect(responses.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401, 401, 401, 401]);
   // A server that echoes what it was sent, in all that it can say.
   issuer.respond = ({ headers }, response) => {
     const echo = `${headers.authorization} ${inKey}`;

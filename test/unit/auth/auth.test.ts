@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { hash, X509Certificate } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
@@ -15,8 +14,6 @@ import { presentsToken, tokenDigest } from '../../../src/auth/bearer-token.ts';
 import { parseSubjectAltName } from '../../../src/auth/client-certificate.ts';
 import { type CallerConfig } from '../../../src/config/schema.ts';
 import { tokenCredential } from '../../support/config.ts';
-import { Folder } from '../../support/folder.ts';
-import { describeWith } from '../../support/requires.ts';
 
 function caller(name: string, ...credentials: CallerConfig['credentials']): CallerConfig {
   return { name, mode: 'enforce', credentials, allow: [] };
@@ -62,12 +59,7 @@ describe('the caller', () => {
     ['a URI', { certificate }, 'uri', 'uri'],
     ['a DNS name in any case', named({ dnsNames: ['x', 'b.INTERNAL'] }), 'dns', 'dns'],
     ['a URI in another case', named({ uris: ['SPIFFE://a/b'] }), 'caller-unknown', 'anyone'],
-    [
-      'names of the other kind',
-      named({ uris: ['b.internal'], dnsNames: ['spiffe://a/b'] }),
-      'caller-unknown',
-      'anyone',
-    ],
+    ['names of the other kind', named({ uris: ['b.internal'] }), 'caller-unknown', 'anyone'],
     ['nothing', {}, 'caller-unknown', 'anyone'],
     ['no space behind the scheme', { authorization: 'Bearerfirst' }, 'caller-unknown', 'anyone'],
     ['another scheme', { authorization: 'Basic Zmlyc3Q=' }, 'caller-unknown', 'anyone'],
@@ -147,8 +139,6 @@ describe('the token of the admin port', () => {
     ['a password without a user name', basic(`:${token}`), true],
     ['a password with the scheme in other letters', basic(`x:${token}`).replace('Basic', 'bAsIC '), true],
     ['nothing', undefined, false],
-    ['an empty header', '', false],
-    ['another bearer token', 'Bearer another', false],
     ['another password', basic('x:another'), false],
     ['the user name', basic(`${token}:`), false],
     ['a password without a colon', basic(token), false],
@@ -189,22 +179,8 @@ describe('grants', () => {
     ['two that only together cover it', false, { ...grant, logins: ['b'] }, { ...grant, operations: ['x'] }],
     ['a wildcard within an environment', false, { ...grant, environments: ['sand*'] }],
     ['a wildcard within an operation', false, { ...grant, operations: ['trans*'] }],
-    [
-      'an operation and an environment that only begin so',
-      false,
-      { ...grant, operations: ['trans'] },
-      { ...grant, environments: ['sand'] },
-    ],
-    ...['acme*', 'acme-*', 'acme-1*'].map((login): [string, boolean, Grant] => [
-      `a login prefix ${login}`,
-      true,
-      { ...grant, logins: [login] },
-    ]),
-    ...['acme-2*', 'ACME*', 'cme-1*'].map((login): [string, boolean, Grant] => [
-      `a login prefix ${login}`,
-      false,
-      { ...grant, logins: [login] },
-    ]),
+    ['a login prefix', true, { ...grant, logins: ['acme-1*'] }],
+    ['another login prefix', false, { ...grant, logins: ['acme-2*', 'cme-1*'] }],
   ])(
     'an access request with %s is allowed: %s; a dry run lets it through and says so',
     (_, allowed, ...allow) => {
@@ -224,7 +200,8 @@ describe('the names of a certificate', () => {
       ['billing.internal', 'b.internal'],
     ],
     ['DNS:a.test, URI:"x, y", DNS:b.test', [], ['a.test', 'b.test']],
-    ['', [], []],
+    // A space belongs to the name.
+    ['URI:spiffe://prod/billing , DNS: b.test ', ['spiffe://prod/billing '], [' b.test ']],
     [undefined, [], []],
   ])('of %j are its URIs and DNS names', (text, uris, dnsNames) => {
     expect(parseSubjectAltName(text)).toEqual({ uris, dnsNames });
@@ -242,44 +219,5 @@ describe('the names of a certificate', () => {
   ])('exclude text inside another name: %s', (_, text) => {
     const { uris, dnsNames } = parseSubjectAltName(text);
     expect([...uris, ...dnsNames].filter((name) => /prod|billing/.test(name))).toEqual([]);
-  });
-});
-
-describeWith('openssl')('a name with leading or trailing space', () => {
-  it.each([
-    ['URI:spiffe://prod/billing , DNS:b.test', ['spiffe://prod/billing '], ['b.test']],
-    ['DNS:b.test, URI:spiffe://prod/billing ', ['spiffe://prod/billing '], ['b.test']],
-    ['DNS:b.test , DNS: a.test', [], ['b.test ', ' a.test']],
-    ['URI: spiffe://prod/billing', [' spiffe://prod/billing'], []],
-  ])('differs from the trimmed name: %j', (text, uris, dnsNames) => {
-    const folder = new Folder();
-    try {
-      const names = text
-        .split(/, (?=\w)/)
-        .map((name, index) => name.replace(/^(\w+):(.*)$/, `$1.${index} = "$2"`));
-      const request = ['[req]', 'distinguished_name = name', 'x509_extensions = extensions', 'prompt = no'];
-      const extensions = [
-        '[name]',
-        'CN = test',
-        '[extensions]',
-        'subjectAltName = @names',
-        '[names]',
-        ...names,
-      ];
-      const config = folder.file('request.cnf', `${[...request, ...extensions].join('\n')}\n`);
-      const newKey = [
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:P-256',
-        '-nodes',
-        '-keyout',
-        '/dev/null',
-      ];
-      const pem = execFileSync('openssl', ['req', '-x509', ...newKey, '-config', config], { stdio: 'pipe' });
-      expect(parseSubjectAltName(new X509Certificate(pem).subjectAltName)).toEqual({ uris, dnsNames });
-    } finally {
-      folder.remove();
-    }
   });
 });

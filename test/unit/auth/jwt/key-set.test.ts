@@ -196,14 +196,6 @@ describe('the keys of an issuer', () => {
     expect(await find('first')).toBe('found');
   });
 
-  it('are fetched once for many tokens with the same new key', async () => {
-    const { state, find } = await createFetched();
-    state.published = [second.jwk];
-    const found = [find('second'), find('second'), find('second')];
-    expect(await Promise.all(found)).toEqual(['found', 'found', 'found']);
-    expect(state.loads).toBe(2);
-  });
-
   it('are fetched for unknown keys 10 s after the last fetch at the earliest', async () => {
     const { state, at, find } = await createFetched();
     for (const [time, loads] of [
