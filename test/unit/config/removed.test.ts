@@ -2,7 +2,6 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { reloadConfig } from '../../../src/cli/serve.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { removedOptions, withReplacement } from '../../../src/config/removed.ts';
-import { configJsonSchema, type Schema } from '../../../src/config/schema.ts';
 import { builtInOperations } from '../../../src/gateway/operations.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
 import { run } from '../../support/cli.ts';
@@ -38,55 +37,42 @@ function withOption(option: string, value: unknown) {
   return { text: JSON.stringify(config), path: path.join('').slice(1) };
 }
 
-describe.each(Object.entries(removedOptions))('the removed option %s', (option, message) => {
+const options = Object.entries(removedOptions);
+
+describe('a removed option', () => {
   const folder = new Folder();
   afterAll(() => folder.remove());
 
-  it.each([true, [], '${COUNTERSIGN_TEST_NOT_SET}'])(
-    'stops check, start and reload with one line, which names what takes its place: %j',
-    async (value) => {
+  it.each(options)('is a problem that says what takes its place, and the only one: %s', (option, message) => {
+    for (const value of [true, []]) {
       const { text, path } = withOption(option, value);
-      const name = folder.file('c.yaml', text);
-      const lines = [`${name}:1: ${path}: ${message}`, '1 problem'];
-      expect(await run(['check', name])).toEqual({ code: 2, out: lines.join('\n'), err: '' });
-      expect(await run(['serve', '--config', name])).toEqual({ code: 2, out: '', err: lines.join('\n') });
-      const logged: unknown[] = [];
-      const log = createLogger('info', { write: (line) => void logged.push(JSON.parse(line).msg) });
-      const service = {
-        reopenAudit: async () => {},
-        configLoaded: (valid: boolean) => void logged.push(valid),
-        reload: () => Promise.reject(new Error('applied')),
-      };
-      await reloadConfig({ file: name, load: () => loadConfig(name, builtInOperations) }, service, log);
-      expect(logged).toEqual([...lines, 'configuration reload failed; keeping the current one', false]);
-    },
-  );
+      expect(problemsOf(text)).toEqual([`1 ${path}: ${message}`]);
+    }
+    // What happened, and then what to do.
+    expect(message).toMatch(/^was removed.*: .*(put|use|remove|name)/i);
+  });
+
+  it('stops check, start and reload with one line, also if its variable is not set', async () => {
+    const [[option, message] = ['', '']] = options;
+    const { text, path } = withOption(option, '${COUNTERSIGN_TEST_NOT_SET}');
+    const name = folder.file('c.yaml', text);
+    const lines = [`${name}:1: ${path}: ${message}`, '1 problem'];
+    expect(await run(['check', name])).toEqual({ code: 2, out: lines.join('\n'), err: '' });
+    expect(await run(['serve', '--config', name])).toEqual({ code: 2, out: '', err: lines.join('\n') });
+    const logged: unknown[] = [];
+    const log = createLogger('info', { write: (line) => void logged.push(JSON.parse(line).msg) });
+    const service = {
+      reopenAudit: async () => {},
+      configLoaded: (valid: boolean) => void logged.push(valid),
+      reload: () => Promise.reject(new Error('applied')),
+    };
+    await reloadConfig({ file: name, load: () => loadConfig(name, builtInOperations) }, service, log);
+    expect(logged).toEqual([...lines, 'configuration reload failed; keeping the current one', false]);
+  });
 });
 
 it('any other unknown key is not one that was removed', () => {
   expect(problemsOf(`${minimal}rotation: {}\n`)).toEqual([expect.stringContaining('is not a known key')]);
   const others = ['keys', 'keys.rotation.canary', 'environments.canaryEndpoint', 'a.keys.rotation', ''];
   for (const path of others) expect(withReplacement({ path, line: 1, message: 'text' }).message).toBe('text');
-});
-
-it('each text says what happened, and then what to do', () => {
-  for (const text of Object.values(removedOptions))
-    expect(text).toMatch(/^was removed.*: .*(put|use|remove)/i);
-});
-
-/** Of the objects that may be at this path, the schema of each one's last step. */
-function schemasAt(schema: Schema, [name = '', ...rest]: readonly string[]): unknown[] {
-  const options = [schema, ...(schema.oneOf ?? [])].filter((one) => typeof one === 'object');
-  return options.flatMap(({ properties, additionalProperties, items }) => {
-    if ((properties ?? additionalProperties ?? items) === undefined) return [];
-    const inner = name === '*' ? (additionalProperties ?? [items].flat()[0]) : properties?.[name];
-    if (rest.length === 0) return [inner];
-    return typeof inner === 'object' ? schemasAt(inner, rest) : [];
-  });
-}
-
-it.each(Object.keys(removedOptions))('%s is no option of the schema, which has the place of it', (option) => {
-  const found = schemasAt(configJsonSchema(), option.split('.'));
-  expect(found.length).toBeGreaterThan(0);
-  expect(found.every((schema) => schema === undefined)).toBe(true);
 });
