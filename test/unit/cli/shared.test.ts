@@ -1,9 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { callers } from '../../../src/cli/callers.ts';
 import { promptSecret, type Terminal } from '../../../src/cli/keys/import.ts';
@@ -21,13 +18,14 @@ import { configSchema } from '../../../src/config/schema.ts';
 import { ProxyError } from '../../../src/errors.ts';
 import { catchSignals } from '../../../src/service/signals.ts';
 import { runCommandHere } from '../../support/cli.ts';
+import { Folder } from '../../support/folder.ts';
 import { listen } from '../../support/listening.ts';
 import { itWhere } from '../../support/requires.ts';
 import { root } from '../../support/sources.ts';
 
 describe('errors', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-errors-'));
-  afterAll(() => rmSync(folder, { recursive: true }));
+  const folder = new Folder();
+  afterAll(() => folder.remove());
 
   const errorOf = (work: Promise<unknown>): Promise<unknown> =>
     work.then(
@@ -42,16 +40,13 @@ describe('errors', () => {
     });
   }
 
-  it('a missing file, a directory and a file in place of a directory are named with what to do', async () => {
-    const missing = join(folder, 'missing');
+  it('a missing file and one that is there are named with what to do', async () => {
+    const missing = folder.at('missing');
     expect(systemErrorMessage(await errorOf(readFile(missing)))).toBe(
       `${missing} does not exist. Check the path.`,
     );
-    expect(systemErrorMessage(await errorOf(readdir(missing)))).toBe(
-      `${missing} does not exist. Check the path.`,
-    );
-    expect(systemErrorMessage(await errorOf(mkdir(folder)))).toBe(
-      `${folder} cannot be read or written (EEXIST).`,
+    expect(systemErrorMessage(await errorOf(mkdir(folder.path)))).toBe(
+      `${folder.path} cannot be read or written (EEXIST).`,
     );
   });
 
@@ -119,79 +114,73 @@ describe('a command', () => {
     return 0;
   });
 
-  describe('the help of a command', () => {
-    it('has its ways to call it, what it does, aligned options with their defaults, and the exit codes', async () => {
-      expect((await runCommandHere(print, '--help')).out.split('\n')).toEqual([
-        'Usage: countersign x [FILE]',
-        '       countersign x --json',
-        '',
-        'Prints.',
-        '',
-        'Options:',
-        '  --file FILE            File to read',
-        '  --retry-after SECONDS  Delay (default: 5)',
-        '  --color COLOR          Paint',
-        '  --name NAME            May be repeated',
-        '  --json                 Print JSON',
-        '  --help                 Show this help',
-        '',
-        'Exit codes: 0 ok, 1 failure, 2 invalid configuration or usage.',
-      ]);
-    });
-
-    it('wraps what is too long for a line, a description in its column', async () => {
-      const long = 'word '.repeat(60).trim();
-      const wordy = command({ name: 'x', usage: '', about: long, options: { x: long } }, () => 0);
-      const lines = (await runCommandHere(wordy, '--help')).out.split('\n');
-      expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
-      const at = lines.findIndex((line) => line.startsWith('  --x'));
-      expect(lines[at + 1]?.indexOf('word')).toBe(lines[at]?.indexOf('word'));
-    });
+  it('has as its help its ways to call it, what it does, aligned options with their defaults, and the exit codes', async () => {
+    expect((await runCommandHere(print, '--help')).out.split('\n')).toEqual([
+      'Usage: countersign x [FILE]',
+      '       countersign x --json',
+      '',
+      'Prints.',
+      '',
+      'Options:',
+      '  --file FILE            File to read',
+      '  --retry-after SECONDS  Delay (default: 5)',
+      '  --color COLOR          Paint',
+      '  --name NAME            May be repeated',
+      '  --json                 Print JSON',
+      '  --help                 Show this help',
+      '',
+      'Exit codes: 0 ok, 1 failure, 2 invalid configuration or usage.',
+    ]);
   });
 
-  describe('a command gets', () => {
-    it.each([
-      [['--file', 'a'], { file: 'a', 'retry-after': 5, name: [], json: false }, []],
-      [['--json', 'b', '--retry-after=60'], { 'retry-after': 60, name: [], json: true }, ['b']],
-      [
-        ['--name', 'a', '--name', 'b', '--color', 'red'],
-        { 'retry-after': 5, color: 'red', name: ['a', 'b'], json: false },
-        [],
-      ],
-    ])('the values of %j, or else their defaults', async (argv, values, positionals) => {
-      const { code, out, err } = await runCommandHere(print, ...argv);
-      expect([code, err, JSON.parse(out)]).toEqual([0, '', { values, positionals }]);
-    });
-
-    it('nothing where the usage is asked for, whatever else is wrong', async () => {
-      const asked = await runCommandHere(print, '--help', '--retry-after', 'soon', 'a', 'b');
-      expect(asked).toEqual({ code: 0, out: expect.stringContaining('Usage: countersign x'), err: '' });
-    });
+  it('wraps in its help what is too long for a line, a description in its column', async () => {
+    const long = 'word '.repeat(60).trim();
+    const wordy = command({ name: 'x', usage: '', about: long, options: { x: long } }, () => 0);
+    const lines = (await runCommandHere(wordy, '--help')).out.split('\n');
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
+    const at = lines.findIndex((line) => line.startsWith('  --x'));
+    expect(lines[at + 1]?.indexOf('word')).toBe(lines[at]?.indexOf('word'));
   });
 
-  describe('what a command rejects', () => {
-    const rejected = async (...argv: readonly string[]): Promise<string> => {
-      const { code, out, err } = await runCommandHere(print, ...argv);
-      expect([code, out]).toEqual([2, '']);
-      return err;
-    };
+  it.each([
+    [['--file', 'a'], { file: 'a', 'retry-after': 5, name: [], json: false }, []],
+    [['--json', 'b', '--retry-after=60'], { 'retry-after': 60, name: [], json: true }, ['b']],
+    [
+      ['--name', 'a', '--name', 'b', '--color', 'red'],
+      { 'retry-after': 5, color: 'red', name: ['a', 'b'], json: false },
+      [],
+    ],
+  ])('gets the values of %j, or else their defaults', async (argv, values, positionals) => {
+    const { code, out, err } = await runCommandHere(print, ...argv);
+    expect([code, err, JSON.parse(out)]).toEqual([0, '', { values, positionals }]);
+  });
 
-    it.each([
-      [['--fiel', 'a'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
-      [['--fiel=a-secret'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
-      [['-q'], 'countersign x: unknown option -q\n'],
-      [['--retry-after', '61'], 'countersign x: --retry-after must be a whole number from 0 to 60\nSee: '],
-      [['--color', 'a-secret'], 'countersign x: --color must be red or blue\nSee: countersign x --help'],
-    ])('%j has a hint without its value', async (argv, text) => {
-      expect(await rejected(...argv)).toContain(text);
-      expect(await rejected(...argv)).not.toContain('a-secret');
-    });
+  it('gets nothing where its help is asked for, whatever else is wrong', async () => {
+    const asked = await runCommandHere(print, '--help', '--retry-after', 'soon', 'a', 'b');
+    expect(asked).toEqual({ code: 0, out: expect.stringContaining('Usage: countersign x'), err: '' });
+  });
 
-    it('more arguments than the command has are not repeated', async () => {
-      const err = await rejected('a', 'a-secret');
-      expect(err).toMatch(/^countersign x: unexpected positional argument\n/);
-      expect(err).not.toContain('a-secret');
-    });
+  const rejected = async (...argv: readonly string[]): Promise<string> => {
+    const { code, out, err } = await runCommandHere(print, ...argv);
+    expect([code, out]).toEqual([2, '']);
+    return err;
+  };
+
+  it.each([
+    [['--fiel', 'a'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+    [['--fiel=a-secret'], 'countersign x: unknown option --fiel; did you mean "--file"?'],
+    [['-q'], 'countersign x: unknown option -q\n'],
+    [['--retry-after', '61'], 'countersign x: --retry-after must be a whole number from 0 to 60\nSee: '],
+    [['--color', 'a-secret'], 'countersign x: --color must be red or blue\nSee: countersign x --help'],
+  ])('rejects %j with a hint without its value', async (argv, text) => {
+    expect(await rejected(...argv)).toContain(text);
+    expect(await rejected(...argv)).not.toContain('a-secret');
+  });
+
+  it('does not repeat more arguments than it has', async () => {
+    const err = await rejected('a', 'a-secret');
+    expect(err).toMatch(/^countersign x: unexpected positional argument\n/);
+    expect(err).not.toContain('a-secret');
   });
 });
 
@@ -202,10 +191,7 @@ describe('settings', () => {
     environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
     keys: { source: 'directory', directory: 'keys' },
   });
-  const lookUpIn =
-    (variables: Readonly<Record<string, string>>) =>
-    (name: string): string | undefined =>
-      variables[name];
+  const lookUpIn = (variables: Readonly<Record<string, string>>) => (name: string) => variables[name];
 
   /** What a command prints with these options and environment variables: ports and log level, or the problems. */
   async function settingsOf(argv: readonly string[], variables: Readonly<Record<string, string>>) {
@@ -226,34 +212,29 @@ describe('settings', () => {
 
   const all = { COUNTERSIGN_PROXY_PORT: '3', COUNTERSIGN_ADMIN_PORT: '4', COUNTERSIGN_LOG_LEVEL: 'warn' };
 
-  describe('ports and log level', () => {
-    it('are those of the file without option and variable, or with an empty variable', async () => {
-      expect(await settingsOf([], {})).toEqual(['1,2,info']);
-      expect(await settingsOf([], { COUNTERSIGN_PROXY_PORT: '', COUNTERSIGN_LOG_LEVEL: '' })).toEqual([
-        '1,2,info',
-      ]);
-    });
+  it.each([
+    ['of the file', [], { COUNTERSIGN_PROXY_PORT: '', COUNTERSIGN_LOG_LEVEL: '' }, '1,2,info'],
+    ['of the variables rather than of the file', [], all, '3,4,warn'],
+    ['of one variable', [], { COUNTERSIGN_ADMIN_PORT: '0' }, '1,0,info'],
+    [
+      'of the options rather than of the variables',
+      ['--port', '5', '--admin-port', '6', '--log-level', 'debug'],
+      all,
+      '5,6,debug',
+    ],
+    ['of one option', ['--port', '5'], all, '5,4,warn'],
+  ])('ports and log level are those %s', async (_, argv, variables, expected) => {
+    expect(await settingsOf(argv, variables)).toEqual([expected]);
+  });
 
-    it('are those of the variables rather than of the file, one by one', async () => {
-      expect(await settingsOf([], all)).toEqual(['3,4,warn']);
-      expect(await settingsOf([], { COUNTERSIGN_ADMIN_PORT: '0' })).toEqual(['1,0,info']);
-    });
-
-    it('are those of the options rather than of the variables, one by one', async () => {
-      const options = ['--port', '5', '--admin-port', '6', '--log-level', 'debug'];
-      expect(await settingsOf(options, all)).toEqual(['5,6,debug']);
-      expect(await settingsOf(['--port', '5'], all)).toEqual(['5,4,warn']);
-    });
-
-    it('that are invalid are reported by the name under which they were set, without the value', async () => {
-      const variables = { ...all, COUNTERSIGN_ADMIN_PORT: '65536', COUNTERSIGN_LOG_LEVEL: 'loud' };
-      expect(await settingsOf(['--port', 'a-secret'], variables)).toEqual([
-        'countersign test: --port must be a port from 0 to 65535; 0 picks a free one',
-        'countersign test: COUNTERSIGN_ADMIN_PORT must be a port from 0 to 65535; 0 picks a free one',
-        'countersign test: COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent',
-        'See: countersign test --help',
-      ]);
-    });
+  it('ports and log level that are invalid are reported by the name under which they were set, without the value', async () => {
+    const variables = { ...all, COUNTERSIGN_ADMIN_PORT: '65536', COUNTERSIGN_LOG_LEVEL: 'loud' };
+    expect(await settingsOf(['--port', 'a-secret'], variables)).toEqual([
+      'countersign test: --port must be a port from 0 to 65535; 0 picks a free one',
+      'countersign test: COUNTERSIGN_ADMIN_PORT must be a port from 0 to 65535; 0 picks a free one',
+      'countersign test: COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent',
+      'See: countersign test --help',
+    ]);
   });
 
   it('the configuration file is that of the option, else of the variable', () => {
@@ -285,54 +266,52 @@ describe('a prompt', () => {
 
   const line = (text: string) => text.endsWith('\n');
 
-  describe('promptSecret', () => {
-    it.each([
-      [['k', 'e', 'y', '\r'], 'key\n'],
-      [['kez\u007fy\r'], 'key\n'],
-      [['ke', 'x\by', '\r', 'not read'], 'key\n'],
-      [['key\u0004rest'], 'key'],
-      [['key'], 'key'],
-    ])('reads %j', async (pieces, text) => {
-      expect(await promptSecret(terminal(...pieces).given, () => {}, line)).toBe(text);
-    });
+  it.each([
+    [['k', 'e', 'y', '\r'], 'key\n'],
+    [['kez\u007fy\r'], 'key\n'],
+    [['ke', 'x\by', '\r', 'not read'], 'key\n'],
+    [['key\u0004rest'], 'key'],
+    [['key'], 'key'],
+  ])('reads %j', async (pieces, text) => {
+    expect(await promptSecret(terminal(...pieces).given, () => {}, line)).toBe(text);
+  });
 
-    it('reads a whole paste, so that no part of it reaches the shell', async () => {
-      expect(await promptSecret(terminal('first\rsecond\r').given, () => {}, line)).toBe('first\nsecond\n');
-    });
+  it('reads a whole paste, so that no part of it reaches the shell', async () => {
+    expect(await promptSecret(terminal('first\rsecond\r').given, () => {}, line)).toBe('first\nsecond\n');
+  });
 
-    it('prompts after echo is off, and turns it on again afterwards', async () => {
-      const { given, modes } = terminal('key\r');
-      const atPrompt: boolean[] = [];
-      await promptSecret(given, () => atPrompt.push(...modes), line);
-      expect({ atPrompt, modes }).toEqual({ atPrompt: [true], modes: [true, false] });
-    });
+  it('prompts after echo is off, and turns it on again afterwards', async () => {
+    const { given, modes } = terminal('key\r');
+    const atPrompt: boolean[] = [];
+    await promptSecret(given, () => atPrompt.push(...modes), line);
+    expect({ atPrompt, modes }).toEqual({ atPrompt: [true], modes: [true, false] });
+  });
 
-    it('aborts on Ctrl-C, and turns echo on again', async () => {
-      const { given, modes } = terminal('ke\u0003');
-      await expect(promptSecret(given, () => {}, line)).rejects.toThrow('Interrupted. Nothing was written.');
-      expect(modes).toEqual([true, false]);
-    });
+  it('aborts on Ctrl-C, and turns echo on again', async () => {
+    const { given, modes } = terminal('ke\u0003');
+    await expect(promptSecret(given, () => {}, line)).rejects.toThrow('Interrupted. Nothing was written.');
+    expect(modes).toEqual([true, false]);
+  });
 
-    const hasScript = spawnSync('script', ['--version']).error === undefined;
-    const itAtTerminal = itWhere(hasScript, 'script is not installed (Debian package bsdutils)');
+  const hasScript = spawnSync('script', ['--version']).error === undefined;
+  const itAtTerminal = itWhere(hasScript, 'script is not installed (Debian package bsdutils)');
 
-    itAtTerminal('shows nothing of what is typed at a real terminal', async () => {
-      const program = `
+  itAtTerminal('shows nothing of what is typed at a real terminal', async () => {
+    const program = `
       import { promptSecret } from './src/cli/keys/import.ts';
       const text = await promptSecret(process.stdin, () => process.stdout.write('Key: '), (t) => t.endsWith('\\n'));
       process.stdout.write(' length ' + text.length);`;
-      const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;
-      const env = { ...process.env, PROGRAM: program };
-      const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: root, env });
-      let shown = '';
-      child.stdout.on('data', (text: Buffer) => {
-        if (!shown.includes('Key: ') && String(text).includes('Key: ')) child.stdin.write('planted-key\r');
-        shown += String(text);
-      });
-      await new Promise((resolve) => child.once('close', resolve));
-      expect(shown).toContain('length 12');
-      expect(shown).not.toContain('planted');
+    const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;
+    const env = { ...process.env, PROGRAM: program };
+    const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: root, env });
+    let shown = '';
+    child.stdout.on('data', (text: Buffer) => {
+      if (!shown.includes('Key: ') && String(text).includes('Key: ')) child.stdin.write('planted-key\r');
+      shown += String(text);
     });
+    await new Promise((resolve) => child.once('close', resolve));
+    expect(shown).toContain('length 12');
+    expect(shown).not.toContain('planted');
   });
 });
 

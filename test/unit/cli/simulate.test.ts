@@ -1,21 +1,21 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { loadSimulatorKeys, simulate } from '../../../src/cli/simulate.ts';
 import { reveal } from '../../../src/secret.ts';
 import { runCommandHere } from '../../support/cli.ts';
+import { harness } from '../../support/harness.ts';
 import { balanceDraft, controlKey, post, statusDraft, withOAuth } from '../../support/simulator.ts';
 import { publicKeyOf, vectorPath } from '../../support/vectors.ts';
 
 let folder = '';
+const starts = harness();
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'countersign-simulate-'));
+  folder = starts.folder().path;
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 function addLogin(environment: string, login: string): string {
   const home = join(folder, environment, login);
@@ -69,17 +69,7 @@ describe('countersign simulate', () => {
   it.each([
     ['without keys', [], '--keys DIR is required'],
     ['with an unknown option', ['--key', 'x'], 'unknown option --key; did you mean "--keys"?'],
-    ['with an invalid port', ['--keys', '.', '--port', '65536'], '--port must be a port from 0 to 65535'],
-    [
-      'with an invalid admin port',
-      ['--keys', '.', '--admin-port', 'x'],
-      '--admin-port must be a port from 0 to',
-    ],
-    [
-      'with a missing scenario',
-      ['--keys', '.', '--scenario', '/none.yaml'],
-      'does not exist. Check the path.',
-    ],
+    ['with an invalid port', ['--keys', '.', '--admin-port', 'x'], '--admin-port must be a port from 0 to'],
     ['with a missing key directory', ['--keys', '/none'], 'does not exist. Check the path.'],
   ])('%s is a usage error', async (_, argv, message) => {
     const { code, err } = await run(...argv);

@@ -4,7 +4,6 @@ import { parseDocument, visit } from 'yaml';
 import { anyCharacter } from '../../support/any-character.ts';
 import {
   check,
-  digest,
   exampleNames,
   exampleText,
   exampleVariables,
@@ -14,34 +13,6 @@ import {
 } from './checking.ts';
 
 describe('checking a configuration', () => {
-  it('reports all problems at once, in the order of the lines', () => {
-    const text = `proxy:
-  prot: 8080
-environments:
-  production:
-    baseUrl: ftp://gateway.example
-    product: gw
-  sandbox:
-    baseUrl: https://gateway.example
-    product: \${PRODUCT}
-  sandbox:
-    baseUrl: https://gateway.example
-    product: gw
-keys: { source: directory, directory: keys }
-callers:
-  - name: a
-    credentials: [{ tokenSha256: ${digest} }]
-    allow: [{ environments: [prodution], operations: ["*"], logins: ["*"] }]
-`;
-    expect(problemsOf(text)).toEqual([
-      '2 proxy.prot: is not a known key; did you mean "port"?',
-      '5 environments.production.baseUrl: must be an absolute URL such as https://gateway.example',
-      '9 environments.sandbox.product: requires the environment variable PRODUCT, which is not set',
-      '10 : duplicate key: remove one of the two',
-      '17 callers[0].allow[0].environments[0]: unknown environment; did you mean "production"?',
-    ]);
-  });
-
   it('reports only the unset variable, not its consequences', () => {
     expectProblems(
       withEnvironment('baseUrl: "${URL}", product: gw'),

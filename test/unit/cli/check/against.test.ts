@@ -59,8 +59,6 @@ const idp = (fields: object) => ({ jwtIssuers: { idp: { ...issuer, ...fields } }
 
 describe('of what the new file allows and the old one did not, is listed', () => {
   it.each<[string, object, object, string[]]>([
-    ['nothing of the same file', billing(grant), billing(grant), []],
-    ['nothing of fewer grants', billing(grant), billing(grant, everything), []],
     [
       'a caller, with its credential',
       billing(grant),
@@ -72,12 +70,6 @@ describe('of what the new file allows and the old one did not, is listed', () =>
       { callers: [{ name: 'billing', mode: 'dry-run', credentials }] },
       billing(grant),
       Object.keys(builtInOperations).map((operation) => `billing sandbox ${operation} *`),
-    ],
-    [
-      'nothing of a dry run after a caller that could do everything',
-      { callers: [{ name: 'billing', mode: 'dry-run', credentials }] },
-      billing(everything),
-      [],
     ],
     [
       'an environment of a wildcard',
@@ -142,8 +134,6 @@ describe('of what the new file allows and the old one did not, is listed', () =>
   it.each(rowsOf`
     { logins: [acme, beta] }        || { logins: [acme] }           || billing sandbox transfer beta
     { operations: [transfer, manager-balance] } || {}               || billing sandbox manager-balance acme
-    { logins: [ac*, acme-1] }       || { logins: [acme, acme-*] }   || billing sandbox transfer ac*
-    { logins: [acme-*, acme] }      || { logins: [ac*] }            || nothing
   `)('of a grant with %s after one with %s: %s', async (now, before, expected) => {
     const found = await more(billing({ ...grant, ...parse(now) }), billing({ ...grant, ...parse(before) }));
     expect(found.join(' && ') || 'nothing').toBe(expected);
@@ -258,12 +248,9 @@ it('a login is in a row if and only if the caller may use it now and might not',
 describe('countersign check --against', () => {
   it('exits with 0 if nothing more is allowed', async () => {
     const file = checkout('old', billing(grant));
-    expect(await runCommandHere(check, '--against', file, file)).toEqual({
-      code: 0,
-      out: 'allows nothing more',
-      // Of a key directory that does not exist.
-      err: expect.stringContaining('1 notice'),
-    });
+    // The notice: its key directory does not exist.
+    const nothing = { code: 0, out: 'allows nothing more', err: expect.stringContaining('1 notice') };
+    expect(await runCommandHere(check, '--against', file, file)).toEqual(nothing);
   });
 
   it('exits with 3 otherwise, and prints what is', async () => {
