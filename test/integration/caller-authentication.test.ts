@@ -140,7 +140,8 @@ describe('the access of a caller', () => {
 
   it('is denied with the same response for a login that exists and for one that does not', async () => {
     const [existing, unknown] = [await send('beta-1', 'billing'), await send('no-such-login', 'billing')];
-    expectProblem(existing, 'not-allowed');
+    const { requestId } = expectProblem(existing, 'not-allowed');
+    expect(edge.logLines().find((line) => line.requestId === requestId)).toMatchObject({ login: 'unknown' });
     expect(sameBytes(unknown)).toBe(sameBytes(existing));
     expect(Object.keys(unknown.headers)).toEqual(Object.keys(existing.headers));
     expect(unknown.headers['content-length']).toBe(existing.headers['content-length']);

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -29,9 +29,9 @@ const starts = harness();
 /** A service with a payment in flight, to which the gateway responds when it is released. */
 async function startHeld(shutdown: string) {
   const folder = starts.folder();
-  const released = Promise.withResolvers<void>();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const gateway = await starts.recordingGateway();
-  gateway.respond = (response) => void released.promise.then(() => response.end('status=approved\n'));
+  gateway.respond = (response) => void released.then(() => response.end('status=approved\n'));
   writeKeys(folder.path, 'sandbox', 'acme', testKeys);
   const audit = auditIn(folder);
   const input = configFor(gateway.url, {
@@ -47,31 +47,24 @@ async function startHeld(shutdown: string) {
   let stopped: Promise<boolean> | undefined;
   const stop = () => (stopped ??= service.stop(Promise.resolve()));
   starts.atEnd(() => {
-    released.resolve();
+    release();
     return stop();
   });
-  /** Another payment. */
-  const send = () => post(`${service.proxyUrl}${paths.transfer}`, transferForm);
-  const readiness = async () => {
-    const { status } = await fetch(`${service.adminUrl}/readyz`);
-    return status;
-  };
-  const completed = () => lines.filter((line) => line.includes('"request completed"'));
   return {
-    service,
     stop,
     response,
-    send,
-    readiness,
-    completed,
-    audit,
-    release: () => released.resolve(),
+    release,
+    /** Another payment. */
+    send: () => post(`${service.proxyUrl}${paths.transfer}`, transferForm),
+    readiness: async () => (await fetch(`${service.adminUrl}/readyz`)).status,
+    completed: () => lines.filter((line) => line.includes('"request completed"')),
+    kinds: () => recordsIn(audit.directory).map(({ audit: kind }) => kind),
   };
 }
 
 describe('a shutdown', () => {
   it('waits for a request in flight, accepts no further one, and says on /readyz that it goes on', async () => {
-    const { stop, response, send, readiness, completed, audit, release } = await startHeld('10s');
+    const { stop, response, send, readiness, completed, kinds, release } = await startHeld('10s');
     expect(await readiness()).toBe(200);
     const stopped = stop();
     expect(await readiness()).toBe(503);
@@ -81,12 +74,7 @@ describe('a shutdown', () => {
     expect(await response).toMatchObject({ status: 200, body: 'status=approved\n' });
     expect(await stopped).toBe(true);
     expect(completed()).toHaveLength(1);
-    expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual([
-      'start',
-      'intent',
-      'result',
-      'stop',
-    ]);
+    expect(kinds()).toEqual(['start', 'intent', 'result', 'stop']);
     await expect(readiness()).rejects.toThrow('fetch failed');
   });
 
@@ -98,20 +86,6 @@ describe('a shutdown', () => {
   });
 });
 
-it('after a crash a payment in flight is aborted, and its outcome is in the response, the log and the trail', async () => {
-  const { service, response, send, completed, audit } = await startHeld('10s');
-  await service.abort();
-  await expect(send()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
-  expect(verdict(await response)).toBe('504 gateway-timeout unknown unknown');
-  expect(completed()).toHaveLength(1);
-  expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual([
-    'start',
-    'intent',
-    'result',
-    'stop',
-  ]);
-});
-
 it('a start opens both ports or none', async () => {
   const used = starts.closing(await listen(createServer()));
   const listening = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length;
@@ -121,74 +95,39 @@ it('a start opens both ports or none', async () => {
   await until(() => listening() === 1, 'no other port is open', 3);
 });
 
-describe('after an uncaught exception the process exits with code 1', () => {
-  /** Runs a process with a guard, in which `abort` is the given code and an error is thrown. */
-  function run(abort: string): { status: number | null; lines: string[]; milliseconds: number } {
-    const module = new URL('../../../src/service/shutdown.ts', import.meta.url).href;
-    const code = `
-      import { installCrashHandlers } from '${module}';
-      const log = { message() {}, crash: (origin) => console.log('crash', origin) };
-      const handlers = installCrashHandlers(log, async () => console.log('flush'));
-      handlers.beforeExit(async () => { console.log('abort'); ${abort} });
-      let thrownAt;
-      process.on('exit', () => console.log(performance.now() - thrownAt));
-      // Keeps the process from ending by itself.
-      setInterval(() => {}, 1000);
-      setTimeout(() => { thrownAt = performance.now(); throw new Error('first'); });`;
-    const args = ['--input-type=module', '--eval', code];
-    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 15_000 });
-    const lines = stdout.trimEnd().split('\n');
-    return { status, milliseconds: Number(lines.pop()), lines };
-  }
-
-  it('when further errors come during the abort, which runs once', () => {
-    const abort = `
-      setTimeout(() => { throw new Error('second'); }, 10);
-      await new Promise((resolve) => setTimeout(resolve, 200));`;
-    const { status, lines } = run(abort);
-    expect(status).toBe(1);
-    expect(lines).toEqual(['crash uncaughtException', 'abort', 'crash uncaughtException', 'flush']);
-  });
-
-  it('within two seconds when the abort never resolves', () => {
-    const { status, lines, milliseconds } = run('await new Promise(() => {});');
-    expect(status).toBe(1);
-    expect(lines).toEqual(['crash uncaughtException', 'abort']);
-    expect(milliseconds).toBeLessThan(8_000);
-  });
+it('after an uncaught exception the process exits with code 1 within two seconds, also if the abort never resolves', () => {
+  const module = new URL('../../../src/service/shutdown.ts', import.meta.url).href;
+  const code = `
+    import { installCrashHandlers } from '${module}';
+    const log = { message() {}, crash: (origin) => console.log('crash', origin) };
+    const handlers = installCrashHandlers(log, async () => console.log('flush'));
+    handlers.beforeExit(() => new Promise(() => console.log('abort')));
+    // Keeps the process from ending by itself.
+    setInterval(() => {}, 1000);
+    setTimeout(() => { throw new Error('x'); });`;
+  const args = ['--input-type=module', '--eval', code];
+  const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 15_000 });
+  expect([status, stdout]).toEqual([1, 'crash uncaughtException\nabort\n']);
 });
 
-describe('the log of a process', () => {
-  /** A process with a log on its standard output that runs this code. */
-  function run(code: string): ChildProcess {
-    const module = new URL('../../../src/service/open-log.ts', import.meta.url).href;
-    const script = `
+it.each([
+  ['exits at once writes its last lines first', "log.message('info', 'x');", 1],
+  // More than a pipe holds.
+  [
+    'flushes its log waits a moment for a reader that is slow',
+    "for (let line = 0; line < 300; line += 1) log.message('info', 'x'.repeat(1_000)); await flush();",
+    300,
+  ],
+])('a process that %s', async (_, code, count) => {
+  const module = new URL('../../../src/service/open-log.ts', import.meta.url).href;
+  const script = `
     import { openLog } from '${module}';
     const { log, flush } = openLog('info');
-    ${code}`;
-    return spawn(process.execPath, ['--input-type=module', '--eval', script], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-  }
-
-  async function linesOf({ stdout }: ChildProcess): Promise<string[]> {
-    if (stdout === null) throw new Error('no pipe');
-    return (await text(stdout)).trimEnd().split('\n');
-  }
-
-  it('a process that exits at once writes its last log lines first', async () => {
-    const lines = await linesOf(run(`log.message('info', 'last words'); process.exit(0);`));
-    expect(lines.map((line): unknown => JSON.parse(line))).toMatchObject([{ msg: 'last words' }]);
-  });
-
-  it('a process that flushes its log waits a moment for a reader that is slow', async () => {
-    // More than a pipe holds.
-    const child = run(`
-    for (let line = 0; line < 300; line += 1) log.message('info', 'x'.repeat(1_000));
-    await flush();
-    process.exit(0);`);
-    expect(await linesOf(child)).toHaveLength(300);
-  });
+    ${code}
+    process.exit(0);`;
+  const { stdout } = spawn(process.execPath, ['--input-type=module', '--eval', script]);
+  const lines = (await text(stdout)).trimEnd().split('\n');
+  expect(lines.map((line): unknown => JSON.parse(line))).toHaveLength(count);
 });
 
 describe('a port', () => {
