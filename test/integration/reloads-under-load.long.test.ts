@@ -7,8 +7,8 @@ import { type ConfigInput, environmentFor, everything } from '../support/config.
 import { paths, post } from '../support/forwarding.ts';
 import { garbageCollector } from '../support/garbage.ts';
 import { harness } from '../support/harness.ts';
-import { accept, deny, type KeyedGateway, startKeyedGateway } from '../support/keyed-gateway.ts';
 import { printNumbers } from '../support/load.ts';
+import type { RecordingGateway } from '../support/recording-gateway.ts';
 import { type TestProxy, testKeys } from '../support/service.ts';
 import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
@@ -22,8 +22,6 @@ const clients = 8;
 const pause = 10;
 /** After so many reloads everything has been loaded and compiled. */
 const warmUp = 50;
-const path = 'gateway/sandbox/acme';
-const next = { ...testKeys, controlKey: 'the-next-one' };
 
 /** Timers that were started and have neither fired nor been cleared, also those that do not keep the process alive. */
 const timers = new Set<number>();
@@ -33,7 +31,7 @@ const timerHook = createHook({
 });
 
 let setup: VaultTestEnvironment;
-let gateway: KeyedGateway;
+let gateway: RecordingGateway;
 let proxy: TestProxy;
 
 /** By order: how often the gateway has accepted it. */
@@ -43,23 +41,18 @@ beforeEach(async () => {
   accepted.clear();
   timerHook.enable();
   setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
-  await setup.admin.put(path, secretOf(testKeys));
-  gateway = await startKeyedGateway(starts, { first: testKeys, next });
-  // A key that the gateway does not know yet pays nothing.
-  gateway.respond = ({ key, operation, form }, response) => {
+  const { controlKey, privateKey } = testKeys;
+  await setup.admin.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
+  gateway = await starts.recordingGateway();
+  gateway.respond = (response, { body }) => {
     gateway.requests.length = 0;
-    if (key !== 'first') return deny(response);
-    const order = form.get('client_orderid') ?? '';
-    if (operation === 'transfer') accepted.set(order, (accepted.get(order) ?? 0) + 1);
-    return accept(response);
+    const order = new URLSearchParams(body.toString()).get('client_orderid');
+    if (order !== null) accepted.set(order, (accepted.get(order) ?? 0) + 1);
+    response.end('[]');
   };
   proxy = await starts.proxy({ gateway: gateway.url, config: configOf(0), logLevel: 'error' });
 });
 afterEach(() => void timerHook.disable());
-
-function secretOf({ controlKey, privateKey }: typeof testKeys) {
-  return { control_key: controlKey, private_key: privateKey };
-}
 
 /** Each differs from the one before it. @param keys fields of `keys` */
 function configOf(count: number, keys: object = {}): Partial<ConfigInput> {
@@ -164,13 +157,6 @@ async function reloadUnderLoad(count: number, reload: (nth: number) => Promise<u
 
 it('200 reloads under load fail no request, and leave nothing behind', async () => {
   await reloadUnderLoad(200, async (nth) => expect(await proxy.reload(configOf(nth))).toEqual([]));
-});
-
-it('150 reloads in a rotation, each with another key source, keep the key that the gateway accepts', async () => {
-  await setup.admin.put(path, secretOf(next));
-  await reloadUnderLoad(150, (nth) =>
-    proxy.reload(configOf(nth, { rotationGracePeriod: `${3_600 + nth}s` })),
-  );
 });
 
 it('150 reloads in an outage of Vault sign on with the cached keys', async () => {
