@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { faultRule } from '../../src/simulator/faults.ts';
 import type { ListenOptions } from '../../src/simulator/listen.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
@@ -63,21 +62,14 @@ const flip = (text: string): string => {
   bytes[7] = (bytes[7] ?? 0) ^ 1;
   return bytes.toString('base64');
 };
-const hex = (text: string): string => Buffer.from(text, 'base64').toString('hex');
-const inHeader = (name: string): RegExp => new RegExp(`${name}="[^"]*"`);
 
 type Row = readonly [what: string, draft: Draft, change?: Change];
-const names = 'oauth_consumer_key oauth_nonce oauth_signature_method oauth_timestamp oauth_version'.split(
-  ' ',
-);
 const rejected: Readonly<Record<string, readonly Row[]>> = {
   'signature-wrong': [
     ['one bit of an HMAC flipped', balance(), signature(flip)],
-    ['one bit of an RSA signature flipped', status(), signature(flip)],
     ['one byte of the body changed', balance([['a', 'USD']]), body((text) => text.replace('USD', 'USE'))],
     ['another path', status(), replaced({ path: '/gw/api/v4/status/1235' })],
     ['another host', status(), replaced({ headers: { Host: 'other.example' } })],
-    ['another control key', { ...balance(), key: 'another' }],
     ['another private key', { ...status(), key: privateKeyOf('rsa-4096-pkcs8.pem') }],
     [
       'another nonce, in the header alone',
@@ -90,8 +82,7 @@ const rejected: Readonly<Record<string, readonly Row[]>> = {
     ],
   ],
   'signature-malformed': [
-    ['in hexadecimal', status(), signature(hex)],
-    ['of HMAC-SHA1 in hexadecimal', balance(), signature(hex)],
+    ['in hexadecimal', balance(), signature((text) => Buffer.from(text, 'base64').toString('hex'))],
     ['in base64url', status(), signature((text) => `${text.slice(0, -2)}-_`)],
     ['without padding', status(), signature((text) => text.replace(/=+$/, ''))],
     ['empty', status(), signature(() => '')],
@@ -102,80 +93,43 @@ const rejected: Readonly<Record<string, readonly Row[]>> = {
     ['another scheme', balance(), header((text) => text.replace('OAuth', 'Bearer'))],
     ['a scheme alone', balance(), header(() => 'OAuth')],
     ['no quotes', balance(), header((text) => text.replaceAll('"', ''))],
-    ['a semicolon between pairs', balance(), header((text) => text.replaceAll(', ', '; '))],
     ['nothing between pairs', balance(), header((text) => text.replaceAll(', ', ''))],
     ['a comma at the end', balance(), header((text) => `${text},`)],
-    ['two commas', balance(), header((text) => text.replace(', ', ',,'))],
-    [
-      'a name that cannot be decoded',
-      balance(),
-      header((text) => text.replace('oauth_nonce', 'oauth%_nonce')),
-    ],
-    ['a percent sign that encodes nothing', balance(), header((text) => text.replace('%3D', '%3'))],
+    ['a name that cannot be decoded', balance(), header((text) => text.replace('oauth_nonce', 'oauth%_n'))],
     ['a bare equals sign in the signature', balance(), header((text) => text.replace('%3D', '='))],
-    ['bytes that are not UTF-8', balance(), header((text) => text.replace('"acme"', '"acme%FF"'))],
     ['two headers', balance(), header((text) => [text, text])],
   ],
   'oauth-parameter-missing': [
-    ...names.flatMap((name): Row[] => [
-      [
-        `${name} in the header`,
-        balance(),
-        header((text) => text.replace(new RegExp(`${name}="[^"]*", `), '')),
-      ],
-      [
-        `${name} in the body`,
-        balance(),
-        body((text) => text.replace(new RegExp(`${name}=[^&]*&|&${name}=[^&]*$`), '')),
-      ],
-    ]),
+    ['the nonce in the header', balance(), header((text) => text.replace(/oauth_nonce="[^"]*", /, ''))],
+    ['the nonce in the body', balance(), body((text) => text.replace(/oauth_nonce=[^&]*&/, ''))],
     ['the signature', balance(), header((text) => text.replace(/, oauth_signature="[^"]*"/, ''))],
   ],
-  'header-body-mismatch': names.map(
-    (name): Row => [name, balance(), header((text) => text.replace(inHeader(name), `${name}="other"`))],
-  ),
+  'header-body-mismatch': [
+    ['the nonce', balance(), header((text) => text.replace(/(oauth_nonce)="[^"]*"/, '$1="other"'))],
+  ],
   'oauth-parameter-repeated': [
-    ...names.map((name): Row => {
-      const draft = balance();
-      return [`${name} in the body`, { ...draft, form: draft.oauth.filter((pair) => pair[0] === name) }];
-    }),
-    ...[...names, 'oauth_signature'].map(
-      (name): Row => [
-        `${name} in the header`,
-        balance(),
-        header((text) => `${text}, ${inHeader(name).exec(text)?.[0]}`),
-      ],
-    ),
+    ['the version in the body', balance([['oauth_version', '1.0']])],
+    ['the version in the header', balance(), header((text) => `${text}, oauth_version="1.0"`)],
+    ['the signature', balance(), header((text) => `${text}, ${/oauth_signature=".*"/.exec(text)}`)],
   ],
   'oauth-parameter-unexpected': [
-    ...['oauth_signature', 'oauth_token', 'oauth_'].map(
-      (name): Row => [`${name} in the body`, balance([[name, 'x']])],
-    ),
+    ...['oauth_signature', 'oauth_token'].map((name): Row => [`${name} in the body`, balance([[name, 'x']])]),
     ['a parameter of the request in the header', balance(), header((text) => `${text}, balance-name="x"`)],
   ],
   'version-wrong': [['1', changed('oauth_version', '1')]],
-  'timestamp-malformed': ['', '0', '-5', '1e9', '1768478400.0', ' 1768478400', '01768478400', 'noon'].map(
+  'timestamp-malformed': ['', '0', '1e9', '1768478400.0', '01768478400'].map(
     (text): Row => [`"${text}"`, changed('oauth_timestamp', text)],
   ),
   'timestamp-in-milliseconds': [['noon', changed('oauth_timestamp', String(noon))]],
   'timestamp-outside-window': [-301, 301].map(
     (away): Row => [`${away} s off`, changed('oauth_timestamp', String(seconds + away))],
   ),
-  'login-unknown': ['stranger', '__proto__', 'constructor'].map((login): Row => [login, balance([], login)]),
+  'login-unknown': [['a stranger', balance([], 'stranger')]],
   'login-mismatch': [
     ['another one than in the path', changed('oauth_consumer_key', 'beta')],
     ['another one than the parameter login', changed('oauth_consumer_key', 'beta', status())],
     ['no parameter login', { ...status(), form: [] }],
-    [
-      'two of them',
-      {
-        ...status(),
-        form: [
-          ['login', 'acme'],
-          ['login', 'acme'],
-        ],
-      },
-    ],
+    ['two of them', statusDraft([['login', 'acme']])],
   ],
   'query-present': [['a query', balance(), (wire) => ({ ...wire, path: `${wire.path}?a=b` })]],
   'content-type-wrong': [['plain text', balance(), replaced({ headers: { 'Content-Type': 'text/plain' } })]],
@@ -184,7 +138,6 @@ const rejected: Readonly<Record<string, readonly Row[]>> = {
   'undocumented 404': [
     ['GET', balance(), replaced({ method: 'GET', body: '' })],
     ['an unknown path', balance(), replaced({ path: '/gw/api/v4/refund/1234' })],
-    ['another product', balance(), replaced({ path: '/other/api/v2/get-balance/manager/acme' })],
     ['a path in upper case', balance(), replaced({ path: '/GW/api/v2/get-balance/manager/acme' })],
     ['a slash at the end', balance(), replaced({ path: '/gw/api/v2/get-balance/manager/acme/' })],
   ],
@@ -222,17 +175,13 @@ describe('the simulator', () => {
     ['__proto__', "!*'()~ +%2B&=/?é私😀\n\0"],
   ] as const;
   it.each<Row>([
-    ['a balance query', balance()],
-    ['a status query', status()],
-    ['a transfer', transfer()],
     [
       'OAuth parameters in the header alone',
       status(),
       (wire, draft) => ({ ...wire, body: bodyOf(draft.form) }),
     ],
     ['a comma and no space between pairs', balance(), header((text) => text.replaceAll(', ', ','))],
-    ['a realm', balance(), header((text) => text.replace('OAuth ', 'OAuth realm="Gateway & co", '))],
-    ['a realm in another case', balance(), header((text) => text.replace('OAuth ', 'OAuth Realm="", '))],
+    ['a realm', balance(), header((text) => text.replace('OAuth ', 'OAuth Realm="Gateway & co", '))],
     ['the scheme in lower case', balance(), header((text) => text.replace('OAuth ', 'oauth '))],
     [
       'lower-case hexadecimal digits',
@@ -248,7 +197,6 @@ describe('the simulator', () => {
     ['its beginning', changed('oauth_timestamp', String(seconds - 300))],
     ['a parameter of the content type', balance(), replaced({ headers: { 'Content-Type': contentType } })],
     ['names and values that signers get wrong', balance(awkward)],
-    ['the same for RSA', statusDraft([['client_orderid', 'invoice-1'], ...awkward])],
     [
       'spaces as plus signs',
       balance([['balance-name', 'Main USD']]),
@@ -302,13 +250,5 @@ describe('the simulator rejects a login', () => {
     expect(await reasonAt({ keys }, status())).toBe(200);
     const scenario = { ...loadScenario(shippedScenario()), logins: { acme: {} } };
     expect(await reasonAt({ scenario }, balance())).toBe('balance-not-enabled');
-  });
-
-  it('that a fault of its login rejects, until there is none', async () => {
-    simulator.faults.add(faultRule.parse({ login: 'acme', fault: 'status-403' }));
-    expect(await reasonFor(balance())).toBe('fault-injected');
-    expect(await reasonFor(balance([], 'beta'))).toBe(200);
-    simulator.faults.clear();
-    expect(await reasonFor(balance())).toBe(200);
   });
 });
