@@ -4,7 +4,6 @@ import { Secret } from '../../src/secret.ts';
 import { harness } from '../support/harness.ts';
 import { loadScenario } from '../support/scenario.ts';
 import {
-  bodyOf,
   controlKey,
   fieldsOf,
   post,
@@ -41,15 +40,10 @@ describe('the simulator verifies a control', () => {
     const key = { controlKeys: [new Secret('B17F59B4-A7DC-41B4-8FF9-37D986B43D20')], publicKeys: [] };
     const scenario = loadScenario(`logins: { beta: {}, acme: {} }\nendpoints: ["1111"]\n`);
     const own = await starts.simulator({ scenario, keys: new Map([['acme', key]]) });
-    const form = {
-      client_orderid: '902B4FF5',
-      amount: '10.42',
-      currency: 'USD',
-      email: 'john.smith@gmail.com',
-    };
     // printf '%s' '1111902B4FF51042john.smith@gmail.comB17F59B4-A7DC-41B4-8FF9-37D986B43D20' | sha1sum
     const control = 'c6bdd88a78834ef4b863b088827a459f039e8257';
-    const body = bodyOf(Object.entries({ ...form, control }));
+    const form = 'client_orderid=902B4FF5&amount=10.42&currency=USD&email=john.smith%40gmail.com';
+    const body = `${form}&control=${control}`;
     const path = '/gw/api/v2/preauth/1111';
     const response = await send(own.url, { path, authorization: undefined, body });
     const made = { type: 'async-response', 'merchant-order-id': '902B4FF5' };
@@ -76,7 +70,6 @@ describe('the simulator verifies a control', () => {
   });
 
   it.each([
-    ['the key of another', refund, sha1('acmeinvoice-190000194USDother'), 'signature-wrong'],
     ['another amount', refund.replace('0.94', '9.40'), good, 'signature-wrong'],
     ['no control', refund, '', 'signature-wrong'],
     ['two controls', `${refund}&control=${good}`, good, 'control-missing'],
@@ -92,19 +85,17 @@ describe('the simulator verifies a control', () => {
         'error-message': 'Invalid control',
         'error-code': '9007',
       });
-      expect(simulator.journal.entries()[0]).toMatchObject({ rejection, status: 200 });
-      expect(JSON.stringify(simulator.journal.entries())).not.toContain(good);
+      const [entry] = simulator.journal.entries();
+      expect(entry).toMatchObject({ rejection, status: 200 });
+      expect(JSON.stringify(entry)).not.toContain(good);
+      if (rejection !== 'signature-wrong') return;
+      expect(entry?.steps.slice(1)).toMatchObject([
+        { step: 'login' },
+        { step: 'control-text', controlText: expect.stringMatching(/^acmeinvoice-1900001\d+USD$/) },
+        { step: 'signature', result: 'failed', triedKeys: [{ kind: 'control_key', index: 0 }] },
+      ]);
     },
   );
-
-  it('and shows what it covers in the journal', async () => {
-    await refundWith(refund, 'wrong');
-    expect(simulator.journal.entries()[0]?.steps.slice(1)).toMatchObject([
-      { step: 'login' },
-      { step: 'control-text', controlText: 'acmeinvoice-190000194USD' },
-      { step: 'signature', result: 'failed', triedKeys: [{ kind: 'control_key', index: 0 }] },
-    ]);
-  });
 });
 
 describe('a callback of the simulator', () => {
