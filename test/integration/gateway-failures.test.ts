@@ -70,52 +70,31 @@ async function expectUnknown(reason: string, script: Script | string): Promise<v
   expect(JSON.parse(response.body).detail).toMatch(lost);
   expect(response).toMatchObject({
     complete: true,
-    headers: { 'content-type': 'application/problem+json' },
+    headers: {
+      'content-type': 'application/problem+json',
+      'proxy-status': expect.stringContaining(`details="${reason}"`),
+    },
   });
-  expect(response.headers['proxy-status']).toContain(`details="${reason}"`);
-  expect(line).toMatchObject({
-    operation: 'transfer',
-    login: 'acme',
-    reason,
-    outcome: 'unknown',
-    attempts: 1,
-  });
-  expect(connections).toBe(1);
+  const end = { operation: 'transfer', login: 'acme', reason, outcome: 'unknown', attempts: 1 };
+  expect([line, connections]).toEqual([expect.objectContaining(end), 1]);
 }
 
 describe('a transfer is sent once and its outcome is unknown when the gateway', () => {
   it.each<[string, Script | string]>([
     ['accepts the connection and closes it without a byte', ({ end }) => end()],
-    [
-      'resets the connection in the middle of the request',
-
-      ({ socket, reset }) => void socket.once('data', reset),
-    ],
+    ['resets it in the middle of the request', ({ socket, reset }) => void socket.once('data', reset)],
     ['resets the connection after the request', then(({ reset }) => reset())],
     ['closes the connection after the request', ''],
     ['closes it within the headers of its response', 'HTTP/1.1 200 OK\r\nContent-Ty'],
     ['closes it before the end of a body of known length', cut],
     ['closes it before the last chunk', chunks],
-    ['closes it within the last chunk', `${chunks}0\r\n`],
     ['closes it within the trailer', `${chunks}0\r\nX-Check: 1\r\n`],
-    [
-      'resets the connection within the body of its response',
-
-      then(({ write, socket, reset }) => {
-        write(cut);
-        setTimeout(() => (socket.destroyed ? undefined : reset()), 20);
-      }),
-    ],
   ])('%s', (_what, script) => expectUnknown('gateway-reset', script));
 
   it.each([
     ['something that is not HTTP', 'this is not HTTP\r\n\r\n'],
-    ['a response of another protocol', 'SSH-2.0-OpenSSH_9.6\r\n'],
-    ['a status below all that there are', 'HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'],
-    ['a status that is no number', 'HTTP/1.1 abc OK\r\n\r\n'],
     ['a head that is too large', `HTTP/1.1 200 OK\r\nX-Big: ${'x'.repeat(70_000)}\r\n\r\n`],
     ['a chunk size that is none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
-    ['two different lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok'],
     ['a length and chunks', chunks.replace('OK\r\n', 'OK\r\nContent-Length: 5\r\n')],
     ['more than the length says', `${httpResponse('200 OK', approved)}and more\r\n\r\n`],
     ['another protocol (101)', 'HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],
@@ -127,7 +106,6 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     ['of HTTP/1.0', 'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n'],
     ['with an error status', 'HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n'],
     ['whose last coding is not "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n'],
-    ['whose coding only ends like "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: x-chunked\r\n\r\n'],
     ['whose first coding is "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n'],
     ['with a range', 'HTTP/1.1 200 OK\r\nContent-Type: multipart/byteranges; boundary=x\r\n\r\n'],
   ])('sends a response %s, which may be a part of one', async (_what, head) => {
@@ -172,11 +150,14 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     scripts = [once(cut), once(httpResponse('200 OK', approved))];
     await own.transfer();
     const labels = { operation: 'transfer', reason: 'gateway-reset', status: '502' };
-    expect(await own.counted('requests_total', labels)).toBe(1);
-    expect(await own.counted('request_outcomes_total', { outcome: 'unknown', fault: 'gateway' })).toBe(1);
     // Headers were received, but they count nowhere, since there is no complete response.
-    expect(await own.counted('gateway_responses_total', { operation: 'transfer' })).toBe(0);
-    expect(await own.counted('requests_in_flight')).toBe(0);
+    const counts = [
+      own.counted('requests_total', labels),
+      own.counted('request_outcomes_total', { outcome: 'unknown', fault: 'gateway' }),
+      own.counted('gateway_responses_total', { operation: 'transfer' }),
+      own.counted('requests_in_flight'),
+    ];
+    expect(await Promise.all(counts)).toEqual([1, 1, 0, 0]);
     expect(await own.transfer()).toMatchObject({ status: 200, body: approved });
   });
 });
@@ -190,11 +171,8 @@ describe('nothing is sent when', () => {
     const response = await own.transfer();
     expect(verdict(response)).toBe(unreachable);
     expect(JSON.parse(response.body).detail).toMatch(unsent);
-    expect(await own.lineOf(response)).toMatchObject({
-      reason: 'gateway-unreachable',
-      outcome: 'not-sent',
-      attempts: 3,
-    });
+    const end = { reason: 'gateway-unreachable', outcome: 'not-sent', attempts: 3 };
+    expect(await own.lineOf(response)).toMatchObject(end);
     expect(await own.counted('signatures_total')).toBe(3);
     expect(await own.counted('request_outcomes_total', { outcome: 'not-sent', fault: 'gateway' })).toBe(1);
   });

@@ -68,31 +68,16 @@ describeWith('openssl')('a gateway with TLS', () => {
     expect(gateway.received()).toBe('');
   });
 
-  it('that requires a client certificate closes after the handshake: the outcome is unknown', async () => {
-    const { gateway, proxy } = await start(good, {
-      requestCert: true,
-      rejectUnauthorized: true,
-      ca: ca.cert,
-    });
-    expect(verdict(await proxy.transfer())).toBe('502 gateway-reset unknown unknown');
-    expect(gateway.requests()).toHaveLength(0);
-  });
-
-  it.each(['close_notify', 'a FIN', 'a reset'])(
+  it.each(['close_notify', 'a FIN'])(
     'that ends a response without a length by %s leaves the outcome of a payment unknown',
     async (how) => {
-      const part =
-        'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\ntype=transfer-response\n&gw-order-id=12';
+      const part = 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\ntype=transfer-response\n&status=app';
       const server = await startTcpServer((raw) => {
         const tls = new TLSSocket(raw, { isServer: true, cert: good.cert, key: good.key });
-        const end = (): unknown => {
-          if (how === 'close_notify') return tls.end();
-          return how === 'a FIN' ? raw.end() : raw.resetAndDestroy();
-        };
+        const end = (): unknown => (how === 'close_notify' ? tls : raw).end();
         tls.on('error', () => {}).once('data', () => tls.write(part, end));
       });
-      starts.closing(server);
-      const proxy = await proxyTo(server.url.replace('http:', 'https:'));
+      const proxy = await proxyTo(starts.closing(server).url.replace('http:', 'https:'));
       const [, reason, ...outcome] = verdict(await proxy.transfer()).split(' ');
       expect(outcome).toEqual(['unknown', 'unknown']);
       expect(['gateway-reply-invalid', 'gateway-reset']).toContain(reason);
