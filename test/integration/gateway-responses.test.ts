@@ -17,6 +17,7 @@ const starts = harness(afterAll);
 const serialNumber = '00000000-0000-4000-8000-00000000002a';
 const approved = `type=transfer-response\n&serial-number=${serialNumber}\n&status=approved\n&descriptor=a+b%26c%0A\n`;
 const html = 'text/html;charset=utf-8';
+const compressed = gzipSync(approved);
 const axios = 'Accept: application/json, text/plain, */*';
 const chunked = (body: string): string =>
   `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`;
@@ -44,16 +45,11 @@ function pass(bytes: string, lines: readonly string[] = []): Promise<RawResponse
 describe('a response of the gateway', () => {
   it.each([
     ['approved', '200 OK', approved],
-    ['a creation', '201 Created', 'made'],
     ['nothing', '204 No Content', ''],
     ['a redirect, which is not followed', '302 Found', 'moved'],
-    ['a permanent redirect', '308 Permanent Redirect', 'moved'],
     ['a wrong request', '400 Bad Request', '<h1>Bad</h1>'],
-    ['a rejected login', '401 Unauthorized', '<h1>No</h1>'],
     ['a rejection', '403 Forbidden', '<h1>Access is denied</h1>'],
-    ['too many requests', '429 Too Many Requests', ''],
     ['a failure, which may have been processed', '500 Internal Server Error', '<h1>Oh</h1>'],
-    ['an unavailable server', '503 Service Unavailable', ''],
     ['an unregistered status', '599 What', 'x'],
   ])('is forwarded with its status and marked as the gateway’s: %s', async (_what, status, body) => {
     const before = gateway.connections();
@@ -82,29 +78,21 @@ describe('a response of the gateway', () => {
     const counts = () =>
       Promise.all([
         own.counted('payment_server_errors_total', { operation: 'transfer' }),
-        own.counted('payment_server_errors_total'),
         own.counted('request_outcomes_total', { outcome: 'answered', fault: 'gateway' }),
         own.counted('request_outcomes_total', { outcome: 'answered', fault: 'none' }),
       ]);
-    for (const status of ['200 OK', '302 Found', '403 Forbidden', '499 Gone']) {
+    for (const [status, label, ...expected] of [
+      ['200 OK', '200', 0, 0, 1],
+      ['403 Forbidden', '403', 0, 0, 2],
+      ['500 Oh', '500', 1, 1, 2],
+      ['599 What', 'other', 2, 2, 2],
+    ] as const) {
       respond(httpResponse(status, ''));
       await own.transfer();
-    }
-    expect(await counts()).toEqual([0, 0, 0, 4]);
-    for (const status of ['502 Bad Gateway', '599 What']) {
-      respond(httpResponse(status, ''));
-      await own.transfer();
-    }
-    expect(await counts()).toEqual([2, 2, 2, 4]);
-    for (const [status, label] of ['200 200', '403 403', '502 502', '599 other'].map((row) =>
-      row.split(' '),
-    )) {
-      const labels = { operation: 'transfer', status: label ?? '' };
-      expect([status, await own.counted('requests_total', { ...labels, reason: 'none' })]).toEqual([
-        status,
-        1,
-      ]);
-      expect([status, await own.counted('gateway_responses_total', labels)]).toEqual([status, 1]);
+      const labels = { operation: 'transfer', status: label };
+      expect([status, ...(await counts())]).toEqual([status, ...expected]);
+      expect(await own.counted('requests_total', { ...labels, reason: 'none' })).toBe(1);
+      expect(await own.counted('gateway_responses_total', labels)).toBe(1);
     }
     respond(httpResponse('502 Bad Gateway', ''));
     for (const send of [own.balance, own.status])
@@ -112,11 +100,10 @@ describe('a response of the gateway', () => {
     // Its outcome is unknown already.
     respond(httpResponse('500 Oh', 'truncated').slice(0, -3));
     expect((await own.transfer()).headers['countersign-outcome']).toBe('unknown');
-    expect((await counts()).slice(0, 2)).toEqual([2, 2]);
+    expect(await own.counted('payment_server_errors_total')).toBe(2);
   });
 
   it.each<[string, string, string | Buffer]>([
-    ['HTML', httpResponse('200 OK', '<!DOCTYPE html>\r\n<p>a</p>\n'), '<!DOCTYPE html>\r\n<p>a</p>\n'],
     ['half a megabyte', httpResponse('200 OK', 'a\n'.repeat(262_144)), 'a\n'.repeat(262_144)],
     ['in chunks', `${chunked(approved)}0\r\n\r\n`, approved],
     [
@@ -124,25 +111,27 @@ describe('a response of the gateway', () => {
       `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${httpResponse('200 OK', approved)}`,
       approved,
     ],
+    [
+      'every byte there is',
+      `HTTP/1.1 200 OK\r\nContent-Type: ${html}\r\nContent-Length: 256\r\n\r\n`,
+      Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)),
+    ],
+    [
+      'what is compressed, whatever the client accepts',
+      `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${compressed.length}\r\n\r\n`,
+      compressed,
+    ],
   ])('is forwarded byte for byte: %s', async (_what, bytes, body) => {
-    const response = await pass(bytes);
-    expect(response.status).toBe(200);
-    expect(response.body.equals(Buffer.from(body))).toBe(true);
-    expect(response.headers).not.toHaveProperty('link');
-  });
-
-  it.each([
-    ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)), ''],
-    ['what is compressed, whatever the client accepts', gzipSync(approved), 'Content-Encoding: gzip\r\n'],
-  ])('is forwarded byte for byte: %s', async (_what, body, coding) => {
-    script = async ({ request, write }) => {
+    script = async ({ request, write, end }) => {
       await request();
-      write(`HTTP/1.1 200 OK\r\nContent-Type: ${html}\r\n${coding}Content-Length: ${body.length}\r\n\r\n`);
-      write(body);
+      write(bytes);
+      end(typeof body === 'string' ? '' : body);
     };
-    const response = await proxy.send(formRequest(paths.transfer, transferForm, [axios]));
-    expect(response.body.equals(body)).toBe(true);
-    expect(response.headers['content-encoding']).toBe(coding === '' ? undefined : 'gzip');
+    const accept = body === compressed ? [axios] : [];
+    const response = await proxy.send(formRequest(paths.transfer, transferForm, accept));
+    expect([response.status, response.body.equals(Buffer.from(body))]).toEqual([200, true]);
+    expect(response.headers['content-encoding']).toBe(body === compressed ? 'gzip' : undefined);
+    expect(response.headers).not.toHaveProperty('link');
   });
 
   it('to a query may be of HTTP/1.0, without a length, and later than the connect timeout', async () => {
@@ -157,9 +146,6 @@ describe('a response of the gateway', () => {
 
   it.each([
     ['compressed', ['Content-Encoding: gzip'], 1],
-    ['coded twice', ['Content-Encoding: deflate, br'], 1],
-    ['coded as nobody knows', ['content-encoding: X-Own'], 1],
-    ['coded by name only', ['Content-Encoding: Identity'], 0],
     ['coded by name only, twice', ['Content-Encoding: identity', 'content-encoding: IDENTITY'], 0],
     ['coded with nothing', ['Content-Encoding:'], 0],
     ['coded after a name only', ['Content-Encoding: identity, br'], 1],
@@ -367,15 +353,12 @@ describe('a response larger than 1 MiB', () => {
       const more = (): void => void (socket.destroyed || socket.write(chunk, more));
       more();
     };
-    for (const leave of ['reset', 'close'] as const) {
-      const caller = (await own.connect()).send(formRequest(paths.transfer, transferForm));
-      await caller.received(1);
-      caller[leave]();
-    }
-    for (const line of await own.requestLines(2)) {
-      expect(line).toMatchObject({ status: 200, outcome: 'answered' });
-      expect(line).not.toHaveProperty('reason');
-    }
+    const caller = (await own.connect()).send(formRequest(paths.transfer, transferForm));
+    await caller.received(1);
+    caller.reset();
+    const [line] = await own.requestLines();
+    expect(line).toMatchObject({ status: 200, outcome: 'answered' });
+    expect(line).not.toHaveProperty('reason');
   });
 });
 

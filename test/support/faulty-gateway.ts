@@ -18,7 +18,7 @@ export interface Conversation {
   /** Ends the connection with a TCP reset. */
   readonly reset: () => void;
   /** Ends the connection after what was written. */
-  readonly end: (text?: string) => void;
+  readonly end: (text?: string | Buffer) => void;
 }
 
 /** What the gateway does with one connection. */
