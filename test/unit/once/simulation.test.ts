@@ -16,22 +16,15 @@ const kinds = [
 ];
 
 it.each([1, 2])('no payment is sent twice, and no outcome is a lie: seed %d', async (seed) => {
-  const { doubled, lies, outcomes, released, sentLater } = await simulate({ seed, posts: 4_000 });
+  const { doubled, lies, outcomes, sentLater } = await simulate({ seed, posts: 4_000 });
   expect(lies).toEqual([]);
   expect(doubled).toBe(0);
   // All that may happen did happen.
   expect(Object.keys(outcomes).toSorted()).toEqual(kinds);
-  expect(Math.min(released, sentLater)).toBeGreaterThan(0);
+  expect(sentLater).toBeGreaterThan(0);
 });
 
 it('no claim of what was not sent is left, whatever ends, where the store responds', async () => {
   const { left, doubled, lies } = await simulate({ seed: 1, posts: 3_000, fails: 0 });
   expect({ left, doubled, lies }).toEqual({ left: 0, doubled: 0, lies: [] });
-});
-
-it('a store that loses writes lets payments through twice, and no others', async () => {
-  const { doubled, doubledAfterLoss, lies } = await simulate({ seed: 1, posts: 6_000, losesWrites: 0.01 });
-  expect(lies).toEqual([]);
-  expect(doubled).toBeGreaterThan(0);
-  expect(doubled).toBe(doubledAfterLoss);
 });

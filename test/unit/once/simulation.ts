@@ -16,12 +16,8 @@ export interface Tally {
   posts: number;
   /** Orders that reached the gateway more than once within the time of a claim. */
   doubled: number;
-  /** Those of them whose claim the store had lost. */
-  doubledAfterLoss: number;
   /** Orders that reached the gateway again when their claim was over. */
   sentLater: number;
-  /** Claims that a person released. */
-  released: number;
   /** Claims of requests that ended, and were not sent. */
   left: number;
   /** Outcomes that were not true. */
@@ -32,8 +28,6 @@ export interface Tally {
 export interface SimulationOptions {
   readonly seed: number;
   readonly posts: number;
-  /** Part of the commands before which the store loses its last writes, 0 to 1. */
-  readonly losesWrites?: number;
   /** Part of the commands that fail in some way, 0 to 1. */
   readonly fails?: number;
 }
@@ -77,13 +71,10 @@ class Scheduler {
   }
 }
 
-/** The server of all instances: it may be slow, hang, die, be replaced, and forget its last writes. */
+/** The server of all instances: it may be slow, hang, die and be replaced. */
 class SimulatedServer {
-  /** Names of claims that were lost. */
-  readonly lost = new Set<string>();
   readonly #claims = new Map<string, { readonly claim: string; readonly until: number }>();
   readonly #clock: Pick<Scheduler, 'now'>;
-  #undo: (() => void)[] = [];
 
   constructor(clock: Pick<Scheduler, 'now'>) {
     this.#clock = clock;
@@ -96,25 +87,9 @@ class SimulatedServer {
 
   /** @param lifetime absent: as before */
   set(name: string, claim: string | undefined, lifetime?: number): void {
-    if (this.get(name) === undefined) this.#claims.delete(name);
-    const before = this.#claims.get(name);
-    this.#undo = [
-      ...this.#undo.slice(-4),
-      () => {
-        if (this.#claims.has(name) && before === undefined) this.lost.add(name);
-        if (before === undefined) this.#claims.delete(name);
-        else this.#claims.set(name, before);
-      },
-    ];
-    const until = lifetime === undefined ? (before?.until ?? 0) : this.#clock.now + lifetime;
-    if (claim === undefined) this.#claims.delete(name);
+    const until = lifetime === undefined ? this.#claims.get(name)?.until : this.#clock.now + lifetime;
+    if (claim === undefined || until === undefined) this.#claims.delete(name);
     else this.#claims.set(name, { claim, until });
-  }
-
-  /** As a replica that takes over, and did not get the last writes. */
-  failOver(): void {
-    for (const undo of this.#undo.toReversed()) undo();
-    this.#undo = [];
   }
 }
 
@@ -178,10 +153,10 @@ class SimulatedStore implements ClaimStore {
 
   async #command<T>(execute: () => T): Promise<T> {
     const { random } = this.#scheduler;
-    const { losesWrites = 0, fails = 0.1 } = this.#options;
     await this.#scheduler.step();
-    if (random.chance(losesWrites)) this.#server.failOver();
-    const fault = random.chance(fails) ? random.pick(['down', 'lost', 'late'] as const) : undefined;
+    const fault = random.chance(this.#options.fails ?? 0.1)
+      ? random.pick(['down', 'lost', 'late'] as const)
+      : undefined;
     if (fault === 'down' || this.#isClosed) throw new StoreUnavailable('down');
     if (fault === 'late') {
       // It is executed after we have given it up.
@@ -252,9 +227,7 @@ export async function simulate(options: SimulationOptions): Promise<Tally> {
   const tally: Tally = {
     posts: 0,
     doubled: 0,
-    doubledAfterLoss: 0,
     sentLater: 0,
-    released: 0,
     left: 0,
     lies: [],
     outcomes: {},
@@ -272,7 +245,6 @@ async function simulateOrders(options: SimulationOptions, random: Random, tally:
   for (const order of orders)
     for (let clients = random.int(1, 3); clients > 0; clients -= 1) void payUntilDone(order);
   for (let times = random.int(0, 2); times > 0; times -= 1) void replaceInstance();
-  for (let times = 20; times > 0; times -= 1) void release(random.pick(orders));
   await scheduler.run();
   for (const order of orders) count(order);
 
@@ -290,22 +262,6 @@ async function simulateOrders(options: SimulationOptions, random: Random, tally:
     const at = random.int(0, instances.length - 1);
     const [previous] = instances.splice(at, 1, open());
     await previous?.shutDown();
-  }
-
-  /** Once there is no such order, and none will be made. */
-  async function release({ name, ends, processed }: Order): Promise<void> {
-    for (let steps = random.int(0, 40); steps > 0; steps -= 1) await scheduler.step();
-    const { store } = random.pick(instances);
-    try {
-      const found = await store.find(name);
-      const { requestId } = (found === undefined ? undefined : parseClaim(found)) ?? {};
-      if (found === undefined || requestId === undefined || !ends.has(requestId) || processed.size > 0)
-        return;
-      tally.released += 1;
-      await store.replace(name, found);
-    } catch (error) {
-      if (!(error instanceof StoreUnavailable)) throw error;
-    }
   }
 
   async function post(order: Order, amount: string): Promise<Outcome | 'died'> {
@@ -364,10 +320,8 @@ async function simulateOrders(options: SimulationOptions, random: Random, tally:
     const times = [...processed.values()];
     const isAgain = (at: number, index: number): boolean =>
       at - (times[index - 1] ?? -ttl) < ttl - requestTimeout;
-    if (times.some(isAgain)) {
-      tally.doubled += 1;
-      if (server.lost.has(name)) tally.doubledAfterLoss += 1;
-    } else if (times.length > 1) tally.sentLater += 1;
+    if (times.some(isAgain)) tally.doubled += 1;
+    else if (times.length > 1) tally.sentLater += 1;
     const { requestId = '' } = parseClaim(server.get(name) ?? '') ?? {};
     const end = ends.get(requestId) ?? '';
     if (end.startsWith('not-sent') || end === 'answered 403') tally.left += 1;
