@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, globSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
-import { join, posix } from 'node:path';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
@@ -14,7 +14,7 @@ import { compileCache } from '../support/compile-cache.ts';
 import { tokenCredential } from '../support/config.ts';
 import { always, freePort, httpResponse } from '../support/faulty-gateway.ts';
 import { findProgram } from '../support/find-program.ts';
-import { transferForm } from '../support/forwarding.ts';
+import { post as postForm, transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { at, list, record } from '../support/helm.ts';
 import { execForm } from '../support/image.ts';
@@ -40,21 +40,45 @@ const mounts = names.flatMap((name) =>
     return { name, source, target, mode };
   }),
 );
+const files = mounts.filter(({ source }) => source.startsWith('.'));
 /** The file of this checkout that is mounted in a service at a path. */
 function mountedFile(service: string, path: string): string | undefined {
-  const mount = mounts.find(({ name, target }) => name === service && path.startsWith(target));
-  return mount === undefined ? undefined : join('deploy', mount.source, path.slice(mount.target.length));
+  const mount = files.find(({ name, target }) => name === service && path.startsWith(target));
+  return mount && join('deploy', mount.source, path.slice(mount.target.length));
+}
+/** What is configured for a service: in the compose file, and in the files that are mounted. */
+function textOf(service: string): string {
+  const paths = files.filter(({ name }) => name === service).map(({ source }) => join('deploy', source));
+  const texts = paths
+    .flatMap((path) => globSync([path, `${path}/*.yaml`]))
+    .filter((path) => statSync(path).isFile());
+  return [JSON.stringify(services[service]), ...texts.map((path) => readFileSync(path, 'utf8'))].join('\n');
 }
 
-it('every mounted file exists and is mounted read-only, and every referenced volume and service exists', () => {
-  const files = mounts.filter(({ source }) => source.startsWith('.'));
+it('every mounted file exists and is mounted read-only; volumes, services and named files are there', () => {
   expect(files.filter(({ source, mode }) => !existsSync(join('deploy', source)) || mode !== 'ro')).toEqual(
     [],
   );
-  const volumes = mounts.filter(({ source }) => !source.startsWith('.')).map(({ source }) => source);
+  const volumes = mounts.filter((mount) => !files.includes(mount)).map(({ source }) => source);
   expect(Object.keys(record(read('compose.yaml'), 'volumes')).sort()).toEqual([...new Set(volumes)].sort());
   const referred = names.flatMap((name) => Object.keys(record(services[name], 'depends_on')));
   expect(referred.filter((name) => !names.includes(name))).toEqual([]);
+  for (const name of names)
+    for (const [file] of JSON.stringify(at(services[name], 'command') ?? '').matchAll(/\/etc\/[\w./]+/g))
+      expect([file, existsSync(mountedFile(name, file) ?? '')]).toEqual([file, true]);
+});
+
+it('every address is that of a service, or of its alias, which has the port', () => {
+  const [alias] = list(services['vault'], 'networks', 'default', 'aliases').map(String);
+  expect([alias, at(services['countersign'], 'network_mode')]).toEqual(['countersign', 'service:vault']);
+  const addresses = names.flatMap((name) => [
+    ...textOf(name).matchAll(/(?:http:\/\/|targets: \[")([a-z]+):(\d+)/g),
+  ]);
+  expect(addresses.length).toBeGreaterThan(5);
+  for (const [, name = '', port = ''] of addresses) {
+    const listens = textOf(name).replaceAll(`${name}:${port}`, '').includes(port);
+    expect([name, port, listens]).toEqual([name, port, true]);
+  }
 });
 
 it('every port is unique and published on loopback only, and every image has a version', () => {
@@ -68,13 +92,8 @@ it('every port is unique and published on loopback only, and every image has a v
 it('the image of Countersign runs as in production: read-only, no capabilities', () => {
   const ours = names.filter((name) => at(services[name], 'image') === 'countersign:dev');
   expect(ours).toEqual(['prepare', 'simulator', 'countersign']);
-  for (const name of ours) {
-    expect(services[name]).toMatchObject({
-      read_only: true,
-      cap_drop: ['ALL'],
-      security_opt: ['no-new-privileges:true'],
-    });
-  }
+  const options = { read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] };
+  for (const name of ours) expect(services[name]).toMatchObject(options);
 });
 
 it('the stop timeout of containers is the grace period of pods, in every command and file', () => {
@@ -87,14 +106,6 @@ it('the stop timeout of containers is the grace period of pods, in every command
   for (const command of commands) expect(command).toContain(`--stop-timeout ${String(seconds)} `);
 });
 
-it('Prometheus scrapes the admin port, by an alias of the service that owns the network', () => {
-  const [target] = list(read('compose/prometheus.yml'), 'scrape_configs', 0, 'static_configs', 0, 'targets');
-  const port = at(read('compose/countersign.yaml'), 'admin', 'port');
-  expect(at(services['countersign'], 'network_mode')).toBe('service:vault');
-  const aliases = list(services['vault'], 'networks', 'default', 'aliases');
-  expect(aliases.map((alias) => `${String(alias)}:${String(port)}`)).toEqual([target]);
-});
-
 itWith('promtool')('promtool accepts the configuration of Prometheus, with the rules that it loads', () => {
   const text = readFileSync('deploy/compose/prometheus.yml', 'utf8');
   const [pattern = ''] = list(parse(text), 'rule_files').map(String);
@@ -105,68 +116,38 @@ itWith('promtool')('promtool accepts the configuration of Prometheus, with the r
 });
 
 it('the health check of the image is also in the compose file, because OCI images have none', () => {
-  const [, options = ''] = /^HEALTHCHECK (.*?) \\$/m.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
+  const dockerfile = readFileSync('Dockerfile', 'utf8');
+  const [, options = ''] = /^HEALTHCHECK (.*?) \\$/m.exec(dockerfile) ?? [];
   const timing = [...options.matchAll(/--([\w-]+)=(\w+)/g)].map(([, name = '', value = '']) => [
     name.replace('-', '_'),
     /^\d+$/.test(value) ? Number(value) : value,
   ]);
-  expect(services['countersign']).toHaveProperty('healthcheck', {
-    test: ['CMD', ...execForm(readFileSync('Dockerfile', 'utf8'), 'HEALTHCHECK')],
-    ...Object.fromEntries(timing),
-  });
+  const test = ['CMD', ...execForm(dockerfile, 'HEALTHCHECK')];
+  expect(at(services['countersign'], 'healthcheck')).toEqual({ test, ...Object.fromEntries(timing) });
 });
 
-it('Grafana sees every dashboard and no other JSON file', () => {
-  const path = String(
-    at(read('compose/grafana/dashboards/countersign.yaml'), 'providers', 0, 'options', 'path'),
+it('Grafana sees every dashboard and no other file, and its sources, which exemplars lead to', () => {
+  const [provider] = list(read('compose/grafana/dashboards/countersign.yaml'), 'providers');
+  const seen = files.flatMap(({ name, source, target }) =>
+    name === 'grafana' && target.startsWith(String(at(provider, 'options', 'path'))) ? [source] : [],
   );
-  const seen = mounts
-    .filter(({ name, target }) => name === 'grafana' && target.startsWith(path))
-    .flatMap(({ source, target }) =>
-      statSync(join('deploy', source)).isDirectory()
-        ? readdirSync(join('deploy', source), { recursive: true, encoding: 'utf8' })
-        : [posix.relative(path, target)],
-    );
-  const dashboards = readdirSync('deploy/grafana').filter((name) => name.endsWith('.json'));
-  expect(seen.sort()).toEqual(dashboards.sort());
-  for (const name of dashboards)
-    expect(mountedFile('grafana', `${path}/${name}`)).toBe(`deploy/grafana/${name}`);
-});
-
-it('Grafana finds its data source', () => {
-  const source = at(read('compose/grafana/datasources/datasources.yaml'), 'datasources', 0);
-  expect(source).toMatchObject({ uid: 'prometheus', url: 'http://prometheus:9090', isDefault: true });
-  for (const kind of ['datasources', 'dashboards']) {
+  expect(seen).toEqual(
+    globSync('grafana/*.json', { cwd: 'deploy' })
+      .sort()
+      .map((file) => `./${file}`),
+  );
+  for (const kind of ['datasources', 'dashboards'])
     expect(mountedFile('grafana', `/etc/grafana/provisioning/${kind}`)).toBe(
       `deploy/compose/grafana/${kind}`,
     );
-  }
-});
-
-it('traces go from Countersign to the collector, from there to Tempo, and Grafana links exemplars to them', () => {
-  const nameAndPort = (url: unknown): string[] =>
-    /^http:\/\/([^:]+):(\d+)$/.exec(String(url))?.slice(1) ?? [];
-  const portOf = (receivers: unknown): string =>
-    String(at(receivers, 'otlp', 'protocols', 'http', 'endpoint')).replace('[::]:', '');
-  const ours = nameAndPort(at(read('compose/countersign.yaml'), 'tracing', 'otlp'));
-  const collector = read('compose/traces/collector.yaml');
-  expect(ours).toEqual(['collector', portOf(at(collector, 'receivers'))]);
-  const tempo = read('compose/traces/tempo.yaml');
-  const next = nameAndPort(at(collector, 'exporters', 'otlp_http', 'endpoint'));
-  expect(next).toEqual(['tempo', portOf(at(tempo, 'distributor', 'receivers'))]);
-  for (const name of ['collector', 'tempo']) {
-    expect(names).toContain(name);
-    const [, file = ''] = /config[.a-z]*=(\S+)/.exec(String(list(services[name], 'command')[0])) ?? [];
-    expect(mountedFile(name, file)).toBe(`deploy/compose/traces/${name}.yaml`);
-  }
-  const sources = list(read('compose/grafana/datasources/datasources.yaml'), 'datasources');
-  const [{ datasourceUid } = { datasourceUid: '' }] = list(
-    sources[0],
-    'jsonData',
-    'exemplarTraceIdDestinations',
-  ).map((one) => record(one));
-  const source = sources.find((one) => at(one, 'uid') === datasourceUid);
-  expect(nameAndPort(at(source, 'url'))).toEqual(['tempo', String(at(tempo, 'server', 'http_listen_port'))]);
+  expect(list(read('compose/grafana/datasources/datasources.yaml'), 'datasources')).toMatchObject([
+    {
+      uid: 'prometheus',
+      isDefault: true,
+      jsonData: { exemplarTraceIdDestinations: [{ name: 'trace_id', datasourceUid: 'tempo' }] },
+    },
+    { uid: 'tempo' },
+  ]);
   expect(list(services['prometheus'], 'command')).toContain('--enable-feature=exemplar-storage');
 });
 
@@ -198,10 +179,9 @@ it('after two runs of prepare, Countersign signs requests that the simulator acc
     { ...checked, digest: '' },
     { log: createLogger('silent', { write: () => {} }) },
   );
-  const post = async (path: string, body: string, token: string) => {
+  const post = async (path: string, form: string, token: string) => {
     const headers = { Authorization: `Bearer ${token}` };
-    const url = `${service.proxyUrl}/sandbox/gw/api${path}`;
-    return (await fetch(url, { method: 'POST', headers, body: new URLSearchParams(body) })).status;
+    return (await postForm(`${service.proxyUrl}/sandbox/gw/api${path}`, form, headers)).status;
   };
   const status = 'login=acme&client_orderid=invoice-1';
   const statuses = [
