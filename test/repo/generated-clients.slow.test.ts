@@ -73,12 +73,10 @@ const atAStub: Readonly<Record<string, { expected: string; respond: (response: S
   'closed-connection': { expected: 'unknown - -', respond: (response) => void response.socket?.destroy() },
 };
 
-/** The five cases that every service has to distinguish, then the others. */
-const expected: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(Object.entries(atTheDemo).map(([order, one]) => [order, one.expected])),
-  'not-sent': 'not-sent 404 unknown-route',
-  ...Object.fromEntries(Object.entries(atAStub).map(([order, one]) => [order, one.expected])),
-};
+const expected = Object.fromEntries([
+  ...Object.entries({ ...atTheDemo, ...atAStub }).map(([order, one]) => [order, one.expected] as const),
+  ['not-sent', 'not-sent 404 unknown-route'] as const,
+]);
 
 const processes = new Processes();
 let demo: RunningDemo;
@@ -88,12 +86,9 @@ beforeAll(async () => {
   demo = await processes.startDemo();
   for (const [order, one] of Object.entries(atTheDemo)) {
     if (!('fault' in one)) continue;
-    const fault = { operation: 'transfer', client_orderid: order, fault: one.fault };
-    const added = await fetch(`${demo.gatewayAdminUrl}/faults`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify(fault),
-    });
+    const body = JSON.stringify({ operation: 'transfer', client_orderid: order, fault: one.fault });
+    const headers = { 'Content-Type': 'application/json' };
+    const added = await fetch(`${demo.gatewayAdminUrl}/faults`, { method: 'POST', headers, body });
     expect(added.status).toBe(201);
   }
   stub = await listen(createServer((request, response) => void respond(request, response)));
