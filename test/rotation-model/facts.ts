@@ -1,7 +1,7 @@
-import type { Form, Gateway, Judged } from './gateway.ts';
-import { rotating } from './schedule.ts';
+import type { VirtualClock } from '../support/virtual-clock.ts';
+import type { Gateway, Judged } from './gateway.ts';
+import { type Form, rotating } from './schedule.ts';
 import type { Vault } from './vault.ts';
-import type { VirtualTime } from './virtual-time.ts';
 
 /** A request to the gateway. */
 export interface Attempt {
@@ -27,27 +27,24 @@ export interface Ended {
   readonly last: Attempt | undefined;
 }
 
-export function isRejected(status: number | string | undefined): boolean {
-  return status === 401 || status === 403;
-}
-
 export const placeOf = ({ caller, endpoint }: Form): string => `${caller} ${endpoint}`;
 
 /** Since when what is true of gateway and Vault. */
 export class Agreement {
   readonly vault: Vault;
   readonly gateway: Gateway;
-  readonly #time: VirtualTime;
+  readonly #time: VirtualClock;
   /** Since when all nodes accept a key that Vault has; `undefined`: they do not. */
   since: number | undefined;
   /** When the gateway last changed. */
   #changedAt = 0;
   #keys = '';
 
-  constructor(time: VirtualTime, vault: Vault, gateway: Gateway) {
+  constructor(time: VirtualClock, vault: Vault, gateway: Gateway) {
     this.#time = time;
     this.vault = vault;
     this.gateway = gateway;
+    this.update();
   }
 
   /** Something may have changed. */
@@ -64,49 +61,45 @@ export class Agreement {
   }
 }
 
-/** When an instance first saw a key rejected since gateway and Vault agree: by caller, endpoint and key. */
-export class Notices {
-  readonly #first = new Map<string, number>();
-
-  /** @param since when gateway and Vault began to agree, or the instance was started */
-  received({ form, key }: Attempt, { response }: Judged, now: number, since: number): void {
-    if (!isRejected(response?.status) || form.login !== rotating) return;
-    if (this.of(form, key, since) === undefined) this.#first.set(`${placeOf(form)} ${key}`, now);
-  }
-
-  of(form: Form, key: string, since: number): number | undefined {
-    const at = this.#first.get(`${placeOf(form)} ${key}`);
-    return at !== undefined && at >= since ? at : undefined;
-  }
-}
-
 /** Milliseconds after which a rejection is late, and after an illness of Vault in which what fails is its fault. */
 const [late, convalescence] = [2_000, 3_000];
 
-interface Circumstances {
-  readonly agreement: Agreement;
-  readonly notices: Notices;
-  readonly bornAt: number;
-  /** Milliseconds on the way to the gateway and back at most. */
-  readonly roundTrip: number;
-}
+/** When an instance saw what: names the rejections that the promises exclude where gateway, callers and Vault are well. */
+export class Notices {
+  readonly #agreement: Agreement;
+  readonly #bornAt: number;
+  /** When a key was first rejected since gateway and Vault agree: by caller, endpoint and key. */
+  readonly #first = new Map<string, number>();
 
-/** Names what the promises exclude where gateway, callers and Vault are as they should be. */
-export function lateRejection(ended: Ended, about: Circumstances): string | undefined {
-  const { end, form, last, startedAt, keysBefore } = ended;
-  const { agreement, notices, bornAt, roundTrip } = about;
-  const { gateway } = agreement;
-  if (!isRejected(end) || last === undefined || agreement.since === undefined) return undefined;
-  if (!agreement.vault.isWellFor(convalescence)) return undefined;
-  const since = agreement.forInstance(bornAt);
-  if (form.operation === 'query') {
-    if (startedAt > since + late + roundTrip)
-      return 'query 403: later than 2 s after gateway and Vault agree';
-    const hadIt = startedAt > agreement.since && keysBefore.some((key) => gateway.accepts(key));
-    return hadIt ? 'query 403: earlier, although the ring had the key' : undefined;
+  constructor(agreement: Agreement, bornAt: number) {
+    this.#agreement = agreement;
+    this.#bornAt = bornAt;
   }
-  const { key, sentAt, isTrial, isBesideTrial } = last;
-  const noticedAt = notices.of(form, key, since);
-  if (isTrial || isBesideTrial || gateway.accepts(key) || noticedAt === undefined) return undefined;
-  return sentAt - noticedAt > late ? 'payment 403: with a rejected key for more than 2 s' : undefined;
+
+  received({ form, key }: Attempt, { response }: Judged, now: number): void {
+    if (response?.status !== 403 || form.login !== rotating) return;
+    if (this.#noticedAt(form, key) === undefined) this.#first.set(`${placeOf(form)} ${key}`, now);
+  }
+
+  /** @param roundTrip milliseconds on the way to the gateway and back at most */
+  lateRejection({ end, form, last, startedAt, keysBefore }: Ended, roundTrip: number): string | undefined {
+    const { gateway, vault, since: agreedAt } = this.#agreement;
+    if (end !== 403 || last === undefined || agreedAt === undefined) return undefined;
+    if (!vault.isWellFor(convalescence)) return undefined;
+    if (form.operation === 'query') {
+      if (startedAt > this.#agreement.forInstance(this.#bornAt) + late + roundTrip)
+        return 'query 403: later than 2 s after gateway and Vault agree';
+      const hadIt = startedAt > agreedAt && keysBefore.some((key) => gateway.accepts(key));
+      return hadIt ? 'query 403: earlier, although the ring had the key' : undefined;
+    }
+    const { key, sentAt, isTrial, isBesideTrial } = last;
+    const noticedAt = this.#noticedAt(form, key) ?? sentAt;
+    const isLate = sentAt - noticedAt > late && !isTrial && !isBesideTrial && !gateway.accepts(key);
+    return isLate ? 'payment 403: with a rejected key for more than 2 s' : undefined;
+  }
+
+  #noticedAt(form: Form, key: string): number | undefined {
+    const at = this.#first.get(`${placeOf(form)} ${key}`);
+    return at !== undefined && at >= this.#agreement.forInstance(this.#bornAt) ? at : undefined;
+  }
 }

@@ -1,22 +1,9 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import type { Random } from '../support/random.ts';
-import { rotating, type Traits } from './schedule.ts';
-
-/** A request, with what the gateway will say to it whenever it is sent. */
-export interface Form {
-  readonly id: number;
-  readonly caller: string;
-  readonly operation: 'query' | 'payment';
-  readonly endpoint: string;
-  readonly login: string;
-  readonly isMalformed: boolean;
-  readonly isUnpermitted: boolean;
-  readonly isRefused: boolean;
-}
+import { type Form, rotating, type Traits } from './schedule.ts';
 
 export interface Response {
   readonly status: number;
-  readonly headers: IncomingHttpHeaders;
+  readonly headers: { readonly 'content-type': string };
   readonly body: Buffer;
 }
 
@@ -27,7 +14,7 @@ export interface Judged {
   readonly isVerified: boolean;
 }
 
-/** Nodes that each accept some keys of a login, behind a load balancer. */
+/** Nodes that each accept some keys of the login that rotates, and none of another one, behind a load balancer. */
 export class Gateway {
   readonly #traits: Traits;
   readonly #random: Random;
@@ -36,10 +23,10 @@ export class Gateway {
   constructor(traits: Traits, random: Random) {
     this.#traits = traits;
     this.#random = random;
-    this.#nodes = Array.from({ length: traits.nodes }, () => new Set<string>());
+    this.#nodes = Array.from({ length: traits.nodes }, () => new Set('A'));
   }
 
-  /** From now on a node accepts only these keys of the login that rotates; it accepts none of another login. */
+  /** From now on a node accepts only these keys. */
   accept(node: number, keys: Iterable<string>): void {
     this.#nodes[node] = new Set(keys);
   }
@@ -61,13 +48,11 @@ export class Gateway {
 
   judge(form: Form, key: string): Judged {
     const random = this.#random;
-    const { unanswered, rejectsWith401 } = this.#traits;
-    if (random.chance(unanswered))
-      return { response: pages[random.int(0, pages.length - 1)], isVerified: false };
-    const rejection = { response: rejectsWith401 ? unauthorized : forbiddenPage, isVerified: false };
-    if (form.isUnpermitted) return rejection;
+    if (random.chance(this.#traits.unanswered)) return { response: random.pick(pages)(), isVerified: false };
+    if (form.isUnpermitted) return { response: rejection, isVerified: false };
     if (form.isMalformed) return { response: pickBy(form.id, validationErrors), isVerified: false };
-    if (form.login !== rotating || !random.pick(this.#nodes).has(key)) return rejection;
+    if (form.login !== rotating || !random.pick(this.#nodes).has(key))
+      return { response: rejection, isVerified: false };
     if (form.isRefused) return { response: pickBy(form.id, refusedWith), isVerified: true };
     return { response: form.operation === 'query' ? balances : approved, isVerified: true };
   }
@@ -81,25 +66,12 @@ function pickBy(id: number, responses: readonly Response[]): Response | undefine
 function response(status: number, type: string, body: string): Response {
   return { status, headers: { 'content-type': type }, body: Buffer.from(body) };
 }
-const form = (status: number, body: string): Response => response(status, 'text/html;charset=utf-8', body);
-const page = (status: number): Response => form(status, '<html><body>load balancer</body></html>');
+const formOf = (status: number, body: string): Response => response(status, 'text/html;charset=utf-8', body);
+const page = (status: number): Response => formOf(status, '<html><body>load balancer</body></html>');
 
-const unauthorized = page(401);
-const forbiddenPage = page(403);
-const approved = form(200, 'type=async-response\n&serial-number=1\n');
+const rejection = page(403);
+const approved = formOf(200, 'type=async-response\n&serial-number=1\n');
 const balances = response(200, 'application/json', '[{"name":"main","amount":"1.00"}]');
-const validationErrors = [
-  form(200, 'type=validation-error\n&error-code=2\n'),
-  form(400, 'type=validation-error\n&error-code=2\n'),
-  response(422, 'application/json', '{"type":"validation-error"}'),
-];
-const refusedWith = [400, 404, 409, 422].map((status) => form(status, 'type=error\n&error-code=7\n'));
-const pages = [
-  page(429),
-  page(302),
-  page(503),
-  page(200),
-  page(404),
-  response(200, 'application/json', '{"status":"ok"}'),
-  undefined,
-];
+const validationErrors = [200, 400].map((status) => formOf(status, 'type=validation-error\n&error-code=2\n'));
+const refusedWith = [400, 404, 409, 422].map((status) => formOf(status, 'type=error\n&error-code=7\n'));
+const pages = [() => undefined, ...[429, 302, 503, 200, 404].map((status) => () => page(status))];

@@ -1,13 +1,5 @@
 import { Random } from '../support/random.ts';
-import {
-  attackers,
-  type Family,
-  rotating,
-  type Schedule,
-  type Stream,
-  type Traits,
-  type World,
-} from './schedule.ts';
+import { attacker, type Family, rotating, type Schedule, type Stream, type World } from './schedule.ts';
 import type { Illness } from './vault.ts';
 
 /** A random schedule: the same for the same seed. Of twenty, thirteen are odd, four ordinary, three hostile. */
@@ -23,8 +15,6 @@ function familyOf(seed: number): Family {
 
 /** Requests of a stream in one schedule at most. */
 const mostRequests = 3_000;
-/** Milliseconds in which a login is not used, so that it is not read again. */
-const idleTime = 660_000;
 
 class Generator {
   readonly #seed: number;
@@ -35,8 +25,6 @@ class Generator {
   readonly #instances: number;
   readonly #nodes: number;
   #length = 0;
-  /** When nobody uses the login. */
-  #idle: { readonly from: number; readonly to: number } | undefined;
   #times: Pick<Schedule, 'ttl' | 'vaultLatency'>;
   #accepted = 'A';
   /** Those that Vault has sooner or later. */
@@ -58,15 +46,16 @@ class Generator {
 
   schedule(): Schedule {
     const random = this.#random;
-    this.#rotations();
-    this.#restarts();
+    let at = random.int(8_000, 23_000);
+    for (let count = random.chance(0.2) ? 2 : 1; count > 0; count -= 1)
+      at = this.#rotation(at) + random.pick([3_000, 20_000, 60_000]);
+    this.#length = at + 30_000;
+    if (random.chance(0.5)) this.#restarts();
     if (random.chance(0.15)) this.#deletion(random.chance(0.2));
     if (this.#isOdd && random.chance(0.3)) this.#illness();
     this.#traffic();
     if (this.#isOdd && random.chance(0.4)) this.#badEndpoints();
     if (this.#family === 'hostile') this.#hostility();
-    // Together they take all looks, so others may wait for theirs.
-    if (this.#isOdd && random.chance(0.05)) for (const caller of attackers) this.#rejectedLogins(caller);
     return {
       family: this.#family,
       seed: this.#seed,
@@ -74,63 +63,35 @@ class Generator {
       instances: this.#instances,
       ...this.#times,
       kept: random.chance(0.1) ? 1 : 10,
-      traits: this.#traits(),
+      traits: {
+        nodes: this.#nodes,
+        refused: this.#oddly(0.12, 0.2),
+        unanswered: this.#oddly(0.25, 0.01, 0.1),
+        latency: random.pick([5, 20, 60]),
+      },
       streams: this.#streams,
       events: this.#events.toSorted((a, b) => a.at - b.at),
     };
   }
 
-  #traits(): Traits {
-    const random = this.#random;
-    const latency = random.pick([5, 20, 60]);
-    const rejectsWith401 = random.chance(0.1);
-    return {
-      nodes: this.#nodes,
-      refused: this.#oddly(0.12, 0.2),
-      unanswered: this.#oddly(0.25, 0.01, 0.1),
-      rejectsWith401,
-      latency,
-    };
-  }
-
-  #rotations(): void {
-    const random = this.#random;
-    let at = random.int(8_000, 23_000);
-    for (let count = random.chance(0.2) ? 2 : 1; count > 0; count -= 1) {
-      if (this.#idle === undefined && random.chance(0.03)) {
-        this.#idle = { from: at - 1_000, to: at + idleTime };
-        at += random.int(0, idleTime);
-      }
-      at = this.#rotation(at) + random.pick([3_000, 20_000, 60_000]);
-    }
-    this.#length = Math.max(at, this.#idle?.to ?? 0) + 30_000;
-  }
-
-  /** @returns its end, as the rollback does */
+  /** @returns its end */
   #rotation(at: number): number {
     const random = this.#random;
-    const [old, fresh] = [this.#accepted, this.#newKey()];
+    const [old, fresh] = [this.#accepted, String.fromCharCode('A'.charCodeAt(0) + this.#keys.length)];
+    this.#keys.push(fresh);
     const pause = random.pick([0, 1_000, 5_000, 20_000, 60_000, 120_000, 300_000, random.int(0, 300_000)]);
     const order = random.pick(['Vault first', 'Vault first', 'gateway first', 'at once', 'overlap']);
-    let end = order === 'at once' ? at : at + pause;
-    if (order === 'overlap') {
-      const long = random.pick([2_000, 30_000, 60_000]);
-      this.#accept(at, old, fresh);
-      this.#write(at + random.pick([-3_000, 0, long / 2]), fresh);
-      end = at + long;
-      this.#accept(end, fresh);
-    } else {
-      this.#write(order === 'gateway first' ? end : at, fresh);
-      this.#accept(order === 'gateway first' ? at : end, fresh);
-    }
+    const end = order === 'at once' ? at : at + pause;
+    if (order === 'overlap') this.#accept(at, old, fresh);
+    this.#write(order === 'gateway first' ? end : at + (order === 'overlap' ? pause / 2 : 0), fresh);
+    this.#accept(order === 'gateway first' ? at : end, fresh);
     this.#accepted = fresh;
     return random.chance(0.15) ? this.#rollback(end + random.int(1_000, 40_000), old) : end;
   }
 
   #rollback(at: number, old: string): number {
-    const random = this.#random;
-    const pause = random.pick([0, 2_000, 20_000]);
-    const isGatewayFirst = random.chance(0.5);
+    const pause = this.#random.pick([0, 2_000, 20_000]);
+    const isGatewayFirst = this.#random.chance(0.5);
     this.#accept(isGatewayFirst ? at : at + pause, old);
     this.#write(isGatewayFirst ? at + pause : at, old);
     this.#accepted = old;
@@ -139,13 +100,11 @@ class Generator {
 
   #restarts(): void {
     const random = this.#random;
-    if (!random.chance(0.5)) return;
     for (let count = random.int(1, 3); count > 0; count -= 1) {
       const number = random.int(0, this.#instances - 1);
       const what = random.pick(['restart', 'restart', 'reload'] as const);
-      this.#add(random.int(5_000, this.#length - 10_000), `${what} of instance ${number}`, (world) =>
-        world[what](number),
-      );
+      const at = random.int(5_000, this.#length - 10_000);
+      this.#add(at, `${what} of instance ${number}`, (world) => world[what](number));
     }
   }
 
@@ -186,27 +145,22 @@ class Generator {
 
   /** What a caller can invent: rejected endpoints, logins, forms that the gateway finds wrong; and its own rejected logins. */
   #hostility(): void {
-    const random = this.#random;
-    const [caller = ''] = attackers;
-    const bad = { endpoint: 'bad', unpermitted: 1 };
-    const kind = random.pick(['rejections', 'inventions', 'malformed', 'logins']);
-    if (kind === 'rejections')
-      for (const operation of ['query', 'payment'] as const) this.#stream({ caller, operation, ...bad }, 10);
-    if (kind === 'malformed')
-      for (const operation of ['query', 'payment'] as const)
-        this.#stream({ caller, operation, endpoint: 'main', malformed: 0.5, unpermitted: 0.6 }, 10);
+    const caller = attacker;
+    const bad = { caller, endpoint: 'bad', unpermitted: 1 };
+    const kind = this.#random.pick(['rejections', 'inventions', 'malformed', 'logins']);
     if (kind === 'inventions') {
       this.#times = { ttl: 5_000, vaultLatency: 120 };
       this.#deletion(true);
-      this.#stream({ caller, operation: 'payment', ...bad, invents: 'endpoint' }, 10);
-      this.#stream({ caller, operation: 'query', ...bad, login: 'invented', invents: 'login' }, 400);
+      this.#stream({ ...bad, operation: 'payment', invents: 'endpoint' }, 10);
+      this.#stream({ ...bad, operation: 'query', login: 'invented', invents: 'login' }, 400);
+    } else if (kind === 'logins') {
+      for (let login = 0; login < 30; login += 1)
+        this.#stream({ caller, operation: 'query', endpoint: 'main', login: `${caller}${login}` }, 2);
+    } else {
+      const malformed = { caller, endpoint: 'main', malformed: 0.5, unpermitted: 0.6 };
+      for (const operation of ['query', 'payment'] as const)
+        this.#stream({ ...(kind === 'malformed' ? malformed : bad), operation }, 10);
     }
-    if (kind === 'logins') this.#rejectedLogins(caller);
-  }
-
-  #rejectedLogins(caller: string): void {
-    const what = { caller, operation: 'query', endpoint: 'main' } as const;
-    for (let login = 0; login < 30; login += 1) this.#stream({ ...what, login: `${caller}${login}` }, 2);
   }
 
   /** One of the values with this chance, if the schedule is odd; else nothing. */
@@ -217,24 +171,10 @@ class Generator {
   /** @param most requests a second */
   #stream(stream: Pick<Stream, 'caller' | 'operation' | 'endpoint'> & Partial<Stream>, most: number): void {
     const isRotating = stream.login === undefined;
-    const random = this.#random;
-    const seconds = this.#length / 1_000;
-    const perSecond = isRotating
-      ? Math.min(0.1 * (most * 10) ** random.next(), mostRequests / seconds)
-      : most;
+    const usual = Math.min(0.1 * (most * 10) ** this.#random.next(), (1_000 * mostRequests) / this.#length);
+    const perSecond = isRotating ? usual : most;
     const from = isRotating ? 0 : this.#length - 30_000;
-    const whole = {
-      login: rotating,
-      malformed: 0,
-      unpermitted: 0,
-      ...stream,
-      perSecond,
-      from,
-      to: this.#length,
-    };
-    const { from: idleFrom = this.#length, to: idleTo = this.#length } = this.#idle ?? {};
-    this.#streams.push({ ...whole, to: Math.min(idleFrom, this.#length) });
-    if (this.#idle !== undefined) this.#streams.push({ ...whole, from: Math.max(from, idleTo) });
+    this.#streams.push({ login: rotating, malformed: 0, unpermitted: 0, ...stream, perSecond, from });
   }
 
   #write(at: number, key: string): void {
@@ -246,19 +186,12 @@ class Generator {
     const spread = this.#random.pick([0, 0, 1_000, 5_000]);
     for (let node = 0; node < this.#nodes; node += 1) {
       const then = node === 0 ? at : at + spread * this.#random.next();
-      this.#add(then, `gateway: node ${node} accepts ${keys.join(', ')}`, ({ gateway }) =>
-        gateway.accept(node, keys),
-      );
+      const text = `gateway: node ${node} accepts ${keys.join(', ')}`;
+      this.#add(then, text, ({ gateway }) => gateway.accept(node, keys));
     }
   }
 
   #add(at: number, text: string, happen: (world: World) => void): void {
-    this.#events.push({ at: Math.max(0, at), text, happen });
-  }
-
-  #newKey(): string {
-    const key = String.fromCharCode('A'.charCodeAt(0) + this.#keys.length);
-    this.#keys.push(key);
-    return key;
+    this.#events.push({ at: Math.round(at), text, happen });
   }
 }

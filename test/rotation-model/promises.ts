@@ -1,13 +1,11 @@
-import { type Agreement, type Attempt, type Ended, isRejected, placeOf } from './facts.ts';
-import type { Form, Judged } from './gateway.ts';
-import { attackers, rotating } from './schedule.ts';
+import { type Agreement, type Attempt, type Ended, placeOf } from './facts.ts';
+import type { Judged } from './gateway.ts';
+import { attacker, type Form, rotating } from './schedule.ts';
 
 /** Of rule 4: the current key, two others, three new ones, and three in the second round. */
 const mostAttempts = 9;
 /** Milliseconds that a request waits at most after a rejection, with its signatures. */
 const longestWait = 1_000 + 200 + mostAttempts * 5;
-/** Milliseconds after which a login that was not used is read before it is used again, for a second at most. */
-const idle = { after: 600_000, wait: 1_000 };
 /** Milliseconds until the source is asked again after it failed, and after it did not know a login. */
 const forgotten = { failure: 3_000, unknown: 11_000 };
 /** Looks in any ten seconds: 30 a second, and a burst, also after each of two reloads; they may begin a second later than they are counted. */
@@ -29,7 +27,6 @@ interface Login {
   readonly places: Map<string, Place>;
   /** By caller: since when a payment tries another key; until it ends. */
   readonly trials: Map<string, number>;
-  usedAt: number;
   wasCached: boolean;
 }
 
@@ -46,12 +43,10 @@ export class Promises {
   readonly #logins = new Map<string, Login>();
   readonly #attempts = new Map<number, number>();
   readonly #lookedAt = new Map<string, number>();
-  readonly #violate: (text: string) => void;
   #looks: number[] = [];
 
   constructor(options: PromisesOptions) {
     this.#options = options;
-    this.#violate = options.violate;
   }
 
   /** Rule 6: at most one look a second at a login, and 30 in all. After a reload there may be two readers for a while. */
@@ -59,10 +54,10 @@ export class Promises {
     const now = this.#options.now();
     const name = `${login}, reader ${reader}`;
     const since = now - (this.#lookedAt.get(name) ?? Number.NEGATIVE_INFINITY);
-    if (since < 1_000) this.#violate(`a look at ${login} ${since} ms after the last one`);
+    this.#expect(since >= 1_000, `a look at ${login} ${since} ms after the last one`);
     this.#lookedAt.set(name, now);
     this.#looks = [...this.#looks.filter((at) => at > now - looks.window), now];
-    if (this.#looks.length > looks.most) this.#violate(`${this.#looks.length} looks in 10 s`);
+    this.#expect(this.#looks.length <= looks.most, `${this.#looks.length} looks in 10 s`);
   }
 
   /** Other keys may be tried at once. */
@@ -76,14 +71,13 @@ export class Promises {
     const now = this.#options.now();
     const login = this.#loginOf(form.login);
     const place = placeIn(login, form);
+    const since = now - place.triedAt;
     const step = place.trials === 0 ? 0 : Math.min(10_000, 1_000 * 2 ** (place.trials - 1));
-    if (!place.isRejected) this.#violate(`a key is tried for ${describe(form)}, of which none was rejected`);
-    else if (now - place.triedAt < step)
-      this.#violate(`a key is tried for ${describe(form)} ${now - place.triedAt} ms after another one`);
+    this.#expect(place.isRejected, `a key is tried for ${describe(form)}, of which none was rejected`);
+    this.#expect(since >= step, `a key is tried for ${describe(form)} ${since} ms after another one`);
+    const other = login.trials.get(form.caller) ?? Number.NEGATIVE_INFINITY;
+    this.#expect(now - other >= 1_000, `two payments of ${form.caller} try another key at a time`);
     place.isTrying = true;
-    const other = login.trials.get(form.caller);
-    if (other !== undefined && now - other < 1_000)
-      this.#violate(`two payments of ${form.caller} try another key at a time`);
     login.trials.set(form.caller, now);
   }
 
@@ -94,13 +88,12 @@ export class Promises {
   sent({ form, key }: Attempt): void {
     const attempts = (this.#attempts.get(form.id) ?? 0) + 1;
     this.#attempts.set(form.id, attempts);
-    if (form.operation === 'payment' && attempts > 1) this.#violate(`${describe(form)} was sent twice`);
-    if (attempts > mostAttempts) this.#violate(`${describe(form)} was sent ${attempts} times`);
+    this.#expect(form.operation === 'query' || attempts === 1, `${describe(form)} was sent twice`);
+    this.#expect(attempts <= mostAttempts, `${describe(form)} was sent ${attempts} times`);
     const { agreement, ttl, now } = this.#options;
-    const deletedAt = agreement.vault.deletedSince(form.login, key);
-    if (deletedAt === undefined || !agreement.vault.isWellFor(forgotten.failure)) return;
-    const late = now() - deletedAt - ttl - 1_000;
-    if (late > 0) this.#violate(`signed with key ${key}, deleted in Vault; ${late} ms too late`);
+    const late = now() - agreement.vault.deletedSince(form.login, key) - ttl - 1_000;
+    const isWell = agreement.vault.isWellFor(forgotten.failure);
+    this.#expect(!isWell || late <= 0, `signed with key ${key}, deleted in Vault; ${late} ms too late`);
   }
 
   /** @param current the key that signs when the response comes */
@@ -111,30 +104,29 @@ export class Promises {
   ): void {
     const login = this.#loginOf(form.login);
     const place = placeIn(login, form);
-    if (isRejected(response?.status) && form.operation === 'payment') {
+    if (response?.status === 403 && form.operation === 'payment') {
       if (key === current) place.isRejected = true;
       if (isTrial && place.isTrying)
         Object.assign(place, { trials: place.trials + 1, triedAt: this.#options.now() });
     }
     if (!isVerified) return;
     if (response?.status === 200 && key === current) place.isRejected = false;
-    login.verified.set(key, Math.max(sentAt, login.verified.get(key) ?? Number.NEGATIVE_INFINITY));
+    login.verified.set(key, Math.max(sentAt, login.verified.get(key) ?? 0));
   }
 
   /** @param current the key that signs now; `undefined`: the login is not in memory */
   ended(ended: Ended, current: string | undefined, keysNow: readonly string[]): void {
-    const { form, startedAt, upstream, keysBefore } = ended;
+    const { form, end, startedAt, upstream, keysBefore } = ended;
     const login = this.#loginOf(form.login);
     if (ended.last?.isTrial === true) login.trials.delete(form.caller);
     this.#attempts.delete(form.id);
     this.#currentIs(login, current, keysNow);
-    const waited = this.#options.now() - startedAt - upstream;
-    const mayWait = longestWait + (startedAt - login.usedAt > idle.after ? idle.wait : 0);
-    login.usedAt = startedAt;
     login.wasCached ||= current !== undefined;
-    if (keysBefore.length > 0 && waited > mayWait) this.#violate(`${describe(form)} waited for ${waited} ms`);
-    const isVictim = form.login === rotating && !attackers.includes(form.caller);
-    if (isVictim && typeof ended.end === 'string') this.#answeredItself(form, login, ended.end);
+    const waited = this.#options.now() - startedAt - upstream;
+    const isQuick = keysBefore.length === 0 || waited <= longestWait;
+    this.#expect(isQuick, `${describe(form)} waited for ${waited} ms`);
+    const isVictim = form.login === rotating && form.caller !== attacker;
+    if (isVictim && typeof end === 'string') this.#answeredItself(form, login, end);
   }
 
   /** Rule 2: only the gateway moves it, with a request that was sent later than the one that made it current. */
@@ -144,34 +136,29 @@ export class Promises {
     if (before === current || before === undefined || current === undefined || !keysNow.includes(before))
       return;
     for (const place of login.places.values()) Object.assign(place, { trials: 0, isRejected: false });
-    const never = Number.NEGATIVE_INFINITY;
-    const [since, until] = [login.verified.get(before) ?? never, login.verified.get(current) ?? never];
-    if (until === never)
-      this.#violate(`key ${current} replaces ${before}, though the gateway never accepted it`);
-    else if (until < since) this.#violate(`key ${current} replaces ${before}, which was accepted later`);
+    const [since = 0, until] = [login.verified.get(before), login.verified.get(current)];
+    const replaces = `key ${current} replaces ${before}`;
+    this.#expect(until !== undefined, `${replaces}, though the gateway never accepted it`);
+    this.#expect((until ?? since) >= since, `${replaces}, which was accepted later`);
   }
 
   /** Cached keys survive whatever Vault does; and Vault's keys are found. */
   #answeredItself(form: Form, { wasCached }: Login, reason: string): void {
-    const { agreement } = this.#options;
-    if (reason === 'gateway-timeout') return;
-    const isDeleted = reason === 'key-missing' && agreement.vault.keysOf(form.login).length === 0;
+    const { vault } = this.#options.agreement;
+    const isDeleted = reason === 'key-missing' && vault.keysOf(form.login).length === 0;
     const grace = reason === 'key-missing' ? forgotten.unknown : forgotten.failure;
-    const mayLack = !wasCached && !agreement.vault.isWellFor(grace);
-    if (!isDeleted && !mayLack) this.#violate(`${describe(form)} was not sent: ${reason}`);
+    const mayLack = !wasCached && !vault.isWellFor(grace);
+    const isKept = reason === 'gateway-timeout' || isDeleted || mayLack;
+    this.#expect(isKept, `${describe(form)} was not sent: ${reason}`);
+  }
+
+  #expect(isKept: boolean, violation: string): void {
+    if (!isKept) this.#options.violate(violation);
   }
 
   #loginOf(name: string): Login {
-    const known = this.#logins.get(name);
-    if (known !== undefined) return known;
-    const login: Login = {
-      current: undefined,
-      verified: new Map(),
-      places: new Map(),
-      trials: new Map(),
-      usedAt: 0,
-      wasCached: false,
-    };
+    const maps = { verified: new Map(), places: new Map(), trials: new Map() };
+    const login = this.#logins.get(name) ?? { ...maps, current: undefined, wasCached: false };
     this.#logins.set(name, login);
     return login;
   }

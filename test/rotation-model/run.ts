@@ -1,13 +1,13 @@
 import { ProxyError } from '../../src/errors.ts';
 import { increment } from '../support/command.ts';
 import { Random } from '../support/random.ts';
-import { Agreement, type Attempt, type Ended, lateRejection, Notices } from './facts.ts';
-import { type Form, Gateway, type Response } from './gateway.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+import { Agreement, type Attempt, type Ended, Notices } from './facts.ts';
+import { Gateway, type Response } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { Promises } from './promises.ts';
-import { attackers, rotating, type Schedule, type Stream, type World } from './schedule.ts';
+import { attacker, type Form, rotating, type Schedule, type Stream, type World } from './schedule.ts';
 import { Vault } from './vault.ts';
-import { VirtualTime } from './virtual-time.ts';
 
 export interface Run {
   /** Each with its time. */
@@ -34,14 +34,14 @@ export async function run(schedule: Schedule): Promise<Run> {
 /** A process, and who watches it. */
 interface Watched {
   readonly number: number;
-  readonly bornAt: number;
   readonly instance: Instance;
   readonly promises: Promises;
   readonly notices: Notices;
 }
 
-/** Of a request that has not ended. */
-interface InFlight {
+/** A request that has not ended. */
+interface Going {
+  readonly form: Form;
   upstream: number;
   isTrial: boolean;
   last: Attempt | undefined;
@@ -54,11 +54,10 @@ class Model implements Run, World {
   readonly vault: Vault;
   readonly gateway: Gateway;
   readonly #schedule: Schedule;
-  readonly #time = new VirtualTime();
+  readonly #time = new VirtualClock();
   readonly #random: Random;
   readonly #agreement: Agreement;
   readonly #instances: Watched[];
-  readonly #inFlight = new Map<number, InFlight>();
   #requests = 0;
 
   constructor(schedule: Schedule) {
@@ -67,23 +66,21 @@ class Model implements Run, World {
     this.#random = new Random(seed, 'course');
     this.vault = new Vault(this.#time, new Random(seed, 'vault'), schedule);
     this.gateway = new Gateway(traits, new Random(seed, 'gateway'));
-    this.vault.write(rotating, 'A', -1e6);
-    for (let node = 0; node < traits.nodes; node += 1) this.gateway.accept(node, ['A']);
-    for (const { login } of streams) if (login !== rotating) this.vault.write(login, 'Z', -1e6);
+    this.vault.write(rotating, 'A');
+    for (const { login } of streams) if (login !== rotating) this.vault.write(login, 'Z');
     this.#agreement = new Agreement(this.#time, this.vault, this.gateway);
-    this.#agreement.update();
     this.#instances = Array.from({ length: instances }, (_, number) => this.#start(number));
     for (const { at, text, happen } of events)
-      this.#time.at(at, () => {
+      this.#time.setTimer(() => {
         this.#note(text);
         happen(this);
         this.#agreement.update();
-      });
+      }, at);
     for (const stream of streams) this.#send(stream);
   }
 
   async run(): Promise<void> {
-    await this.#time.run(this.#schedule.length);
+    await this.#time.advance(this.#schedule.length);
     for (const { instance } of this.#instances) instance.stop();
   }
 
@@ -103,14 +100,9 @@ class Model implements Run, World {
 
   #start(number: number): Watched {
     const { ttl } = this.#schedule;
-    const time = this.#time;
-    const promises = new Promises({
-      agreement: this.#agreement,
-      ttl,
-      now: () => time.now,
-      violate: (text) => this.violate(`instance ${number}: ${text}`),
-    });
-    const notices = new Notices();
+    const [time, agreement] = [this.#time, this.#agreement];
+    const violate = (text: string): void => this.violate(`instance ${number}: ${text}`);
+    const promises = new Promises({ agreement, ttl, now: time.monotonic, violate });
     const instance = new Instance({
       time,
       random: this.#random,
@@ -121,37 +113,26 @@ class Model implements Run, World {
         promises.looked(login, reader);
       },
       stepsReset: () => promises.stepsReset(),
-      chosen: (form, key, current) => {
-        const request = this.#inFlight.get(form.id);
-        if (request === undefined || form.operation !== 'payment' || key === current) return;
-        request.isTrial = true;
-        promises.trialBegins(form);
-      },
-      post: (form, key) => this.#post(watched, form, key),
     });
-    const watched = { number, bornAt: time.now, instance, promises, notices };
-    return watched;
+    return { number, instance, promises, notices: new Notices(agreement, time.now) };
   }
 
   #send(stream: Stream): void {
-    const { caller, operation, endpoint, from, to, perSecond } = stream;
-    const random = new Random(this.#schedule.seed, caller, operation, endpoint, stream.login);
+    const { caller, operation, endpoint, login, from, perSecond } = stream;
+    const random = new Random(this.#schedule.seed, caller, operation, endpoint, login);
+    const pause = 1_000 / perSecond;
     const next = (after: number): void => {
-      const at = after + (1_000 / perSecond) * (0.5 + random.next());
-      if (at > to) return;
-      this.#time.at(at, () => {
+      const at = Math.round(after + pause * (0.5 + random.next()));
+      this.#time.setTimer(() => {
         void this.#request(this.#formOf(stream, random), random.int(0, this.#instances.length - 1));
         next(at);
-      });
+      }, at - this.#time.now);
     };
-    next(from - (1_000 / perSecond) * random.next());
+    next(from - pause * random.next());
   }
 
-  #formOf(
-    { caller, operation, endpoint, login, invents, malformed, unpermitted }: Stream,
-    random: Random,
-  ): Form {
-    const { refused } = this.#schedule.traits;
+  #formOf(stream: Stream, random: Random): Form {
+    const { caller, operation, endpoint, login, invents } = stream;
     this.#requests += 1;
     const id = this.#requests;
     return {
@@ -160,9 +141,9 @@ class Model implements Run, World {
       operation,
       endpoint: invents === 'endpoint' ? `${endpoint}${id}` : endpoint,
       login: invents === 'login' ? `${login}${id}` : login,
-      isMalformed: random.chance(malformed),
-      isUnpermitted: random.chance(unpermitted),
-      isRefused: random.chance(refused),
+      isMalformed: random.chance(stream.malformed),
+      isUnpermitted: random.chance(stream.unpermitted),
+      isRefused: random.chance(this.#schedule.traits.refused),
     };
   }
 
@@ -170,37 +151,39 @@ class Model implements Run, World {
     const watched = this.#instances[number];
     if (watched === undefined) return;
     const { instance, promises } = watched;
-    const startedAt = this.#time.now;
-    const keysBefore = instance.keysOf(form.login);
-    const request: InFlight = { upstream: 0, isTrial: false, last: undefined };
-    this.#inFlight.set(form.id, request);
-    const end = await instance.request(form);
-    this.#inFlight.delete(form.id);
+    const began = { startedAt: this.#time.now, keysBefore: instance.keysOf(form.login) };
+    const going: Going = { form, upstream: 0, isTrial: false, last: undefined };
+    const end = await instance.request(form, {
+      chosen: (key, current) => {
+        if (form.operation !== 'payment' || key === current) return;
+        going.isTrial = true;
+        promises.trialBegins(form);
+      },
+      post: (key) => this.#post(watched, going, key),
+    });
     // A process that ends takes its requests with it.
     if (watched !== this.#instances[number]) return;
-    const { upstream, last } = request;
-    const ended = { form, end, startedAt, upstream, keysBefore, last };
+    const ended = { ...going, ...began, end };
     promises.ended(ended, instance.currentOf(form.login), instance.keysOf(form.login));
     this.#count(ended, watched);
   }
 
   async #post(
-    { number, bornAt, instance, promises, notices }: Watched,
-    form: Form,
+    { number, instance, promises, notices }: Watched,
+    going: Going,
     key: string,
   ): Promise<Response> {
     const time = this.#time;
-    const request = this.#inFlight.get(form.id);
-    const isTrial = request?.isTrial === true;
+    const { form, isTrial } = going;
     const attempt = { form, key, sentAt: time.now, isTrial, isBesideTrial: promises.isOnTrial(form) };
-    if (request !== undefined) request.last = attempt;
+    going.last = attempt;
     promises.sent(attempt);
     await time.wait(this.#way());
     const judged = this.gateway.judge(form, key);
     await time.wait(this.#way());
-    if (request !== undefined) request.upstream += time.now - attempt.sentAt;
+    going.upstream += time.now - attempt.sentAt;
     promises.received(attempt, judged, instance.currentOf(form.login));
-    notices.received(attempt, judged, time.now, this.#agreement.forInstance(bornAt));
+    notices.received(attempt, judged, time.now);
     const { id, caller, operation, endpoint, login } = form;
     const what = `#${id} ${caller} ${operation} ${endpoint} ${login}`;
     const status = judged.response?.status ?? 'no response';
@@ -211,22 +194,18 @@ class Model implements Run, World {
 
   /** Milliseconds. */
   #way(): number {
-    const { latency } = this.#schedule.traits;
     const random = this.#random;
-    return random.int(1, latency) + (random.chance(0.01) ? random.int(0, 500) : 0);
+    return random.int(1, this.#schedule.traits.latency) + (random.chance(0.01) ? random.int(0, 500) : 0);
   }
 
   /** Only requests with which nothing is wrong. */
-  #count(ended: Ended, { number, notices, bornAt }: Watched): void {
+  #count(ended: Ended, { number, notices }: Watched): void {
     const { form, end } = ended;
-    const { latency } = this.#schedule.traits;
-    const isWell = !form.isUnpermitted && !form.isMalformed && !attackers.includes(form.caller);
+    const isWell = !form.isUnpermitted && !form.isMalformed && form.caller !== attacker;
     if (form.login !== rotating || !isWell) return;
     increment(this.figures, form.operation === 'query' ? 'queries' : 'payments');
-    if (typeof end === 'string' && end !== 'gateway-timeout')
-      increment(this.figures, `${form.operation} not sent: ${end}`);
-    const agreement = this.#agreement;
-    const found = lateRejection(ended, { agreement, notices, bornAt, roundTrip: 2 * latency });
+    if (typeof end === 'string') increment(this.figures, `${form.operation} not sent: ${end}`);
+    const found = notices.lateRejection(ended, 2 * this.#schedule.traits.latency);
     if (found === undefined) return;
     increment(this.figures, found);
     if (this.#schedule.family !== 'odd') this.violate(`instance ${number}: ${found}, #${form.id}`);

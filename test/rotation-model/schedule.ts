@@ -3,8 +3,8 @@ import type { Vault } from './vault.ts';
 
 /** The login that rotates. Others only disturb it. */
 export const rotating = 'shop';
-/** Callers whose own requests may fail: others must not notice them. */
-export const attackers: readonly string[] = ['mallory', 'trudy', 'eve'];
+/** A caller whose own requests may fail: others must not notice it. */
+export const attacker = 'mallory';
 
 /** One caller's requests of one kind. */
 export interface Stream {
@@ -14,13 +14,20 @@ export interface Stream {
   readonly login: string;
   readonly perSecond: number;
   readonly from: number;
-  readonly to: number;
   /** Each request has an endpoint, or a login, that nobody has used before. */
   readonly invents?: 'endpoint' | 'login';
   /** The part of the forms that the gateway finds wrong before it looks at the signature. */
   readonly malformed: number;
   /** The part of the forms that get 403 whatever key signs. */
   readonly unpermitted: number;
+}
+
+/** A request, with what the gateway will say to it whenever it is sent. */
+export interface Form extends Pick<Stream, 'caller' | 'operation' | 'endpoint' | 'login'> {
+  readonly id: number;
+  readonly isMalformed: boolean;
+  readonly isUnpermitted: boolean;
+  readonly isRefused: boolean;
 }
 
 /** How the gateway behaves at all times. */
@@ -30,8 +37,6 @@ export interface Traits {
   readonly refused: number;
   /** The part of the requests that a load balancer responds to, or nobody. */
   readonly unanswered: number;
-  /** Rejections are 401, not 403. */
-  readonly rejectsWith401: boolean;
   /** Milliseconds that a request or its response is on its way at most; one of a hundred takes longer. */
   readonly latency: number;
 }

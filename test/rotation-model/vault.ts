@@ -5,12 +5,11 @@ import type { LoginRef } from '../../src/keys/login-ref.ts';
 import { type KeyRing, maxKeys, type UsableKey } from '../../src/keys/ring.ts';
 import { type KeyVersion, readRing } from '../../src/keys/vault/read-ring.ts';
 import { reveal } from '../../src/secret.ts';
+import { tableSettings } from '../support/fixed-keys.ts';
 import type { Random } from '../support/random.ts';
+import type { VirtualClock } from '../support/virtual-clock.ts';
 import type { Schedule } from './schedule.ts';
-import { epoch, type VirtualTime } from './virtual-time.ts';
 
-/** `keys.rotationGracePeriod`, milliseconds. */
-export const gracePeriod = 86_400_000;
 /** Milliseconds until a read without a response fails, as `keys.vault.timeout`. */
 const readTimeout = 5_000;
 
@@ -30,7 +29,7 @@ export function nameOf({ key }: UsableKey): string {
 
 /** Vault's KV version 2 with a control key for each login. */
 export class Vault {
-  readonly #time: VirtualTime;
+  readonly #time: VirtualClock;
   readonly #random: Random;
   readonly #settings: Pick<Schedule, 'kept' | 'vaultLatency'>;
   readonly #secrets = new Map<string, Stored[]>();
@@ -38,7 +37,7 @@ export class Vault {
   #wellAt = Number.NEGATIVE_INFINITY;
   #recovery = Promise.withResolvers<void>();
 
-  constructor(time: VirtualTime, random: Random, settings: Pick<Schedule, 'kept' | 'vaultLatency'>) {
+  constructor(time: VirtualClock, random: Random, settings: Pick<Schedule, 'kept' | 'vaultLatency'>) {
     this.#time = time;
     this.#random = random;
     this.#settings = settings;
@@ -49,9 +48,9 @@ export class Vault {
     return this.#illness === undefined && this.#time.now - this.#wellAt > milliseconds;
   }
 
-  write(login: string, name: string, at = this.#time.now): void {
+  write(login: string, name: string): void {
     const stored = this.#secrets.get(login) ?? [];
-    const about = { version: stored.length + 1, createdAt: new Date(epoch + at) };
+    const about = { version: stored.length + 1, createdAt: new Date(this.#time.clock()) };
     const fields = { control_key: name };
     const version = { ...about, fields, keys: parseKeys(fields, about) };
     this.#secrets.set(login, [...stored, { name, version, deletedAt: undefined }]);
@@ -80,23 +79,22 @@ export class Vault {
     return [...new Set(live.map(({ name }) => name).toReversed())].slice(0, maxKeys);
   }
 
-  /** Since when every version with this key is deleted; `undefined`: not all are. */
-  deletedSince(login: string, name: string): number | undefined {
-    const times = (this.#secrets.get(login) ?? []).filter((one) => one.name === name);
-    const latest = Math.max(...times.map(({ deletedAt }) => deletedAt ?? Number.POSITIVE_INFINITY));
-    return Number.isFinite(latest) ? latest : undefined;
+  /** Since when every version with this key is deleted; infinity: not all are. */
+  deletedSince(login: string, name: string): number {
+    const alike = (this.#secrets.get(login) ?? []).filter((one) => one.name === name);
+    return Math.max(...alike.map(({ deletedAt = Number.POSITIVE_INFINITY }) => deletedAt));
   }
 
-  async read(ref: LoginRef, known: KeyRing = []): Promise<KeyReading | NoKeys> {
-    const gracePeriodBegan = epoch + this.#time.now - gracePeriod;
-    return await readRing((version) => this.#readVersion(ref, version), { gracePeriodBegan, known });
+  read(ref: LoginRef, known: KeyRing = []): Promise<KeyReading | NoKeys> {
+    const gracePeriodBegan = this.#time.clock() - tableSettings.rotationGracePeriod;
+    return readRing((version) => this.#readVersion(ref, version), { gracePeriodBegan, known });
   }
 
   async #readVersion(ref: LoginRef, number?: number): Promise<KeyVersion | undefined> {
     await this.#time.wait(this.#illness === 'slow' ? 900 : this.#random.int(1, this.#settings.vaultLatency));
-    if (this.#illness === 'hangs' && !(await this.#recovers()))
-      throw new SourceUnavailable(ref, new Error('timeout'), 'down');
-    if (this.#illness === 'down') throw new SourceUnavailable(ref, new Error('no connection'), 'down');
+    if (this.#illness === 'hangs') await Promise.race([this.#recovery.promise, this.#time.wait(readTimeout)]);
+    if (this.#illness === 'hangs' || this.#illness === 'down')
+      throw new SourceUnavailable(ref, new Error('no response'), 'down');
     if (this.#illness === 'denies') throw new SourceUnavailable(ref, new Error('denied'), 'denied');
     if (this.#illness === 'lost') return undefined;
     const live = this.#live(ref.login);
@@ -105,11 +103,6 @@ export class Vault {
     if (stored?.deletedAt === undefined) return stored?.version;
     const { version, createdAt } = stored.version;
     return { version, createdAt, keys: [] };
-  }
-
-  #recovers(): Promise<boolean> {
-    const recovery = this.#recovery.promise.then(() => true);
-    return Promise.race([recovery, this.#time.wait(readTimeout).then(() => false)]);
   }
 
   #live(login: string): readonly Stored[] {

@@ -103,13 +103,11 @@ describe('npm run rotation-model finds it when this is broken:', () => {
     jest.restoreAllMocks();
   });
 
-  /** Runs schedules until a promise is broken. @returns what is found then */
-  async function found(): Promise<string> {
-    for (let seed = 1; seed <= 100; seed += 1) {
-      const { violations } = await run(generate(seed));
-      if (violations.length > 0) return violations.join('\n');
-    }
-    return 'nothing';
+  /** Whether one of a hundred schedules breaks a promise in this way. */
+  async function isFound(violation: RegExp): Promise<boolean> {
+    for (let seed = 1; seed <= 100; seed += 1)
+      if ((await run(generate(seed))).violations.some((one) => violation.test(one))) return true;
+    return false;
   }
 
   it.each<readonly [string, () => unknown, RegExp]>([
@@ -146,7 +144,7 @@ describe('npm run rotation-model finds it when this is broken:', () => {
     '%s',
     async (_, breakRule, violation) => {
       breakRule();
-      expect(await found()).toMatch(violation);
+      expect(await isFound(violation)).toBe(true);
     },
     60_000,
   );

@@ -1,20 +1,14 @@
 import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import {
-  type KeyReading,
-  type KeySource,
-  type KeySourceObserver,
-  type NoKeys,
-  silentObserver,
-} from '../../../src/keys/key-source.ts';
+import type { KeyReading, KeySourceObserver, NoKeys } from '../../../src/keys/key-source.ts';
 import { type LoginRef, loginRefString } from '../../../src/keys/login-ref.ts';
-import { KeyReader } from '../../../src/keys/reader.ts';
-import { distinctKeys, type KeyRing, type UsableKey } from '../../../src/keys/ring.ts';
-import { KeyTable, type TableSettings } from '../../../src/keys/table.ts';
+import { distinctKeys, type KeyRing, type UsableKey, type UsableKeys } from '../../../src/keys/ring.ts';
+import type { CurrentKeyObserver } from '../../../src/keys/selector.ts';
+import type { TableSettings } from '../../../src/keys/table.ts';
 import { reveal } from '../../../src/secret.ts';
+import { keysOver, tableSettings } from '../../support/fixed-keys.ts';
+import { noon, settled, VirtualClock } from '../../support/virtual-clock.ts';
 
-/** Wall time at the start; milliseconds since 1970. */
-export const noon = Date.UTC(2026, 0, 15, 12);
 export const refOf = (login: string, environment = 'sandbox'): LoginRef => ({ environment, login });
 export const acme = refOf('acme');
 
@@ -26,7 +20,7 @@ export function ringOf(...controlKeys: readonly string[]): KeyRing {
   });
 }
 
-export function usable(ring: KeyRing): readonly [UsableKey, ...UsableKey[]] {
+export function usable(ring: KeyRing): UsableKeys {
   const [newest, ...others] = distinctKeys(ring);
   if (newest === undefined) throw new TypeError('no usable key');
   return [newest, ...others];
@@ -37,76 +31,28 @@ export function textOf({ key }: UsableKey): string {
   return key.kind === 'control_key' ? reveal(key.secret) : 'no control key';
 }
 
-/** Resolves when nothing can continue without the clock or the source. */
-export function settled(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-}
-
-/** A clock that only the test moves, in milliseconds, with its timers. */
-export class VirtualClock {
-  now = 0;
-  /** Milliseconds that the wall clock is ahead. */
-  ahead = 0;
-  readonly #timers = new Set<{ readonly at: number; readonly run: () => void }>();
-
-  readonly monotonic = (): number => this.now;
-  readonly clock = (): number => noon + this.now + this.ahead;
-  readonly setTimer = (run: () => void, milliseconds: number): (() => void) => {
-    const timer = { at: this.now + Math.max(0, milliseconds), run };
-    this.#timers.add(timer);
-    return () => void this.#timers.delete(timer);
-  };
-
-  get timers(): number {
-    return this.#timers.size;
-  }
-
-  /** Runs what is due meanwhile, in order. */
-  async advance(milliseconds: number): Promise<void> {
-    const end = this.now + milliseconds;
-    await settled();
-    for (;;) {
-      const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
-      if (next === undefined) break;
-      this.#timers.delete(next);
-      this.now = Math.max(this.now, next.at);
-      next.run();
-      await settled();
-    }
-    this.now = end;
-  }
-}
-
 /** A source that responds at once, or when the test releases its reads. The result is that of the start of the read. */
-export class ScriptedSource implements KeySource {
+export class ScriptedSource {
   readonly rings = new Map<string, KeyRing>();
-  /** Why logins without a ring have none. */
-  withoutKeys: NoKeys = 'deleted';
-  /** Added to every reading. */
-  gone: KeyRing = [];
   /** What reads of this login throw instead. */
   failure: (ref: LoginRef) => SourceUnavailable | undefined = () => undefined;
   paused = false;
   /** Logins in the order of the starts of their reads. */
   readonly started: string[] = [];
   running = 0;
+  /** The ring that the last read was to find again. */
+  known: KeyRing = [];
   #pending: (() => void)[] = [];
-
-  async check(): Promise<void> {}
 
   /** All reads fail, as of a source that does not respond. @param notBefore seconds, from `Retry-After` */
   fail(notBefore?: number): void {
     this.failure = (ref) => new SourceUnavailable(ref, new Error('is down'), 'down', undefined, notBefore);
   }
 
-  /** These logins may not be read. */
-  deny(...logins: readonly string[]): void {
+  /** This login may not be read. */
+  deny(login: string): void {
     this.failure = (ref) =>
-      logins.includes(ref.login)
-        ? new SourceUnavailable(ref, new Error('no permission'), 'denied')
-        : undefined;
+      ref.login === login ? new SourceUnavailable(ref, new Error('no permission'), 'denied') : undefined;
   }
 
   heal(): void {
@@ -121,8 +67,8 @@ export class ScriptedSource implements KeySource {
     this.rings.delete(loginRefString(ref));
   }
 
-  async read(ref: LoginRef): Promise<KeyReading | NoKeys> {
-    const { gone, withoutKeys } = this;
+  async read(ref: LoginRef, known: KeyRing = []): Promise<KeyReading | NoKeys> {
+    this.known = known;
     const ring = this.rings.get(loginRefString(ref));
     const failure = this.failure(ref);
     this.started.push(ref.login);
@@ -130,7 +76,7 @@ export class ScriptedSource implements KeySource {
     if (this.paused) await new Promise<void>((resolve) => void this.#pending.push(resolve));
     this.running -= 1;
     if (failure !== undefined) throw failure;
-    return ring === undefined ? withoutKeys : { ring, gone };
+    return ring === undefined ? 'deleted' : { ring, gone: [] };
   }
 
   /** Ends the reads in flight. */
@@ -138,34 +84,20 @@ export class ScriptedSource implements KeySource {
     for (const resolve of this.#pending.splice(0)) resolve();
     await settled();
   }
-
-  start(): void {}
-
-  ready(): boolean {
-    return true;
-  }
-
-  stop(): void {}
 }
 
-export const ttl = 60_000;
-export const staleIfError = 43_200_000;
-export const settings: TableSettings = {
-  ttl,
-  staleIfError,
-  negativeTtl: 10_000,
-  maxEntries: 1_000,
-  rotationGracePeriod: 86_400_000,
-};
+export const settings = { ...tableSettings, maxEntries: 1_000 };
+export const { ttl, staleIfError } = settings;
 
-/** Table and reader over a scripted source on a virtual clock, and what they report, as texts. */
+/** Keys over a scripted source on a virtual clock, and what they report, as texts. */
 export function newKeys(changed: Partial<TableSettings> = {}) {
   const time = new VirtualClock();
   const source = new ScriptedSource();
   const told: string[] = [];
   const looked: string[] = [];
-  const events: KeySourceObserver = {
-    ...silentObserver,
+  const lookups: string[] = [];
+  const changes: string[] = [];
+  const events: Partial<KeySourceObserver & CurrentKeyObserver> = {
     keyRingUpdated: ({ login }, ring, removal, lost = []) => {
       const keys = ring?.map((entry) => ('key' in entry ? textOf(entry) : 'unusable')).join(' ');
       const versions = lost.map(({ kind, version }) => `, lost ${kind} ${version}`);
@@ -176,14 +108,14 @@ export function newKeys(changed: Partial<TableSettings> = {}) {
     loginsDenied: (count, cause, one) => void told.push(`${count} denied: ${cause}${one ? ` (${one})` : ''}`),
     keySourceUp: (up, cause) => void (up || told.push(`down: ${cause}`)),
     keyProblem: (problem, ref) => void told.push(`${ref?.login}: ${problem}`),
+    keyLookup: (_environment, result) => void lookups.push(result),
+    currentKeyChanged: ({ login }, kind, from, to) => void changes.push(`${login} ${kind} ${from} ${to}`),
   };
-  const { monotonic, clock, setTimer } = time;
-  const newTable = (other: Partial<TableSettings> = {}): KeyTable =>
-    new KeyTable({ ...settings, ...changed, ...other }, { monotonic, clock, random: () => 0, events });
-  const newReader = (table: KeyTable): KeyReader => {
-    const note = ({ login }: LoginRef): void => void looked.push(login);
-    return new KeyReader(source, table, { monotonic, setTimer, events, sourceName: 'vault', looked: note });
-  };
-  const table = newTable();
-  return { time, source, told, looked, events, newTable, newReader, table, reader: newReader(table) };
+  const newTable = (other: Partial<TableSettings> = {}) =>
+    keysOver((...args) => source.read(...args), time, {
+      events,
+      settings: { ...settings, ...changed, ...other },
+      looked: ({ login }) => void looked.push(login),
+    });
+  return { time, told, looked, lookups, changes, newTable, ...newTable(), source };
 }

@@ -1,15 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import type { Testimony } from '../../../src/keys/choice.ts';
-import { type KeyRequest, KeySelector, type Send } from '../../../src/keys/selector.ts';
-import { acme, newKeys, refOf, settled, textOf, ttl } from './scripted-source.ts';
+import type { KeyRequest, Send } from '../../../src/keys/selector.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { acme, newKeys, refOf, textOf, ttl } from './scripted-source.ts';
 
 let keys: ReturnType<typeof newKeys>;
-let selector: KeySelector;
 /** The keys that requests were signed with, in the order in which they were sent. */
 let sent: string[];
-let lookups: string[];
-let changes: string[];
 /** What the gateway says to a request that is signed with a key. */
 let gateway: (key: string) => Testimony | Promise<Testimony>;
 /** What a signature waits for. */
@@ -17,19 +15,7 @@ let signing: Promise<void> | undefined;
 
 beforeEach(() => {
   keys = newKeys();
-  [sent, lookups, changes, signing] = [[], [], [], undefined];
-  const { table, reader, time } = keys;
-  selector = new KeySelector({
-    table,
-    reader,
-    monotonic: time.monotonic,
-    setTimer: time.setTimer,
-    events: {
-      keyLookup: (_environment, result) => void lookups.push(result),
-      keyAccepted: () => {},
-      currentKeyChanged: ({ login }, kind, from, to) => void changes.push(`${login} ${kind} ${from} ${to}`),
-    },
-  });
+  [sent, signing] = [[], undefined];
 });
 afterEach(() => keys.reader.stop());
 
@@ -60,9 +46,9 @@ const send: Send<Testimony> = async (keyNow) => {
 };
 
 const query = (changes: Partial<KeyRequest> = {}): Promise<Testimony> =>
-  selector.query(requestOf(changes), send);
+  keys.keySelector.query(requestOf(changes), send);
 const pay = (changes: Partial<KeyRequest> = {}): Promise<Testimony> =>
-  selector.payment(requestOf({ readOnly: false, ...changes }), send);
+  keys.keySelector.payment(requestOf({ readOnly: false, ...changes }), send);
 
 /** Which keys were used since the last call. */
 const sentSince = (): string[] => sent.splice(0);
@@ -93,7 +79,7 @@ describe('a rejected query', () => {
     gateway = accepts('old');
     expect(await after(0, query())).toBe('accepted');
     expect(sentSince()).toEqual(['new', 'mid', 'old']);
-    expect(changes).toEqual(['acme control_key 3 1']);
+    expect(keys.changes).toEqual(['acme control_key 3 1']);
     expect(keys.looked).toEqual([]);
     await query({ caller: 'other', endpoint: '9' });
     await pay({ caller: 'other', endpoint: '9' });
@@ -107,7 +93,7 @@ describe('a rejected query', () => {
     gateway = accepts('new');
     expect(await after(0, query())).toBe('accepted');
     expect(sentSince()).toEqual(['old', 'new']);
-    expect(changes).toEqual(['acme control_key 1 2']);
+    expect(keys.changes).toEqual(['acme control_key 1 2']);
   });
 
   it('waits a second at most for the look, which goes on', async () => {
@@ -125,16 +111,6 @@ describe('a rejected query', () => {
     await keys.source.release();
     expect(await after(0, query())).toBe('accepted');
     expect(sentSince()).toEqual(['old', 'new']);
-  });
-
-  it('is signed with other keys of the ring at steps only, and with the current one meanwhile', async () => {
-    await has('new', 'old');
-    gateway = accepts();
-    for (let second = 0; second < 8; second += 1) await after(1_000, query());
-    // At 0, 1, 3 and 7 s. A look each second finds nothing.
-    const [single, both] = [['new'], ['new', 'old']];
-    expect(sentSince()).toEqual([both, both, single, both, single, single, single, both].flat());
-    expect(keys.looked).toHaveLength(8);
   });
 
   it('is signed with other keys as well as those that are rejected at the same time, which count as one', async () => {
@@ -295,7 +271,7 @@ describe('a payment', () => {
     await pay({ endpoint: '8' });
     await pay({ caller: 'other' });
     expect(sentSince()).toEqual(['new', 'new', 'new']);
-    expect(changes).toEqual(['acme control_key 1 2']);
+    expect(keys.changes).toEqual(['acme control_key 1 2']);
   });
 
   it('tries the next key for as long as the responses say nothing of it', async () => {
@@ -310,49 +286,7 @@ describe('a payment', () => {
     keys.time.now += 1_000;
     await pay();
     expect(sentSince()).toEqual(['new']);
-    expect(changes).toEqual(['acme control_key 2 1', 'acme control_key 1 2']);
-  });
-
-  it.each(['new', 'old'])(
-    'signed with the %s key is not moved to the other one by what other callers are rejected for',
-    async (key) => {
-      await has('new', 'old');
-      await uses(key);
-      gateway = accepts();
-      for (let endpoint = 0; endpoint < 200; endpoint += 1) {
-        await pay({ caller: 'attacker', endpoint: `${endpoint}` });
-        await pay({ caller: 'attacker', endpoint: '7' });
-        void query({ caller: 'attacker', endpoint: `${endpoint}` });
-        await keys.time.advance(100);
-      }
-      sentSince();
-      gateway = accepts(key);
-      for (let count = 0; count < 10; count += 1) expect(await pay()).toBe('accepted');
-      expect(sentSince()).toEqual(Array(10).fill(key));
-    },
-  );
-
-  /** What becomes of good payments, one each 10 ms, among others that the gateway rejects although their key is good. */
-  async function goodAmong(ring: readonly string[], others: (nth: number) => Partial<KeyRequest>[]) {
-    await has(...ring);
-    await uses('old');
-    const good: Testimony[] = [];
-    for (let nth = 0; nth < 200; nth += 1) {
-      gateway = accepts();
-      for (const other of others(nth)) await pay(other);
-      gateway = accepts('old');
-      good.push(await pay());
-      keys.time.now += 10;
-    }
-    return good.filter((testimony) => testimony === 'rejected').length;
-  }
-
-  it('is rejected for no others at other endpoints, for one per step at its own, for none without another key', async () => {
-    const elsewhere = [{ endpoint: '2001' }, { endpoint: '2002' }];
-    expect(await goodAmong(['new', 'old'], () => elsewhere)).toBe(0);
-    // After 0 and 1 s.
-    expect(await goodAmong(['new', 'old'], (nth) => (nth % 3 === 0 ? [{}] : []))).toBeLessThanOrEqual(2);
-    expect(await goodAmong(['old'], () => [{}, {}])).toBe(0);
+    expect(keys.changes).toEqual(['acme control_key 2 1', 'acme control_key 1 2']);
   });
 
   it('that cannot be sent leaves the next one its trial', async () => {
@@ -386,7 +320,7 @@ describe('cached keys', () => {
   beforeEach(async () => {
     await has('old');
     await uses('old');
-    lookups.splice(0);
+    keys.lookups.splice(0);
     keys.source.set(acme, 'new');
     gateway = accepts('old', 'new');
   });
@@ -396,7 +330,7 @@ describe('cached keys', () => {
     await query();
     keys.time.now += ttl;
     await query();
-    expect(lookups).toEqual(['fresh', 'stale']);
+    expect(keys.lookups).toEqual(['fresh', 'stale']);
     expect(sentSince()).toEqual(['old', 'old']);
     expect(keys.source.running).toBe(0);
   });
@@ -419,7 +353,7 @@ describe('cached keys', () => {
     keys.source.delete(acme);
     await expect(query()).rejects.toMatchObject({ reason: 'key-missing' });
     expect(sent).toEqual([]);
-    expect(lookups).toEqual(['missing']);
+    expect(keys.lookups).toEqual(['missing']);
   });
 
   it('that were read meanwhile are not read again first', async () => {
@@ -473,7 +407,7 @@ describe('a login that is not cached', () => {
     gateway = accepts('key');
     expect(await ends([query(), pay(), query({ caller: 'other' })])).toEqual(Array(3).fill('accepted'));
     expect(keys.source.started).toEqual(['acme']);
-    expect(lookups).toEqual(['fetched', 'fetched', 'fetched']);
+    expect(keys.lookups).toEqual(['fetched', 'fetched', 'fetched']);
   });
 
   it('waits until the deadline, and the read goes on for the next request', async () => {
@@ -501,28 +435,11 @@ describe('a login that is not cached', () => {
     for (let turn = 0; turn < 5; turn += 1) await keys.source.release();
     expect(await ends([ask('victim', 'beta')])).toEqual(['waits']);
   });
-
-  it('that finds no room leaves no rejection unhandled, whether it is refused, fails or is late', async () => {
-    keys.source.fail();
-    keys.source.paused = true;
-    const storm = Array.from({ length: 1_200 }, (_, index) =>
-      query({ login: refOf(`invented-${index}`), maxInFlight: 10_000, deadline: 1_000 }),
-    );
-    const states = await ends(storm);
-    // Eight are read, and 500 wait, for one caller.
-    expect([count(states, 'waits'), count(states, 'overloaded')]).toEqual([508, 692]);
-    expect(keys.source.started).toHaveLength(8);
-    await keys.time.advance(2_000);
-    await keys.source.release();
-    expect(count(await ends(storm), 'key-source-unavailable')).toBe(508);
-    // The test fails by itself if one is unhandled.
-    await keys.time.advance(100);
-  });
 });
 
 describe('the key of a callback', () => {
   const find = (text: string, changes: Partial<KeyRequest> = {}) =>
-    selector.find(requestOf(changes), (key) => textOf(key) === text);
+    keys.keySelector.find(requestOf(changes), (key) => textOf(key) === text);
 
   it('is any of the ring, and does not become the current one', async () => {
     await has('new', 'old');
@@ -532,7 +449,7 @@ describe('the key of a callback', () => {
     expect((await find('old'))?.version).toBe(1);
     expect(await query()).toBe('accepted');
     expect(sentSince()).toEqual(['new', 'old', 'old']);
-    expect(changes).toEqual(['acme control_key 2 1']);
+    expect(keys.changes).toEqual(['acme control_key 2 1']);
   });
 
   it('may be one that the source just got: it is looked at once, for a second at most', async () => {

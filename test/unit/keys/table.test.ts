@@ -5,17 +5,8 @@ import { parseKeys } from '../../../src/keys/key.ts';
 import type { KeyRing } from '../../../src/keys/ring.ts';
 import type { KeyTable, Login } from '../../../src/keys/table.ts';
 import { garbageCollector } from '../../support/garbage.ts';
-import {
-  acme,
-  newKeys,
-  refOf,
-  ringOf,
-  settings,
-  staleIfError,
-  textOf,
-  ttl,
-  type VirtualClock,
-} from './scripted-source.ts';
+import type { VirtualClock } from '../../support/virtual-clock.ts';
+import { acme, newKeys, refOf, ringOf, settings, staleIfError, textOf, ttl } from './scripted-source.ts';
 
 const place = { caller: 'shop', endpoint: '7', readOnly: true };
 const hour = 3_600_000;
@@ -339,7 +330,7 @@ describe('a login', () => {
 
 describe('a login whose keys were read from another source', () => {
   const seeded = (ring: KeyRing, overrides = {}): KeyTable => {
-    const next = newTable(overrides);
+    const { table: next } = newTable(overrides);
     next.seed(loginOf(), ring, time.now);
     return next;
   };

@@ -5,7 +5,7 @@ import { setTimer } from '../../../src/util/clock.ts';
 import { abortable, SingleFlight } from '../../../src/util/promises.ts';
 import { SlotList } from '../../../src/util/slot-list.ts';
 import { NoRoom, Room, Slots } from '../../../src/util/slots.ts';
-import { settled } from '../keys/scripted-source.ts';
+import { settled } from '../../support/virtual-clock.ts';
 
 const range = { initial: 1000, max: 10_000 };
 

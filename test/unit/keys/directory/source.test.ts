@@ -11,7 +11,7 @@ import { type KeyRing, type UsableKey, withAccepted } from '../../../../src/keys
 import { reveal } from '../../../../src/secret.ts';
 import { itWhere } from '../../../support/requires.ts';
 import { vectorText } from '../../../support/vectors.ts';
-import { VirtualClock } from '../scripted-source.ts';
+import { VirtualClock } from '../../../support/virtual-clock.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const hour = 3_600_000;
