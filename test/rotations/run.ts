@@ -59,16 +59,13 @@ export async function run(options: Options): Promise<Result> {
     const disturbed = await disturbing;
     await load.end();
     const samples = reads.end();
-    const processes = [...cluster.processes];
     const codes = await cluster.exitCodes();
     const evidence = {
       hits: load.hits,
-      logs: processes.map((one) => one.logLines('request completed')),
       transfers: cluster.transfers,
       received: (login: string) => cluster.gateway.seen.count({ operation: 'transfer', login }),
       outages: isOutage(disturbance) ? disturbed : [],
       pause: (1_000 * instances * inSuccession * rows.length) / options.rate,
-      resets: disturbed.map(({ to }) => to),
     };
     return {
       costs: rows.map((row, index) => costOf(row, switches[index] ?? [], evidence)),
