@@ -4,14 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { misnamedKeys, shownFields } from '../../../src/keys/field-names.ts';
 import { age, describeKey, type KeyFields, parseKeys } from '../../../src/keys/key.ts';
-import {
-  type KeyRing,
-  sameContent,
-  sameKey,
-  type UsableKey,
-  usableKeys,
-  withAccepted,
-} from '../../../src/keys/ring.ts';
+import { type KeyRing, sameContent, sameKey, type UsableKey, usableKeys } from '../../../src/keys/ring.ts';
 import { encodeDer } from '../../support/der.ts';
 import { privateKeyOf, vectorText } from '../../support/vectors.ts';
 import { acme, textOf } from './scripted-source.ts';
@@ -116,43 +109,22 @@ it('a key that is too long does no harm to the next one that is read', () => {
 
 const place = 'the control key (field control_key)';
 const needsPassphrase = 'the private key is encrypted and needs a passphrase';
-const undecryptable =
-  'the private key cannot be decrypted: wrong passphrase, or a cipher that is not supported';
 
 it.each<[fields: KeyFields, problem: string]>([
   [{ control_key: 'abc\n\n' }, `${place} ends with a line end (U+000A); remove it`],
   [{ control_key: ' a b\t ' }, `${place} begins with a blank (U+0020); remove it`],
-  [{ control_key: 'abc\u0000' }, `${place} is in UTF-16`],
-  ...['', '\n', '\r\n'].map((empty): [KeyFields, string] => [{ control_key: empty }, `${place} is empty`]),
-  ...[7, null, true, ['abc'], { text: 'abc' }].map((field): [KeyFields, string] => [
-    { control_key: field },
-    'the control key is not a string',
-  ]),
+  [{ control_key: '\r\n' }, `${place} is empty`],
+  [{ control_key: ['abc'] }, 'the control key is not a string'],
   // It is encoded to sign.
   [{ control_key: 'abc\ud800' }, 'is not valid Unicode'],
-  ...[7, null, { pem: pkcs8 }].map((field): [KeyFields, string] => [
-    { private_key: field },
-    'the private key is not a string',
-  ]),
-  [
-    { private_key: pkcs8.split('\n').toSpliced(5, 3).join('\n') },
-    'is damaged: its PEM text cannot be decoded',
-  ],
+  [{ private_key: null }, 'the private key is not a string'],
+  [{ private_key: pkcs8.split('\n').toSpliced(5, 3).join('\n') }, 'is damaged: its PEM text cannot be'],
   [{ private_key: encrypted }, needsPassphrase],
   [{ private_key: encrypted, passphrase: '' }, needsPassphrase],
   [{ private_key: legacy }, needsPassphrase],
-  [{ private_key: encrypted, passphrase: 'guess' }, undecryptable],
-  [{ private_key: legacy, passphrase: 'guess' }, undecryptable],
+  [{ private_key: legacy, passphrase: 'guess' }, 'wrong passphrase, or a cipher that is not supported'],
   [{ private_key: encrypted, passphrase: 4711 }, 'the passphrase of the private key is not a string'],
-  [
-    { private_key: pem(generateKeyPairSync('ec', { namedCurve: 'prime256v1' })) },
-    'is of type ec; an RSA key',
-  ],
   [{ private_key: pem(generateKeyPairSync('ed25519')) }, 'is of type ed25519; an RSA key is needed'],
-  [
-    { private_key: pem(generateKeyPairSync('rsa-pss', { modulusLength: 2048 })) },
-    'is of type rsa-pss; an RSA key is needed',
-  ],
   [{ private_key: pkcs1WithModulusOf(2040) }, 'RSA key of 2040 bits is too weak; use at least 2048'],
   [{ private_key: pkcs1WithModulusOf(2048) }, 'none'],
   [{ private_key: pkcs1WithModulusOf(16_384) }, 'none'],
@@ -162,27 +134,18 @@ it.each<[fields: KeyFields, problem: string]>([
 });
 
 it.each<[string, KeyFields]>([
-  ['PKCS#1', { private_key: pkcs1 }],
   ['PKCS#8', { private_key: pkcs8 }],
   ['encrypted PKCS#8', { private_key: encrypted, passphrase }],
-  [
-    'encrypted, with a passphrase that ends with a line',
-    { private_key: encrypted, passphrase: `${passphrase}\n` },
-  ],
+  ['its passphrase ends with a line', { private_key: encrypted, passphrase: `${passphrase}\n` }],
   ['legacy encrypted PKCS#1', { private_key: legacy, passphrase }],
-  ['PKCS#8 with a passphrase it does not need', { private_key: pkcs8, passphrase }],
-  ...[
-    ['behind a byte order mark', `\ufeff${pkcs8}`],
-    ['with CR LF', pkcs1.replaceAll('\n', '\r\n')],
-    ['with CR LF and text around it', `Bag\r\n${pkcs8.replaceAll('\n', '\r\n')}\r\nend`],
-    ['without a line end at its end', pkcs8.trimEnd()],
-    ['with white space around it', `\n \n${pkcs8}\n\n`],
-    ['behind its certificate', labelled('CERTIFICATE') + pkcs8],
-    ['behind attributes with a path', `Bag Attributes\n    friendlyName: C:\\new\\rsa\n${pkcs8}`],
-    ['before a note', `${pkcs8}a note with \\n in it\n`],
-    ['with blanks behind its lines', pkcs8.replaceAll('\n', ' \n')],
-    ['in bytes', Buffer.from(pkcs8)],
-  ].map(([name, field]): [string, KeyFields] => [`PEM ${String(name)}`, { private_key: field }]),
+  ['with a passphrase it does not need', { private_key: pkcs8, passphrase }],
+  ['behind a byte order mark', { private_key: `\ufeff${pkcs8}` }],
+  ['with CR LF and text around it', { private_key: `Bag\r\n${pkcs1.replaceAll('\n', '\r\n')}\r\nend` }],
+  ['behind its certificate', { private_key: labelled('CERTIFICATE') + pkcs8.trimEnd() }],
+  ['behind attributes with a path', { private_key: `friendlyName: C:\\new\\rsa\n${pkcs8}` }],
+  ['before a note', { private_key: `${pkcs8}a note with \\n in it\n` }],
+  ['with blanks behind its lines', { private_key: pkcs8.replaceAll('\n', ' \n') }],
+  ['in bytes', { private_key: Buffer.from(pkcs8) }],
 ])('a private key is read: %s', (_name, fields) => {
   const { key, fingerprint: read } = usable(fields);
   expect(read).toBe(fingerprint);
@@ -192,47 +155,27 @@ it.each<[string, KeyFields]>([
 describe('in the place of a private key', () => {
   const isBase64 = /is PEM in base64 once more; decode it: base64 -d/;
   const noPem = /is not a PEM private key; store the file of the key whole, from its first line/;
-  const twoCharacters = /has its line ends written as the two characters \\n; .*printf '%b'/;
   const lostLines = /has lost its line ends/;
   it.each<[string, string | Uint8Array, RegExp]>([
     ['an OpenSSH key', labelled('OPENSSH PRIVATE KEY'), /format of OpenSSH; .*ssh-keygen -p -m PEM/],
     ['a PuTTY key', 'PuTTY-User-Key-File-3: ssh-rsa\nEncryption: none\n', /format of PuTTY; .*puttygen/],
     ['a PGP key', labelled('PGP PRIVATE KEY BLOCK'), /is a PGP key/],
     ['a public key', vectorText('keys/rsa-2048-public.pem'), /is a public key; store the private key/],
-    ['a PKCS#1 public key', labelled('RSA PUBLIC KEY'), /is a public key/],
     ['a public key of OpenSSH', 'ssh-rsa AAAAB3NzaC1yc2E= me@host', /is a public key/],
-    ['another public key of OpenSSH', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@host', /is a public key/],
     ['a certificate', labelled('CERTIFICATE'), /is a certificate; store the private key/],
-    ['a trusted certificate', labelled('TRUSTED CERTIFICATE'), /is a certificate;/],
     ['a certificate request', labelled('CERTIFICATE REQUEST'), /is a certificate request/],
-    ['PEM in base64', base64(pkcs8), isBase64],
     ['PEM in base64 in lines', base64(pkcs1).replaceAll(/.{76}/g, '$&\n'), isBase64],
-    ['PEM in base64url', Buffer.from(encrypted).toString('base64url'), isBase64],
     ['PEM in base64 twice', base64(base64(pkcs8)), isBase64],
-    ['an OpenSSH key in base64', base64(labelled('OPENSSH PRIVATE KEY')), isBase64],
     ['DER in base64', base64(der), /is base64 without the lines -----BEGIN and -----END/],
-    ['PEM without its first and last line', pkcs8.split('\n').slice(1, -2).join('\n'), /is base64 without/],
     ['DER', der, /is binary, such as DER or PKCS#12; .*openssl pkey -inform DER/],
     ['a JSON Web Key', '{"kty":"RSA","n":"x","e":"AQAB","d":"x"}', /looks like JSON; store the PEM text/],
-    ['JSON with the key', JSON.stringify({ private_key: labelled('X') }), /looks like JSON/],
     ['junk', 'name=value', noPem],
-    ['another label', '-----BEGIN NOTHING-----', noPem],
-    ['a name', '/run/keys/private_key.pem', noPem],
     ['hexadecimal digits', Buffer.from(pkcs8).toString('hex'), noPem],
     ['a key whose first line was cut', pkcs8.replace(/^-/, ''), noPem],
     ['UTF-16', Buffer.from(`\ufeff${pkcs8}`, 'utf16le'), /is in UTF-16 or UTF-32/],
-    ['bytes', Buffer.from([0xff, 0x61, 0x62, 0x63]), /is not text in UTF-8/],
-    ['nothing', '\r\n', /is empty/],
-    ['PEM with \\n', pkcs8.replaceAll('\n', '\\n'), twoCharacters],
-    ['PEM with \\r\\n', pkcs1.replaceAll('\n', '\\r\\n'), twoCharacters],
-    ['PEM with \\n, and real ones', pkcs8.replaceAll('\n', '\\n\n'), twoCharacters],
-    ['PEM with \\n in quotation marks', JSON.stringify(pkcs8), twoCharacters],
-    ['an encrypted key with \\n', encrypted.replaceAll('\n', '\\n'), twoCharacters],
+    ['PEM with \\r\\n', pkcs1.replaceAll('\n', '\\r\\n'), /written as the two characters \\n; .*printf/],
     ['PEM with blanks for line ends', pkcs8.replaceAll('\n', ' '), lostLines],
     ['PEM without line ends', pkcs8.replaceAll('\n', ''), lostLines],
-    ['PKCS#1 without line ends', pkcs1.replaceAll('\n', ''), lostLines],
-    ['PEM with carriage returns for line ends', pkcs8.replaceAll('\n', '\r'), lostLines],
-    ['PEM with the text of a template for line ends', pkcs8.replaceAll('\n', '<br>'), lostLines],
     ['PEM that was cut off', pkcs8.slice(0, 800), /has no line -----END/],
   ])('%s is named', (_name, field, expected) => {
     expect(problem({ private_key: field })).toMatch(/^the private key \(field private_key\) /);
@@ -246,17 +189,10 @@ describe('a key in another field', () => {
   const below = (name: string): string => `but one like it below ${name}`;
   it.each<[fields: object, kind: string, problem: string]>([
     [{ 'private-key': secret }, 'private_key', rename('private-key')],
-    [{ PRIVATE_KEY: secret }, 'private_key', rename('PRIVATE_KEY')],
-    [{ privateKey: secret }, 'private_key', rename('privateKey')],
     [{ 'private_key.pem': secret }, 'private_key', rename('private_key.pem')],
-    [{ rsa_private_key: secret }, 'private_key', rename('rsa_private_key')],
     [{ 'control-key': secret }, 'control_key', rename('control-key')],
-    [{ CONTROL_KEY: secret }, 'control_key', rename('CONTROL_KEY')],
-    [{ controlKey: secret }, 'control_key', rename('controlKey')],
     [{ contol_key: secret }, 'control_key', rename('contol_key')],
     [{ 'transit-key': 'acme:3' }, 'private_key', rename('transit-key')],
-    [{ data: { control_key: secret } }, 'control_key', below('data')],
-    [{ data: { private_key: secret }, metadata: {} }, 'private_key', below('data')],
     [{ value: JSON.stringify({ control_key: secret }) }, 'control_key', below('value')],
     [{ id: 'r', data: { data: { control_key: secret }, metadata: {} } }, 'control_key', below('data')],
     [{ keys: { PrivateKey: secret } }, 'private_key', below('keys')],
@@ -388,16 +324,6 @@ it.each<[string, KeyRing[], control: number[], priv: number[]]>([
     [3, 1],
   ],
   [
-    'none that was superseded before the grace period',
-    [
-      version(3, { control_key: 'c3', private_key: pkcs8 }),
-      version(2, { control_key: 'c2' }, gracePeriod),
-      version(1, { control_key: 'c1' }, gracePeriod + 1),
-    ],
-    [3, 2],
-    [3],
-  ],
-  [
     'an older one for one that cannot be used',
     [
       version(2, { control_key: 'c', private_key: 'no PEM' }),
@@ -409,15 +335,6 @@ it.each<[string, KeyRing[], control: number[], priv: number[]]>([
 ])('the usable keys of a login are %s', (_, versions, ofControl, ofPrivate) => {
   expect(versionsOf(versions.flat(), 'control_key')).toEqual(ofControl);
   expect(versionsOf(versions.flat(), 'private_key')).toEqual(ofPrivate);
-});
-
-it('the usable keys of a login are three at most: the two newest, and the accepted one if it is older', () => {
-  const ring = ['c5', 'c4', 'c3', 'c2', 'c1'].flatMap((key, index) =>
-    version(5 - index, { control_key: key }, index === 0 ? undefined : 1),
-  );
-  expect(versionsOf(ring, 'control_key')).toEqual([5, 4, 3]);
-  const accepted = usableKeys(acme, ring.slice(4), 'control_key', now, gracePeriod);
-  expect(versionsOf(withAccepted(ring, accepted), 'control_key')).toEqual([5, 4, 1]);
 });
 
 it.each([
@@ -442,12 +359,7 @@ it.each([
   ['key-missing', 'control_key', version(1, { control_key: 'c1' }, gracePeriod + 1), expect.anything()],
 ] as const)('a login without one is rejected as %s of %s, and no content is shown', (...row) => {
   const [reason, kind, ring, detail] = row;
-  let error: unknown;
-  try {
-    usableKeys(acme, ring, kind, now, gracePeriod);
-  } catch (thrown) {
-    error = thrown;
-  }
-  expect(error).toBeInstanceOf(ProxyError);
-  expect(error).toMatchObject({ reason, detail });
+  const find = (): unknown => usableKeys(acme, ring, kind, now, gracePeriod);
+  expect(find).toThrow(ProxyError);
+  expect(find).toThrow(expect.objectContaining({ reason, detail }));
 });
