@@ -63,7 +63,7 @@ function lie(record: RequestRecord): string[] {
   const problem = response?.problem;
   const [first] = upstream;
   // Of a read, another attempt may have failed.
-  const isWhole = plan.operation === 'transfer' && first?.whole === true && !first.isCut();
+  const isWhole = plan.operation === 'transfer' && first?.whole === true;
   const reason = problem?.reason ?? '';
   return [
     ...(response === undefined

@@ -2,7 +2,6 @@ import type { Socket } from 'node:net';
 import { closedUrl, startTcpServer } from '../support/faulty-gateway.ts';
 import { Random } from '../support/random.ts';
 import type { Ca } from '../support/stub-vault/certificates.ts';
-import type { FaultyEgress } from './egress.ts';
 import { type FaultName, faults, type GatewayRequest, type SiteName } from './faults.ts';
 import type { RequestRecord } from './ledger.ts';
 import { retryFaults } from './plan.ts';
@@ -11,8 +10,6 @@ interface GatewayOptions {
   readonly seed: number;
   readonly recordOf: (orderId: string) => RequestRecord | undefined;
   readonly ca: Ca;
-  /** In front of the gateway; each address is https then. */
-  readonly egress: FaultyEgress | undefined;
 }
 
 export interface FaultGateway {
@@ -23,22 +20,18 @@ export interface FaultGateway {
 
 /** The gateway of all environments, one port each, that fails as the plan of each request says. */
 export async function startFaultGateway(options: GatewayOptions): Promise<FaultGateway> {
-  const { ca, egress } = options;
-  const tls = egress === undefined ? undefined : ca.issue('plain');
   const reader = (socket: Socket): void => void new Connection(socket, options);
-  const plain = await startTcpServer(reader, tls);
-  const secure = await startTcpServer(reader, ca.issue('secure'));
+  const plain = await startTcpServer(reader);
+  const secure = await startTcpServer(reader, options.ca.issue('secure'));
   const reset = await startTcpServer((socket) => void socket.resetAndDestroy());
   const cut = await startTcpServer((socket) => void socket.once('data', () => socket.destroy()));
-  const secured = (url: string): string => url.replace('http:', 'https:');
-  const addressOf = (url: string): string => (tls === undefined ? url : secured(url));
   return {
     urls: {
       plain: plain.url,
       secure: secure.url,
-      refused: addressOf(closedUrl),
-      'accept-reset': addressOf(reset.url),
-      'tls-cut': secured(cut.url),
+      refused: closedUrl,
+      'accept-reset': reset.url,
+      'tls-cut': cut.url.replace('http:', 'https:'),
     },
     close: async () => {
       await Promise.all([plain, secure, reset, cut].map((server) => server.close()));
@@ -80,7 +73,7 @@ class Connection {
 
   /** Adds the upstream request to the record; the first attempt has the fault of the plan. */
   #begin(): (() => void) | undefined {
-    const { seed, recordOf, egress } = this.#options;
+    const { seed, recordOf } = this.#options;
     const lineEnd = this.#received.indexOf('\r\n');
     if (lineEnd === -1) return undefined;
     const [orderId = ''] = /o-\d+-\d+/.exec(this.#received.toString('latin1', 0, lineEnd)) ?? [];
@@ -89,9 +82,7 @@ class Connection {
     const attempt = record.upstream.length;
     const random = new Random(seed, 'gateway', orderId, attempt);
     const name: FaultName = attempt === 0 ? record.plan.fault : random.pick(retryFaults);
-    const tunnel = egress?.tunnelOf(this.#socket);
-    const isCut = (): boolean => tunnel?.cut ?? false;
-    const seen = { fault: name, at: performance.now(), whole: false, isCut };
+    const seen = { fault: name, at: performance.now(), whole: false };
     record.upstream.push(seen);
     const { point, act } = faults[name];
     const request = this.#requestOf(orderId, random);

@@ -25,8 +25,6 @@ export interface UpstreamRequest {
   readonly at: number;
   /** Whether it was read to its last byte. */
   whole: boolean;
-  /** Whether an egress proxy cut the connection. */
-  readonly isCut: () => boolean;
 }
 
 /** Everything that is known about one request. */

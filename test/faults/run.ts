@@ -5,7 +5,6 @@ import { noGateway, testKeys, writeKeys } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { runSession } from './callers.ts';
 import { type Bounds, check, type Violation } from './check.ts';
-import { type FaultyEgress, startFaultyEgress } from './egress.ts';
 import type { FaultName } from './faults.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
@@ -18,8 +17,6 @@ export interface FaultsOptions {
   readonly seed: number;
   /** Only this fault, beside good responses. */
   readonly only?: FaultName | undefined;
-  /** Whether gateways are behind egress proxies. */
-  readonly egress?: boolean | undefined;
   /** Restarts of a rollout in place of faults, signals and hostile callers. */
   readonly rolling?: number | undefined;
 }
@@ -44,7 +41,7 @@ const drainOf = (requestTimeout: number): number => timeouts.body + requestTimeo
 
 /** Sends requests through two instances, disturbs them, and checks what is on record then. */
 export async function runFaults(options: FaultsOptions): Promise<Run> {
-  const { seed, only, rolling, egress: isBehindProxies = false } = options;
+  const { seed, only, rolling } = options;
   const isCalm = rolling !== undefined;
   const { requestTimeout, shutdownDelay, callers } = paceOf(isCalm);
   const stop = shutdownDelay + drainOf(requestTimeout) + 2_000;
@@ -54,11 +51,10 @@ export async function runFaults(options: FaultsOptions): Promise<Run> {
   const processes: ProcessRecord[] = [];
   const recordOf = (orderId: string): RequestRecord | undefined => requests[indexOf(orderId)];
   const ca = new Ca(folder.path, 'ca');
-  const egress = isBehindProxies ? await startFaultyEgress(seed, ca) : undefined;
-  const gateway = await startFaultGateway({ seed, recordOf, ca, egress });
+  const gateway = await startFaultGateway({ seed, recordOf, ca });
   for (const site of Object.keys(gateway.urls)) writeKeys(folder.at('keys'), site, 'acme', testKeys);
   const configOf = (revision: number): object =>
-    configuration({ gateway, egress, folder: folder.path, caFile: ca.file, isCalm, revision });
+    configuration({ gateway, folder: folder.path, caFile: ca.file, isCalm, revision });
   const instances = ['a', 'b'].map(
     (name) => new Instance({ name, configOf, processes, recordOf, stopBound: stop }),
   );
@@ -85,33 +81,29 @@ export async function runFaults(options: FaultsOptions): Promise<Run> {
     return { requests, processes, violations, actions };
   } finally {
     for (const instance of instances) instance.kill();
-    await Promise.all([gateway.close(), egress?.close()]);
+    await gateway.close();
     folder.remove();
   }
 }
 
 interface Setting {
   readonly gateway: FaultGateway;
-  readonly egress: FaultyEgress | undefined;
   readonly folder: string;
   readonly caFile: string;
   readonly isCalm: boolean;
   readonly revision: number;
 }
 
-function configuration({ gateway, egress, folder, caFile, isCalm, revision }: Setting): object {
+function configuration({ gateway, folder, caFile, isCalm, revision }: Setting): object {
   const { requestTimeout, shutdownDelay } = paceOf(isCalm);
-  const environments = Object.entries(gateway.urls).map(([site, baseUrl], index) => {
-    const url = egress?.urls[index % egress.urls.length];
-    const trust = (of: string): object => (of.startsWith('https:') ? { caFile } : {});
+  const environments = Object.entries(gateway.urls).map(([site, baseUrl]) => {
     const environment = {
       baseUrl,
       product: 'gw',
       timeouts: { connect: `${timeouts.connect}ms`, request: `${requestTimeout}ms` },
       maxInFlight: 2_000,
       responseHeaders: [`X-Revision-${revision}`],
-      ...trust(baseUrl),
-      ...(url === undefined ? {} : { egressProxy: { url, ...trust(url) } }),
+      ...(baseUrl.startsWith('https:') ? { caFile } : {}),
     };
     return [site, environment];
   });

@@ -7,7 +7,6 @@ import { runFaults } from '../faults/run.ts';
 /** The short form of `npm run faults`: the same code, one seed. */
 it.each([
   ['at a faulty gateway', {}],
-  ['behind egress proxies', { egress: true }],
   ['in a rollout', { rolling: 2 }],
 ] as const)(
   'every promise is kept under faults, disconnects and signals: %s',

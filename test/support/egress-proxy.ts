@@ -4,13 +4,12 @@ import type { TlsOptions } from 'node:tls';
 import { startTcpServer } from './faulty-gateway.ts';
 
 /**
- * What the proxy does with a CONNECT request: makes the tunnel, at once, after these bytes, or one that it cuts after so many; responds with
- * these bytes and keeps the connection; never responds; or ends the connection.
+ * What the proxy does with a CONNECT request: makes the tunnel, at once or after these bytes; responds with these bytes
+ * and keeps the connection; never responds; or ends the connection.
  */
 export type Behavior =
   | 'tunnel'
   | { readonly interim: readonly string[] }
-  | { readonly cutsAfter: number }
   | { readonly responds: string }
   | 'silent'
   | 'reset'
@@ -21,8 +20,6 @@ export interface TestEgressProxy {
   readonly port: number;
   /** For each connection from now on. */
   behavior: Behavior | ((head: string) => Behavior);
-  /** What is known of the tunnel whose other end is this connection of a server. */
-  readonly tunnelOf: (connection: Socket) => { readonly cut: boolean } | undefined;
   /** The heads of the CONNECT requests so far, up to a thousand. */
   readonly heads: readonly string[];
   /** The bytes from clients behind the heads, up to a thousand chunks. */
@@ -42,33 +39,18 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
   const heads: string[] = [];
   const chunks: Buffer[] = [];
   const tunnels = new Set<Socket>();
-  /** The last tunnel between two ports. */
-  const states = new Map<string, { cut: boolean }>();
-  const tunnel = (client: Socket, head: string, cutsAfter: number): void => {
-    const state = { cut: false };
-    let bytes = 0;
-    const count = (chunk: Buffer): void => {
-      bytes += chunk.length;
-      if (bytes <= cutsAfter) return;
-      state.cut = true;
-      client.destroy();
-    };
+  const tunnel = (client: Socket, head: string): void => {
     const [, host = '', port = ''] = /^CONNECT (\S+):(\d+) HTTP\/1\.1\r\n/.exec(head) ?? [];
     const server = connect({ host, port: Number(port), noDelay: true }, () => {
       client.write('HTTP/1.1 200 Connection established\r\n\r\n');
       tunnels.add(client);
-      states.set(`${server.localPort} ${server.remotePort}`, state);
     });
     server.on('error', () => client.write('HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n'));
     client.on('data', (chunk: Buffer) => {
       if (chunks.length < recorded) chunks.push(chunk);
       server.write(chunk);
-      count(chunk);
     });
-    server.on('data', (chunk: Buffer) => {
-      client.write(chunk);
-      count(chunk);
-    });
+    server.on('data', (chunk: Buffer) => client.write(chunk));
     client.once('close', () => {
       tunnels.delete(client);
       server.destroy();
@@ -80,7 +62,7 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
       client.write(part);
       await wait(10);
     }
-    tunnel(client, head, Number.POSITIVE_INFINITY);
+    tunnel(client, head);
   };
   const onConnection = (client: Socket): void => {
     let head = '';
@@ -90,13 +72,12 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
       client.off('data', read);
       if (heads.length < recorded) heads.push(head);
       const behavior = typeof proxy.behavior === 'function' ? proxy.behavior(head) : proxy.behavior;
-      if (behavior === 'tunnel') tunnel(client, head, Number.POSITIVE_INFINITY);
+      if (behavior === 'tunnel') tunnel(client, head);
       else if (behavior === 'reset') client.resetAndDestroy();
       else if (behavior === 'end') client.end();
       else if (behavior === 'silent') client.pause();
       else if ('responds' in behavior) client.write(behavior.responds);
-      else if ('interim' in behavior) void afterInterim(client, head, behavior.interim);
-      else tunnel(client, head, behavior.cutsAfter);
+      else void afterInterim(client, head, behavior.interim);
     };
     client.on('data', read);
   };
@@ -105,7 +86,6 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
     url,
     port,
     behavior: 'tunnel',
-    tunnelOf: ({ remotePort, localPort }) => states.get(`${remotePort} ${localPort}`),
     heads,
     tunneled: () => Buffer.concat(chunks),
     open: () => tunnels.size,

@@ -28,7 +28,7 @@ describe('npm run faults finds', () => {
     bodyOf: 'o-1-0',
     body: 'whole',
   };
-  const seen = { fault: 'good', at: 120, whole: true, isCut: () => false } as const;
+  const seen = { fault: 'good', at: 120, whole: true } as const;
   const line = { requestId: 'id-0', outcome: 'answered' };
 
   /** The rules that a transfer that went well breaks with these changes, or its process with these. */

@@ -35,12 +35,6 @@ function trial(where = place): string | undefined {
 }
 
 describe('the current key', () => {
-  it('is the newest at first', () => {
-    has('new', 'old');
-    expect(current()).toBe('new');
-    expect(choice.accepted).toBeUndefined();
-  });
-
   it('becomes another one only when the gateway accepts that one', () => {
     has('old');
     accept('old');

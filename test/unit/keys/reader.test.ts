@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
-import { SourceUnavailable } from '../../../src/keys/errors.ts';
 import type { KeyReader } from '../../../src/keys/reader.ts';
 import type { KeyTable, Login } from '../../../src/keys/table.ts';
 import { settled, type VirtualClock } from '../../support/virtual-clock.ts';
@@ -318,43 +317,12 @@ describe('a source that fails', () => {
     expect(reader.isFailing).toBe(false);
   });
 
-  it('is not made of one login that cannot be read, however often a client asks for it', async () => {
-    const known = Array.from({ length: 100 }, (_, index) => refOf(`known-${index}`));
-    await holds(...known.map(({ login }) => login));
-    source.failure = (ref) =>
-      ref.login === 'bad' ? new SourceUnavailable(ref, new Error('is down'), 'down') : undefined;
-    reader.start();
-    for (let now = 0; now < 2 * ttl; now += 500) {
-      await failsToRead(refOf('bad'));
-      await settled();
-      await read(refOf(`uncached-${now}`));
-      for (const ref of known) table.use(loginOf(ref));
-      await time.advance(500);
-    }
-    for (const ref of known) expect(time.now - loginOf(ref).readAt).toBeLessThan(ttl + 1_000);
-  });
-
   it('is another thing than a login that it responds to, which is told once', async () => {
     source.deny('acme');
     await failsToRead();
     await failsToRead();
     expect(reader.isFailing).toBe(false);
     expect(told).toEqual(['1 denied: no permission (sandbox/acme)', 'acme: key read failed: no permission']);
-  });
-
-  it('leaves no rejection unhandled, whoever started the reads', async () => {
-    await holds('acme', 'beta');
-    reader.start();
-    source.fail();
-    source.paused = true;
-    await time.advance(2 * ttl);
-    void reader.look(loginOf(), 'shop');
-    void read(refOf('gamma'));
-    await source.release();
-    // The test fails by itself if one is unhandled.
-    await time.advance(5_000);
-    await source.release();
-    expect(reader.isFailing).toBe(true);
   });
 });
 

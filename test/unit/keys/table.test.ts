@@ -52,15 +52,6 @@ describe('the keys of a login', () => {
     expect(told).toEqual(['acme old', 'acme new old', 'acme new old']);
   });
 
-  it('have a current one, which stays while the ring has it', () => {
-    store(ringOf('old'));
-    expect(signing()).toBe('old');
-    store(ringOf('new', 'old'));
-    expect(signing()).toBe('old');
-    store(ringOf('newer', 'new'));
-    expect(signing()).toBe('newer');
-  });
-
   it('are three at most: the newest, and among them the accepted one', () => {
     store(ringOf('old'));
     accept('old');
@@ -350,21 +341,6 @@ describe('a login whose keys were read from another source', () => {
     expect(signing()).toBe('old');
     const next = seeded(ringOf('new', 'old'));
     expect(textOf(next.choiceOf(loginOf(acme, next), 'control_key').current)).toBe('old');
-  });
-
-  it('stays as it is in the table before', () => {
-    store(ringOf('old'));
-    accept('old');
-    const next = seeded(ringOf('new'));
-    next.store(acme, 'deleted', time.now + 1);
-    expect(signing()).toBe('old');
-  });
-
-  it('has the settings of its table', () => {
-    store(ringOf('new', 'old'));
-    accept('new');
-    const next = seeded(ringOf('new', 'old'), { rotationGracePeriod: 0 });
-    expect(next.choiceOf(loginOf(acme, next), 'control_key').keys.map(textOf)).toEqual(['new']);
   });
 
   it('is in use as before, and other keys may be tried at once', () => {
