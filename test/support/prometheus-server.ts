@@ -31,7 +31,6 @@ interface StaticTargets {
 export interface ScrapeConfig {
   readonly job_name: string;
   readonly static_configs: readonly StaticTargets[];
-  readonly relabel_configs?: readonly object[];
   readonly scheme?: 'https';
   readonly tls_config?: { readonly ca_file: string };
 }
