@@ -88,7 +88,6 @@ it('the newest record of the instance is known to its next start, whatever a cra
 
 it.each([
   ['31 bytes', 'k'.repeat(31)],
-  ['31 bytes and a line feed', `${'k'.repeat(31)}\n`],
   ['nothing', ''],
 ])('a file with %s is no key', async (_name, text) => {
   const file = folder.file('key', text);

@@ -26,19 +26,15 @@ describe('a record', () => {
 
   const good = (trailLines(0)[0] ?? '').trimEnd();
   it.each([
-    ['an empty line', ''],
     ['a line of the log', '{"level":"info","time":"now"}'],
     ['one without its end', good.slice(0, -1)],
-    ['one with a space at its end', `${good} `],
     ['one with a carriage return', `${good}\r`],
     ['one with upper-case digits', good.replace(/[0-9a-f]{64}"\}$/, (mac) => mac.toUpperCase())],
     ['one of an unknown kind', good.replace('"start"', '"other"')],
     ['one without a number', good.replace('"seq":1', '"seq":"1"')],
-    ['one with a fraction', good.replace('"seq":1', '"seq":1.5')],
     ['one with number 0', good.replace('"seq":1', '"seq":0')],
     ['one without an instance', good.replace('"instance":"pod-a"', '"instance":1')],
     ['one without a key', good.replace(/"key":"[0-9a-f]+"/, '"key":null')],
-    ['one without the one before', good.replace('"prev":', '"prew":')],
     ['a list', `[1,"mac":"${'0'.repeat(64)}"}`],
     ['a line that is only a seal', `,"mac":"${'0'.repeat(64)}"}`],
   ])('is none: %s', (_name, line) => {
@@ -140,16 +136,11 @@ it.each([
   ['client-order-id=a&client-order-id=a', 'a'],
   ['client_orderid=a&client_orderid=b', undefined],
   ['client-order-id=a&client_orderid=b', undefined],
-  ['client_order_id=a', undefined],
   ['client_orderid=', undefined],
-  ['client_orderid=Order_1.b-2', 'Order_1.b-2'],
   [`client_orderid=${'a'.repeat(128)}`, 'a'.repeat(128)],
   [`client_orderid=${'a'.repeat(129)}`, undefined],
-  ['client_orderid=a+b', undefined],
   ['client-order-id=4000007711223344', 'omitted'],
   ['client_orderid=x-4111-1111-1111-1111', 'omitted'],
-  ['client_orderid=1763790000000', '1763790000000'],
-  ['client_orderid=20261122-061200-0001', '20261122-061200-0001'],
   ['client_orderid=ORD-20261122061200', 'ORD-20261122061200'],
   [`client_orderid=${uuidOfDigits}`, uuidOfDigits],
 ])('an intent names the order if it is known, and could be nothing else: %s', (form, id) => {

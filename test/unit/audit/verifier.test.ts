@@ -55,8 +55,8 @@ const cut = '{"audit":"intent","se';
 const cutStart = '{"audit":"start","seq":1';
 
 /** Seals the records again from record 4 on, with another login. */
-function rewritten(key = testAuditKey): string[] {
-  const chain = new AuditChain(key, 'pod-a', headOf(whole[2]));
+function rewritten(): string[] {
+  const chain = new AuditChain(testAuditKey, 'pod-a', headOf(whole[2]));
   const again = from(4).map((line) => {
     const { audit, seq: _, instance: _1, key: _2, prev: _3, mac: _4, ...fields } = JSON.parse(line);
     const changed = { ...fields, ...(fields.login === undefined ? {} : { login: 'mallory' }) };
@@ -67,9 +67,7 @@ function rewritten(key = testAuditKey): string[] {
 
 it.each<[string, readonly TestFile[], Options?]>([
   ['whole', [whole]],
-  ['with its head', [whole], { heads: [head] }],
   ['with several heads, one as in the metric', [whole], { heads: [head, headOf(whole[4]), short(head)] }],
-  ['in two files', [upTo(6), from(7)]],
   ['from the second file on, after the head of the first', [from(7)], { after: [headOf(whole[5])] }],
   ['after a head as in the metric', [from(7)], { after: [short(headOf(whole[5]))] }],
   [
@@ -85,16 +83,11 @@ it.each<[string, readonly TestFile[], Options?]>([
     [[...whole, `${cut}\n`, `${cutStart}\n`, torn(`${cut}\n${cutStart}`)]],
   ],
   ['with a file that ends within a record, because another one was begun', [[...whole, cut], [torn(cut)]]],
-  [
-    'whose process was moved to another instance',
-    [[...whole, ...trailLines(1, { instance: 'b', after: head })]],
-  ],
 ])('a trail is accepted: %s', (_name, files, options = {}) => {
   expect(verifyFiles(files, options).defect).toBeUndefined();
 });
 
 const foreign = trailLines(5, { instance: 'pod-b' });
-const ofEarlier = trailLines(5, { after: { sequence: 0, mac: '1'.repeat(64) } });
 const forged = trailLines(1, { key: otherAuditKey, after: headOf(whole[4]) });
 const keyOf = (key: string): string => `is sealed with the key ${key}`;
 const noKey = 'which no --key-file has';
@@ -103,58 +96,15 @@ const replacedKey = `${keyOf(testAuditKey.id)}, which the key ${otherAuditKey.id
 describe('tampering is found:', () => {
   it.each<[string, readonly TestFile[], string, Options?]>([
     ['a field', [replaced((line) => line.replace('acme', 'acmf'))], '1:6: Record 6 was changed'],
-    [
-      'a byte of the MAC',
-      [replaced((line) => line.replace(/.(?="}\n)/, (digit) => (digit === '0' ? '1' : '0')))],
-      '1:6: Record 6 was changed',
-    ],
-    ['a number', [replaced((line) => line.replace('"seq":6', '"seq":7'))], '1:6: Record 7 was changed'],
-    ['a space', [replaced((line) => line.replace('{"audit"', '{ "audit"'))], '1:6: Record 6 was changed'],
-    [
-      'a MAC of all zeros',
-      [replaced((line) => line.replace(/[0-9a-f]{64}"}\n$/, `${'0'.repeat(64)}"}\n`))],
-      '1:6: Record 6 was changed',
-    ],
     ['a removed record', [[...upTo(5), ...from(7)]], '1:6: Record 6 is missing before record 7'],
     ['removed records', [[...upTo(3), ...from(7)]], '1:4: Records 4 to 6 are missing before record 7'],
-    [
-      'a missing file',
-      [upTo(3), from(7)],
-      '2:1: Records 4 to 6 are missing before record 7: removed, or in a file',
-    ],
-    [
-      'a number that the holder of the key left out',
-      [whole, trailLines(1, { after: { ...head, sequence: 20 } })],
-      '2:1: Records 12 to 20 are missing before record 21',
-    ],
-    [
-      'two records in another order',
-      [[...upTo(4), ...whole.slice(5, 6), ...whole.slice(4, 5), ...from(7)]],
-      '1:5: Record 5 is missing before record 6',
-    ],
     ['a repeated record', [[...upTo(6), ...from(6)]], '1:7: Record 6 is repeated or out of order'],
     ['a record with another key', [[...upTo(5), ...forged.slice(1, 2), ...from(6)]], `1:6: .* ${noKey}`],
-    [
-      'rewritten with another key',
-      [rewritten(otherAuditKey)],
-      `1:4: .* ${keyOf(otherAuditKey.id)}, ${noKey}`,
-    ],
-    [
-      'the same, with the ID of the right key',
-      [rewritten({ ...otherAuditKey, id: testAuditKey.id })],
-      '1:4: Record 4 was changed, or was written without the key',
-    ],
     [
       'records of another instance',
       [[...upTo(5), ...foreign.slice(5, 7)]],
       '1:6: Record 6 follows another record',
     ],
-    [
-      'a record of an earlier trail of the same instance',
-      [[...upTo(5), ...ofEarlier.slice(5, 6), ...from(7)]],
-      '1:6: Record 6 follows another record than the one before it',
-    ],
-    ['swapped files', [from(7), upTo(6)], '1:1: The trail begins with record 7'],
     [
       'the first record cut off',
       [from(2)],
@@ -168,19 +118,7 @@ describe('tampering is found:', () => {
     ],
     ['a file given twice', [upTo(6), upTo(6)], '2:1: A new chain begins here instead of record 7'],
     ['the end cut off', [upTo(10)], `No file has record 11:${head.mac} of --head`, { heads: [head] }],
-    [
-      'half of the last record cut off',
-      [[...upTo(10), (whole[10] ?? '').slice(0, 50)]],
-      'No file has record 11:',
-      { heads: [head] },
-    ],
     ['rewritten with the stolen key', [rewritten()], 'No file has record 11:', { heads: [head] }],
-    [
-      'cut off and continued by the process',
-      [[...upTo(7), ...trailLines(3, { after: headOf(whole[6]) })]],
-      'No file has record 11:',
-      { heads: [head] },
-    ],
     [
       'a head before the first record',
       [from(7)],
@@ -205,12 +143,6 @@ describe('tampering is found:', () => {
       { keys: bothKeys },
     ],
     [
-      'the same, without a start record',
-      [[...twoKeys, sealed('stop', '"x":1', headOf(twoKeys.at(-1)))]],
-      `1:15: Record 15 ${replacedKey}`,
-      { keys: bothKeys },
-    ],
-    [
       'another key without a start record',
       [[...whole, sealed('result', '"request":"a"', head, otherAuditKey)]],
       `1:12: Record 12 ${keyOf(otherAuditKey.id)}, the one before it with ${testAuditKey.id}: only a start record`,
@@ -222,7 +154,6 @@ describe('tampering is found:', () => {
 
   /** A changed record that looks whole to a reader. */
   const unsealed = '{"audit":"result","seq":11,"login":"mallory"}\n';
-  const unsealedEnd = ['{"audit":"intent","seq":10,"login":"mallory"}\n', unsealed];
   const unreadable = (whole[10] ?? '').replace('"outcome":', '"outcome"');
   /** As the process says that was started next, which did not read what they are. */
   const counted = (lines: readonly string[], after = head): string[] => [
@@ -233,11 +164,6 @@ describe('tampering is found:', () => {
   it.each<[string, readonly TestFile[], string, Options?]>([
     ['an emptied line', [replaced(() => '\n')], '1:6'],
     ['an inserted line', [[...upTo(5), 'hello\n', ...from(6)]], '1:6'],
-    [
-      'a record whose key is no ID',
-      [replaced((line) => line.replace(testAuditKey.id, '\\u001b[2Jx'))],
-      '1:6',
-    ],
     ['a log line, unless such lines are to be skipped', [['{"level":"info"}\n', ...whole]], '1:1'],
     [
       'a damaged record, though they are',
@@ -246,28 +172,17 @@ describe('tampering is found:', () => {
       { skipOthers: true },
     ],
     ['text at the end of a file that a start record continues', [[...whole, `${cut}"x`], withOther], '1:12'],
-    ['the same, though the writer was within a record', [[...whole, `${cut}m`], [torn(`${cut}a`)]], '1:12'],
     ['text at the end that begins no record', [[...whole, '{"audit":"payment to mallory']], '1:12'],
     ['the beginning of a later record at the end', [[...whole, '{"audit":"intent","seq":13,"x']], '1:12'],
-    ['a beginning with a line feed before it', [[...whole, '{"audit":"intent"\n', '{"audit":"int']], '1:12'],
     ['the beginning of a record in each of two files', [[...whole, cut], [cut]], '1:12'],
-    ['a beginning in one file, though the next file continues', [[...upTo(6), cut], from(7)], '1:7'],
     ['other bytes than a crash left', [[...whole, `${cut}\n`, torn(cut.replace('se', 'sf'))]], '1:12'],
-    ['a record without its seal and line feed', [[...whole, unsealed.trimEnd()]], '1:12'],
-    [
-      'changed records at the end, counted',
-      [[...upTo(9), ...counted(unsealedEnd, headOf(whole[8]))]],
-      '1:10',
-    ],
-    ['a record without its seal, counted', [[...upTo(10), ...counted([unsealed], headOf(whole[9]))]], '1:11'],
     [
       'a sealed one that is not readable, counted',
       [[...upTo(10), ...counted([unreadable], headOf(whole[9]))]],
       '1:11',
     ],
+    ['a record without its seal, counted', [[...upTo(10), ...counted([unsealed], headOf(whole[9]))]], '1:11'],
     ['a record after a beginning, counted', [[...whole, ...counted(['{"audit":"int\n', unsealed])]], '1:12'],
-    ['two beginnings, counted', [[...whole, ...counted(['{"audit":"int\n', '{"audit":"int\n'])]], '1:12'],
-    ['lines that the process found damaged', [[...whole, unsealed, damaged(unsealed.length)]], '1:12'],
   ])('%s is not a record', (_name, files, place, options = {}) => {
     expect(verifyFiles(files, options).defect).toBe(
       `${place}: The line is not a record: inserted, or a record that was damaged.`,
@@ -355,15 +270,10 @@ describe('starts with files of their own', () => {
 
   it.each<[string, readonly Named[], Options?]>([
     ['all', all],
-    ['a file of an earlier version before them', [['audit.jsonl', whole], ...all]],
     ['the head of each', all, { heads: [first, second, third].map((lines) => headOf(lines.at(-1))) }],
     ['those of two instances', [...all.slice(0, 1), ofOther, ...all.slice(1)]],
     ['the first ones are archived', all.slice(2), { after: [headOf(second.at(-1))] }],
     ['one began while the one before was running', [...all.slice(0, 1), [at(2), begin(at(2), beforeEnd)]]],
-    [
-      'a crash within a record',
-      [...all.slice(0, 1), [at(2), [...second.slice(0, 2), '{"audit":"result","seq":3,"x']]],
-    ],
     [
       'a key that begins with a start',
       [...all.slice(0, 1), [at(2), begin(at(2), endOf(at(1), first), { key: otherAuditKey })]],
@@ -376,8 +286,6 @@ describe('starts with files of their own', () => {
   const follows = 'The start follows record 3:[0-9a-f]{64} of ';
   it.each<[string, readonly Named[], string, Options?]>([
     ['one removed', all.toSpliced(1, 1), `03: ${follows}${at(2)}, which is not before it`],
-    ['the first one removed', all.slice(1), `02: ${follows}`],
-    ['all but the head of another', all.slice(2), `03: ${follows}`, { after: [headOf(first[1])] }],
     ['the end of one cut off', [[at(1), first.slice(0, 2)], ...all.slice(1)], `02: ${follows}`],
     [
       'the last end cut off',
@@ -385,7 +293,6 @@ describe('starts with files of their own', () => {
       'No file has record 3:',
       { heads },
     ],
-    ['the last one removed', all.slice(0, 2), 'No file has record 3:', { heads }],
     [
       'one under another name',
       [...all, [at(4), third]],
@@ -397,16 +304,10 @@ describe('starts with files of their own', () => {
       '02: The start found no earlier file, and there is .*: it was added later',
     ],
     [
-      'one added that follows an earlier one',
-      [...all, [at(4), begin(at(4), endOf(at(1), first))]],
-      `04: ${follows}`,
-    ],
-    [
       'a key that was replaced',
       [...all, [at(4), withKey], [at(5), begin(at(5), endOf(at(4), withKey))]],
       `05: Record 1 ${replacedKey}`,
     ],
-    ['lines after the end', [[at(1), [...first, 'junk\n']], ...all.slice(1)], '01: The line is not a record'],
   ])('are not accepted: %s', (_name, files, message, options = {}) => {
     expect(verify(files, options)).toMatch(new RegExp(`^${message}`));
   });
