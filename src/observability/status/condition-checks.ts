@@ -22,9 +22,10 @@ export interface Found {
 
 export type Check = (facts: StatusFacts) => Found[];
 
-/** `No failure for 8 s.`, once it is over: the finding goes within a minute. @param last time of the last failure */
-export function quiet(at: string, last: string): string {
+/** `No failure for 8 s.` @param last time of the last failure */
+export function quiet(at: string, last: string, over = false): string {
   const seconds = secondsBetween(last, at);
+  if (over) return `It seems over: no failure for ${span(seconds)}, and requests succeed.`;
   return seconds < 2 ? '' : `No failure for ${span(seconds)}.`;
 }
 
@@ -93,12 +94,13 @@ function failed(
   const one = list.find((failure) => failure.cause === cause);
   const isKnown = keys.list.some((key) => key.environment === environment && isKnownToFail(key, cause));
   if (one === undefined || isKnown) return undefined;
-  const { detail, count, login, share, lastAt } = one;
+  const { detail, count, login, share, lastAt, over } = one;
   const about = detail === null ? '' : ` (${detail})`;
   const [what, todo] = typeof text === 'string' ? [`${text}${about}`] : text(detail ?? '');
   const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
   const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${allFail ? 'now every one fails' : `${percent(share)} of all`}`;
-  return { severity: allFail ? 'bad' : failing(share), summary, state: [quiet(at, lastAt)], todo, login };
+  const severity = over ? 'warn' : allFail ? 'bad' : failing(share);
+  return { severity, summary, state: [quiet(at, lastAt, over)], todo, login };
 }
 
 /** The finding about the key says why these requests fail. */

@@ -391,12 +391,13 @@ export const conditions = {
     find: environmentsWith((one, { at }) => {
       const { name, inFlight, maxInFlight, failures: list } = one;
       const rejected = list.find(({ cause }) => cause === 'overloaded');
-      const severity = rejected === undefined ? saturation(one) : 'bad';
+      const present = rejected?.over === false ? 'bad' : saturation(one);
+      const severity = present === 'ok' && rejected ? 'warn' : present;
       if (severity === 'ok') return undefined;
       const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
       const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
       const state = [
-        rejected ? quiet(at, rejected.lastAt) : '',
+        rejected ? quiet(at, rejected.lastAt, rejected.over) : '',
         `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
         inFlight < maxInFlight && rejected ? otherLimits : '',
       ];
@@ -463,7 +464,7 @@ export const conditions = {
     causes: ['current-key', 'other-key'],
     // While a clock is off, or every login is rejected, that is the finding.
     find: environmentsWith((one) => {
-      const { name, rejectedShare, allFail } = one;
+      const { name, rejectedShare, rejectionsOver, allFail } = one;
       const severity = rejections(one);
       if (severity === 'ok' || isNoKey(one)) return undefined;
       const { rejected, rejectedNames } = one.logins;
@@ -474,7 +475,8 @@ export const conditions = {
       const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
       const todo =
         severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
-      return { severity, summary, todo, login };
+      const state = [rejectionsOver ? 'It seems over: every login is accepted again.' : ''];
+      return { severity, summary, state, todo, login };
     }),
     alert: {
       name: 'CountersignGatewayRejections',

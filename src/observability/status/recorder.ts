@@ -12,6 +12,9 @@ import { isNoKey, maxFailures, maxUncertainPayments } from './thresholds.ts';
 /** Milliseconds. */
 const recent = 60_000;
 
+/** Milliseconds without a failure, but with a success, after which it seems over. */
+const quietTime = 10_000;
+
 /** The last used logins. */
 const maxLogins = 1_000;
 
@@ -165,6 +168,8 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
   const window = new RequestWindow(monotonic());
   /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
   const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
+  const successes = createSuccesses();
+  let rejectedAt = Number.POSITIVE_INFINITY;
   let skew: { readonly at: number; readonly seconds: number } | undefined;
   /** A login that was rejected before this time may have a good key. */
   let explainedUntil = Number.NEGATIVE_INFINITY;
@@ -187,6 +192,7 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
           ? { cause: causeOf(context), detail: detailOf(context) ?? null, login }
           : undefined;
       window.recordRequest(endedAt, total, verdict, failure);
+      if (verdict === 'succeeded') successes.add(endedAt, login);
       if (login === null || keyRejected === undefined) return;
       setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
       if (keyRejected && isNoKey(heard(endedAt))) explainedUntil = endedAt;
@@ -194,6 +200,7 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
     responded(response: GatewayResponseEvent): void {
       const now = monotonic();
       window.recordResponse(now, isRejection(response.status));
+      if (isRejection(response.status)) rejectedAt = now;
       if (response.clockSkew !== undefined) skew = { at: now, seconds: response.clockSkew };
     },
     isExplained(login: string): boolean {
@@ -209,11 +216,29 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
       const rejectedNames = rejected.slice(-maxRejectedNames).map(([login]) => login);
       return {
         ...summary,
-        failures: failures.map((one) => ({ ...one, lastAt: shown(one.lastAt) })),
+        failures: failures.map(({ lastAt, ...one }) => ({
+          ...one,
+          lastAt: shown(lastAt),
+          over: successes.endFailure(now, lastAt, one.login),
+        })),
+        rejectionsOver: counts.rejected === 0 && successes.endFailure(now, rejectedAt),
         logins: { ...counts, rejectedNames: rejectedNames.toReversed() },
         clockSkew,
       };
     },
+  };
+}
+
+/** By which a failure seems over. */
+function createSuccesses() {
+  /** Of each login, and (`null`) of any. */
+  const lastAt = new Map<string | null, number>();
+  return {
+    add(at: number, login: string | null): void {
+      for (const one of [login, null]) setBounded(lastAt, one, at, maxLogins);
+    },
+    endFailure: (now: number, failedAt: number, login: string | null = null): boolean =>
+      now - failedAt >= quietTime && (lastAt.get(login) ?? failedAt) > failedAt,
   };
 }
 

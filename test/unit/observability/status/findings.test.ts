@@ -50,7 +50,7 @@ const verdicts = (accepted: number, rejected: number, ...rejectedNames: string[]
   logins: { accepted, rejected, rejectedNames },
 });
 
-const none = { cause: '', detail: null, login: null, count: 3, share: 0.25, lastAt: ago(0) };
+const none = { cause: '', detail: null, login: null, count: 3, share: 0.25, lastAt: ago(0), over: false };
 type Failures = Environment['failures'][number];
 /** An environment of which a quarter of the requests failed so. */
 const failing = (cause: string, fields: Partial<Failures> = {}, more: Partial<Environment> = {}): Facts =>
@@ -107,6 +107,11 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     ],
   ],
   [
+    'the limit, which was reached, and is over',
+    failing('overloaded', { lastAt: ago(20), over: true }, { inFlight: 0, maxInFlight: 20 }),
+    [/^warn saturated: production was at its limit, .* It seems over: no failure for 20 s, and requests/],
+  ],
+  [
     'the limit, which is reached',
     failing('overloaded', {}, { inFlight: 20, maxInFlight: 20 }),
     [/^bad saturated: production is at its limit, and 3/],
@@ -129,6 +134,11 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
   ['half of them rejections', rejected(0.5), [/^warn .*: 50% of/]],
   ['mostly rejections', rejected(0.6), [/^bad .*: 60% of/]],
   ['only rejections', rejected(0.03, { allFail: true }), [/^bad .*: 3% of .* and now every request fails/]],
+  [
+    'mostly rejections, which are over',
+    rejected(0.6, { rejectionsOver: true }),
+    [/^warn .*: 60% of .* It seems over: every login is accepted again\. /],
+  ],
   [
     'rejections of one login',
     rejected(0.6, verdicts(9, 1, 'gamma')),
@@ -410,6 +420,11 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     'requests that failed: a tenth, some time ago',
     failing('gateway-timeout', { share: 0.1, lastAt: ago(8) }),
     [/^bad .* of all\. No failure for 8 s\. /],
+  ],
+  [
+    'requests that failed: many, and it is over',
+    failing('gateway-timeout', { share: 0.9, lastAt: ago(40), over: true }),
+    [/^warn gateway-timeout: .* It seems over: no failure for 40 s, and requests succeed\. /],
   ],
   [
     'requests that failed: few, but now all',

@@ -60,6 +60,7 @@ describe('an environment', () => {
       requestsPerSecond: 0.2,
       rejectedShare: 0.5,
       rejectedRequests: 0,
+      rejectionsOver: false,
       failedShare: 0,
       allFail: false,
       failures: [],
@@ -313,13 +314,31 @@ describe('failures of an environment', () => {
     finish({ status: 404, gatewayStatus: 404 });
     const [lastAt, mixed, one] = [time(10_000), { login: null, count: 2 }, { login: 'acme', count: 1 }];
     expect(failures()).toEqual([
-      { cause: 'gateway-unreachable', detail: 'refused', ...mixed, share: 0.25, lastAt },
-      { cause: 'gateway-status', detail: '503', ...one, share: 0.125, lastAt },
+      { cause: 'gateway-unreachable', detail: 'refused', ...mixed, share: 0.25, lastAt, over: false },
+      { cause: 'gateway-status', detail: '503', ...one, share: 0.125, lastAt, over: false },
     ]);
     now = 69_999;
     expect(failures()).toHaveLength(2);
     now = 70_000;
     expect(failures()).toEqual([]);
+  });
+
+  it('seem over after 10 s with a success, of the same login if all have the same', () => {
+    const over = () => failures().map((one) => one.over);
+    finish();
+    finish({ status: 503, reason: 'key-missing', login: 'acme', outcome: 'not-sent' });
+    finish({ status: 500, gatewayStatus: 500, login: 'acme' });
+    finish({ status: 500, gatewayStatus: 500, login: 'beta' });
+    now = 10_000;
+    expect(over()).toEqual([false, false]);
+    finish({ login: 'beta' });
+    expect(over()).toEqual([false, true]);
+    finish({ login: 'acme' });
+    expect(over()).toEqual([true, true]);
+    now = 11_000;
+    finish({ status: 500, gatewayStatus: 500, login: 'beta' });
+    finish({ login: 'beta' });
+    expect(over()).toEqual([true, false]);
   });
 
   it('have the TLS alert of the gateway, or why Vault does not sign for that environment', () => {
@@ -349,6 +368,19 @@ describe('failures of an environment', () => {
 });
 
 describe('what the gateway said to a login', () => {
+  it('is a rejection that seems over 10 s later, if requests succeed and every login is accepted', () => {
+    const over = () => recorder.environment('sandbox').rejectionsOver;
+    finish({ login: 'acme', keyRejected: false });
+    expect(over()).toBe(false);
+    recorder.gatewayResponded({ ...response, status: 403 });
+    finish({ login: 'acme', keyRejected: true, status: 403, gatewayStatus: 403 });
+    now = 10_000;
+    finish({ login: 'beta', keyRejected: false });
+    expect(over()).toBe(false);
+    finish({ login: 'acme', keyRejected: false });
+    expect(over()).toBe(true);
+  });
+
   it('is what it said to its last request of the last minute', () => {
     const logins = () => recorder.environment('sandbox').logins;
     finish({ login: 'acme', keyRejected: true });
