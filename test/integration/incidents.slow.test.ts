@@ -1,3 +1,4 @@
+import { globSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { status } from '../../src/cli/status/status.ts';
 import type { Status } from '../../src/observability/status/schema.ts';
@@ -56,6 +57,13 @@ async function expectShown(process: Incident['process'], incidents: readonly Inc
   }
 }
 
+function expectAlert({ alert }: Incident): void {
+  if (alert === undefined) return;
+  const rules = globSync('deploy/prometheus/*.rules.yaml').map((file) => readFileSync(file, 'utf8'));
+  expect([...rules.join().matchAll(/- alert: (\w+)/g)].map(([, name]) => name)).toContain(alert);
+  expect([...runbookSections().keys()]).toContain(alert);
+}
+
 const calm = async ({ process }: Incident): Promise<void> => {
   const { well, findings } = await process.instanceStatus();
   expect([well, findings]).toEqual([true, []]);
@@ -93,6 +101,17 @@ describe('incidents of the gateway, of keys and of the configuration', () => {
     const payments = all.filter(({ code }) => code === 'outcome-unknown');
     for (const incident of payments) expect(await found(incident)).toHaveLength(1);
   }, 180_000);
+
+  it('have an alert, with a section of the runbook', () => {
+    for (const incident of all) expectAlert(incident);
+  });
+
+  it('make the line about a key that vanished a warning', () => {
+    const [first] = all;
+    expect(first?.process.logLines('key missing in the key source')).toContainEqual(
+      expect.objectContaining({ level: 'warn', environment: 'kind', login: 'acme', kind: 'private_key' }),
+    );
+  });
 });
 
 it('incidents of Vault are found and gone, with cause and remedy', async () => {
@@ -105,5 +124,6 @@ it('incidents of Vault are found and gone, with cause and remedy', async () => {
     await expectShown(incident.process, [incident]);
     await incident.end();
     await untilFound(incident, false, 62);
+    expectAlert(incident);
   }
 }, 240_000);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { auditFilesIn, auditIn } from './audit.ts';
 import { type ConfigInput, configFor, environmentFor, everything, tokenCredential } from './config.ts';
 import type { Countersign } from './countersign.ts';
-import { freePort } from './faulty-gateway.ts';
+import { always, freePort, httpResponse } from './faulty-gateway.ts';
 import { transferForm } from './forwarding.ts';
 import type { Harness } from './harness.ts';
 import { jwtConfig } from './jwt.ts';
@@ -30,30 +30,68 @@ export interface Incident {
   readonly remedy: RegExp;
   /** Beside these. */
   readonly shows?: string;
+  /** Absent: nobody needs to be called. */
+  readonly alert: string | undefined;
   readonly begin: () => unknown;
   readonly end: () => unknown;
   /** Requests that notice both. */
   readonly traffic: () => Promise<unknown>;
 }
 
-type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp];
+type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp, alert?: string];
 type Play = Pick<Incident, 'begin' | 'end'> & Partial<Pick<Incident, 'traffic' | 'shows'>>;
 
+const burn = 'CountersignErrorBudgetBurn';
+const keyMissing = 'CountersignKeyMissing';
+const ok = httpResponse('200 OK', 'OK');
 const cache = { ttl: '1s', negativeTtl: '1s' };
 
 const balance = (proxy: Countersign, environment: string, login = 'acme', headers = {}) =>
   proxy.post(`/${environment}/gw/api/v2/get-balance/manager/${login}`, '', headers);
+const transfer = (proxy: Countersign, environment: string) =>
+  proxy.post(`/${environment}/gw/api/v4/transfer/1234`, transferForm);
+
+function respondWith(gateway: RecordingGateway, status: number, target = /./): Pick<Play, 'begin' | 'end'> {
+  return {
+    begin() {
+      gateway.respond = (response, request) =>
+        response.writeHead(target.test(request.target) ? status : 200).end();
+    },
+    end() {
+      // A key that was rejected is so until it is accepted, for which the body has to be the gateway's own.
+      gateway.respond = (response) => response.setHeader('Content-Type', 'application/json').end('[]');
+    },
+  };
+}
 
 /** Environments of one process, each with its own gateway. */
 export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
   const folder = start.folder();
   const ca = new Ca(folder.path, 'ca');
+  const tlsGateway = await start.gateway([always(ok)], ca.issue('gateway'));
   const old = ca.issue('old', { from: Date.now() - 10 * 86_400_000, until: Date.now() + 3_600_000 });
   const caFile = folder.at('gateway-ca.pem');
   copyFileSync(ca.file, caFile);
   const port = await freePort();
   const oidc = start.closing(await startOidcServer());
-  const names = 'refused hang errors one all payments full skew caller silent removed malformed'.split(' ');
+  const names = [
+    'refused',
+    'dns',
+    'hang',
+    'errors',
+    'one',
+    'all',
+    'payments',
+    'full',
+    'skew',
+    'clock',
+    'login',
+    'caller',
+    'silent',
+    'removed',
+    'kind',
+    'malformed',
+  ];
   const gateways = new Map(
     await Promise.all(names.map(async (name) => [name, await start.recordingGateway()] as const)),
   );
@@ -70,8 +108,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
     ...more,
   });
   const closed = `http://127.0.0.1:${port}`;
-  let refused = gateway('refused').url;
-  const config = (): ConfigInput => ({
+  const config = (changes: Readonly<Record<string, object>> = {}): ConfigInput => ({
     ...configFor(closed, { keys: { source: 'directory', directory: './keys', cache } }),
     callers: [
       { name: 'local', credentials: [{ anonymous: true }], allow: [everything] },
@@ -79,103 +116,174 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
     ],
     jwtIssuers: jwtConfig(oidc).jwtIssuers,
     environments: {
+      tls: environment(tlsGateway.url, { caFile }),
       certificate: environment('https://127.0.0.1:1', { caFile }),
       ...Object.fromEntries(names.map((name) => [name, environment(gateway(name).url)])),
       full: environment(gateway('full').url, { maxInFlight: 1 }),
       silent: environment(gateway('silent').url, { timeouts: { request: '2m', connect: '1s' } }),
-      refused: environment(refused),
+      ...changes,
     },
   });
   const served = start.spawn({ file: config() });
   const process = await listening(served);
   const keys = join(process.folder, 'keys');
-  for (const name of names) for (const login of ['acme', 'beta']) writeKeys(keys, name, login, testKeys);
+  for (const name of ['tls', ...names]) {
+    for (const login of ['acme', 'beta']) writeKeys(keys, name, login, testKeys);
+  }
+  const changes: Record<string, object> = {};
   const reload = async (): Promise<void> => {
     const reloads = (): number => process.logLines('configuration reloaded').length;
     const before = reloads();
-    process.rewrite(config());
+    process.rewrite(config(changes));
     process.signal('SIGHUP');
     await until(() => reloads() > before, 'the configuration is reloaded', 30);
   };
-  const play = ([name, code, cause, remedy]: Row, own: Play): Incident => ({
+  /** In effect with the next reload. */
+  const changed = (name: string, bad: object): Pick<Play, 'begin' | 'end'> => ({
+    begin: () => void Object.assign(changes, { [name]: bad }),
+    end: () => void delete changes[name],
+  });
+  const file = (name: string, path: string, content?: string): Pick<Play, 'begin' | 'end'> => ({
+    begin: () =>
+      content === undefined
+        ? rmSync(join(keys, name, path), { recursive: true })
+        : writeFileSync(join(keys, name, path), content),
+    end: () => writeKeys(keys, name, 'acme', testKeys),
+  });
+  const play = ([name, code, cause, remedy, alert]: Row, own: Play): Incident => ({
     name,
     code,
     cause,
     remedy,
+    alert,
     process,
     traffic: () => balance(process, name),
     ...own,
   });
+  const waiting: ServerResponse[] = [];
+  const responses: Promise<unknown>[] = [];
   const both = (name: string) => async () => {
     await balance(process, name);
     await balance(process, name, 'beta');
   };
-  /** Responds like this while it lasts. */
-  const responding = (name: string, respond: RecordingGateway['respond']): Pick<Play, 'begin' | 'end'> => ({
-    begin: () => void (gateway(name).respond = respond),
-    // A key that was rejected is so until it is accepted, for which the body has to be the gateway's own.
-    end: () =>
-      void (gateway(name).respond = (response) =>
-        response.setHeader('Content-Type', 'application/json').end('[]')),
-  });
-  const failing = (name: string, status: number, target = /./): Pick<Play, 'begin' | 'end'> =>
-    responding(name, (response, request) =>
-      response.writeHead(target.test(request.target) ? status : 200).end(),
-    );
-  /** More requests at once than are allowed, while they take half a second each. */
-  const crowded = (name: string, headers = {}): Play => {
-    let isSlow = false;
-    const { begin, end } = responding(name, (response) => void setTimeout(() => response.end('OK'), 500));
-    return {
-      begin: () => void (begin(), (isSlow = true)),
-      end: () => void (end(), (isSlow = false)),
-      traffic: () =>
-        Promise.all(Array.from({ length: isSlow ? 4 : 1 }, () => balance(process, name, 'acme', headers))),
-    };
-  };
-  const waiting: ServerResponse[] = [];
-  const responses: Promise<unknown>[] = [];
-  const none = async (): Promise<void> => {};
   return [
-    play(['refused', 'gateway-unreachable', /refused: .*connection refused/, /baseUrl/], {
-      // In effect with the reload of the last one.
-      begin: () => void (refused = closed),
-      end: () => void (refused = gateway('refused').url),
-    }),
     play(
-      ['hang', 'gateway-timeout', /hang: .*not respond in time/, /timeouts\.request/],
-      responding('hang', () => {}),
+      ['refused', 'gateway-unreachable', /refused: .*connection refused/, /baseUrl/, burn],
+      changed('refused', environment(closed)),
     ),
     play(
-      ['errors', 'gateway-server-error', /errors: .*server errors \(500\)/, /support of the gateway/],
-      failing('errors', 500),
+      ['dns', 'gateway-unreachable', /dns: .*\(DNS\)/, /DNS on this host/, burn],
+      changed('dns', environment('https://no-such-host.invalid')),
     ),
-    play(['one', 'key-rejected', /of beta in one: the gateway rejects/, /store it in the key source/], {
-      ...failing('one', 403, /beta/),
-      traffic: both('one'),
-    }),
-    play(['all', 'gateway-blocks', /all responds with 401 or 403 to every login/, /Do not store new keys/], {
-      ...failing('all', 403),
-      traffic: both('all'),
+    play(
+      ['tls', 'gateway-unreachable', /TLS handshake/, /caFile/, burn],
+      changed('tls', environment(tlsGateway.url)),
+    ),
+    play(['hang', 'gateway-timeout', /hang: .*not respond in time/, /timeouts\.request/, burn], {
+      begin: () => void (gateway('hang').respond = () => {}),
+      end: () => void (gateway('hang').respond = (response) => response.end('OK')),
     }),
     play(
-      ['payments', 'outcome-unknown', /of payments in the last hour sent without/, /Query the order status/],
+      ['errors', 'gateway-server-error', /errors: .*server errors \(500\)/, /support of the gateway/, burn],
+      respondWith(gateway('errors'), 500),
+    ),
+    play(
+      [
+        'one',
+        'key-rejected',
+        /of beta in one: the gateway rejects/,
+        /store it in the key source/,
+        'CountersignGatewayRejections',
+      ],
+      { ...respondWith(gateway('one'), 403, /beta/), traffic: both('one') },
+    ),
+    play(
+      [
+        'all',
+        'gateway-blocks',
+        /all responds with 401 or 403 to every login/,
+        /Do not store new keys/,
+        'CountersignGatewayRejections',
+      ],
+      { ...respondWith(gateway('all'), 403), traffic: both('all') },
+    ),
+    play(
+      [
+        'payments',
+        'outcome-unknown',
+        /of payments in the last hour sent without/,
+        /Query the order status/,
+        'CountersignOutcomeUnknown',
+      ],
       {
-        ...responding('payments', () => {}),
-        traffic: () => process.post('/payments/gw/api/v4/transfer/1234', transferForm),
+        begin: () => void (gateway('payments').respond = () => {}),
+        end: () => void (gateway('payments').respond = (response) => response.end('OK')),
+        traffic: () => transfer(process, 'payments'),
         shows: 'invoice-7',
       },
     ),
-    play(['full', 'saturated', /full (is|was) at its limit/, /maxInFlight/], crowded('full')),
+    play(['full', 'saturated', /full (is|was) at its limit/, /maxInFlight/, 'CountersignSaturated'], {
+      begin() {
+        gateway('full').respond = (response) => void setTimeout(() => response.end('OK'), 500);
+      },
+      end: () => void (gateway('full').respond = (response) => response.end('OK')),
+      traffic: async () => {
+        const slow = gateway('full').respond.toString().includes('setTimeout');
+        await Promise.all(Array.from({ length: slow ? 4 : 1 }, () => balance(process, 'full')));
+      },
+    }),
     play(
-      ['skew', 'clock-skew', /clock of the gateway of skew is \d+ days behind/, /time synchronization/],
-      responding('skew', (response) => response.setHeader('Date', 'Wed, 01 Jan 2025 00:00:00 GMT').end('OK')),
+      [
+        'skew',
+        'clock-skew',
+        /clock of the gateway of skew is \d+ days behind/,
+        /time synchronization/,
+        'CountersignClockSkew',
+      ],
+      {
+        begin() {
+          gateway('skew').respond = (response) =>
+            response.setHeader('Date', 'Wed, 01 Jan 2025 00:00:00 GMT').end('OK');
+        },
+        end: () => void (gateway('skew').respond = (response) => response.end('OK')),
+      },
     ),
     play(
-      ['caller', 'caller-limited', /greedy sends more requests .* got 429/, /maxInFlight/],
-      crowded('caller', { Authorization: 'Bearer greedy' }),
+      [
+        'clock',
+        'clock-skew',
+        /clock .* of clock is \d+ days behind .*are 401 or 403, .*not because of a key/,
+        /Either one may be off/,
+        'CountersignClockSkew',
+      ],
+      {
+        begin() {
+          gateway('clock').respond = (response) =>
+            response.writeHead(403, { Date: 'Wed, 01 Jan 2025 00:00:00 GMT' }).end();
+        },
+        end: () => void (gateway('clock').respond = (response) => response.end('OK')),
+        traffic: both('clock'),
+      },
     ),
-    play(['silent', 'gateway-silent', /silent: no request has ended for/, /check --online/], {
+    play(
+      ['login', 'gateway-server-error', /login: .* requests? of beta failed/, /support of the gateway/, burn],
+      {
+        ...respondWith(gateway('login'), 500, /beta/),
+        traffic: both('login'),
+      },
+    ),
+    play(['caller', 'caller-limited', /greedy sends more requests .* got 429/, /maxInFlight/], {
+      begin() {
+        gateway('caller').respond = (response) => void setTimeout(() => response.end('OK'), 500);
+      },
+      end: () => void (gateway('caller').respond = (response) => response.end('OK')),
+      traffic: async () => {
+        const slow = gateway('caller').respond.toString().includes('setTimeout');
+        const post = () => balance(process, 'caller', 'acme', { Authorization: 'Bearer greedy' });
+        await Promise.all(Array.from({ length: slow ? 3 : 1 }, post));
+      },
+    }),
+    play(['silent', 'gateway-silent', /silent: no request has ended for/, /check --online/, burn], {
       begin() {
         gateway('silent').respond = (response) => void waiting.push(response);
         for (const login of ['acme', 'beta']) responses.push(balance(process, 'silent', login));
@@ -184,11 +292,15 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         for (const response of waiting) response.end('OK');
         await Promise.all(responses);
       },
-      traffic: none,
+      traffic: async () => {},
     }),
-    play(['removed', 'key-missing', /removed: a login has no key .* of acme/, /Store it/], {
-      begin: () => rmSync(join(keys, 'removed/acme'), { recursive: true }),
-      end: () => writeKeys(keys, 'removed', 'acme', testKeys),
+    play(
+      ['removed', 'key-missing', /removed: a login has no key .* of acme/, /Store it/, keyMissing],
+      file('removed', 'acme'),
+    ),
+    play(['kind', 'key-missing', /kind: a login has no key .* of acme/, /Store it/, keyMissing], {
+      ...file('kind', 'acme/private_key.pem'),
+      traffic: () => transfer(process, 'kind'),
     }),
     play(
       [
@@ -196,31 +308,66 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         'key-unusable',
         /RSA key of acme in malformed: version \d+ cannot be used/,
         /not a PEM.*Store a correct key/i,
+        'CountersignKeyUnusable',
+      ],
+      file('malformed', 'acme/private_key.pem', 'garbage'),
+    ),
+    play(
+      [
+        'certificate',
+        'certificate-expiring',
+        /gateway-ca of certificate expires/,
+        /Renew it/,
+        'CountersignCertificateExpiring',
       ],
       {
-        begin: () => writeFileSync(join(keys, 'malformed/acme/private_key.pem'), 'garbage'),
-        end: () => writeKeys(keys, 'malformed', 'acme', testKeys),
+        begin: () => copyFileSync(old.certFile, caFile),
+        end: () => copyFileSync(ca.file, caFile),
+        traffic: async () => {},
       },
     ),
-    play(['certificate', 'certificate-expiring', /gateway-ca of certificate expires/, /Renew it/], {
-      begin: () => copyFileSync(old.certFile, caFile),
-      end: () => copyFileSync(ca.file, caFile),
-      traffic: none,
-    }),
-    play(['issuer', 'jwt-keys-stale', /issuer idp cannot be fetched: /, /check --online/], {
-      begin: () => oidc.fail(500),
-      end: () => oidc.recover(),
-      traffic: none,
-    }),
-    play(['reload', 'config-reload-failed', /not reloaded/, /previous one is in effect/], {
-      async begin() {
-        await reload();
-        process.rewrite('environments: [');
-        process.signal('SIGHUP');
+    play(
+      [
+        'issuer',
+        'jwt-keys-stale',
+        /issuer idp cannot be fetched: /,
+        /check --online/,
+        'CountersignJwtKeysStale',
+      ],
+      {
+        begin: () => void (oidc.respond = (_request, response) => response.writeHead(500).end()),
+        end() {
+          const { keys: published } = oidc;
+          oidc.respond = (request, response) => {
+            const isDiscovery = request.url?.includes('well-known') ?? false;
+            response.setHeader('Content-Type', 'application/json');
+            response.end(
+              JSON.stringify(isDiscovery ? oidc.discovery : { keys: published.map(({ jwk }) => jwk) }),
+            );
+          };
+        },
+        traffic: async () => {},
       },
-      end: reload,
-      traffic: none,
-    }),
+    ),
+    play(
+      [
+        'reload',
+        'config-reload-failed',
+        /not reloaded/,
+        /previous one is in effect/,
+        'CountersignConfigReloadFailed',
+      ],
+      {
+        // The last one: the changes of the others come into effect first.
+        async begin() {
+          await reload();
+          process.rewrite('environments: [');
+          process.signal('SIGHUP');
+        },
+        end: reload,
+        traffic: async () => {},
+      },
+    ),
   ];
 }
 
@@ -242,6 +389,7 @@ export async function outputIncidents(start: Harness): Promise<Incident[]> {
       code: 'audit-unavailable',
       cause: /Audit records cannot be written: EFBIG/,
       remedy: /Check space/,
+      alert: 'CountersignAuditUnavailable',
       begin: () => limit(readFileSync(auditFilesIn(audit.directory)[0] ?? '').length + 100),
       end: () => limit('unlimited'),
       traffic: () => audited.transfer(),
@@ -252,6 +400,7 @@ export async function outputIncidents(start: Harness): Promise<Incident[]> {
       code: 'log-lines-dropped',
       cause: /standard output accepts no lines/,
       remedy: /log collector/,
+      alert: 'CountersignLogLinesDropped',
       begin() {
         logged.child.stdout?.pause();
         stalled = true;
@@ -279,19 +428,25 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
     gateway: gateway.url,
     config: { keys: vaultKeys(address, {}, { cache }) },
   });
-  const play = ([name, code, cause, remedy]: Row, own: Play): Incident => ({
+  const play = ([name, code, cause, remedy, alert]: Row, own: Play): Incident => ({
     name,
     code,
     cause,
     remedy,
+    alert,
     process,
     traffic: () => process.balance(),
     ...own,
   });
+  const down = 'CountersignKeySourceDown';
   return [
-    play(['Vault down', 'key-source-down', /Vault unavailable .*refused/, /do not restart/], {
+    play(['Vault down', 'key-source-down', /Vault unavailable .*refused/, /do not restart/, down], {
       begin: () => vault.close(),
       end: () => vault.listen(port),
+    }),
+    play(['Vault sealed', 'key-source-down', /Vault unavailable .*sealed/, /do not restart/, down], {
+      begin: () => void (vault.sealed = true),
+      end: () => vault.heal(),
     }),
     play(
       [
@@ -299,6 +454,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
         'logins-not-found',
         /Vault does not know login acme in sandbox whose cached keys are used/,
         /a restart would lose them/,
+        'CountersignLoginsNotFound',
       ],
       {
         begin: () => admin.request('DELETE', `secret/metadata/${path}`),
@@ -311,6 +467,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
         'key-unusable',
         /Control key of acme in sandbox: version \d cannot be used/,
         /has no field control_key but controlkey.*Store a correct key/,
+        'CountersignKeyUnusable',
       ],
       {
         begin: () => vault.put(path, { controlkey: 'misspelled' }),
@@ -323,6 +480,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
         'key-source-denied',
         /Vault denies reading the keys of login acme in sandbox.*: Vault denied permission/,
         /no restart is needed/,
+        'CountersignKeySourceDown',
       ],
       {
         begin: () =>
