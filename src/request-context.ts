@@ -35,8 +35,9 @@ export interface RequestRecord {
   statusPath?: string | undefined;
   /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
   login?: string;
-  keyVersion?: number;
+  /** That the operation needs, also if there is none. */
   keyKind?: KeyKind;
+  keyVersion?: number;
   keyFingerprint?: string;
   /** Upstream requests, including those that could not connect. */
   attempts: number;

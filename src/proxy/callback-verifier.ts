@@ -36,10 +36,10 @@ export async function verdictOn(
   // The login is that of the request, whatever a posted parameter says.
   const covered = coveredBy(operation.control ?? []).filter((name) => name !== 'login');
   const about = { environment, login, covered };
+  record.keyKind = keyed.kind;
   try {
     const key = await keys.find(keyed, (one) => hasMadeControl(request, one));
     if (key === undefined) return { result: 'not-verified', detail: notVerified, ...about };
-    record.keyKind = key.kind;
     record.keyVersion = key.version;
     if (key.fingerprint !== undefined) record.keyFingerprint = key.fingerprint;
     return { result: 'verified', keyVersion: key.version, ...about };

@@ -84,6 +84,8 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       claims: recorder.claims(),
       keySource: {
         type: config.keys.source,
+        address:
+          config.keys.source === 'vault' ? new URL(config.keys.vault.address).host : config.keys.directory,
         ...recorder.keySource(),
         cachedKeysExpireAt: cachedKeysExpireAt(keys, clock()),
       },

@@ -295,10 +295,10 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       traffic: async () => {},
     }),
     play(
-      ['removed', 'key-missing', /removed: a login has no key .* of acme/, /Store it/, keyMissing],
+      ['removed', 'key-missing', /removed: a login has no control key; .* of acme/, /Store it/, keyMissing],
       file('removed', 'acme'),
     ),
-    play(['kind', 'key-missing', /kind: a login has no key .* of acme/, /Store it/, keyMissing], {
+    play(['kind', 'key-missing', /kind: a login has no RSA key; .* of acme/, /Store it/, keyMissing], {
       ...file('kind', 'acme/private_key.pem'),
       traffic: () => transfer(process, 'kind'),
     }),
@@ -440,14 +440,32 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
   });
   const down = 'CountersignKeySourceDown';
   return [
-    play(['Vault down', 'key-source-down', /Vault unavailable .*refused/, /do not restart/, down], {
-      begin: () => vault.close(),
-      end: () => vault.listen(port),
-    }),
-    play(['Vault sealed', 'key-source-down', /Vault unavailable .*sealed/, /do not restart/, down], {
-      begin: () => void (vault.sealed = true),
-      end: () => vault.heal(),
-    }),
+    play(
+      [
+        'Vault down',
+        'key-source-down',
+        /Vault at 127\.0\.0\.1:\d+ unavailable .*refused/,
+        /do not restart/,
+        down,
+      ],
+      {
+        begin: () => vault.close(),
+        end: () => vault.listen(port),
+      },
+    ),
+    play(
+      [
+        'Vault sealed',
+        'key-source-down',
+        /Vault at 127\.0\.0\.1:\d+ unavailable .*sealed/,
+        /do not restart/,
+        down,
+      ],
+      {
+        begin: () => void (vault.sealed = true),
+        end: () => vault.heal(),
+      },
+    ),
     play(
       [
         'Vault restored from before',

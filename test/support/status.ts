@@ -141,6 +141,7 @@ type KeySource = Status['keySource'];
 export function keySourceStatus(fields: Partial<KeySource> = {}): KeySource {
   return {
     type: 'directory',
+    address: '/etc/countersign/keys',
     state: null,
     deniedLogins: 0,
     deniedLogin: null,
@@ -246,6 +247,7 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
     ],
     keySource: keySourceStatus({
       type: 'vault',
+      address: 'vault.example:8200',
       state: 'up',
       since: ago(9 * day),
       tokenExpiresAt: ago(-43 * minute),
@@ -370,6 +372,7 @@ export function troubleStatus(): Status {
     ],
     keySource: keySourceStatus({
       type: 'vault',
+      address: 'vault.example:8200',
       state: 'down',
       since: ago(51 * minute),
       problem: 'Vault cannot be reached (ECONNREFUSED).',

@@ -204,10 +204,10 @@ export const conditions = {
     when: 'Vault or the key directory does not respond, rejects the login, or denies keys (a finding of its own).',
     todo: keepCache,
     find(facts) {
-      const { type, state } = facts.keySource;
+      const { type, address, state } = facts.keySource;
       if (state !== 'down' && !facts.health.reasons.includes('key-source-never-reached')) return [];
       const what = state === null ? 'has not responded since the start' : `unavailable${lastsSince(facts)}`;
-      const summary = `${sourceName(type)} ${what}`;
+      const summary = `${sourceName(type)} at ${address} ${what}`;
       if (facts.keys.total > 0) return [{ summary, state: ['Cached keys are still used.'] }];
       const todo =
         'Repair it; no restart is needed. `countersign check --online` tests its address and the login to it.';
@@ -497,7 +497,7 @@ export const conditions = {
     severities: badOrWarn,
     when: 'A login has no usable key. A finding also if the newest version was deleted, and an older one still signs.',
     todo: 'Store it in the key source; Countersign reads it within a minute.',
-    ...failures({ 'key-missing': 'a login has no key of the required kind' }, keysWith(missing)),
+    ...failures({ 'key-missing': (kind) => [`a login has no ${keyOf(kind)}`] }, keysWith(missing)),
     alert: {
       name: 'CountersignKeyMissing',
       core: true,
@@ -511,7 +511,10 @@ export const conditions = {
     severities: badOrWarn,
     when: 'The newest version of a key cannot be used, or lacks it. An older one signs, if there is one.',
     todo: 'Store a correct key as a new version.',
-    ...failures({ 'key-unusable': 'a key cannot be used' }, keysWith(unusable)),
+    ...failures(
+      { 'key-unusable': (kind) => [`the ${keyOf(kind)} of a login cannot be used`] },
+      keysWith(unusable),
+    ),
     alert: {
       name: 'CountersignKeyUnusable',
       summary: 'The newest <kind> of <login> in <environment> cannot be used',
@@ -758,6 +761,11 @@ function burn(what: 'failures' | 'slow', budget: `$${string}`, enough: string) {
     ticket: `${above(3, '1d', '2h')}\n  or\n${above(1, '3d', '6h')}`,
     for: '2m',
   };
+}
+
+/** Of a kind, as the status has it. */
+function keyOf(kind: string): string {
+  return kind === 'private_key' ? 'RSA key' : 'control key';
 }
 
 function ofEnvironment(environment: string | null): string {

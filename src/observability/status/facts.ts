@@ -29,7 +29,7 @@ const cause = text.describe(
 const recentFailures = z.strictObject({
   cause,
   detail: maybeText.describe(
-    'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, or the problem of the key source.',
+    'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, the kind of the key, or the problem of the key source.',
   ),
   login: maybeText.describe('If all of these requests have the same.'),
   count,
@@ -227,6 +227,7 @@ export const statusFacts = z.strictObject({
     .describe('null: without payments.once.'),
   keySource: z.strictObject({
     type: z.enum(['vault', 'directory']),
+    address: text.describe('Host of Vault, and port unless it is the default, or the path of the directory.'),
     state: z
       .enum(['up', 'denied', 'down'])
       .nullable()

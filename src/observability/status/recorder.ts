@@ -51,10 +51,11 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
   /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
   const signingProblems = new Map<string, string>();
   const detailOf = (context: RequestContext): string | undefined => {
-    const { reason, environment = '', login = '', unreachable, tlsAlert, gatewayStatus } = context;
+    const { reason, environment = '', login = '', unreachable, tlsAlert, keyKind, gatewayStatus } = context;
     if (reason === 'gateway-unreachable') return unreachable;
     if (reason === 'gateway-reset') return tlsAlert;
     if (reason === undefined) return gatewayStatus?.toString();
+    if (reason === 'key-missing' || reason === 'key-unusable') return keyKind;
     if (reason === 'signing-unavailable') return signingProblems.get(environment);
     if (reason !== 'key-source-unavailable') return undefined;
     return keySource.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;

@@ -196,7 +196,7 @@ function instance({ at, process, config, keySource: source, certificates }: Stat
       ['Process', { text: process.version, detail: `on Node.js ${process.node}` }, moment(process.startedAt)],
       ['Configuration', { ...loaded, detail: config.digest }, moment(config.loadedAt)],
       [
-        sourceName(source.type),
+        { text: sourceName(source.type), detail: source.address },
         known(source.state, 'not read yet', (state) => sourceStates[state]),
         moment(source.since),
       ],

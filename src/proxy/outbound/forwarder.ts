@@ -46,6 +46,7 @@ export class Forwarder {
     const { record, destination } = request;
     const startedAt = monotonic();
     const keyed = keyRequestOf(request, startedAt);
+    record.keyKind = keyed.kind;
     let last: GatewayResponse | undefined;
     let written: number | undefined;
     const send: Send<GatewayResponse> = async (keyNow) => {
@@ -134,7 +135,6 @@ export class Forwarder {
       // Before the check below, since the key may be replaced while the record is written.
       const recorded = audit?.intent({ request, key, signature });
       if (recorded !== undefined) await inSpan('audit record', () => recorded);
-      record.keyKind = key.kind;
       record.keyVersion = key.version;
       if (key.fingerprint !== undefined) record.keyFingerprint = key.fingerprint;
       record.durations.sign = (record.durations.sign ?? 0) + (monotonic() - startedAt) / 1000;

@@ -89,6 +89,7 @@ describe('the status', () => {
       ],
       keySource: {
         type: 'directory',
+        address: '/keys',
         state: null,
         deniedLogins: 0,
         since: null,

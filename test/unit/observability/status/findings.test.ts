@@ -32,7 +32,13 @@ function found(fields: Facts): string[] {
 const environment = (fields: Partial<Environment>): Facts => ({ environments: [environmentStatus(fields)] });
 const keys = (...list: Key[]): Facts => ({ keys: { total: list.length, list } });
 const vault = (fields: Partial<Status['keySource']>, more: Facts = {}): Facts => ({
-  keySource: keySourceStatus({ type: 'vault', state: 'up', since: ago(90), ...fields }),
+  keySource: keySourceStatus({
+    type: 'vault',
+    address: 'vault.example:8200',
+    state: 'up',
+    since: ago(90),
+    ...fields,
+  }),
   ...more,
 });
 const caller = (...list: Parameters<typeof callerStatus>): Facts => ({ callers: list.map(callerStatus) });
@@ -276,7 +282,7 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     'stale keys while the source is down: it is the finding',
     vault({ state: 'down' }, keys(stale)),
     [
-      /^bad key-source-down: Vault unavailable for 1 min\. Cached keys are still used\. Repair it, and do not restart/,
+      /^bad key-source-down: Vault at vault\.example:8200 unavailable for 1 min\. Cached keys are still used\. Repair it, and do not restart/,
     ],
   ],
   [
@@ -298,7 +304,7 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
   [
     'a source that is down, by a clock that was set back',
     vault({ state: 'down', since: ago(-5), problem: 'refused.' }),
-    [/^bad key-source-down: Vault unavailable for 0 s: refused\. Cached keys/],
+    [/^bad key-source-down: Vault at vault\.example:8200 unavailable for 0 s: refused\. Cached keys/],
   ],
   [
     'a source that is down, and no keys',
@@ -388,8 +394,9 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
       ['gateway-status', '503', /^bad gateway-server-error: .*server errors \(503\)/],
       ['key-source-unavailable', 'denied', /^bad keys-unreadable: .*cannot be read, and none .* \(denied\)/],
       ['signing-unavailable', null, /^bad signing-unavailable: .*Vault does not sign/],
-      ['key-missing', null, /^bad key-missing: .*has no key/],
-      ['key-unusable', null, /^bad key-unusable: production: a key cannot be used/],
+      ['key-missing', 'private_key', /^bad key-missing: production: a login has no RSA key; 3/],
+      ['key-missing', 'control_key', /^bad key-missing: .* has no control key; 3/],
+      ['key-unusable', 'private_key', /^bad key-unusable: production: the RSA key of a login cannot be used/],
       ['internal', null, /^bad internal-error: production: internal error; .* The log has a line/],
     ] as const
   ).map(([cause, detail, expected]): [string, Facts, RegExp[]] => [
@@ -413,7 +420,7 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
   [
     'an unusable key whose newest version was deleted, and requests that need it',
     { ...failing('key-unusable'), ...keys({ ...broken, missingSince: ago(60) }) },
-    [/^bad key-unusable: production: a key cannot be used/],
+    [/^bad key-unusable: production: the control key of a login cannot be used/],
   ],
   ['requests that failed: less than a tenth', failing('gateway-timeout', { share: 0.099 }), [/^warn /]],
   [

@@ -98,13 +98,17 @@ const keysOf = (...list: KeyStatus[]): Status => calmStatus({ keys: { total: lis
 
 it.each<[what: string, status: Status, text: RegExp]>([
   ['that all is well', calmStatus(), /Ready This instance receives requests\. Nothing needs attention\./],
-  ['that nothing is', emptyStatus(), /No key was needed yet\. .* Key directory not read yet - /],
+  ['that nothing is', emptyStatus(), /No key was needed yet\. .* Key directory \S+ not read yet - /],
   [
     'that one is not ready',
     { ...troubleStatus(), health: { ready: false, reasons: [], warnings: [] } },
     /Not ready This instance should not receive requests\. 11 problems:/,
   ],
-  ['how well the key source is', calmStatus(), /Vault Up \S+ \S+ 9 days ago Vault token 14:46:07 in 43 min/],
+  [
+    'how well the key source is',
+    calmStatus(),
+    /Vault vault\.example:8200 Up \S+ \S+ 9 days ago Vault token 14:46:07 in 43 min/,
+  ],
   [
     'what is rotated',
     rotationStatus(),

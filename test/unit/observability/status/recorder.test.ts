@@ -341,17 +341,19 @@ describe('failures of an environment', () => {
     expect(over()).toEqual([true, false]);
   });
 
-  it('have the TLS alert of the gateway, or why Vault does not sign for that environment', () => {
+  it('have the TLS alert of the gateway, why Vault does not sign for that environment, or the kind of the key', () => {
     finish({ status: 502, reason: 'gateway-reset', tlsAlert: 'unknown ca', outcome: 'unknown' });
     recorder.transitSigned('sandbox', 'denied', 0.1, 'no permission');
     recorder.transitSigned('production', 'unavailable', 0.1, 'sealed');
     recorder.transitSigned('sandbox', 'ok', 0.1, undefined);
     finish({ status: 503, reason: 'signing-unavailable', outcome: 'not-sent' });
     finish({ status: 500, reason: 'internal' });
+    finish({ status: 502, reason: 'key-missing', keyKind: 'private_key', outcome: 'not-sent' });
     expect(failures()).toMatchObject([
       { cause: 'gateway-reset', detail: 'unknown ca' },
       { cause: 'signing-unavailable', detail: 'no permission' },
       { cause: 'internal', detail: null },
+      { cause: 'key-missing', detail: 'private_key' },
     ]);
   });
 
