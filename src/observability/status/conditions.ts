@@ -64,7 +64,7 @@ const info = ['info'] as const;
 const badOrWarn = ['bad', 'warn'] as const;
 
 const keepCache = 'Repair it, and do not restart: the cached keys would be lost.';
-const checkOnline = '`countersign check --online` separates login, policy and key problems.';
+const checkOnline = '`countersign check --online` says what fails.';
 const checkWay = 'Look for a proxy or load balancer on the way, and ask the support of the gateway.';
 
 const otherLimits =
@@ -185,7 +185,7 @@ export const conditions = {
   'claims-unavailable': {
     severities: bad,
     when: 'The store of `payments.once` takes no claim: payments are not sent.',
-    todo: '`countersign check --online` says what fails. Queries go on; no restart is needed.',
+    todo: `${checkOnline} Queries go on; no restart is needed.`,
     causes: ['claims-unavailable'],
     find({ claims }) {
       if (claims?.up !== false) return [];
@@ -268,7 +268,7 @@ export const conditions = {
   'logins-not-found': {
     severities: badOrWarn,
     when: 'The key source does not know logins whose keys are cached, though it did not delete them.',
-    todo: 'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions.',
+    todo: 'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions, or its files.',
     find({ keySource }) {
       const { type, loginsNotFound: count, loginNotFound: one } = keySource;
       if (count === 0) return [];

@@ -66,7 +66,7 @@ export const rejected: KeyCheck = ({ missingSince, signingVersion, versions }) =
   return { what: `the gateway rejects ${versionName(signing.version)}` };
 };
 
-export const waiting: KeyCheck = (key, { keySource }) => {
+export const waiting: KeyCheck = (key) => {
   const { kind, missingSince, signingVersion } = key;
   const next = newer(key, 'waiting');
   if (next === undefined || missingSince !== null || signingVersion === null) return undefined;
@@ -75,9 +75,12 @@ export const waiting: KeyCheck = (key, { keySource }) => {
     kind === 'private_key'
       ? `Register the public key of ${name} at the gateway`
       : `The gateway makes control keys: check that ${name} is the one it sent`;
-  const command = keySource.type === 'vault' ? '; `countersign keys verify` shows when it is accepted' : '';
   const state = `${capitalized(versionName(signingVersion))} signs until then.`;
-  return { what: `${name} is waiting for the gateway`, state, todo: `${todo}${command}.` };
+  return {
+    what: `${name} is waiting for the gateway`,
+    state,
+    todo: `${todo}; \`countersign keys verify\` shows when it is accepted.`,
+  };
 };
 
 /** The newest version in a state; an older one than what signs does not matter any more. */
