@@ -35,7 +35,7 @@ export interface Alert {
   readonly summary: string;
   /** PromQL of what needs action now. */
   readonly page?: string;
-  /** PromQL of what needs action this week. */
+  /** PromQL of what needs action in working hours. */
   readonly ticket?: string;
   readonly for?: string;
   readonly keepFiringFor?: string;

@@ -225,7 +225,7 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     'a key that is waiting',
     keys(two('waiting', 2)),
     [
-      /^info key-waiting: .*: version 3 is waiting for the gateway\. Version 2 signs until then\. .*check that/,
+      /^info key-waiting: .*: version 3 is waiting for the gateway\. Version 2 signs until then\. .*check that .*keys verify/,
     ],
   ],
   [
