@@ -217,7 +217,7 @@ export class Verifier {
       return;
     }
     // A line that is too long for a record comes in parts.
-    others.isCut &&= others.isOpen && place.line > 1 && isZero(line);
+    others.isCut &&= others.isOpen && others.place.file === place.file && isZero(line);
     others.hash.update(others.isOpen ? '' : '\n').update(line);
     others.isOpen = isOpen;
   }

@@ -124,25 +124,24 @@ function parseHead(text: string, option: string): Head {
 /** The lines of an input, as bytes. @throws Error of the input */
 export async function* readLines(input: Readable): AsyncGenerator<Line[]> {
   let rest = Buffer.alloc(0);
-  let number = 0;
+  let number = 1;
   for await (const chunk of input) {
     const bytes = Buffer.concat([rest, chunk]);
     const lines: Line[] = [];
     let start = 0;
     for (let end = bytes.indexOf(newline); end !== -1; end = bytes.indexOf(newline, start)) {
-      number += 1;
       lines.push({ bytes: bytes.subarray(start, end), number, isOpen: false });
       start = end + 1;
+      number += 1;
     }
     rest = bytes.subarray(start);
     if (rest.length > maxLineBytes) {
-      number += 1;
       lines.push({ bytes: rest, number, isOpen: true });
       rest = Buffer.alloc(0);
     }
     yield lines;
   }
-  if (rest.length > 0) yield [{ bytes: rest, number: number + 1, isOpen: true }];
+  if (rest.length > 0) yield [{ bytes: rest, number, isOpen: true }];
 }
 
 /** What was verified, up to the first defect. */

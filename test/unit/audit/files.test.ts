@@ -128,7 +128,13 @@ describe('lines are read', () => {
 
   it('in parts if they are too long for a record, so that they do not fill the memory', async () => {
     const chunk = 'x'.repeat(50_000);
-    const lines = await linesOf(chunk, chunk, chunk, chunk, '\n');
-    expect(lines.map(([{ length }]) => length)).toEqual([100_000, 100_000, 0]);
+    const lines = await linesOf('a\n', chunk, chunk, chunk, chunk, '\nb\n');
+    expect(lines.map(([{ length }, number, isOpen]) => [length, number, isOpen])).toEqual([
+      [1, 1, false],
+      [100_000, 2, true],
+      [100_000, 2, true],
+      [0, 2, false],
+      [1, 3, false],
+    ]);
   });
 });
