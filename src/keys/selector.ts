@@ -255,7 +255,7 @@ export class KeySelector {
   /** Nobody read it again while it was not used. If it takes longer, the cached keys do. */
   async #readIdle({ ref, dueAt }: Login, { caller }: KeyRequest): Promise<void> {
     const { reader, monotonic, setTimer } = this.#options;
-    if (reader.isFailing || monotonic() < dueAt) return;
+    if (monotonic() < dueAt) return;
     try {
       await endsWithin(sourceWait, reader.read(ref, 'request', caller), setTimer);
     } catch {

@@ -59,15 +59,6 @@ interface Chosen {
   until: number;
 }
 
-/** When a ring was and is read. Monotonic, in milliseconds. */
-export interface ReadTimes {
-  readonly readAt: number;
-  /** Since when it is outdated, if it could not be read again. */
-  readonly staleSince: number | undefined;
-  /** When it is read again; `undefined`: with the next request. */
-  readonly nextReadAt: number | undefined;
-}
-
 /** A login without keys. There may be as many as a client invents, so it is small. */
 interface Negative {
   readonly until: number;
@@ -321,13 +312,9 @@ export class KeyTable {
     return oldest === undefined ? undefined : Math.max(0, oldest + this.#settings.staleIfError - now) / 1000;
   }
 
-  timesOf(login: Login, sourceFails: boolean): ReadTimes {
-    const { readAt, dueAt } = login;
-    return {
-      readAt,
-      staleSince: this.#isStale(login, sourceFails) ? readAt + this.#settings.ttl : undefined,
-      nextReadAt: this.isInUse(login) ? dueAt : undefined,
-    };
+  /** Since when a ring is outdated, if it could not be read again. Monotonic, in milliseconds. */
+  staleSince(login: Login, sourceFails: boolean): number | undefined {
+    return this.#isStale(login, sourceFails) ? login.readAt + this.#settings.ttl : undefined;
   }
 
   /** Reports all keys as replaced: they are read from another source from now on. */

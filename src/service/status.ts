@@ -123,7 +123,7 @@ function rowOf(
   shown: WallTimes,
 ): KeyStatus {
   const { ref } = login;
-  const { staleSince } = table.timesOf(login, reader.isFailing);
+  const staleSince = table.staleSince(login, reader.isFailing);
   const { versions, signing } = table.describe(login, kind);
   const supersededAt = versions[0]?.entry.supersededAt;
   const name = redactor.text(ref.login);

@@ -17,8 +17,6 @@ let behind: ProxyOptions;
 let edge: Edge;
 
 beforeAll(async () => {
-  // Each run of the command notices when its reader is gone.
-  process.stdout.setMaxListeners(100);
   const config = { operations: publishedOperations };
   const gateway = await starts.simulator({ clock: Date.now });
   simulator = gateway.simulator;

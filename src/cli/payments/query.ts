@@ -44,7 +44,7 @@ export const queryPayments = command(spec, async ({ values }, io) => {
   let open = await readPayments(process.stdin, Date.now());
   if (open.length === 0) io.err('No payment of unknown outcome.');
   // The reader of the output is gone, such as head.
-  process.stdout.once('error', () => process.exit());
+  if (values.watch) process.stdout.once('error', () => process.exit());
   const results = new Map<string, PaymentResult>();
   for (let pause = 1_000; ; pause = Math.min(2 * pause, 60_000)) {
     const changed = (await queryAll(open, proxy)).filter(

@@ -30,7 +30,7 @@ const timeouts = z
 
 /** Connection-specific headers of RFC 9110 section 7.6.1, and those that Countersign sets. */
 const ownHeaders =
-  /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|x-request-id|countersign-.*)$/i;
+  /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|x-request-id|countersign-.*)$/i;
 const responseHeader = matching(/^[A-Za-z0-9-]+$/, 'must be a header name').refine(
   (name) => !ownHeaders.test(name),
   'must not be a connection-specific header or one that Countersign sets',

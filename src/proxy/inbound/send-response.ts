@@ -29,15 +29,6 @@ const forwardedHeaderNames = ['content-type', 'content-encoding', 'date', 'retry
 /** Larger bodies are not worth a copy. */
 const onePieceBytes = 16_384;
 
-/** Headers that we set on every response. A gateway's headers of these names are never forwarded. */
-const ownHeaders = [
-  'x-request-id',
-  'countersign-outcome',
-  'countersign-order-mismatch',
-  'proxy-status',
-  'content-length',
-];
-
 /**
  * Forwards the gateway's response: status and body unchanged, or a form-encoded body as JSON if the client accepts
  * that. If the body is truncated, the client's connection is closed.
@@ -126,7 +117,7 @@ function forwardHeaders(
 ): void {
   for (const name of names) {
     const value = headers[name];
-    if (value !== undefined && !ownHeaders.includes(name)) head[name] = value;
+    if (value !== undefined) head[name] = value;
   }
 }
 

@@ -74,7 +74,6 @@ export function observeHandshakes(server: Server, observer: TlsObserver): void {
  */
 export function handshakeFailure(error: Error, socket: Socket): TlsFailure | undefined {
   const code = errorCode(error) ?? '';
-  if (!code.startsWith('ERR_SSL_')) return undefined;
   const cause = causes.find(([name]) => name.test(code))?.[1];
   if (cause === undefined) return undefined;
   return { problem: tlsProblemOf(error) ?? 'other', cause, peer: clientAddress(socket) };

@@ -144,7 +144,7 @@ describe('the shape of a configuration', () => {
     baseUrl: "https://g", responseHeaders: ["Set Cookie"]                   || responseHeaders[0]: must
     baseUrl: "https://g", responseHeaders: [Transfer-Encoding, X-Trace]     || responseHeaders[0]: must
     baseUrl: "https://g", responseHeaders: [x-request-id, Proxy-Status]     || responseHeaders[0]: must && responseHeaders[1]: must
-    baseUrl: "https://g", responseHeaders: [Countersign-Outcome]            || responseHeaders[0]: must
+    baseUrl: "https://g", responseHeaders: [Countersign-Outcome, Content-Length] || responseHeaders[0]: must && responseHeaders[1]: must
   `)('an environment with { %s }: %s', (fields, problems) => {
     expectProblems(withEnvironment(`product: gw, ${fields}`), problems);
   });

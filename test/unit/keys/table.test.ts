@@ -204,18 +204,18 @@ describe('a login that the source does not know or may not read', () => {
 
   it('is stale from the ttl on, and its keys run out', () => {
     expect(table.secondsLeft(false)).toBeUndefined();
-    expect(table.timesOf(loginOf(), false)).toEqual({ readAt: 0, staleSince: undefined, nextReadAt: ttl });
+    expect(table.staleSince(loginOf(), false)).toBeUndefined();
     time.now = ttl;
     fails('denied');
-    expect(table.timesOf(loginOf(), false)).toMatchObject({ staleSince: ttl, nextReadAt: ttl + 1_000 });
+    expect(table.staleSince(loginOf(), false)).toBe(ttl);
     expect(table.secondsLeft(false)).toBe((staleIfError - ttl) / 1_000);
   });
 
   it('is stale while the source fails only if it is in use', () => {
     time.now = ttl;
-    expect(table.timesOf(loginOf(), true)).toMatchObject({ staleSince: ttl });
+    expect(table.staleSince(loginOf(), true)).toBe(ttl);
     time.now = 600_000;
-    expect(table.timesOf(loginOf(), true)).toMatchObject({ staleSince: undefined, nextReadAt: undefined });
+    expect(table.staleSince(loginOf(), true)).toBeUndefined();
     expect(table.secondsLeft(true)).toBeUndefined();
   });
 });
