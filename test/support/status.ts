@@ -116,6 +116,12 @@ const sandbox = environmentStatus({
   clockSkew: 0,
 });
 
+/** A version is that of the secret, which has both keys. */
+const controlKey = keyStatus({
+  signingVersion: 1,
+  versions: [keyVersion(1, { createdAt: ago(201 * day) })],
+});
+
 const rsaKey = keyStatus({
   kind: 'private_key',
   signingVersion: 1,
@@ -196,7 +202,7 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
     keys: {
       total: 4,
       list: [
-        keyStatus(),
+        controlKey,
         rsaKey,
         keyStatus({
           login: 'acme-travel',
@@ -261,12 +267,13 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
 /** Vault has a new RSA key, which the gateway does not accept yet. */
 export function rotationStatus(): Status {
   const calm = calmStatus();
-  const versions = [
-    keyVersion(2, { state: 'waiting', createdAt: ago(6 * minute), fingerprint: fingerprint(8) }),
-    keyVersion(1, { createdAt: ago(201 * day), fingerprint: fingerprint(7) }),
-  ];
-  const list = calm.keys.list.map((key) => (key === rsaKey ? { ...key, versions } : key));
-  return calmStatus({ keys: { total: 4, list } });
+  const createdAt = ago(6 * minute);
+  const newer = { ...controlKey, signingVersion: 2, versions: [keyVersion(2, { createdAt })] };
+  const waiting = keyVersion(2, { state: 'waiting', createdAt, fingerprint: fingerprint(8) });
+  const list = calm.keys.list.slice(2);
+  return calmStatus({
+    keys: { total: 4, list: [newer, { ...rsaKey, versions: [waiting, ...rsaKey.versions] }, ...list] },
+  });
 }
 
 /** Vault is gone, the gateway is slow and rejects, a certificate expires, and the configuration is wrong. */
