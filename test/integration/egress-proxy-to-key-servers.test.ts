@@ -31,7 +31,7 @@ describeWith('openssl')('through an egress proxy with TLS (needs the program ope
   async function start(options: { readonly caFile?: string; readonly password?: string } = {}) {
     const vault = starts.closing(new StubVault({ tls: ca.issue('vault') }));
     const address = await vault.listen();
-    await new VaultAdmin(address, rootToken, () => ca.cert).put('gateway/sandbox/acme', {
+    await new VaultAdmin(address, rootToken, ca.cert).put('gateway/sandbox/acme', {
       control_key: 'first',
     });
     const keysWith = ({ caFile = ca.file, password }: typeof options) => {

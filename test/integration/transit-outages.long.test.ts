@@ -1,11 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { type FailingVault, type Failure, failingVaults } from '../support/failing-vaults.ts';
 import { Folder } from '../support/folder.ts';
 import { post } from '../support/forwarding.ts';
 import { type Hit, Load } from '../support/load.ts';
-import { VaultTrust } from '../support/outages.ts';
-import { failingVaults, type StartedVault } from '../support/real-vault-server.ts';
 import { describeWith } from '../support/requires.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
+import { roleName } from '../support/stub-vault/harness.ts';
 import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
 import { until } from '../support/until.ts';
 
@@ -22,11 +23,6 @@ const [fresh, deadline] = [1, 1];
 /** Milliseconds after the recovery within which a signature must succeed. */
 const promised = 2000;
 
-interface Place {
-  readonly vault: StartedVault;
-  readonly cluster: TestCluster;
-}
-
 interface Row {
   readonly name: string;
   /** Of requests that Vault does not sign. */
@@ -35,60 +31,47 @@ interface Row {
   readonly between?: string;
   /** In the finding. */
   readonly cause: RegExp;
-  readonly begin: (place: Place) => Promise<unknown>;
-  readonly end: (place: Place) => Promise<unknown>;
+  readonly failure: (vault: FailingVault, cluster: TestCluster) => Failure;
 }
 
-const unavailable = '503 signing-unavailable';
+const result = '503 signing-unavailable';
 const rows: readonly Row[] = [
-  {
-    name: 'killed',
-    result: unavailable,
-    cause: /Vault cannot be reached/,
-    begin: ({ vault }) => vault.kill(),
-    end: ({ vault }) => vault.restart(),
-  },
-  {
-    name: 'hung',
-    result: unavailable,
-    cause: /did not respond in time/,
-    begin: ({ vault }) => vault.hang(),
-    end: ({ vault }) => vault.resume(),
-  },
-  {
-    name: 'sealed',
-    result: unavailable,
-    cause: /Vault is sealed/,
-    begin: ({ vault }) => vault.seal(),
-    end: ({ vault }) => vault.unseal(),
-  },
+  { name: 'killed', result, cause: /Vault cannot be reached/, failure: ({ failures }) => failures.killed },
+  { name: 'hung', result, cause: /did not respond in time/, failure: ({ failures }) => failures.hung },
+  { name: 'sealed', result, cause: /Vault is sealed/, failure: ({ failures }) => failures.sealed },
   {
     name: 'rate-limited',
-    result: unavailable,
+    result,
     cause: /rate-limited by Vault/,
-    begin: ({ vault }) => vault.limitRate('transit'),
-    end: ({ vault }) => vault.liftRateLimit(),
+    failure: ({ failures }) => failures['rate-limited'],
   },
   {
     name: 'denied',
-    result: unavailable,
+    result,
     cause: /Vault denied permission/,
-    begin: ({ cluster }) => cluster.writePolicyWithoutTransit(),
-    end: ({ cluster }) => cluster.writePolicy(),
+    failure: (_vault, cluster) => ({
+      begin() {
+        const path = { 'secret/data/gateway/*': { capabilities: ['read'] } };
+        return cluster.admin.policyText(roleName, JSON.stringify({ path }));
+      },
+      end: () => cluster.writePolicy(),
+    }),
   },
   {
     name: 'key deleted, then made anew',
     result: '502 key-unusable',
     between: '403 answered',
     cause: /cannot be used/,
-    async begin({ cluster: { admin } }) {
-      await admin.send('POST', 'transit/keys/transit/config', { deletion_allowed: true });
-      await admin.send('DELETE', 'transit/keys/transit');
-    },
-    async end({ cluster }) {
-      const publicKey = await cluster.admin.newTransitKey('transit');
-      cluster.acceptOnly('transit', { ...cluster.first, publicKey });
-    },
+    failure: (_vault, cluster) => ({
+      async begin() {
+        await cluster.admin.send('POST', 'transit/keys/transit/config', { deletion_allowed: true });
+        await cluster.admin.send('DELETE', 'transit/keys/transit');
+      },
+      async end() {
+        const publicKey = await cluster.admin.newTransitKey('transit');
+        cluster.acceptOnly('transit', { ...cluster.first, publicKey });
+      },
+    }),
   },
 ];
 
@@ -98,13 +81,13 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
   describe.each(failingVaults)('$server', ({ start }) => {
     const folder = new Folder();
     const loads: Load[] = [];
-    let place: Place;
+    let vault: FailingVault;
+    let cluster: TestCluster;
 
     beforeAll(async () => {
-      const vault = await start(new VaultTrust(folder));
+      vault = await start(new Ca(folder.path, 'ca'));
       const times = { fresh: `${fresh}s`, vaultTimeout: `${deadline}s` };
-      const cluster = new TestCluster({ logins: ['secret', 'transit'], ...times, server: vault });
-      place = { cluster, vault };
+      cluster = new TestCluster({ logins: ['secret', 'transit'], ...times, server: vault });
       await cluster.open();
       const inTransit = await cluster.newTransitKeys('transit');
       const keys = { ...inTransit, controlKey: cluster.first.controlKey };
@@ -118,8 +101,8 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
     }, 60_000);
 
     afterAll(async () => {
-      await place.cluster.close();
-      await place.vault.close();
+      await cluster.close();
+      await vault.close();
       folder.remove();
     }, 30_000);
 
@@ -143,16 +126,16 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
     it.each(rows)(
       '$name: only its requests fail, at once, and nothing is sent',
       async (row) => {
-        const { cluster } = place;
+        const failure = row.failure(vault, cluster);
         const before = cluster.gateway.seen.count();
         const load = startLoad(() => cluster.processes.flatMap(requestsOf), every);
         await wait(500);
-        await row.begin(place);
+        await failure.begin();
         const beganAt = performance.now();
         await wait(length);
         const states = await Promise.all(cluster.processes.map((one) => one.instanceStatus()));
         const endsAt = performance.now();
-        await row.end(place);
+        await failure.end();
         const endedAt = performance.now();
         await wait(promised + 1000);
         await load.end();
@@ -183,24 +166,22 @@ describeWith('openssl')('while Vault does not sign (needs the program openssl),'
     );
 
     it('a storm of 403s of the gateway does not become one at Vault', async () => {
-      const { cluster, vault } = place;
-      /** Requests for a signature that Vault received; unknown of a real server. */
-      const signRequests = () => vault.stub?.count(/^POST transit\/sign/) ?? 0;
+      const signatures = () => cluster.metric('transit_signature_duration_seconds_count');
       // Two keys, of which the gateway accepts neither: each 403 is a reason to try the other one.
       await cluster.putInVault('transit', await cluster.newTransitKeys('transit-2'));
       cluster.acceptOnly('transit');
       await wait(fresh * 1000);
-      const [before, sentBefore] = [signRequests(), cluster.gateway.seen.count()];
+      const [before, sentBefore] = [await signatures(), cluster.gateway.seen.count()];
       const load = startLoad(() => cluster.processes.map((one) => statusOf(one, 'transit')), 20);
       await wait(length);
       await load.end();
       expect(resultsOf(load.hits)).toEqual(['403 answered']);
       expect(cluster.gateway.seen.count() - sentBefore).toBeLessThan(1.2 * load.hits.length);
-      expect(signRequests() - before).toBeLessThan(1.2 * load.hits.length);
+      expect((await signatures()) - before).toBeLessThan(1.2 * load.hits.length);
     }, 30_000);
 
     it('leaks no secret', async () => {
-      expect(await place.cluster.leaks(...loads.map((load) => load.seen()))).toEqual([]);
+      expect(await cluster.leaks(...loads.map((load) => load.seen()))).toEqual([]);
     });
   });
 });

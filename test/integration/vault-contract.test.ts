@@ -4,6 +4,8 @@ import { ringIn } from '../../src/keys/key-source.ts';
 import { revealFields } from '../../src/keys/vault/client.ts';
 import { connectVault } from '../../src/keys/vault/source.ts';
 import { reveal, Secret } from '../../src/secret.ts';
+import { bound, KubernetesApi, serviceAccountToken } from '../support/kubernetes-api.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 import { describeVaults } from '../support/stub-vault/describe-vaults.ts';
 import {
   acme,
@@ -229,6 +231,31 @@ describeVaults('keys in Vault', (server) => {
     // The first token, its end when it was found to be revoked, and the second token.
     expect(setup.observed.expiries).toHaveLength(3);
   });
+
+  if (server.isReal)
+    it('logs in by a service account, which is rejected while the API server of Kubernetes is away', async () => {
+      const { address } = await newLogin('first');
+      const api = setup.closeAtEnd(new KubernetesApi());
+      await api.listen();
+      await admin.enable('auth', 'kubernetes', { type: 'kubernetes' });
+      const ca = new Ca(setup.folder.path, 'unused').cert.toString();
+      const config = { kubernetes_host: api.address, kubernetes_ca_cert: ca, disable_local_ca_jwt: true };
+      await admin.request('POST', 'auth/kubernetes/config', config);
+      const role = { ...bound, token_policies: [roleName], token_ttl: 3600 };
+      await admin.request('POST', `auth/kubernetes/role/${roleName}`, role);
+      const jwtFile = setup.folder.file('jwt', serviceAccountToken());
+      const keys = await source({
+        auth: { method: 'kubernetes', mount: 'kubernetes', role: roleName, jwtFile },
+      });
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+      await api.close();
+      await admin.revokeAll('kubernetes');
+      setup.clock.advance(6000);
+      expect(await problemOf(keys.read(address))).toBe('bad-credentials');
+      await api.listen();
+      setup.clock.advance(6000);
+      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
+    });
 
   it('revokes its token when it stops', async () => {
     const vault = await connect();

@@ -90,7 +90,7 @@ describeWith('openssl')('with TLS and namespaces', () => {
     const setup = await new KeysTestEnvironment().open();
     const ca = new Ca(setup.folder.path, 'ca');
     const vault = new StubVault({ tls: ca.issue('server'), namespaces: ['team'] });
-    const admin = new VaultAdmin(await vault.listen(), rootToken, () => ca.cert);
+    const admin = new VaultAdmin(await vault.listen(), rootToken, ca.cert);
     const data = { control_key: oldControlKey };
     const inTeam = { 'X-Vault-Namespace': 'team' };
     await admin.request('POST', 'secret/data/gateway/sandbox/acme', { data }, inTeam);

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { FailingVault } from '../support/outages.ts';
+import type { FailingVault, Failure } from '../support/failing-vaults.ts';
 import type { CountersignProcess } from '../support/process.ts';
 import type { TestCluster, VaultAuth } from '../support/test-cluster.ts';
 import type { Disturbance } from './rotation.ts';
@@ -44,7 +44,7 @@ export async function disturb(
     const from = performance.now();
     if (disturbance === 'sighup') for (const one of place.active) one.signal('SIGHUP');
     else if (disturbance === 'restart') await restartOldest(place);
-    else await breakVault(disturbance, place.vault);
+    else await breakVault(place.vault.failures[disturbance]);
     spans.push({ from, to: performance.now() });
   }
 }
@@ -57,13 +57,7 @@ async function restartOldest({ cluster, auth, active }: Place): Promise<void> {
   await oldest?.stop();
 }
 
-async function breakVault(how: 'killed' | 'hung' | 'sealed', vault: FailingVault): Promise<void> {
-  const ways = {
-    killed: [() => vault.kill(), () => vault.restart()],
-    hung: [() => vault.hang(), () => vault.resume()],
-    sealed: [() => vault.seal(), () => vault.unseal()],
-  } as const;
-  const [begin, end] = ways[how];
+async function breakVault({ begin, end }: Failure): Promise<void> {
   await begin();
   await wait(outage * 1_000);
   await end();

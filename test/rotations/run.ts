@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { type FailingVault, startFailingStub } from '../support/failing-vaults.ts';
 import { Folder } from '../support/folder.ts';
 import { post } from '../support/forwarding.ts';
 import { Load, type LoadRequest } from '../support/load.ts';
-import { type FailingVault, VaultTrust } from '../support/outages.ts';
 import { Random } from '../support/random.ts';
 import { startRealVault } from '../support/real-vault-server.ts';
-import { startFailingStub } from '../support/stub-vault/failing-stub.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 import { TestCluster } from '../support/test-cluster.ts';
 import { disturb, isOutage, type Place } from './disturb.ts';
 import { costOf, type Result, readsOf, type Sample } from './judge.ts';
@@ -18,9 +18,9 @@ export async function run(options: Options): Promise<Result> {
   const rows = rowsFor(options);
   const logins = rows.map(({ login }) => login);
   const folder = new Folder();
-  const trust = new VaultTrust(folder);
+  const ca = new Ca(folder.path, 'vault-ca');
   const program = process.env['VAULT_BIN'];
-  const vault = await (program === undefined ? startFailingStub(trust) : startRealVault(program, trust));
+  const vault = await (program === undefined ? startFailingStub(ca) : startRealVault(program, ca));
   const cluster = new TestCluster({
     logins,
     fresh: '60s',

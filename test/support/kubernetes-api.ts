@@ -37,10 +37,6 @@ export class KubernetesApi {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  get isUp(): boolean {
-    return this.#listening !== undefined;
-  }
-
   /** On the same port as before. */
   async listen(): Promise<void> {
     const status = { authenticated: true, user: { username: subject, uid }, audiences: ['vault'] };

@@ -10,9 +10,7 @@ import { parameter, type VerifiedRequest } from '../../src/simulator/verified-re
 import { everything, tokenCredential } from './config.ts';
 import type { Countersign } from './countersign.ts';
 import { Folder } from './folder.ts';
-import { serviceAccountToken } from './kubernetes-api.ts';
 import type { LoadRequest } from './load.ts';
-import type { FailingVault } from './outages.ts';
 import { type CountersignProcess, startProcess } from './process.ts';
 import { loadScenario } from './scenario.ts';
 import { marksIn } from './secret-canaries.ts';
@@ -40,8 +38,6 @@ export interface KeyServer {
   readonly admin: VaultAdmin;
   /** For Countersign, if the server uses TLS. */
   readonly caFile?: string;
-  /** Countersign's policy, if not that of the stub. */
-  readonly policy?: string;
 }
 
 /** Durations as in the configuration file. */
@@ -75,8 +71,6 @@ export class TestCluster {
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
   readonly #seen = new RequestCounter();
-  #token = '';
-  #roleId = '';
 
   constructor(options: TestClusterOptions) {
     this.#options = {
@@ -118,15 +112,7 @@ export class TestCluster {
 
   /** The policy of Countersign's role. */
   async writePolicy(): Promise<void> {
-    const { server } = this.#options;
-    if (server?.policy === undefined) await this.admin.policy(roleName, 'secret', 'gateway');
-    else await this.admin.policyText(roleName, server.policy);
-  }
-
-  /** The policy of Countersign's role, but without the right to sign in Vault. */
-  async writePolicyWithoutTransit(): Promise<void> {
-    const path = { 'secret/data/gateway/*': { capabilities: ['read'] } };
-    await this.admin.policyText(roleName, JSON.stringify({ path }));
+    await this.admin.policy(roleName, 'secret', 'gateway');
   }
 
   /** The initial keys of every login. */
@@ -173,40 +159,12 @@ export class TestCluster {
   async appRole(role = roleName, settings: object = {}): Promise<AppRoleLogin> {
     const all = { token_policies: [roleName], token_ttl: 3600, ...settings };
     const roleId = await this.admin.role(approleMount, role, all);
-    this.#roleId = roleId;
     return { method: 'approle', roleId, secretIdFile: await this.newSecretId(role) };
-  }
-
-  /** Enables AppRole again, with a role of the same name and role ID, and a new secret ID in the file. */
-  async enableAppRole(settings: object): Promise<void> {
-    await this.admin.enable('auth', approleMount, { type: 'approle' });
-    await this.admin.role(approleMount, roleName, settings);
-    const role = `auth/${approleMount}/role/${roleName}`;
-    await this.admin.request('POST', `${role}/role-id`, { role_id: this.#roleId });
-    await this.newSecretId();
-  }
-
-  /** Lets a service account log in. */
-  async serviceAccount(server: Pick<FailingVault, 'acceptServiceAccount'>): Promise<VaultAuth> {
-    const jwt = serviceAccountToken();
-    await server.acceptServiceAccount(jwt);
-    return { method: 'kubernetes', role: roleName, jwtFile: this.secretFile('jwt', jwt) };
   }
 
   /** Writes a new secret ID of a role to the role's file, and returns the file. */
   async newSecretId(role = roleName, settings: object = {}): Promise<string> {
     return this.secretFile(role, await this.admin.secretId(approleMount, role, settings));
-  }
-
-  /** A token that may read the keys, in a file. */
-  async tokenFile(): Promise<VaultAuth> {
-    this.#token = this.secret(await this.admin.token({ policies: [roleName], ttl: '1h' }));
-    return { method: 'token', tokenFile: this.secretFile('token', this.#token) };
-  }
-
-  /** Revokes the token in the file. */
-  async revokeToken(): Promise<void> {
-    await this.admin.revoke(this.#token);
   }
 
   /** Writes a file with a text that must not leak. */

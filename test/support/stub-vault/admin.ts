@@ -18,10 +18,10 @@ const responseSchema = z.object({
 export class VaultAdmin {
   readonly address: string;
   readonly #token: string;
-  readonly #ca: (() => Buffer) | undefined;
+  readonly #ca: Buffer | undefined;
 
   /** @param ca PEM; trusted in place of the system's CAs */
-  constructor(address: string, token: string, ca?: () => Buffer) {
+  constructor(address: string, token: string, ca?: Buffer) {
     this.address = address;
     this.#token = token;
     this.#ca = ca;
@@ -40,7 +40,7 @@ export class VaultAdmin {
       method,
       headers: { 'X-Vault-Token': this.#token, ...headers },
       agent: false,
-      ...(this.#ca === undefined ? {} : { ca: this.#ca() }),
+      ca: this.#ca,
     };
     const request = url.protocol === 'https:' ? tlsRequest(url, options) : plainRequest(url, options);
     request.end(body === undefined ? undefined : JSON.stringify(body));
