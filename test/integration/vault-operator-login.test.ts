@@ -11,8 +11,7 @@ import {
   oldControlKey,
   oldKey,
 } from '../support/keys-test-environment.ts';
-import { describeWith } from '../support/requires.ts';
-import { VaultAdmin } from '../support/stub-vault/admin.ts';
+import { itWith } from '../support/requires.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { describeVaults, vaultProgram } from '../support/stub-vault/describe-vaults.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
@@ -85,25 +84,20 @@ it.each([
   await setup.close();
 });
 
-describeWith('openssl')('with TLS and namespaces', () => {
-  it('keys commands use VAULT_CACERT and VAULT_NAMESPACE', async () => {
-    const setup = await new KeysTestEnvironment().open();
-    const ca = new Ca(setup.folder.path, 'ca');
-    const vault = new StubVault({ tls: ca.issue('server'), namespaces: ['team'] });
-    const admin = new VaultAdmin(await vault.listen(), rootToken, ca.cert);
-    const data = { control_key: oldControlKey };
-    const inTeam = { 'X-Vault-Namespace': 'team' };
-    await admin.request('POST', 'secret/data/gateway/sandbox/acme', { data }, inTeam);
-    const place = { VAULT_ADDR: vault.address, VAULT_TOKEN: rootToken, VAULT_CACERT: ca.file };
-    Object.assign(process.env, place);
-    expect(await list(setup)).toMatchObject({ code: 1 });
-    process.env['VAULT_NAMESPACE'] = 'team/';
-    expect(await list(setup)).toMatchObject(done);
-    const stranger = new Ca(setup.folder.path, 'stranger');
-    expect(await list(setup, '--ca-file', stranger.file)).toMatchObject({ code: 1 });
-    await vault.close();
-    await setup.close();
-  });
+itWith('openssl')('keys commands use VAULT_CACERT and VAULT_NAMESPACE', async () => {
+  const setup = await new KeysTestEnvironment().open();
+  const ca = new Ca(setup.folder.path, 'ca');
+  const vault = new StubVault({ tls: ca.issue('server') });
+  const address = await vault.listen();
+  vault.put('gateway/sandbox/acme', { control_key: oldControlKey });
+  const place = { VAULT_ADDR: address, VAULT_TOKEN: rootToken, VAULT_CACERT: ca.file };
+  Object.assign(process.env, { ...place, VAULT_NAMESPACE: 'team/' });
+  expect(await list(setup)).toMatchObject(done);
+  expect(vault.seen.at(-1)?.headers['x-vault-namespace']).toBe('team');
+  const stranger = new Ca(setup.folder.path, 'stranger');
+  expect(await list(setup, '--ca-file', stranger.file)).toMatchObject({ code: 1 });
+  await vault.close();
+  await setup.close();
 });
 
 describe('the configuration of a pod, whose files and variables do not exist here', () => {

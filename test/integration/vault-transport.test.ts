@@ -7,7 +7,6 @@ import { vaultClient } from '../../src/keys/vault/client.ts';
 import { Secret } from '../../src/secret.ts';
 import { listen } from '../support/listening.ts';
 import { describeWith } from '../support/requires.ts';
-import { VaultAdmin } from '../support/stub-vault/admin.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import {
   acme,
@@ -71,18 +70,9 @@ describe('requests to Vault', () => {
   });
 
   it('carry the configured namespace', async () => {
-    const vault = setup.closeAtEnd(new StubVault({ namespaces: ['team-a'] }));
-    const admin = new VaultAdmin(await vault.listen(), rootToken);
-    const inTeam = { 'X-Vault-Namespace': 'team-a' };
-    const data = { control_key: 'of the team' };
-    await admin.request('POST', 'secret/data/gateway/sandbox/acme', { data }, inTeam);
-    const read = async (more: Partial<VaultConfig>) => {
-      const source = setup.source({ address: vault.address, ...more });
-      return controlKeys(await source.read(acme));
-    };
-    expect(await read({ namespace: 'team-a' })).toEqual(['1:of the team']);
-    expect(await read({})).toBe('not-found');
-    expect(await problemOf(read({ namespace: 'team-b' }))).toBe('no-route');
+    await open({ namespace: 'team-a' }).read(acme);
+    const namespaces = setup.vault.seen.map(({ headers }) => headers['x-vault-namespace']);
+    expect(namespaces).toEqual(['team-a', 'team-a']);
   });
 
   describeWith('openssl')('over TLS (needs the program openssl)', () => {

@@ -13,17 +13,12 @@ import {
 } from './protocol.ts';
 import { authResponse, type TokenSettings, type Tokens } from './tokens.ts';
 
-interface SecretId {
-  usesLeft: number;
-  readonly expiresAt: number;
-}
-
 interface Role {
-  roleId: string;
+  readonly roleId: string;
   readonly token: TokenSettings;
   readonly secretIdUses: number;
-  readonly secretIdSeconds: number;
-  readonly secretIds: Map<string, SecretId>;
+  /** How often each can still be used. */
+  readonly secretIds: Map<string, number>;
 }
 
 /** The auth method `approle`, mounted at `auth/{mount}`. */
@@ -44,10 +39,6 @@ export class AppRole {
     const role = this.#roles.get(name);
     if (role === undefined) return notFound;
     if (rest === 'role-id' && call.method === 'GET') return envelope({ data: { role_id: role.roleId } });
-    if (rest === 'role-id' && call.method === 'POST') {
-      role.roleId = text(call.body['role_id']);
-      return empty;
-    }
     if (rest === 'secret-id' && call.method === 'POST') return this.#newSecretId(role, call);
     return undefined;
   };
@@ -67,34 +58,24 @@ export class AppRole {
       roleId: this.#roles.get(name)?.roleId ?? randomUUID(),
       token,
       secretIdUses: seconds(body['secret_id_num_uses'], 0),
-      secretIdSeconds: seconds(body['secret_id_ttl'], 0),
-      secretIds: this.#roles.get(name)?.secretIds ?? new Map<string, SecretId>(),
+      secretIds: this.#roles.get(name)?.secretIds ?? new Map<string, number>(),
     });
     return empty;
   }
 
-  #newSecretId(role: Role, { now, body }: StubRequest): StubResponse {
+  #newSecretId(role: Role, { body }: StubRequest): StubResponse {
     const id = randomUUID();
     const uses = seconds(body['num_uses'], role.secretIdUses);
-    const ttl = seconds(body['ttl'], role.secretIdSeconds);
-    const expiresAt = ttl === 0 ? Number.POSITIVE_INFINITY : now + ttl * 1000;
-    role.secretIds.set(id, { usesLeft: uses === 0 ? Number.POSITIVE_INFINITY : uses, expiresAt });
-    const data = {
-      secret_id: id,
-      secret_id_accessor: randomUUID(),
-      secret_id_num_uses: uses,
-      secret_id_ttl: ttl,
-    };
-    return envelope({ data });
+    role.secretIds.set(id, uses === 0 ? Number.POSITIVE_INFINITY : uses);
+    return envelope({ data: { secret_id: id, secret_id_accessor: randomUUID(), secret_id_num_uses: uses } });
   }
 
   #logIn({ body, now }: StubRequest): StubResponse {
     const role = [...this.#roles.values()].find(({ roleId }) => roleId === text(body['role_id']));
-    const secretId = role?.secretIds.get(text(body['secret_id']));
-    if (role === undefined || secretId === undefined || secretId.usesLeft < 1 || now >= secretId.expiresAt) {
-      return errors(400, 'invalid role or secret ID');
-    }
-    secretId.usesLeft -= 1;
+    const secretId = text(body['secret_id']);
+    const usesLeft = role?.secretIds.get(secretId) ?? 0;
+    if (role === undefined || usesLeft < 1) return errors(400, 'invalid role or secret ID');
+    role.secretIds.set(secretId, usesLeft - 1);
     return authResponse(this.#tokens.create(now, role.token), now);
   }
 }

@@ -18,8 +18,6 @@ interface Version {
 
 interface Secret {
   current: number;
-  casRequired: boolean;
-  customMetadata: unknown;
   maxVersions: number;
   readonly versions: Map<number, Version>;
 }
@@ -42,19 +40,13 @@ export class Kv2 {
       case 'POST data':
         return this.#write(path, call);
       case 'DELETE data':
-        return this.#change(path, [this.#secrets.get(path)?.current ?? 0], (version) =>
-          this.#delete(version, call),
-        );
+        return this.#change([this.#secrets.get(path)?.current ?? 0], path, { deletedAt: call.now });
       case 'POST delete':
-        return this.#change(path, numbers(call), (version) => this.#delete(version, call));
+        return this.#change(numbers(call), path, { deletedAt: call.now });
       case 'POST undelete':
-        return this.#change(path, numbers(call), (version) =>
-          Object.assign(version, { deletedAt: undefined }),
-        );
+        return this.#change(numbers(call), path, { deletedAt: undefined });
       case 'POST destroy':
-        return this.#change(path, numbers(call), (version) =>
-          Object.assign(version, { destroyed: true, data: null }),
-        );
+        return this.#change(numbers(call), path, { destroyed: true, data: null });
       case 'GET metadata':
         return this.#metadata(path);
       case 'POST metadata':
@@ -75,35 +67,22 @@ export class Kv2 {
     const version = secret?.versions.get(requested === 0 ? secret.current : requested);
     if (secret === undefined || version === undefined) return notFound;
     const isDeleted = version.destroyed || (version.deletedAt !== undefined && version.deletedAt <= now);
-    const metadata = {
-      ...describe(version),
-      custom_metadata: secret.customMetadata,
-      version: version.version,
-    };
-    return envelope({ data: { data: isDeleted ? null : version.data, metadata } }, isDeleted ? 404 : 200);
+    const data = { data: isDeleted ? null : version.data, metadata: described(version) };
+    return envelope({ data }, isDeleted ? 404 : 200);
   }
 
   #write(path: string, { body, now }: StubRequest): StubResponse {
     const { data, options } = body as { data?: unknown; options?: { cas?: number } };
     if (typeof data !== 'object' || data === null) return errors(400, 'no data provided');
     const secret = this.#secrets.get(path) ?? blank();
-    if (options?.cas === undefined && secret.casRequired) {
-      return errors(400, 'check-and-set parameter required for this call');
-    }
-    if (options?.cas !== undefined && options.cas !== secret.current) {
+    if (options?.cas !== undefined && options.cas !== secret.current)
       return errors(400, 'check-and-set parameter did not match the current version');
-    }
     secret.current += 1;
     const version = { version: secret.current, createdAt: now, data, deletedAt: undefined, destroyed: false };
     secret.versions.set(secret.current, version);
     this.#removeOldest(secret);
     this.#secrets.set(path, secret);
-    const metadata = {
-      ...describe(version),
-      custom_metadata: secret.customMetadata,
-      version: secret.current,
-    };
-    return envelope({ data: metadata });
+    return envelope({ data: described(version) });
   }
 
   /** The secret's limit, or the mount's. A lower one than before removes all versions beyond it with the next write. */
@@ -118,14 +97,10 @@ export class Kv2 {
     return empty;
   }
 
-  #delete(version: Version, { now }: StubRequest): void {
-    version.deletedAt ??= now;
-  }
-
-  #change(path: string, versions: readonly number[], change: (version: Version) => unknown): StubResponse {
-    for (const number of versions) {
+  #change(numbersOf: readonly number[], path: string, change: Partial<Version>): StubResponse {
+    for (const number of numbersOf) {
       const version = this.#secrets.get(path)?.versions.get(number);
-      if (version !== undefined) change(version);
+      if (version !== undefined) Object.assign(version, change);
     }
     return empty;
   }
@@ -135,21 +110,19 @@ export class Kv2 {
     if (secret === undefined) return notFound;
     const versions = [...secret.versions.values()];
     const data = {
-      cas_required: secret.casRequired,
+      cas_required: false,
       current_version: secret.current,
-      custom_metadata: secret.customMetadata,
+      custom_metadata: null,
       max_versions: secret.maxVersions,
       oldest_version: versions[0]?.version ?? 0,
-      versions: Object.fromEntries(versions.map((version) => [version.version, describe(version)])),
+      versions: Object.fromEntries(versions.map((version) => [version.version, timesOf(version)])),
     };
     return envelope({ data });
   }
 
   #configure(path: string, { body }: StubRequest): StubResponse {
     const secret = this.#secrets.get(path) ?? blank();
-    if (typeof body['cas_required'] === 'boolean') secret.casRequired = body['cas_required'];
-    if (typeof body['max_versions'] === 'number') secret.maxVersions = body['max_versions'];
-    if (body['custom_metadata'] !== undefined) secret.customMetadata = body['custom_metadata'];
+    secret.maxVersions = Number(body['max_versions'] ?? secret.maxVersions);
     this.#secrets.set(path, secret);
     return empty;
   }
@@ -163,21 +136,20 @@ export class Kv2 {
   }
 }
 
-function blank(): Secret {
-  return {
-    current: 0,
-    casRequired: false,
-    customMetadata: null,
-    maxVersions: 0,
-    versions: new Map(),
-  };
-}
+const blank = (): Secret => ({ current: 0, maxVersions: 0, versions: new Map() });
 
 function numbers({ body }: StubRequest): number[] {
   return Array.isArray(body['versions']) ? body['versions'].map(Number) : [];
 }
 
-function describe({ createdAt, deletedAt, destroyed }: Version): object {
+function timesOf({ createdAt, deletedAt, destroyed }: Version): object {
   const deletion_time = deletedAt === undefined ? '' : new Date(deletedAt).toISOString();
   return { created_time: new Date(createdAt).toISOString(), deletion_time, destroyed };
 }
+
+/** Metadata of a response about one version. */
+const described = (version: Version): object => ({
+  ...timesOf(version),
+  custom_metadata: null,
+  version: version.version,
+});

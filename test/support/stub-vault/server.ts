@@ -30,14 +30,13 @@ export interface StubOptions {
     /** Requires client certificates of this CA. */
     readonly clientCa?: string | Buffer;
   };
-  readonly namespaces?: readonly string[];
 }
 
 /** Vault's HTTP protocol on a loopback port: as strict as Vault, with every known failure. */
 export class StubVault {
   readonly #server: Server;
   readonly #clock: () => number;
-  readonly #worlds: ReadonlyMap<string, World>;
+  readonly #world: World;
   readonly #scheme: string;
   /** Includes those in the TLS handshake. */
   readonly #sockets = new Set<Socket>();
@@ -47,9 +46,9 @@ export class StubVault {
   sealed = false;
   #fault: { readonly fault: Fault; readonly target: RegExp } | undefined;
 
-  constructor({ clock = Date.now, tls, namespaces = [] }: StubOptions = {}) {
+  constructor({ clock = Date.now, tls }: StubOptions = {}) {
     this.#clock = clock;
-    this.#worlds = new Map(['', ...namespaces].map((name) => [name, new World(clock())]));
+    this.#world = new World(clock());
     const handle = (request: IncomingMessage, response: ServerResponse) =>
       void this.#handle(request, response);
     this.#scheme = tls === undefined ? 'http' : 'https';
@@ -94,17 +93,15 @@ export class StubVault {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  world(namespace = ''): World {
-    const world = this.#worlds.get(namespace);
-    if (world === undefined) throw new Error(`no namespace ${namespace}`);
-    return world;
+  world(): World {
+    return this.#world;
   }
 
   /** Writes a secret as an administrator, without a connection. */
   put(path: string, data: object): void {
     const call = { method: 'POST', path: `secret/data/${path}`, body: { data }, token: rootToken };
     const rest = { query: new URLSearchParams(), now: this.#clock() };
-    this.world().respond({ ...call, ...rest });
+    this.#world.respond({ ...call, ...rest });
   }
 
   /** From now on requests whose target matches fail with this fault. */
@@ -149,11 +146,8 @@ export class StubVault {
   #responseTo(request: IncomingMessage, target: string, body: string): StubResponse {
     if (target.startsWith('sys/health')) return this.#health();
     if (this.sealed) return errors(503, 'Vault is sealed');
-    const namespace = String(request.headers['x-vault-namespace'] ?? '').replace(/\/$/, '');
-    const world = this.#worlds.get(namespace);
-    if (world === undefined) return errors(404, 'namespace not found');
     const call = callOf(request, target, body, this.#clock());
-    return call === undefined ? errors(400, 'error parsing JSON') : world.respond(call);
+    return call === undefined ? errors(400, 'error parsing JSON') : this.#world.respond(call);
   }
 
   #health(): StubResponse {

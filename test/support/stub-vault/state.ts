@@ -18,7 +18,7 @@ import { Transit } from './transit.ts';
 
 export const rootToken = 'stub-root-token';
 
-/** The content of one Vault namespace, and its router. */
+/** The content of a Vault, and its router. */
 export class World {
   readonly tokens = new Tokens();
   readonly policies = new Policies();
