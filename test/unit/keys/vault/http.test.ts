@@ -49,11 +49,8 @@ describe('a Vault response', () => {
 
   it.each([
     ['5', 5],
-    ['0', 0],
     ['600', 600],
     ['601', 600],
-    ['999999999', 600],
-    ['1000000000', undefined],
     ['-1', undefined],
     ['Wed, 21 Oct 2026 07:28:00 GMT', undefined],
   ])('with Retry-After: %s means a wait of %s seconds', (value, seconds) => {

@@ -85,7 +85,6 @@ it('only a secret that does not exist has no version, nor a history, and its log
 });
 
 it.each([
-  [{ type: 'kv', options: { version: '1' } }, 'kv-version-1'],
   [{ type: 'kv', options: null }, 'kv-version-1'],
   [{ type: 'kv' }, 'kv-version-1'],
   [{ type: 'kv', options: { version: '2' } }, 'not found'],
@@ -100,7 +99,6 @@ it.each([
 it.each([
   ['secret/data', 'not-found', 'secret/'],
   ['secret/data', 'denied', 'secret/'],
-  ['secret/metadata', 'denied', 'secret/'],
   ['team/kv/data', 'not-found', 'team/kv/'],
   ['secret/data/apps', 'denied', 'secret/'],
 ] as const)(
@@ -116,12 +114,6 @@ it.each([
     await expect(store.history(acme)).rejects.toMatchObject(expected);
   },
 );
-
-it('a denied path of a mount that exists is denied', async () => {
-  const data = { type: 'kv', path: 'secret/', options: { version: '2' } };
-  const store = storeOf(new VaultError('denied'), { data });
-  await expect(store.read(acme)).rejects.toMatchObject({ kind: 'denied' });
-});
 
 it('a version that extends another one has the fields of the expected version, not of the current one', async () => {
   const seen: unknown[] = [];
