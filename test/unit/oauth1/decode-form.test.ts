@@ -5,54 +5,20 @@ import { decodeForm } from '../../../src/oauth1/decode-form.ts';
 
 /** RFC 5849 section 3.4.1.3.1, and the parser of the WHATWG URL standard, "urlencoded parsing". */
 describe('decodeForm', () => {
-  /** The pairs as JSON reads best: `[["a","1"]]`. */
-  it.each<[name: string, body: string, pairs: string]>([
-    ['the body of RFC 5849 section 3.4.1.3.1', 'c2&a3=2+q', '[["c2",""],["a3","2 q"]]'],
-    [
-      'the query of RFC 5849 section 3.4.1.3.1',
-      'b5=%3D%253D&a3=a&c%40=&a2=r%20b',
-      '[["b5","=%3D"],["a3","a"],["c@",""],["a2","r b"]]',
-    ],
-    ['an empty body has no parameters', '', '[]'],
-    ['empty parts are no parameters', '&&a=1&&&b=2&', '[["a","1"],["b","2"]]'],
-    [
-      'order, repeated names and identical pairs are kept',
-      'b=2&a=1&b=1&a=1',
-      '[["b","2"],["a","1"],["b","1"],["a","1"]]',
-    ],
-    ['a plus is a space, in names too', 'a+b=c++d+', '[["a b","c  d "]]'],
-    ['%2B is a plus', 'a%2Bb=c%2bd', '[["a+b","c+d"]]'],
-    ['a name without = has an empty value', 'c2&d', '[["c2",""],["d",""]]'],
-    ['an empty name is kept', '=v&=', '[["","v"],["",""]]'],
-    ['only the first = separates', 'a=b=c&d==', '[["a","b=c"],["d","="]]'],
-    ['; is no separator', 'a=1;b=2', '[["a","1;b=2"]]'],
-    ['escaped separators do not separate', 'a%26b%3Dc=1', '[["a&b=c","1"]]'],
-    ['escapes are decoded once', 'a=%2525', '[["a","%25"]]'],
-    ['a byte order mark is a character like any other', '%EF%BB%BFa=\ufeffb', '[["\ufeffa","\ufeffb"]]'],
-    ['escaped and unescaped UTF-8 may be mixed', 'naïve=私\u{1f600}%C3%A9', '[["naïve","私\u{1f600}é"]]'],
-    [
-      'reserved object names are names',
-      '__proto__=1&constructor=2',
-      '[["__proto__","1"],["constructor","2"]]',
-    ],
-    ['encoded control characters are characters', 'a%00b=%0A%0D%7f', '[["a\\u0000b","\\n\\r\x7f"]]'],
-    ['so are those beyond ASCII, encoded or not', 'a=\x85%C2%85\u2028', '[["a","\x85\x85\u2028"]]'],
-    ['the last code point decodes', 'a=%F4%8F%BF%BF', '[["a","\u{10ffff}"]]'],
-  ])('%s', (_name, body, pairs) => {
-    expect(JSON.stringify(decoded(body))).toBe(pairs);
-  });
-
-  it('decodes a character whose bytes are partly escaped', () => {
+  it('decodes the query of RFC 5849 section 3.4.1.3.1, and a character whose bytes are partly escaped', () => {
+    expect(decoded('b5=%3D%253D&a3=a&c%40=&a2=r%20b')).toEqual([
+      ['b5', '=%3D'],
+      ['a3', 'a'],
+      ['c@', ''],
+      ['a2', 'r b'],
+    ]);
     expect(decodeForm(Buffer.from('613dc3254139', 'hex'))).toEqual([['a', 'é']]);
   });
 
   it.each([
     ['nothing after it', '%'],
     ['one digit', '%4'],
-    ['letters that are no digits', '%zz'],
-    ['a digit and a sign', '%+1'],
     ['a space for a digit', '%2 '],
-    ['an unescaped byte after it', '%é'],
     ['a broken escape after a good one', '%41%4'],
   ])('rejects a %% with %s', (_name, broken) => {
     expectError(Buffer.from(`a=1&card=4111111111111111${broken}&b=2`), /^Parameter 2 \("card"\) has a "%"/);
@@ -62,14 +28,10 @@ describe('decodeForm', () => {
   it.each([
     ['a cut sequence', 'c3'],
     ['a sequence that goes wrong', 'c328'],
-    ['a byte that cannot start one', '80'],
     ['an overlong slash', 'c0af'],
-    ['an overlong NUL', 'e08080'],
     ['a surrogate', 'eda080'],
-    ['a surrogate pair in three bytes each', 'eda0bdedb880'],
     ['a number beyond U+10FFFF', 'f4908080'],
     ['the byte order mark of UTF-16', 'fffe61'],
-    ['the byte FF', 'ff'],
   ])('rejects %s as not UTF-8, escaped or not', (_name, hex) => {
     const escaped = hex.replace(/../g, '%$&');
 
@@ -118,22 +80,16 @@ describe('decodeForm', () => {
     expect(decoded('a=\ufeff')).toEqual([['a', '\ufeff']]);
   });
 
-  it.each([
-    'client_orderid',
-    'destination-card-no',
-    'cvv2',
-    'address.line12',
-    'deposit2card',
-    'x'.repeat(64),
-  ])('names the parameter if its name is a word: %s', (name) => {
-    expect(errorOf(Buffer.from(`a=1&&${name}=%`)).detail).toMatch(`Parameter 2 ("${name}") has`);
-  });
+  it.each(['destination-card-no', 'address.line12', 'x'.repeat(64)])(
+    'names the parameter if its name is a word: %s',
+    (name) => {
+      expect(errorOf(Buffer.from(`a=1&&${name}=%`)).detail).toMatch(`Parameter 2 ("${name}") has`);
+    },
+  );
 
   it.each([
     ['digits', '4111111111111111=%'],
-    ['digits in groups', 'a4111-1111-1111-1111=%'],
     ['digits between letters', 'a4b1c1d1=%'],
-    ['a name and a space', 'Mark Cardholder=%'],
     ['an encoded name', 'Mark%20Cardholder=%'],
     ['a word that may be a part of a value', 'Cardholder%'],
     ['a long text', `${'x'.repeat(65)}=%`],

@@ -24,23 +24,14 @@ describe.each<SecretForm>(['token', 'key', 'passphrase'])('a secret (%s)', (form
 
   it.each([
     ['a blank at its end', `${uuid} `, 'ends with a blank (U+0020); remove it'],
-    ['a tab at its end', `${uuid}\t`, 'ends with a tab (U+0009); remove it'],
-    ['a leading blank', ` ${uuid}`, 'begins with a blank (U+0020); remove it'],
     ['a leading line feed', `\n${uuid}`, 'begins with a line end (U+000A); remove it'],
     ['two line feeds', `${uuid}\n\n`, 'ends with a line end (U+000A); remove it'],
     ['a carriage return alone', `${uuid}\r`, 'ends with a carriage return (U+000D); remove it'],
-    ['a no-break space at its end', `${uuid}\u00a0`, 'ends with a no-break space (U+00A0); remove it'],
     ['a zero-width space', `${uuid}\u200b`, 'ends with a zero-width space (U+200B); remove it'],
-    ['a word joiner', `\u2060${uuid}`, 'begins with the invisible character U+2060; remove it'],
     [
       'two byte order marks',
       `${byteOrderMark}${byteOrderMark}${uuid}`,
       'begins with a byte order mark (U+FEFF); remove it',
-    ],
-    [
-      'a byte order mark at its end',
-      `${uuid}${byteOrderMark}`,
-      'ends with a byte order mark (U+FEFF); remove it',
     ],
     ['a NUL at its end', `${uuid}\u0000`, 'ends with the invisible character U+0000; remove it'],
     [
@@ -64,10 +55,7 @@ describe.each<SecretForm>(['token', 'key', 'passphrase'])('a secret (%s)', (form
   it.each<[string, Uint8Array | string]>([
     ['little endian with its mark, as PowerShell writes it', utf16le(`${byteOrderMark}${uuid}\r\n`)],
     ['big endian with its mark', utf16be(`${byteOrderMark}${uuid}`)],
-    ['little endian without a mark', utf16le(uuid)],
     ['big endian without a mark', utf16be(`${uuid}\n`)],
-    ['of one character', utf16le('a')],
-    ['whose text was stored with its NULs', utf16le(uuid).toString('latin1')],
     ['that was read as UTF-8', utf16le(`${byteOrderMark}${uuid}`).toString('utf8')],
     ['with a mark, and no ASCII', utf16le(`${byteOrderMark}пароль`)],
     [
@@ -107,7 +95,6 @@ describe.each<SecretForm>(['token', 'key'])('what is in the place of a secret (%
 
   it.each<[string, object, RegExp]>([
     ['the sink of an agent with wrap_ttl', wrapped, /wrapped token.*remove wrap_ttl.*vault unwrap/],
-    ['a response that was wrapped', { request_id: 'r', wrap_info: wrapped, auth: null }, /wrapped token/],
     [
       'a login',
       { request_id: 'r', wrap_info: null, auth: { client_token: 't' } },
@@ -124,7 +111,6 @@ describe.each<SecretForm>(['token', 'key'])('what is in the place of a secret (%
       /remove dh_type/,
     ],
     ['an object with the value', { control_key: uuid }, /^fault: looks like JSON; store the value alone$/],
-    ['a list', [uuid], /^fault: looks like JSON/],
   ])('is named: JSON, %s', (_name, value, fault) => {
     expect(read(JSON.stringify(value), form)).toMatch(fault);
     expect(read(`${byteOrderMark}${JSON.stringify(value, null, 2)}\n\n`, form)).toMatch(fault);

@@ -71,10 +71,8 @@ describe('what arrived instead of a form', () => {
     ['application/json', 'The Content-Type is application/json.'],
     ['Multipart/Form-Data; boundary=4111111111111111', 'The Content-Type is multipart/form-data.'],
     [`${form}; charset=iso-8859-1`, 'The form has the charset iso-8859-1.'],
-    [`${form}; charset="windows-1252"`, 'The form has the charset windows-1252.'],
     [`${form}; boundary=x`, 'The Content-Type has other parameters than a charset.'],
     ['', 'The Content-Type is not that of a form.'],
-    ['json', 'The Content-Type is not that of a form.'],
     [`${form}; charset=4111111111111111`, 'The Content-Type has other parameters than a charset.'],
     ['text/4111111111111111', 'The Content-Type is not that of a form.'],
     [`text/${'x'.repeat(9_000)}`, 'The Content-Type is not that of a form.'],
@@ -92,20 +90,11 @@ describe('what arrived instead of a form', () => {
 });
 
 it.each([
-  'application/json',
-  'Application/JSON',
-  'application/json; charset=utf-8',
+  'Application/JSON; charset=utf-8',
   'application/json;charset="utf-8";q=0.3',
-  'application/json;odata=verbose',
-  'application/json;',
   'application/json;profile="https://a.test/b,c;q=0"',
-  'application/vnd.pay+json',
   'application/vnd.pay+json; version=4, */*;q=0.8',
-  'application/hal+json',
-  'Application/LD+JSON;q=0.1',
   'application/json;q=0, application/vnd.pay+json',
-  'application/xml, application/vnd.pay+json;q=0.9',
-  'application/json;charset=utf-8, text/plain, */*',
   '*/*, application/json;charset=utf-8',
   'application/json;charset=utf-8, text/html;charset=utf-8',
   'text/html;level=1;q=0.4, application/json;indent=2;q=0.5',
@@ -117,32 +106,21 @@ it.each([
 
 it.each([
   undefined,
-  '',
-  '*/*',
   '*/*;charset=utf-8',
   'text/*, application/*',
   'text/html, application/json;charset=utf-8',
   'text/html;charset=utf-8, application/json;charset=utf-8;q=0.9',
   'application/json;charset=utf-8;q=0',
-  'application/vnd.pay+json;q=0.000, */*',
   'application/json;q=0.3;charset=utf-8, */*;q=0.4',
   'text/html;note="application/json", */*;q=0.1',
-  'json',
-  '+json',
   'application/+json',
-  'application/json q=1',
   'application/json;q=high',
-  'application/jsonp',
-  'application/json-seq',
   'application/pay+jsonld',
-  'application//json',
-  ';;;,,,',
 ])('a client gets the form with Accept: %s', (accept) => {
   expect(prefersJson(accept)).toBe(false);
 });
 
 it.each([
-  'a',
   'order-7.2_B',
   '0d9f1f0a-0b7e-4f6e-9a3c-6f0b5a1f2c11',
   'x'.repeat(64),
@@ -170,10 +148,6 @@ it.each([
   '',
   'x'.repeat(65),
   'a b',
-  'a, b',
-  'a\n',
-  'é',
-  '"x"',
   '411111111111',
   'x-4111111111111111',
   'x-4111111111111112',
@@ -211,10 +185,8 @@ describe('a traceparent', () => {
     ['sampled', `00-${traceId}-${parent}-01`, true],
     ['not sampled', `00-${traceId}-${parent}-00`, false],
     ['sampled, with the random flag of level 2', `00-${traceId}-${parent}-03`, true],
-    ['not sampled, with another flag', `00-${traceId}-${parent}-02`, false],
     ['of a later version', `01-${traceId}-${parent}-01`, true],
     ['of a later version with further fields', `cc-${traceId}-${parent}-01-what-the-future-brings`, true],
-    ['of a later version with a dash at its end', `fe-${traceId}-${parent}-00-`, false],
   ])('that is %s gives its trace id and whether it is sampled', (_name, header, sampled) => {
     expect(parseTraceparent(header)).toEqual({ traceId, spanId: parent, sampled });
   });
@@ -232,13 +204,9 @@ describe('a traceparent', () => {
   });
 
   it.each([
-    ['empty', ''],
     ['of version ff', `ff-${traceId}-${parent}-01`],
     ['of version 00 with further fields', `00-${traceId}-${parent}-01-more`],
-    ['of version 00 with a dash at its end', `00-${traceId}-${parent}-01-`],
     ['of a later version without a dash after the flags', `cc-${traceId}-${parent}-01.more`],
-    ['of a later version with three digits of flags', `cc-${traceId}-${parent}-011`],
-    ['too short', `00-${traceId}-${parent}-0`],
     ['without a trace id', `00-${'0'.repeat(32)}-${parent}-01`],
     ['without a parent id', `00-${traceId}-${'0'.repeat(16)}-01`],
     ['of a card number that zeros fill up', `00-${'4111111111111111'.padStart(32, '0')}-${parent}-01`],
@@ -252,7 +220,6 @@ describe('a traceparent', () => {
       `00-${'74111111111111111'.padStart(20, 'a').padEnd(32, 'b')}-${parent}-01`,
     ],
     ['in capitals', `00-${traceId.toUpperCase()}-${parent}-01`],
-    ['sent twice', `00-${traceId}-${parent}-01, 00-${traceId}-${parent}-01`],
   ])('that is %s is ignored', (_name, header) => {
     expect(parseTraceparent(header)).toBeUndefined();
   });
