@@ -1,17 +1,19 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it, jest } from '@jest/globals';
+import { stringify } from 'yaml';
 import { createKeyDirectory } from '../../src/cli/demo/keys.ts';
+import { run } from '../support/cli.ts';
 import { compileCache } from '../support/compile-cache.ts';
-import { tokenCredential } from '../support/config.ts';
+import { configFor, tokenCredential } from '../support/config.ts';
 import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { acquire } from '../support/port-lock.ts';
 import { itWhere } from '../support/requires.ts';
+import { noGateway } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
 const starts = harness();
@@ -20,94 +22,64 @@ const starts = harness();
 const occupy = async (): Promise<number> => starts.closing(await listen(createServer())).port;
 
 /** With this port for both, and this level. */
-function configuration(port: number, level = 'info'): string {
-  return starts.folder().file(
-    'config.yaml',
-    `proxy: { port: ${port} }
-admin: { port: ${port} }
-environments: { sandbox: { baseUrl: "http://127.0.0.1:9", product: gw } }
-keys: { source: directory, directory: . }
-log: { level: ${level} }
-`,
-  );
-}
-
-function serve(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = spawn(process.execPath, ['src/main.ts', 'serve', ...argv], {
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: starts.folder().path, ...compileCache, ...env },
-  });
-  const closed = once(child, 'close');
-  starts.atEnd(() => {
-    child.kill('SIGKILL');
-    return closed;
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream?.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const ended = async () => ({ code: (await closed)[0], output });
-  return { child, output: () => output, ended };
-}
+const configuration = (port: number, level: 'info' | 'error' = 'info') =>
+  configFor(noGateway, { proxy: { port }, admin: { port }, log: { level } });
 
 it('serve takes file and ports from options and variables, also after a reload', async () => {
   const port = await occupy();
-  const { child, output } = serve(['--port', '0'], {
-    COUNTERSIGN_CONFIG: configuration(port, 'error'),
-    COUNTERSIGN_PROXY_PORT: String(port),
-    COUNTERSIGN_ADMIN_PORT: '0',
-    COUNTERSIGN_LOG_LEVEL: 'info',
+  const file = starts.folder().file('config.yaml', stringify(configuration(port, 'error')));
+  const process = starts.spawn({
+    args: ['--port', '0'],
+    env: {
+      COUNTERSIGN_CONFIG: file,
+      COUNTERSIGN_PROXY_PORT: String(port),
+      COUNTERSIGN_ADMIN_PORT: '0',
+      COUNTERSIGN_LOG_LEVEL: 'info',
+    },
   });
-  await until(() => output().includes('"msg":"started"') || child.exitCode !== null);
-  child.kill('SIGHUP');
+  expect(await process.started()).toBe(true);
+  process.signal('SIGHUP');
   // Ports and level need a restart if they change: they did not.
-  await until(() => output().includes('"msg":"configuration reloaded"'));
+  await until(() => process.logLines('configuration reloaded').length === 1);
 });
 
-it.each([
-  [['--port', '70000'], {}, '--port must be a port from 0 to 65535; 0 picks a free one'],
-  [
-    [],
-    { COUNTERSIGN_LOG_LEVEL: 'loud' },
-    'COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent',
-  ],
-])('serve %j %j is rejected in a sentence, before it starts', async (argv, env, text) => {
-  expect(await serve(['--config', configuration(0), ...argv], env).ended()).toEqual({
-    code: 2,
-    output: `countersign serve: ${text}\nSee: countersign serve --help\n`,
-  });
+it('serve rejects a wrong option or variable in a sentence, before it starts', async () => {
+  const rejected = async (argv: readonly string[], env: Readonly<Record<string, string>> = {}) => {
+    const replaced = jest.replaceProperty(process, 'env', { ...process.env, ...env });
+    const { code, err } = await run(['serve', ...argv]).finally(() => replaced.restore());
+    return `${code} ${err}`;
+  };
+  const end = '\nSee: countersign serve --help';
+  expect(await rejected(['--port', '70000'])).toBe(
+    `2 countersign serve: --port must be a port from 0 to 65535; 0 picks a free one${end}`,
+  );
+  expect(await rejected(['--config', 'c.yaml'], { COUNTERSIGN_LOG_LEVEL: 'loud' })).toBe(
+    `2 countersign serve: COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent${end}`,
+  );
+  // It does not run the demo instead.
+  expect(await rejected([], { COUNTERSIGN_CONFIG: '' })).toBe(
+    `2 countersign serve: COUNTERSIGN_CONFIG is empty: set it to a file, or unset it${end}`,
+  );
 });
 
-it('serve does not run the demo when the variable for the file is empty', async () => {
-  expect(await serve([], { COUNTERSIGN_CONFIG: '' }).ended()).toEqual({
-    code: 2,
-    output:
-      'countersign serve: COUNTERSIGN_CONFIG is empty: set it to a file, or unset it\nSee: countersign serve --help\n',
-  });
-});
-
-it.each([
-  ['--port', '--admin-port'],
-  ['--admin-port', '--port'],
-])('a port in use is reported with the option %s that changes it', async (option, other) => {
+it('a port in use is reported with the option that changes it', async () => {
   const port = await occupy();
-  expect(await serve(['--config', configuration(port), other, '0']).ended()).toEqual({
-    code: 1,
-    output: expect.stringContaining(
-      `Countersign cannot start: 127.0.0.1:${port} is in use. Choose another port with ${option}.\n`,
-    ),
-  });
+  const process = starts.spawn({ file: configuration(port), args: ['--port', '0'] });
+  expect(await process.ended).toBe(1);
+  expect(process.stderr()).toContain(
+    `Countersign cannot start: 127.0.0.1:${port} is in use. Choose another port with --admin-port.\n`,
+  );
 });
 
 it('serve warns of a proxy variable, which it does not use', async () => {
   const env = { HTTPS_PROXY: 'http://user:secret@proxy.test:3128' };
-  const { child, output } = serve(['--config', configuration(0)], env);
-  await until(() => output().includes('no HTTP proxy is used') || child.exitCode !== null);
-  expect(output()).toMatch(/"level":"warn".*"variables":"HTTPS_PROXY".*no HTTP proxy is used/);
-  expect(output()).not.toContain('secret');
+  const process = starts.spawn({ file: configuration(0), env });
+  expect(await process.started()).toBe(true);
+  expect(process.stdout()).toMatch(/"level":"warn".*"variables":"HTTPS_PROXY".*no HTTP proxy is used/);
+  expect(process.stdout()).not.toContain('secret');
 });
 
 describe('unsafe settings', () => {
-  const starts = harness();
-
   function start(nodeArguments: readonly string[], variables: Readonly<Record<string, string>> = {}) {
     return spawnSync(process.execPath, [...nodeArguments, 'src/main.ts', 'serve', '--help'], {
       env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...variables },
@@ -195,14 +167,7 @@ describe('the embedded default', () => {
   /** Where not even root can create a folder. */
   const readOnly = '/proc/self';
   const sharedMemory = '/dev/shm';
-  const starts = harness();
-
   const inMemory = itWhere(existsSync(sharedMemory), `there is no ${sharedMemory}`);
-  /** A test that may mount a file system that no other process sees. */
-  const withMounts = itWhere(
-    existsSync(sharedMemory) && spawnSync('unshare', ['--mount', 'true']).status === 0,
-    'this user may not mount a file system (unshare --mount)',
-  );
   inMemory('serve without --config starts where the folder for temporary files is read-only', async () => {
     starts.atEnd(await acquire());
     const process = starts.spawn({ env: { TMPDIR: readOnly } });
@@ -218,35 +183,15 @@ describe('the embedded default', () => {
     expect(createKeyDirectory([readOnly, path])).toMatch(new RegExp(`^${path}/countersign-keys-`));
   });
 
-  withMounts('serve says in one sentence what to do where nothing can be written', () => {
-    const readOnlyMemory = `mount -t tmpfs -o ro none ${sharedMemory} && exec "$0" src/main.ts serve`;
-    const { status, stderr } = spawnSync(
-      'unshare',
-      ['--mount', 'sh', '-c', readOnlyMemory, process.execPath],
-      {
-        encoding: 'utf8',
-        env: { PATH: process.env['PATH'] ?? '', TMPDIR: readOnly, ...compileCache },
-      },
-    );
-    expect({ status, stderr }).toEqual({
-      status: 1,
-      stderr: `countersign serve: ${nowhere('/proc/self (ENOENT) or /dev/shm (EROFS)')}\n`,
-    });
-  });
-
   it('if no folder is writable, the error names each one and why', () => {
     const missing = starts.folder().at('missing');
     expect(() => createKeyDirectory([readOnly, missing])).toThrow(
-      nowhere(`/proc/self (ENOENT) or ${missing} (ENOENT)`),
+      `Without --config, Countersign writes temporary keys, but it cannot write to /proc/self (ENOENT) or ${missing} (ENOENT). ` +
+        'Use --config FILE, or set TMPDIR to a writable directory',
     );
   });
-
-  const nowhere = (folders: string): string =>
-    `Without --config, Countersign writes temporary keys, but it cannot write to ${folders}. ` +
-    'Use --config FILE, or set TMPDIR to a writable directory';
 });
 
-const start = harness(afterAll);
 const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
   addresses?.some(({ address }) => address === '::1'),
 );
@@ -263,7 +208,7 @@ describe.each([
       adminUrl,
       url: proxyUrl,
       logLines,
-    } = await start.proxy({
+    } = await starts.proxy({
       config: {
         proxy: { host, port: 0, allowPlaintext: true },
         admin: { host, port: 0, ...tokenCredential('x') },

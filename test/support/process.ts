@@ -12,6 +12,8 @@ import { until } from './until.ts';
 export interface SpawnOptions {
   /** Written as YAML; a text as it is. Without it the embedded default is served. */
   readonly file?: unknown;
+  /** After the file. */
+  readonly args?: readonly string[];
   readonly keys?: StartOptions['keys'];
   readonly env?: Readonly<Record<string, string>>;
   /** Options of Node before the program. */
@@ -51,15 +53,16 @@ const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** `countersign serve` with no other environment than this. */
 export function spawnServe(options: SpawnOptions): ServeProcess {
-  const { file, keys = { acme: testKeys }, env, nodeOptions = [], program = main, stdout = 'pipe' } = options;
+  const { file, args = [], keys = { acme: testKeys }, env } = options;
+  const { nodeOptions = [], program = main, stdout = 'pipe' } = options;
   const folder = new Folder();
   const rewrite = (content: unknown): string =>
     folder.file('config.yaml', typeof content === 'string' ? content : stringify(content));
   for (const [login, both] of Object.entries(keys)) {
     writeKeys(join(folder.path, 'keys'), 'sandbox', login, both);
   }
-  const args = file === undefined ? [] : ['--config', rewrite(file)];
-  const child = spawn(process.execPath, [...nodeOptions, program, 'serve', ...args], {
+  const config = file === undefined ? [] : ['--config', rewrite(file)];
+  const child = spawn(process.execPath, [...nodeOptions, program, 'serve', ...config, ...args], {
     env: { PATH: process.env['PATH'] ?? '', TMPDIR: folder.path, ...compileCache, ...env },
     stdio: ['ignore', stdout, 'pipe'],
   });
