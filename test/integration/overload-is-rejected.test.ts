@@ -1,36 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
 import { type ConfigInput, environmentFor, everything, tokenCredential } from '../support/config.ts';
-import { always, httpResponse, type Script, silent } from '../support/faulty-gateway.ts';
+import { silent } from '../support/faulty-gateway.ts';
 import { type HttpResponse, paths, transferForm, verdict } from '../support/forwarding.ts';
-import { type Edge, harness, type Pair } from '../support/harness.ts';
+import { type Edge, harness } from '../support/harness.ts';
 import { jwtCaller } from '../support/jwt.ts';
 import { issuerKey, startOidcServer } from '../support/oidc-server.ts';
 import { formRequest, type RawConnection } from '../support/raw-http.ts';
-import {
-  type ProxyOptions,
-  type TestProxy,
-  testControlKey,
-  testPrivateKey,
-  writeKeys,
-} from '../support/service.ts';
+import { testControlKey, testPrivateKey, writeKeys } from '../support/service.ts';
 import { until } from '../support/until.ts';
 import { vectorText } from '../support/vectors.ts';
 
 const starts = harness();
 
-const ok = httpResponse('200 OK', '[]');
-
-/** A gateway that accepts every request and responds to all of them on demand. */
-async function startSlowPair(options: ProxyOptions): Promise<Pair & { release: () => void }> {
-  const released = Promise.withResolvers<void>();
-  const waits: Script = async ({ request, write }) => {
-    while ((await request()) !== undefined) {
-      await released.promise;
-      write(ok);
-    }
-  };
-  return { ...(await starts.pair([waits], options)), release: () => released.resolve() };
-}
+const modest = { name: 'modest', credentials: [{ anonymous: true as const }], allow: [everything] };
+const greedy = { name: 'greedy', credentials: [tokenCredential('greedy')], allow: [everything] };
 
 function expectOverloaded(response: HttpResponse): void {
   expect(verdict(response)).toBe('503 overloaded not-sent not-sent');
@@ -39,27 +22,26 @@ function expectOverloaded(response: HttpResponse): void {
 
 describe('one request more than maxInFlight', () => {
   it('is rejected immediately and not sent, until a slot is released', async () => {
-    const { gateway, proxy, release } = await startSlowPair({ sandbox: { maxInFlight: 2 } });
-    const first = [proxy.transfer(), proxy.balance()];
-    await until(() => gateway.requests().length === 2);
-    expect(await proxy.counted('requests_in_flight')).toBe(2);
-    expectOverloaded(await proxy.transfer());
-    expectOverloaded(await proxy.balance());
-    expect(gateway.requests()).toHaveLength(2);
+    const edge = await starts.edge({ sandbox: { maxInFlight: 2 } });
+    const release = edge.gateway.hold();
+    const first = [edge.transfer(), edge.balance()];
+    await until(() => edge.gateway.requests.length === 2);
+    expect(await edge.counted('requests_in_flight')).toBe(2);
+    for (const rejected of [await edge.transfer(), await edge.balance()]) {
+      expectOverloaded(rejected);
+      expect(await edge.lineOf(rejected)).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
+    }
+    expect(edge.gateway.requests).toHaveLength(2);
     release();
     for (const response of await Promise.all(first)) expect(response.status).toBe(200);
-    expect(await proxy.transfer()).toMatchObject({ status: 200 });
-    expect(await proxy.counted('requests_in_flight')).toBe(0);
-    const rejected = (await proxy.requestLines(5)).filter(({ reason }) => reason === 'overloaded');
-    expect(rejected).toHaveLength(2);
-    for (const line of rejected)
-      expect(line).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
-    expect(await proxy.counted('requests_total', { reason: 'overloaded', status: '503' })).toBe(2);
+    expect(await edge.transfer()).toMatchObject({ status: 200 });
+    expect(await edge.counted('requests_in_flight')).toBe(0);
+    expect(await edge.counted('requests_total', { reason: 'overloaded', status: '503' })).toBe(2);
   });
 
   it('to one environment does not affect the others', async () => {
     const stuck = await starts.gateway([silent]);
-    const quick = await starts.gateway([always(ok)]);
+    const quick = await starts.recordingGateway();
     const environments = {
       sandbox: { ...environmentFor(stuck.url), maxInFlight: 1 },
       staging: { ...environmentFor(quick.url), maxInFlight: 1 },
@@ -75,68 +57,50 @@ describe('one request more than maxInFlight', () => {
   });
 
   it('counts a request whose client has disconnected until the gateway has responded', async () => {
-    const { gateway, proxy, release } = await startSlowPair({ sandbox: { maxInFlight: 1 } });
-    const caller = (await proxy.connect()).send(formRequest(paths.transfer, transferForm));
-    await until(() => gateway.requests().length === 1);
+    const edge = await starts.edge({ sandbox: { maxInFlight: 1 } });
+    const release = edge.gateway.hold();
+    const caller = (await edge.connect()).send(formRequest(paths.transfer, transferForm));
+    await until(() => edge.gateway.requests.length === 1);
     caller.close();
-    expectOverloaded(await proxy.transfer());
+    expectOverloaded(await edge.transfer());
     release();
-    await until(async () => (await proxy.counted('requests_in_flight')) === 0);
-    expect(await proxy.transfer()).toMatchObject({ status: 200 });
+    await until(async () => (await edge.counted('requests_in_flight')) === 0);
+    expect(await edge.transfer()).toMatchObject({ status: 200 });
   });
 });
 
-describe('one request more than a caller may have in flight', () => {
-  const tokens = { Authorization: 'Bearer greedy' };
-  const callers = [
-    { name: 'greedy', maxInFlight: 2, credentials: [tokenCredential('greedy')], allow: [everything] },
-    { name: 'modest', credentials: [{ anonymous: true as const }], allow: [everything] },
-  ];
-  const payAs = (proxy: TestProxy, headers?: Record<string, string>): Promise<HttpResponse> =>
-    proxy.post(paths.transfer, transferForm, headers);
-
-  it('is rejected immediately with 429 and not sent, while other callers are served', async () => {
-    const { gateway, proxy, release } = await startSlowPair({
-      config: { callers },
-      sandbox: { maxInFlight: 4 },
-    });
-    const first = [payAs(proxy, tokens), payAs(proxy, tokens)];
-    await until(() => gateway.requests().length === 2);
-    const rejected = await payAs(proxy, tokens);
-    expect(verdict(rejected)).toBe('429 caller-limit not-sent not-sent');
-    expect(rejected.headers['retry-after']).toBe('1');
-    const others = [payAs(proxy), payAs(proxy)];
-    await until(() => gateway.requests().length === 4);
-    release();
-    for (const response of await Promise.all([...first, ...others])) expect(response.status).toBe(200);
-    expect((await payAs(proxy, tokens)).status).toBe(200);
-    const labels = { reason: 'caller-limit', status: '429', caller: 'greedy' };
-    expect(await proxy.counted('requests_total', labels)).toBe(1);
-    expect(await proxy.counted('request_outcomes_total', { fault: 'countersign' })).toBe(0);
-    expect((await proxy.instanceStatus()).findings).toMatchObject([
-      { code: 'caller-limited', caller: 'greedy', severity: 'warn' },
-    ]);
-  });
-
-  it('is accepted after a reload with a higher limit', async () => {
-    const { gateway, proxy, release } = await startSlowPair({ config: { callers } });
-    const first = [payAs(proxy, tokens), payAs(proxy, tokens)];
-    await until(() => gateway.requests().length === 2);
-    await proxy.reload({ callers: callers.map((caller) => ({ ...caller, maxInFlight: 3 })) });
-    const third = payAs(proxy, tokens);
-    await until(() => gateway.requests().length === 3);
-    expect(verdict(await payAs(proxy, tokens))).toBe('429 caller-limit not-sent not-sent');
-    release();
-    for (const response of await Promise.all([...first, third])) expect(response.status).toBe(200);
-  });
+it('one request more than a caller may have in flight is rejected with 429 and not sent, while other callers are served', async () => {
+  const callers = [{ ...greedy, maxInFlight: 2 }, modest];
+  const edge = await starts.edge({ config: { callers }, sandbox: { maxInFlight: 5 } });
+  const pay = () => edge.post(paths.transfer, transferForm, { Authorization: 'Bearer greedy' });
+  const release = edge.gateway.hold();
+  const sent = [pay(), pay()];
+  await until(() => edge.gateway.requests.length === 2);
+  const rejected = await pay();
+  expect(verdict(rejected)).toBe('429 caller-limit not-sent not-sent');
+  expect(rejected.headers['retry-after']).toBe('1');
+  sent.push(edge.transfer(), edge.transfer());
+  await until(() => edge.gateway.requests.length === 4);
+  const labels = { reason: 'caller-limit', status: '429', caller: 'greedy' };
+  expect(await edge.counted('requests_total', labels)).toBe(1);
+  expect(await edge.counted('request_outcomes_total', { fault: 'countersign' })).toBe(0);
+  expect((await edge.instanceStatus()).findings).toMatchObject([
+    { code: 'caller-limited', caller: 'greedy', severity: 'warn' },
+  ]);
+  await edge.reload({ callers: [{ ...greedy, maxInFlight: 3 }, modest] });
+  sent.push(pay());
+  await until(() => edge.gateway.requests.length === 5);
+  expect(verdict(await pay())).toBe('429 caller-limit not-sent not-sent');
+  release();
+  for (const response of await Promise.all(sent)) expect(response.status).toBe(200);
+  expect((await pay()).status).toBe(200);
 });
 
 it('a full signing queue rejects RSA signatures, but not HMAC ones, and recovers', async () => {
   // A long key takes long to sign, so the queue is sure to fill.
   const keys = { acme: { controlKey: testControlKey, privateKey: vectorText('keys/rsa-4096-pkcs8.pem') } };
   const config = { signing: { concurrency: 1, maxQueue: 1 } };
-  const { proxy, release } = await startSlowPair({ keys, config });
-  release();
+  const proxy = await starts.edge({ keys, config });
   // Concurrently: one is signed and one is queued, the others find the queue full.
   const responses = await Promise.all(Array.from({ length: 24 }, () => proxy.transfer()));
   const rejected = responses.filter(({ status }) => status === 503);
@@ -164,8 +128,6 @@ it('connections beyond maxConnections are closed without a response and counted,
 });
 
 const smallest = { port: 0, maxBufferedBytes: 1_048_576, timeouts: { shutdownDelay: '0s', body: '60s' } };
-const modest = { name: 'modest', credentials: [{ anonymous: true as const }], allow: [everything] };
-const greedy = { name: 'greedy', credentials: [tokenCredential('greedy')], allow: [everything] };
 
 /** The results of 20 transfers of `modest` with a form of 3 KB, each as often as it occurs. */
 async function paysAsModest(edge: Edge): Promise<Record<string, number>> {

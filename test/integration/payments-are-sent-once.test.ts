@@ -2,6 +2,7 @@ import { expect, it } from '@jest/globals';
 import { type HttpResponse, paths, verdict } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import type { ProxyOptions } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const starts = harness();
 const memory = { payments: { once: { store: 'memory' } } };
@@ -40,11 +41,9 @@ it('a payment posted twice is sent once, and the second post names the first one
 
 it('a repeat does not wait for the first one', async () => {
   const edge = await start();
-  const arrived = new Promise<() => void>((resolve) => {
-    edge.gateway.respond = (response) => resolve(() => response.end('OK'));
-  });
+  const release = edge.gateway.hold();
   const first = pay(edge);
-  const release = await arrived;
+  await until(() => edge.gateway.requests.length === 1);
   const second = await pay(edge);
   expect(verdict(second)).toBe(duplicate);
   expect(detailOf(second)).toContain('of which no end is known');

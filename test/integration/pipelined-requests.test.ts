@@ -25,9 +25,9 @@ describe.each([
     const { connect, gateway, requestLines } = edge();
     const before = (await requestLines(0)).length;
     const connection = await connect();
-    const held = gateway.hold('paid');
+    const release = gateway.hold('paid');
     connection.send(first);
-    const release = await held;
+    await until(() => gateway.requests.length === 1);
     connection.send(behind);
     if (finishes) connection.finish();
     await wait(50);
@@ -151,9 +151,9 @@ it('pipelined requests are not processed behind a large response of a process th
   const gateway = await starts.recordingGateway();
   const stopping = await starts.process({ gateway: gateway.url });
   const large = 'x'.repeat(500_000);
-  const held = gateway.hold(large);
+  const release = gateway.hold(large);
   const connection = (await stopping.connect()).send(right.repeat(501));
-  const release = await held;
+  await until(() => gateway.requests.length === 1);
   const stopped = stopping.stop();
   await until(() => stopping.logLines('shutting down: draining in-flight requests').length === 1);
   release();

@@ -16,8 +16,8 @@ export interface RecordingGateway {
   readonly requests: Recorded[];
   /** Sends the responses to following requests. Default: `OK` in plain text. */
   respond: (response: ServerResponse, request: Recorded) => void;
-  /** Holds back the response to the next request. Resolves when that has come to what sends the response. */
-  hold(body?: string): Promise<() => void>;
+  /** Holds back the responses to following requests. @returns sends them, and from then on each at once */
+  hold(body?: string): () => void;
   /** Forgets its requests, and responds as it does by default. */
   reset(): void;
   close(): Promise<void>;
@@ -42,10 +42,11 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
     url: `http://127.0.0.1:${port}`,
     requests,
     respond,
-    hold: (body = 'OK') =>
-      new Promise((resolve) => {
-        gateway.respond = (response) => resolve(() => response.end(body));
-      }),
+    hold(body = 'OK') {
+      const released = Promise.withResolvers<void>();
+      gateway.respond = (response) => void released.promise.then(() => response.end(body));
+      return released.resolve;
+    },
     reset() {
       requests.length = 0;
       gateway.respond = respond;
