@@ -77,20 +77,6 @@ it('uncaught exceptions end each request in flight with its true outcome, in the
   expect(process.stdout() + process.stderr()).not.toContain('4111111111111111');
 });
 
-it('after an uncaught exception, a request that waits for a key ends as not sent', async () => {
-  const vault = await gatewayOf(silent);
-  const gateway = await gatewayOf(silent);
-  const auth = { method: 'token', token: 'hvs.token' } as const;
-  const keys = { source: 'vault', vault: { address: vault.url, auth, timeout: '20s' } } as const;
-  const process = await serve({ gateway: gateway.url, config: { keys } });
-  const response = process.transfer();
-  await until(async () => (await process.metric('requests_in_flight', { environment: 'sandbox' })) === 1);
-  await expectCrash(process);
-  expect(verdict(await response)).toBe('503 shutting-down not-sent not-sent');
-  expect(outcomes(process)).toEqual(['not-sent shutting-down']);
-  expect(gateway.connections()).toBe(0);
-});
-
 it('after an uncaught exception, a response that is being forwarded is truncated, with an unknown outcome', async () => {
   const gateway = await gatewayOf(async ({ request, write }) => {
     await request();

@@ -1,107 +1,84 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, IncomingMessage, request, type ServerResponse } from 'node:http';
+import { createServer, IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { afterEach, describe, expect, it } from '@jest/globals';
-import express, { type Response } from 'express';
+import { setTimeout as wait } from 'node:timers/promises';
+import { describe, expect, it } from '@jest/globals';
+import express, { type Request, type Response } from 'express';
 import { configSchema } from '../../../../src/config/schema.ts';
 import { ProxyError } from '../../../../src/errors.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
 import { sendProblem, sendResponse } from '../../../../src/proxy/inbound/send-response.ts';
 import { UpstreamError } from '../../../../src/proxy/outbound/upstream-error.ts';
+import type { GatewayResponse } from '../../../../src/proxy/outbound/upstream-request.ts';
 import type { ResponseResult } from '../../../../src/request-context.ts';
+import { configFor } from '../../../support/config.ts';
+import { harness } from '../../../support/harness.ts';
 import { listen } from '../../../support/listening.ts';
 import { expectProblem, reasons, saysWhenToRetry } from '../../../support/problem.ts';
-import { RawConnection } from '../../../support/raw-http.ts';
+import { formRequest, RawConnection } from '../../../support/raw-http.ts';
 
-const stops: (() => void)[] = [];
-afterEach(() => {
-  for (const stop of stops.splice(0)) stop();
-});
+const starts = harness();
 
-const destination = createRoutes(
-  configSchema.parse({
-    environments: { sandbox: { baseUrl: 'https://gateway.test', product: 'gw' } },
-    keys: { source: 'directory', directory: 'keys' },
-  }),
-).resolve('/sandbox/gw/api/v4/transfer/1234');
+const destination = createRoutes(configSchema.parse(configFor('https://gateway.test'))).resolve(
+  '/sandbox/gw/api/v4/transfer/1234',
+);
 
-/** Forwards a large response to a client that reads nothing, until `failure` ends it. */
-async function resultAfter(failure: Error): Promise<unknown> {
-  const rest = new IncomingMessage(new Socket());
-  const { promise: result, resolve } = Promise.withResolvers<unknown>();
-  const waiting = Promise.withResolvers<Response>();
-  const app = express().use((received, response) => {
-    const gatewayResponse = { status: 200, headers: {}, body: Buffer.from('begin'), rest };
-    resolve(sendResponse(received, response, { id: 'id' }, gatewayResponse, destination, {}));
-    waiting.resolve(response);
-  });
-  const server = createServer(app);
-  const { port, close } = await listen(server);
-  stops.push(() => void close());
-  const client = request({ port, agent: false }).on('error', () => {});
-  // Without a listener Node would read the response.
-  client.on('response', (response) => response.on('error', () => {})).end();
-  const response = await waiting.promise;
-  // More than the buffers between here and the client hold.
-  for (let mebibytes = 0; mebibytes < 24; mebibytes += 1) rest.push(Buffer.alloc(1_048_576));
-  await new Promise((done) => {
-    setTimeout(done, 200);
-  });
-  expect(response.writableNeedDrain).toBe(true);
-  rest.destroy(failure);
-  return result;
+type Result = ResponseResult | undefined;
+
+/** A connection with one request, and the result of handling it. */
+async function send(handle: (request: Request, response: Response) => Promise<Result>) {
+  const { promise: handled, resolve, reject } = Promise.withResolvers<Result>();
+  const app = express().use((request, response) => void handle(request, response).then(resolve, reject));
+  const { port } = starts.closing(await listen(createServer(app)));
+  const connection = starts.closing(await RawConnection.open(`http://127.0.0.1:${port}`));
+  connection.send(formRequest('/'));
+  return { connection, handled };
 }
 
-it('a gateway that breaks off leaves the outcome unknown, however slowly the client reads', async () => {
-  expect(await resultAfter(new Error('read ECONNRESET'))).toEqual({
-    status: 200,
-    outcome: 'unknown',
-    reason: 'gateway-reset',
-  });
-});
+const sendGatewayResponse = (gatewayResponse: GatewayResponse) => (request: Request, response: Response) =>
+  sendResponse(request, response, { id: 'id' }, gatewayResponse, destination, {});
 
-it('a timeout because the client reads too slowly leaves the outcome as it was', async () => {
-  const timeout = new UpstreamError('gateway-timeout', true, false);
-  expect(await resultAfter(timeout)).toEqual({ status: 200, outcome: 'answered' });
+it.each([
+  [
+    'a gateway that breaks off leaves the outcome unknown, however slowly the client reads',
+    new Error('read ECONNRESET'),
+    { status: 200, outcome: 'unknown', reason: 'gateway-reset' },
+  ],
+  [
+    'a timeout because the client reads too slowly leaves the outcome as it was',
+    new UpstreamError('gateway-timeout', true, false),
+    { status: 200, outcome: 'answered' },
+  ],
+])('a large response: %s', async (_, failure, result) => {
+  const rest = new IncomingMessage(new Socket());
+  let response: Response | undefined;
+  const { connection, handled } = await send((request, own) => {
+    response = own;
+    return sendGatewayResponse({ status: 200, headers: {}, body: Buffer.from('begin'), rest })(request, own);
+  });
+  connection.pause();
+  // More than the buffers between here and the client hold.
+  for (let mebibytes = 0; mebibytes < 24; mebibytes += 1) rest.push(Buffer.alloc(1_048_576));
+  await wait(200);
+  expect(response?.writableNeedDrain).toBe(true);
+  rest.destroy(failure);
+  expect(await handled).toEqual(result);
 });
 
 /** RFC 9110 section 8.6: that of a 304 would be the length of another response, and a 204 must have none. */
 it.each([204, 304])(
   'a response of status %i, which has no content, has no Content-Length',
   async (status) => {
-    const app = express().use((received, response) => {
-      const gatewayResponse = { status, headers: {}, body: Buffer.alloc(0) };
-      void sendResponse(received, response, { id: 'id' }, gatewayResponse, destination, {});
+    const { connection } = await send(sendGatewayResponse({ status, headers: {}, body: Buffer.alloc(0) }));
+    await connection.received(20);
+    connection.finish();
+    const response = await connection.responseOrEnd();
+    expect(response).toMatchObject({
+      status,
+      headers: expect.not.objectContaining({ 'content-length': expect.anything() }),
     });
-    const { port, close } = await listen(createServer(app));
-    stops.push(() => void close());
-    const received = await new Promise<IncomingMessage>((resolve) => {
-      request({ port, agent: false }, resolve).end();
-    });
-    received.resume();
-    expect([received.statusCode, received.headers['content-length']]).toEqual([status, undefined]);
   },
 );
-
-type Handle = (request: IncomingMessage, response: ServerResponse) => Promise<ResponseResult | undefined>;
-
-/** A connection with one request, and the result of handling it. */
-async function send(
-  handle: Handle,
-): Promise<{ connection: RawConnection; handled: Promise<ResponseResult | undefined> }> {
-  const handled = Promise.withResolvers<ResponseResult | undefined>();
-  const server = createServer((request, response) => {
-    handle(request, response).then(handled.resolve, handled.reject);
-  });
-  const { port, close } = await listen(server);
-  const connection = await RawConnection.open(`http://127.0.0.1:${port}`);
-  stops.push(
-    () => connection.close(),
-    () => void close(),
-  );
-  connection.send('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n');
-  return { connection, handled: handled.promise };
-}
 
 it.each(reasons)('the response to %s says what the documentation promises', async (reason) => {
   const error = new ProxyError(reason, 'What to do.', saysWhenToRetry(reason) ? { retryAfter: 1 } : {});
