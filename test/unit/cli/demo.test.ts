@@ -65,11 +65,6 @@ ${order('beta', '2', 1)}${order('gamma', '2', 2)}`);
     });
   });
 
-  it('the endpoints of the file stay where the scenario has their login', async () => {
-    const config = await configOf('logins: { beta: {}, acme: {} }\nendpoints: ["1234", "5"]\n');
-    expect(config.environments['sandbox']?.endpoints).toEqual({ '1234': 'acme', '77': 'acme', '5': 'beta' });
-  });
-
   it('of the demo leads each login to its orders', async () => {
     const { scenario } = await readDemoScenario();
     const text = readFileSync(new URL('../../../config/scenario.yaml', import.meta.url), 'utf8');
