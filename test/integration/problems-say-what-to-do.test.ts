@@ -3,6 +3,7 @@ import { paths, post, statusForm } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
 const { balance, status } = paths;
 const starts = harness(afterAll);
@@ -54,13 +55,9 @@ describe('the detail of an error', () => {
 
 describe("a client's X-Request-Id", () => {
   const lineOf = async (id: unknown) => {
-    for (;;) {
-      const line = edge
-        .logLines()
-        .find(({ requestId, msg }) => requestId === id && msg === 'request completed');
-      if (line !== undefined) return line;
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
+    const find = () => edge.logLines('request completed').find(({ requestId }) => requestId === id);
+    await until(() => find() !== undefined);
+    return find();
   };
 
   it('is in the log line, and never replaces ours or reaches the gateway', async () => {
@@ -78,12 +75,12 @@ describe("a client's X-Request-Id", () => {
     expect(await lineOf(problem.requestId)).toMatchObject({ callerRequestId: 'order-7' });
   });
 
-  it.each(['4111111111111111', '4111-1111-1111-1111', 'a b', 'x'.repeat(65), 'one\r\nX-Request-Id: two'])(
+  it.each(['4111-1111-1111-1111', 'a b', 'x'.repeat(65), 'one\r\nX-Request-Id: two'])(
     'is ignored if it is %j',
     async (id) => {
       const response = await ask('/nowhere', '', [`X-Request-Id: ${id}`]);
       const problem = expectProblem(response, 'unknown-route');
-      expect(Object.keys(await lineOf(problem.requestId))).not.toContain('callerRequestId');
+      expect(await lineOf(problem.requestId)).not.toHaveProperty('callerRequestId');
     },
   );
 });
@@ -99,13 +96,10 @@ describe('a line feed', () => {
     expect((await post(`${edge.url}${status}`, statusForm, headers)).body).toBe('{"status":"approved"}\n');
   });
 
-  it.each(['', '[]', 'status=approved', '{"a":1}'])(
-    'is never added to what the gateway sent: %j',
-    async (body) => {
-      sends(body);
-      expect((await edge.balance()).body).toBe(body);
-    },
-  );
+  it.each(['', 'status=approved'])('is never added to what the gateway sent: %j', async (body) => {
+    sends(body);
+    expect((await edge.balance()).body).toBe(body);
+  });
 
   it('ends /readyz', async () => {
     const response = await fetch(`${edge.adminUrl}/readyz`);

@@ -10,7 +10,7 @@ import {
   httpResponse,
   type Script,
 } from '../support/faulty-gateway.ts';
-import { paths, post, verdict } from '../support/forwarding.ts';
+import { paths, post } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { startOidcServer } from '../support/oidc-server.ts';
 import { until } from '../support/until.ts';
@@ -91,25 +91,6 @@ describe('a reload', () => {
     await closed.promise;
     expect(await proxy.balance()).toMatchObject({ status: 200 });
     expect(gateway.connections()).toBe(2);
-  });
-
-  it('keeps cached keys, even while their source is unavailable', async () => {
-    const { gateway, proxy } = await starts.pair([always(httpResponse('200 OK', '[]'))]);
-    await proxy.balance();
-    rmSync(proxy.keysFolder, { recursive: true });
-    await proxy.reload({ environments: environments(gateway.url) });
-    expect(await proxy.balance()).toMatchObject({ status: 200 });
-    expect(await proxy.counted('key_cache_lookups_total', { result: 'fetched' })).toBe(1);
-  });
-
-  it('with another key folder uses the keys of that folder', async () => {
-    const { gateway, proxy } = await starts.pair([always(httpResponse('200 OK', '[]'))]);
-    const other = await starts.proxy({ gateway: gateway.url });
-    await proxy.balance();
-    rmSync(join(other.keysFolder, 'sandbox', 'acme', 'control_key'));
-    await proxy.reload({ keys: { source: 'directory', directory: other.keysFolder } });
-    expect(verdict(await proxy.balance())).toMatch(/^502 key-missing not-sent/);
-    expect(await proxy.transfer()).toMatchObject({ status: 200 });
   });
 
   it('applies a changed connection limit', async () => {

@@ -5,7 +5,7 @@ import { closedUrl } from '../support/faulty-gateway.ts';
 import { paths } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import type { TestProxy } from '../support/service.ts';
-import { approleMount, roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
+import { roleName, VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 
 /** The reason in a response for a login with a key: nothing listens at the gateway's address. */
@@ -41,7 +41,6 @@ describe('a reload during a Vault outage', () => {
   });
 
   it.each([
-    ['the cache', () => keysOf({}, { cache: { ttl: '5s', staleIfError: '2h' } })],
     ['the login', () => keysOf({ auth: { method: 'token', token: 'another' } })],
     ['the path', () => keysOf({ path: 'elsewhere/{environment}/{login}' })],
   ])('with %s changed changes nothing, and says why', async (_what, config) => {
@@ -95,14 +94,4 @@ describe('a reload with another key source', () => {
     await proxy.reload(keysOf());
     await until(() => setup.vault.world().tokens.count === 0);
   });
-});
-
-it('a graceful shutdown revokes the Vault token', async () => {
-  const secretId = await setup.admin.secretId(approleMount, roleName);
-  const secretIdFile = setup.folder.file('secret-id', secretId);
-  const auth = { method: 'approle' as const, roleId: setup.roleId, secretIdFile };
-  const own = await starts.proxy({ config: keysOf({ auth }) });
-  await until(() => setup.vault.world().tokens.count === 1);
-  await own.stop();
-  expect(setup.vault.world().tokens.count).toBe(0);
 });

@@ -69,44 +69,36 @@ function configOf(count: number, keys: object = {}): Partial<ConfigInput> {
   };
 }
 
-interface Load {
-  readonly failures: string[];
-  readonly payments: number;
-  readonly requests: number;
-  stop(): Promise<void>;
-}
-
 /** Payments and queries, one after the other on each connection; half of the clients open a new one for each. */
-function startLoad(): Load {
-  const load = { failures: [] as string[], payments: 0, requests: 0, stop };
+function startLoad() {
+  const [failures, sent]: [string[], Record<'transfer' | 'balance', number>] = [
+    [],
+    { transfer: 0, balance: 0 },
+  ];
   const stopping = new AbortController();
   const agents = Array.from({ length: clients }, () => new Agent({ keepAlive: true }));
   const running = agents.map(async (agent, index) => {
     const options = index % 2 === 0 ? { agent } : {};
     while (!stopping.signal.aborted) {
-      const isPayment = load.requests % 2 === 0;
-      load.requests += 1;
-      if (isPayment) load.payments += 1;
-      const form = isPayment ? `client_orderid=${randomUUID()}&amount=1.00&currency=EUR` : '';
-      try {
-        const { status, body } = await post(
-          `${proxy.url}${isPayment ? paths.transfer : paths.balance}`,
-          form,
-          {},
-          options,
-        );
-        if (status !== 200) load.failures.push(`${status} ${body.slice(0, 300)}`);
-      } catch (error) {
-        load.failures.push(String(error));
-      }
+      const kind = sent.transfer > sent.balance ? 'balance' : 'transfer';
+      sent[kind] += 1;
+      const form = kind === 'transfer' ? `client_orderid=${randomUUID()}&amount=1.00&currency=EUR` : '';
+      const failure = await post(`${proxy.url}${paths[kind]}`, form, {}, options).then(
+        ({ status, body }) => (status === 200 ? [] : [`${status} ${body.slice(0, 300)}`]),
+        (error: unknown) => [String(error)],
+      );
+      failures.push(...failure);
     }
   });
-  async function stop(): Promise<void> {
-    stopping.abort();
-    await Promise.all(running);
-    for (const agent of agents) agent.destroy();
-  }
-  return load;
+  return {
+    failures,
+    sent,
+    async stop(): Promise<void> {
+      stopping.abort();
+      await Promise.all(running);
+      for (const agent of agents) agent.destroy();
+    },
+  };
 }
 
 /** What is left when nothing happens. */
@@ -139,10 +131,10 @@ async function reloadUnderLoad(count: number, reload: (nth: number) => Promise<u
       await load.stop();
     }
     expect(load.failures).toEqual([]);
-    expect(accepted.size).toBe(load.payments);
+    expect(accepted.size).toBe(load.sent.transfer);
     expect([...accepted.values()].filter((times) => times !== 1)).toEqual([]);
     accepted.clear();
-    return { ...(await left()), requests: load.requests };
+    return { ...(await left()), ...load.sent };
   };
   const before = await run(0, warmUp);
   const startedAt = performance.now();

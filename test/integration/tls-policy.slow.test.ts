@@ -8,8 +8,8 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { ConfigInput } from '../support/config.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { listen, portOf } from '../support/listening.ts';
-import { type OpensslServer, opensslClient, opensslServer, weakest } from '../support/openssl-peers.ts';
+import { listen } from '../support/listening.ts';
+import { opensslClient, opensslServer, weakest } from '../support/openssl-peers.ts';
 import { describeWith } from '../support/requires.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { vaultKeys } from '../support/stub-vault/harness.ts';
@@ -49,12 +49,6 @@ describeWith('openssl')('the TLS policy', () => {
     return port === 'proxy' ? url : adminUrl;
   }
 
-  /** A server with an RSA certificate, so that suites of any age are possible. It responds with what it got, reversed. */
-  async function serverOf(...args: readonly string[]): Promise<OpensslServer> {
-    const { certFile, keyFile } = ca.issue('server', { rsa: true });
-    return starts.closing(await opensslServer(['-cert', certFile, '-key', keyFile, '-rev', ...args]));
-  }
-
   it.each([
     ['proxy', 'rsa'],
     ['admin', 'ecdsa'],
@@ -89,9 +83,9 @@ describeWith('openssl')('the TLS policy', () => {
       expect(negotiated).toEqual(suites13.map((suite) => `TLSv1.3 ${suite}`));
     });
 
-    it.each(['-tls1', '-tls1_1'])('rejects %s', async (version) => {
+    it('rejects TLS 1.1', async () => {
       const url = await startWith('proxy', 'rsa');
-      const { negotiated, output } = await opensslClient(url, [version, '-cipher', `ALL:${weakest}`]);
+      const { negotiated, output } = await opensslClient(url, ['-tls1_1', '-cipher', `ALL:${weakest}`]);
       expect(negotiated).toBeUndefined();
       expect(output).toContain('alert protocol version');
     });
@@ -133,65 +127,52 @@ describeWith('openssl')('the TLS policy', () => {
     expect(await negotiate('-tls1_2')).toBeUndefined();
   });
 
-  it.each(['1.2', '1.3'] as const)(
-    'of a gateway with minVersion %s offers these suites only',
-    async (minVersion) => {
-      const hello = Promise.withResolvers<Buffer>();
-      const server = starts.closing(createServer((socket) => socket.once('data', hello.resolve)));
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      const sandbox = { minVersion, timeouts: { connect: '1s', request: '1s' } };
-      const proxy = await starts.proxy({ gateway: `https://127.0.0.1:${portOf(server)}`, sandbox });
-      await proxy.balance();
-      const suites12 = [0xc0_2b, 0xc0_2c, 0xc0_2f, 0xc0_30, 0xcc_a8, 0xcc_a9];
-      const expected = [0x13_01, 0x13_02, 0x13_03, ...(minVersion === '1.2' ? suites12 : [])];
-      expect(offeredSuites(await hello.promise)).toEqual(expected);
-    },
-  );
-
-  const servers: [args: string[], accepted: boolean, accepted13: boolean][] = [
-    [['-tls1_3'], true, true],
-    [['-tls1_2', '-cipher', 'ECDHE-RSA-CHACHA20-POLY1305'], true, false],
-    // Without forward secrecy, and without AEAD.
-    [['-tls1_2', '-cipher', 'AES128-GCM-SHA256'], false, false],
-    [['-tls1_2', '-cipher', 'ECDHE-RSA-AES256-SHA384'], false, false],
-    [['-tls1_1', '-cipher', `ALL:${weakest}`], false, false],
+  type Tls = Readonly<Record<'minVersion', '1.2' | '1.3'>>;
+  const timeouts = { connect: '1s', request: '1s' };
+  /** A proxy that connects to a server at this URL. */
+  const connecting: [role: string, start: (url: string, tls: Tls) => Promise<unknown>][] = [
+    [
+      'a gateway',
+      async (gateway, tls) => (await starts.proxy({ gateway, sandbox: { ...tls, timeouts } })).balance(),
+    ],
+    ['Vault', async (url, tls) => (await starts.proxy({ config: { keys: vaultKeys(url, tls) } })).balance()],
+    [
+      'a JWT issuer',
+      (url, tls) => {
+        const idp = { issuer: 'corporate', audience: 'us', jwks: { url: `${url}/keys` }, ...tls };
+        return starts.proxy({ config: { jwtIssuers: { idp } } });
+      },
+    ],
   ];
 
-  /** Whether the TLS handshake with a server of each role ends well. */
-  const reached: Record<
-    string,
-    (url: string, tls: { minVersion: '1.2' | '1.3'; caFile: string }) => Promise<boolean>
-  > = {
-    async gateway(url, tls) {
-      const sandbox = { ...tls, timeouts: { connect: '1s', request: '2s' } };
-      const result = verdict(await (await starts.proxy({ gateway: url, sandbox })).transfer());
-      expect(result).toMatch(/unknown unknown$|^502 gateway-unreachable not-sent not-sent$/);
-      return result.endsWith('unknown');
-    },
-    async Vault(url, tls) {
-      const proxy = await starts.proxy({ config: { keys: vaultKeys(url, tls) } });
-      await proxy.balance();
-      return !String(proxy.logLines('key source unavailable')[0]?.['cause']).includes('TLS');
-    },
-    async 'JWT issuer'(url, tls) {
-      const corporate = { issuer: 'corporate', audience: 'us', jwks: { url: `${url}/keys` }, ...tls };
-      const proxy = await starts.proxy({ config: { jwtIssuers: { corporate } } });
-      const lines = () => proxy.logLines('keys of a JWT issuer unavailable');
-      await until(() => lines().length > 0);
-      return !String(lines()[0]?.['cause']).includes('TLS');
-    },
-  };
-  const roles = Object.entries(reached);
-
-  it.each(servers)('of servers, s_server %j: %s, and with minVersion 1.3 %s', async (args, ...accepted) => {
-    const { url } = await serverOf(...args);
-    for (const [role, isReached] of roles) {
-      const results = [
-        await isReached(url, { minVersion: '1.2', caFile: ca.file }),
-        await isReached(url, { minVersion: '1.3', caFile: ca.file }),
-      ];
-      expect([role, ...results]).toEqual([role, ...accepted]);
+  it.each(connecting)('of %s offers these versions and suites only', async (_role, start) => {
+    const suites12 = [0xc0_2b, 0xc0_2c, 0xc0_2f, 0xc0_30, 0xcc_a8, 0xcc_a9];
+    for (const minVersion of ['1.2', '1.3'] as const) {
+      const hello = Promise.withResolvers<Buffer>();
+      const server = createServer((socket) =>
+        socket.once('data', (bytes: Buffer) => {
+          hello.resolve(bytes);
+          socket.destroy();
+        }),
+      );
+      const { port } = starts.closing(await listen(server));
+      await start(`https://127.0.0.1:${port}`, { minVersion });
+      const expected = [0x13_01, 0x13_02, 0x13_03, ...(minVersion === '1.2' ? suites12 : [])];
+      expect(offeredSuites(await hello.promise)).toEqual(expected);
     }
+  });
+
+  it.each([
+    [['-tls1_2', '-cipher', 'ECDHE-RSA-CHACHA20-POLY1305'], /unknown unknown$/],
+    // Without forward secrecy.
+    [['-tls1_2', '-cipher', 'AES128-GCM-SHA256'], /^502 gateway-unreachable not-sent not-sent$/],
+    [['-tls1_1', '-cipher', `ALL:${weakest}`], /^502 gateway-unreachable not-sent not-sent$/],
+  ])('of a gateway by s_server %j', async (args, result) => {
+    const { certFile, keyFile } = ca.issue('server', { rsa: true });
+    const server = await opensslServer(['-cert', certFile, '-key', keyFile, '-rev', ...args]);
+    const { url } = starts.closing(server);
+    const sandbox = { caFile: ca.file, timeouts: { connect: '1s', request: '2s' } };
+    expect(verdict(await (await starts.proxy({ gateway: url, sandbox })).transfer())).toMatch(result);
   });
 
   it('of a gateway does not let it renegotiate', async () => {

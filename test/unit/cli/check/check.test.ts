@@ -109,38 +109,26 @@ callers: [{ name: trial, mode: dry-run, credentials: [{ anonymous: true }] }]
     if (hard !== '0') expect(checkWith(hard)).toContain('on this machine core dumps are allowed');
   });
 
-  it.each([
-    [
-      'tokenSha256: "${COUNTERSIGN_TEST_A}"',
-      'tokenSha256: "${COUNTERSIGN_TEST_B}"',
-      'https://a.example',
-      'not checked   callers[0].credentials[0].tokenSha256, from an environment variable that is not set',
-      'not checked   callers[0].credentials[1].tokenSha256, from an environment variable that is not set',
-    ],
-    [
-      'certificateUri: "spiffe://x"',
-      'certificateDns: x',
-      '${COUNTERSIGN_TEST_URL}',
-      'not checked  environments.a.baseUrl, from an environment variable that is not set',
-    ],
-  ])(
-    'skips variables that are not set with --no-file-checks: %s %s %s',
-    async (one, two, baseUrl, ...skipped) => {
-      const file = fileOf(`environments: { a: { baseUrl: "${baseUrl}", product: gw } }
+  it('skips variables that are not set with --no-file-checks', async () => {
+    const file = fileOf(`environments: { a: { baseUrl: "\${COUNTERSIGN_TEST_URL}", product: gw } }
 keys: { source: directory, directory: keys }
-proxy: { tls: { certFile: a, keyFile: b, clientCaFile: c } }
-callers: [{ name: a, credentials: [{ ${one} }, { ${two} }] }]
+callers:
+  - { name: a, credentials: [{ tokenSha256: "\${COUNTERSIGN_TEST_A}" }, { tokenSha256: "\${COUNTERSIGN_TEST_B}" }] }
 `);
-      const { code, out } = await run('--config', file, '--no-file-checks');
-      expect([code, out[0], out.filter((line) => line.startsWith('not checked'))]).toEqual([
-        0,
-        `${file}: no problems`,
-        skipped,
-      ]);
-      const strict = await run('--config', file);
-      expect([strict.code, strict.out.join()]).toEqual([2, expect.stringContaining('COUNTERSIGN_TEST_')]);
-    },
-  );
+    const { code, out } = await run('--config', file, '--no-file-checks');
+    const skipped =
+      'environments.a.baseUrl callers[0].credentials[0].tokenSha256 callers[0].credentials[1].tokenSha256';
+    expect([
+      code,
+      out[0],
+      out.filter((line) => line.startsWith('not checked')).map((line) => line.replace(/ +/g, ' ')),
+    ]).toEqual([
+      0,
+      `${file}: no problems`,
+      skipped.split(' ').map((path) => `not checked ${path}, from an environment variable that is not set`),
+    ]);
+    expect((await run('--config', file)).code).toBe(2);
+  });
 
   it('skips nothing else, and none with --online and --print', async () => {
     const file = fileOf('environments: { a: { baseUrl: "${COUNTERSIGN_TEST_URL}", prodct: gw } }\n');
