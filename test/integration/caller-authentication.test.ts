@@ -81,23 +81,18 @@ describe('a caller with a bearer token', () => {
     expect(response.headers['www-authenticate']).toBe('Bearer realm="countersign"');
   });
 
-  it('never has the token forwarded or logged', async () => {
-    await edge.send(formRequest(balance, '', [bearer('billing')]));
-    const [received] = edge.gateway.requests;
-    expect(received?.rawHeaders.filter((name) => name.toLowerCase() === 'authorization')).toHaveLength(1);
-    expect(received?.headers.authorization).toMatch(/^OAuth /);
-    expect(received?.rawHeaders.join() + edge.logText()).not.toContain('billing-token');
-  });
+  it.each(['Basic YTpi', bearer('billing')])(
+    'never has the header forwarded or logged: %s',
+    async (value) => {
+      const line = `Authorization: ${value.replace('Authorization: ', '')}`;
+      expect((await edge.send(formRequest(balance, '', [line]))).status).toBe(200);
+      const [received] = edge.gateway.requests;
+      expect(received?.rawHeaders.filter((name) => name.toLowerCase() === 'authorization')).toHaveLength(1);
+      expect(received?.headers.authorization).toMatch(/^OAuth oauth_consumer_key="acme", /);
+      expect(received?.rawHeaders.join() + edge.logText()).not.toMatch(/billing-token|YTpi/);
+    },
+  );
 });
-
-it.each(['Basic YTpi', 'OAuth oauth_nonce="x"'])(
-  'another scheme does not authenticate and is not forwarded: Authorization: %s',
-  async (value) => {
-    expect((await edge.send(formRequest(balance, '', [`Authorization: ${value}`]))).status).toBe(200);
-    expect(edge.gateway.requests[0]?.headers.authorization).toMatch(/^OAuth oauth_consumer_key="acme", /);
-    expect(edge.gateway.requests[0]?.rawHeaders).not.toContain(value);
-  },
-);
 
 describe('the access of a caller', () => {
   const send = (login: string, name: string): Promise<RawResponse> =>

@@ -235,8 +235,8 @@ describe('a demo that runs', () => {
         chownSync(path, 0, 0);
       }
       // Also where that user has only linked to it.
-      symlinkSync(folder.file('saved.json', JSON.stringify(demo)), folder.at('saved-link'));
-      renameSync(folder.at('saved-link'), file);
+      symlinkSync(folder.file('saved.json', JSON.stringify(demo)), folder.at('countersign-keys-1/link'));
+      renameSync(folder.at('countersign-keys-1/link'), file);
       expect(findRunningDemo([folder.path])).toEqual(demo);
       chownSync(directory, 65_534, 65_534);
       expect(findRunningDemo([folder.path])).toBeUndefined();

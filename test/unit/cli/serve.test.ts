@@ -3,12 +3,12 @@ import { describeStartError, reloadConfig, shutDown, untilStopped } from '../../
 import { configSchema } from '../../../src/config/schema.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
 
-/** A log, and its lines without their times. */
+/** A log, and level, text and fields that require a restart of each line. */
 function startLog() {
-  const lines: object[] = [];
+  const lines: string[] = [];
   const write = (line: string): void => {
-    const { time: _time, ...fields }: Record<string, unknown> = JSON.parse(line);
-    lines.push(fields);
+    const { level, msg, fields = '' }: Record<string, unknown> = JSON.parse(line);
+    lines.push(`${level} ${msg} ${fields}`.trim());
   };
   return { log: createLogger('info', { write }), lines };
 }
@@ -24,28 +24,64 @@ describe('a reload', () => {
   });
   const valid = { config, digest: 'd', notices: [] };
   const callers = [
-    {
-      level: 'warn',
-      caller: 'local',
-      listeningOn: '127.0.0.1',
-      msg: 'requests without credentials are accepted',
-    },
-    {
-      level: 'warn',
-      caller: 'trial',
-      msg: 'requests that the grants do not allow are let through: mode is dry-run',
-    },
+    'warn requests without credentials are accepted',
+    'warn requests that the grants do not allow are let through: mode is dry-run',
   ];
+  const problems = [{ path: 'proxy.port', line: 3, message: 'is wrong' }];
+  const keeping = 'error configuration reload failed; keeping the current one';
+  interface Case {
+    readonly load?: Parameters<typeof reloadConfig>[0]['load'];
+    /** Those that require a restart. */
+    readonly fields?: readonly string[];
+    readonly reopenAudit?: () => Promise<void>;
+  }
 
-  /** What is logged, and whether the metric counts the reload as successful, each time. */
-  async function reloaded(
-    load: Parameters<typeof reloadConfig>[0]['load'],
-    { fields = [], audit = async () => {} }: { fields?: readonly string[]; audit?: () => Promise<void> } = {},
-  ) {
+  it.each<[string, Case, string[], successful: boolean, applied: number]>([
+    [
+      'is applied as a whole says so, and what is remarkable about callers',
+      {},
+      [...callers, 'info configuration reloaded'],
+      true,
+      1,
+    ],
+    [
+      'requires a restart for a part names the fields, and is not successful',
+      { fields: ['proxy.port', 'log.level'] },
+      [...callers, 'warn configuration reloaded; some fields require a restart proxy.port, log.level'],
+      false,
+      1,
+    ],
+    [
+      'has an invalid file lists its problems, and changes nothing',
+      { load: async () => ({ problems }) },
+      ['error c.yaml:3: proxy.port: is wrong', 'error 1 problem', keeping],
+      false,
+      0,
+    ],
+    [
+      'fails says why',
+      { load: () => Promise.reject(new Error('the file is gone')) },
+      [`${keeping}: the file is gone`],
+      false,
+      0,
+    ],
+    [
+      'cannot read the audit key again goes on',
+      { reopenAudit: () => Promise.reject(new Error('the key is gone')) },
+      [
+        'error audit key cannot be read again; keeping the current one: the key is gone',
+        ...callers,
+        'info configuration reloaded',
+      ],
+      true,
+      1,
+    ],
+  ])('that %s', async (_, given, expected, isSuccessful, times) => {
+    const { load = async () => valid, fields = [], reopenAudit = async () => {} } = given;
     const { log, lines } = startLog();
     const [successful, applied]: [boolean[], unknown[]] = [[], []];
     const service = {
-      reopenAudit: audit,
+      reopenAudit,
       configLoaded: (value: boolean) => void successful.push(value),
       reload: async (loaded: unknown) => {
         applied.push(loaded);
@@ -53,77 +89,23 @@ describe('a reload', () => {
       },
     };
     await reloadConfig({ file: 'c.yaml', load }, service, log);
-    return { lines, successful, applied: applied.length };
-  }
-
-  it('that is applied as a whole says so, and what is remarkable about callers', async () => {
-    expect(await reloaded(async () => valid)).toEqual({
-      lines: [...callers, { level: 'info', msg: 'configuration reloaded' }],
-      successful: [true],
-      applied: 1,
-    });
-  });
-
-  it('of which a part requires a restart names the fields, and is not successful', async () => {
-    const msg = 'configuration reloaded; some fields require a restart';
-    expect(await reloaded(async () => valid, { fields: ['proxy.port', 'log.level'] })).toEqual({
-      lines: [...callers, { level: 'warn', fields: 'proxy.port, log.level', msg }],
-      successful: [false],
-      applied: 1,
-    });
-  });
-
-  it('of an invalid file lists its problems, and changes nothing', async () => {
-    const problems = [{ path: 'proxy.port', line: 3, message: 'is wrong' }];
-    expect(await reloaded(async () => ({ problems }))).toEqual({
-      lines: [
-        { level: 'error', msg: 'c.yaml:3: proxy.port: is wrong' },
-        { level: 'error', msg: '1 problem' },
-        { level: 'error', msg: 'configuration reload failed; keeping the current one' },
-      ],
-      successful: [false],
-      applied: 0,
-    });
-  });
-
-  it('that fails says why', async () => {
-    expect(await reloaded(() => Promise.reject(new Error('the file is gone')))).toEqual({
-      lines: [
-        {
-          level: 'error',
-          msg: 'configuration reload failed; keeping the current one: the file is gone',
-        },
-      ],
-      successful: [false],
-      applied: 0,
-    });
-  });
-
-  it('goes on where the audit key cannot be read again', async () => {
-    const audit = () => Promise.reject(new Error('the key is gone'));
-    expect(await reloaded(async () => valid, { audit })).toMatchObject({
-      lines: [
-        {
-          level: 'error',
-          msg: 'audit key cannot be read again; keeping the current one: the key is gone',
-        },
-        ...callers,
-        { msg: 'configuration reloaded' },
-      ],
-      successful: [true],
+    expect({ lines, successful, applied: applied.length }).toEqual({
+      lines: expected,
+      successful: [isSuccessful],
+      applied: times,
     });
   });
 });
 
 it.each([
-  [true, 0, { level: 'info', msg: 'stopped' }],
-  [false, 1, { level: 'error', msg: 'shutdown timeout: requests still in flight' }],
+  [true, 0, 'info stopped'],
+  [false, 1, 'error shutdown timeout: requests still in flight'],
 ])('a shutdown in which all requests finished (%s) ends with code %i', async (finished, code, last) => {
   const { log, lines } = startLog();
   const skipDelay = Promise.resolve();
   const stop = async (given: Promise<unknown>) => given === skipDelay && finished;
   expect(await shutDown({ stop }, { skipDelay }, log)).toBe(code);
-  expect(lines).toEqual([{ level: 'info', msg: 'shutting down: draining in-flight requests' }, last]);
+  expect(lines).toEqual(['info shutting down: draining in-flight requests', last]);
 });
 
 describe('a port in use at the start', () => {

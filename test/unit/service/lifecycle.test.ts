@@ -1,27 +1,20 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { connect } from 'node:tls';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
 import { InboundServer } from '../../../src/proxy/inbound/server.ts';
-import { type ServerTls } from '../../../src/proxy/inbound/server-tls.ts';
 import { adminLimits } from '../../../src/service/admin.ts';
 import { startCountersign } from '../../../src/service/lifecycle.ts';
 import { Port } from '../../../src/service/port.ts';
 import { auditIn, recordsIn } from '../../support/audit.ts';
 import { configFor } from '../../support/config.ts';
-import { Folder } from '../../support/folder.ts';
 import { paths, post, transferForm, verdict } from '../../support/forwarding.ts';
 import { harness } from '../../support/harness.ts';
 import { listen } from '../../support/listening.ts';
 import { RawConnection } from '../../support/raw-http.ts';
-import { describeWith } from '../../support/requires.ts';
 import { testKeys, writeKeys } from '../../support/service.ts';
-import { Ca } from '../../support/stub-vault/certificates.ts';
 import { until } from '../../support/until.ts';
 
 const starts = harness();
@@ -130,72 +123,28 @@ it.each([
   expect(lines.map((line): unknown => JSON.parse(line))).toHaveLength(count);
 });
 
-describe('a port', () => {
-  const loopback = { host: '127.0.0.1', port: 0 };
-  const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-  const body = Buffer.alloc(8_000_000, 'x');
-
-  let port: Port;
-  beforeEach(() => {
-    port = new Port({
-      createServer: (limits, tls) =>
-        new InboundServer(limits, {
-          handle: (_request, response) => void response.end(body),
-          requestRejected: () => {},
-          monotonic: performance.now.bind(performance),
-          newRequestId: () => 'id',
-          tls,
-          tlsObserver: { connected() {}, failed() {} },
-        }),
-      dropped: () => {},
-    });
+it('what changes before an opened port is used concerns the port in use', async () => {
+  const port = new Port({
+    createServer: (limits, tls) =>
+      new InboundServer(limits, {
+        handle: (_request, response) => void response.end(),
+        requestRejected: () => {},
+        monotonic: performance.now.bind(performance),
+        newRequestId: () => 'id',
+        tls,
+        tlsObserver: { connected() {}, failed() {} },
+      }),
+    dropped: () => {},
   });
-  afterEach(() => port.destroyAll());
-
-  const settingsWith = (tls?: ServerTls) => ({ limits: adminLimits, maxConnections: 10, tls });
-
-  it('what changes before an opened port is used concerns the port in use', async () => {
-    await port.open(loopback);
-    port.use(settingsWith(), true);
-    const { url } = port;
-    await port.open({ ...loopback, host: '127.0.0.2' });
-    port.use(settingsWith(), false);
-    expect(port.url).toBe(url);
-    port.cancel();
-    const connection = await RawConnection.open(url);
-    expect((await connection.send(get).response()).status).toBe(200);
-    connection.close();
-  });
-
-  describeWith('openssl')('certificates (needs the program openssl)', () => {
-    it('that verify clients in another way end a connection behind the response that is being read', async () => {
-      const folder = new Folder();
-      try {
-        const [ca, other] = [new Ca(folder.path, 'one'), new Ca(folder.path, 'other')];
-        const { certFile, keyFile } = ca.issue('listener');
-        const tls = (clientCa: Ca): ServerTls => ({
-          cert: readFileSync(certFile, 'utf8'),
-          key: readFileSync(keyFile, 'utf8'),
-          clientCa: String(clientCa.cert),
-          minVersion: 'TLSv1.2',
-        });
-        await port.open(loopback);
-        port.use(settingsWith(tls(ca)), true);
-        const client = connect({ port: Number(new URL(port.url).port), host: '127.0.0.1', ca: ca.cert });
-        await once(client, 'secureConnect');
-        let received = 0;
-        client.write(get);
-        await once(client, 'readable');
-        // Most of the response is in memory.
-        port.use(settingsWith(tls(other)), false);
-        client.on('data', (chunk: Buffer) => {
-          received += chunk.length;
-        });
-        await once(client, 'close');
-        expect(received).toBeGreaterThan(body.length);
-      } finally {
-        folder.remove();
-      }
-    });
-  });
+  starts.atEnd(() => port.destroyAll());
+  const settings = { limits: adminLimits, maxConnections: 10, tls: undefined };
+  await port.open({ host: '127.0.0.1', port: 0 });
+  port.use(settings, true);
+  const { url } = port;
+  await port.open({ host: '127.0.0.2', port: 0 });
+  port.use(settings, false);
+  expect(port.url).toBe(url);
+  port.cancel();
+  const connection = starts.closing(await RawConnection.open(url));
+  expect((await connection.send('GET / HTTP/1.1\r\nHost: x\r\n\r\n').response()).status).toBe(200);
 });
