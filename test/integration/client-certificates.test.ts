@@ -2,8 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { Agent, type AgentOptions } from 'node:https';
-import { connect as connectTcp, createServer, type Socket } from 'node:net';
-import { PassThrough } from 'node:stream';
+import type { Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import {
@@ -18,10 +17,10 @@ import { type ConfigInput, everything, tokenCredential } from '../support/config
 import { paths, post, transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { sameBytes } from '../support/jwt.ts';
-import { listen } from '../support/listening.ts';
 import { opensslClient } from '../support/openssl-peers.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { RecordingGateway } from '../support/recording-gateway.ts';
+import { startRelay } from '../support/relay.ts';
 import { describeWith } from '../support/requires.ts';
 import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
@@ -281,35 +280,20 @@ describeWith('openssl')('a caller with a client certificate', () => {
   });
 
   describe('during whose handshake there is a reload', () => {
-    /** A TLS connection whose client gets nothing of the server's flight until it is released, and then sends a request. */
-    async function slowHandshake(of: TestProxy): Promise<{ tls: TLSSocket; release: () => void }> {
-      const server = connectTcp({ host: '127.0.0.1', port: Number(new URL(of.url).port) });
-      const held = new PassThrough();
-      server.pipe(held);
-      const relay = createServer((socket) => {
-        socket.on('error', () => {}).pipe(server);
-        server.on('error', () => {}).once('close', () => held.end());
-      });
-      const clients = Promise.withResolvers<Socket>();
-      relay.once('connection', clients.resolve);
-      const { port } = starts.closing(await listen(relay));
-      const tls = connect(`https://127.0.0.1:${port}`);
-      tls.once('secureConnect', () => tls.write(formRequest(paths.balance, '', ['Connection: close'])));
-      const socket = await clients.promise;
-      await until(() => held.readableLength > 0, 'the server has sent its flight');
-      return { tls, release: () => void held.pipe(socket) };
-    }
-
     it.each([
       ['gets no response if its CA is removed', () => verifying(theirs), /^$/],
       ['gets no response if it is revoked', () => listing(lists.full), /^$/],
       ['gets its response if nothing changes', () => verifying(), /^HTTP\/1\.1 200 OK/],
     ])('%s', async (_, next, expected) => {
       const changing = await start();
-      const slow = await slowHandshake(changing);
+      const relay = starts.closing(await startRelay(Number(new URL(changing.url).port)));
+      relay.hold();
+      const tls = connect(`https://127.0.0.1:${relay.port}`);
+      tls.once('secureConnect', () => tls.write(formRequest(paths.balance, '', ['Connection: close'])));
+      await until(() => relay.held() > 0, 'the server has sent its flight');
       await changing.reload(configWith(next()));
-      slow.release();
-      expect(await received(slow.tls)).toMatch(expected);
+      relay.releaseAllBut(0);
+      expect(await received(tls)).toMatch(expected);
     });
   });
 

@@ -1,22 +1,16 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { encodeDer } from './der.ts';
 
-function element(tag: number, ...parts: readonly Buffer[]): Buffer {
-  const content = Buffer.concat(parts);
-  const { length } = content;
-  const long = length < 128 ? [] : length < 256 ? [0x81] : [0x82, length >> 8];
-  return Buffer.concat([Buffer.from([tag, ...long, length & 0xff]), content]);
-}
-
-const sequence = (...parts: readonly Buffer[]): Buffer => element(0x30, ...parts);
-const oid = (hex: string): Buffer => element(6, Buffer.from(hex, 'hex'));
-const bits = (content: Buffer): Buffer => element(3, Buffer.from([0]), content);
-const nothing = element(5);
+const sequence = (...parts: readonly Buffer[]): Buffer => encodeDer(0x30, ...parts);
+const oid = (hex: string): Buffer => encodeDer(6, Buffer.from(hex, 'hex'));
+const bits = (content: Buffer): Buffer => encodeDer(3, Buffer.from([0]), content);
+const nothing = encodeDer(5);
 const name = (text: string): Buffer =>
-  sequence(element(0x31, sequence(oid('550403'), element(0x0c, Buffer.from(text)))));
+  sequence(encodeDer(0x31, sequence(oid('550403'), encodeDer(0x0c, Buffer.from(text)))));
 
 /** An odd number with so many bytes, as a DER integer. */
 const number = (bytes: number): Buffer =>
-  element(2, Buffer.concat([Buffer.from([0x7f]), randomBytes(bytes - 2), Buffer.from([0xff])]));
+  encodeDer(2, Buffer.concat([Buffer.from([0x7f]), randomBytes(bytes - 2), Buffer.from([0xff])]));
 
 const bytes = 384;
 /** RSA of 3,072 bits, the most with which OpenSSL takes such an exponent: as long as the modulus. */
@@ -25,7 +19,7 @@ const costlyKey = (): Buffer =>
     sequence(oid('2a864886f70d010101'), nothing),
     bits(
       sequence(
-        element(2, Buffer.from([0]), Buffer.alloc(1, 0xff), randomBytes(bytes - 2), Buffer.from([0xff])),
+        encodeDer(2, Buffer.from([0]), Buffer.alloc(1, 0xff), randomBytes(bytes - 2), Buffer.from([0xff])),
         number(bytes),
       ),
     ),
@@ -33,9 +27,9 @@ const costlyKey = (): Buffer =>
 
 function certificate(subject: string, issuer: string, publicKey: Buffer): string {
   const algorithm = sequence(oid('2a864886f70d01010b'), nothing);
-  const time = (text: string): Buffer => element(0x17, Buffer.from(text));
+  const time = (text: string): Buffer => encodeDer(0x17, Buffer.from(text));
   const tbs = sequence(
-    element(0xa0, element(2, Buffer.from([2]))),
+    encodeDer(0xa0, encodeDer(2, Buffer.from([2]))),
     number(8),
     algorithm,
     name(issuer),

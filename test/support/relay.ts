@@ -54,8 +54,9 @@ export async function startRelay(serverPort: number, onPort = 0): Promise<Relay>
     releaseAllBut: (bytes) => {
       holding = false;
       if (kept === undefined) return;
-      kept.client.write(kept.bytes.subarray(0, -bytes));
-      kept = { client: kept.client, bytes: kept.bytes.subarray(-bytes) };
+      const count = kept.bytes.length - bytes;
+      kept.client.write(kept.bytes.subarray(0, count));
+      kept = { client: kept.client, bytes: kept.bytes.subarray(count) };
     },
     leadTo: (other) => {
       target = other;

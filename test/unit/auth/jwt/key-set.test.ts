@@ -2,14 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import type { JWK } from 'jose';
 import { KeySet } from '../../../../src/auth/jwt/key-set.ts';
 import { issuerKey } from '../../../support/oidc-server.ts';
+import { ManualClock } from '../../../support/stub-vault/clock.ts';
 
 const [first, second] = [issuerKey('first'), issuerKey('second')];
 const token = { payload: '', signature: '', protected: '' };
 
 /** A set whose time, timers and key source the test moves. */
 function create(previous?: KeySet) {
-  let now = 0;
-  let timer: { run: () => void; at: number } | undefined;
+  const clock = new ManualClock();
   const state = {
     published: [first.jwk] as JWK[],
     failing: false,
@@ -30,16 +30,9 @@ function create(previous?: KeySet) {
       },
       refreshInterval: 600_000,
       maxStale: 3_600_000,
-      monotonic: () => now,
+      monotonic: clock.now,
       random: () => 0,
-      setTimer: (run, delay) => {
-        const own = { run, at: now + delay };
-        if (timer !== undefined) throw new Error('a second timer');
-        timer = own;
-        return () => {
-          if (timer === own) timer = undefined;
-        };
-      },
+      setTimer: clock.setTimer,
       observer: {
         keysFetched: () => state.events.push('fetched'),
         keyFetchFailed: (cause) => state.events.push(cause),
@@ -47,30 +40,23 @@ function create(previous?: KeySet) {
     },
     previous,
   );
-  const settle = (): Promise<void> => new Promise((done) => setImmediate(done));
+  const pass = async (milliseconds: number): Promise<void> => {
+    clock.advance(milliseconds);
+    await new Promise(setImmediate);
+  };
   return {
     set,
     state,
-    settle,
-    find: (kid: string | undefined, alg = 'ES256') =>
-      set.find({ alg, ...(kid === undefined ? {} : { kid }) }, token).then(
+    /** Lets this time pass, and what it causes. */
+    pass,
+    find: (kid: string | undefined) =>
+      set.find({ alg: 'ES256', ...(kid === undefined ? {} : { kid }) }, token).then(
         () => 'found',
         (error: { problem?: string }) => error.problem,
       ),
     /** Milliseconds until the next refresh. */
-    wait: () => (timer === undefined ? undefined : timer.at - now),
-    at: (time: number) => {
-      now = time;
-    },
-    /** Runs the timer at its time. */
-    next: async () => {
-      const due = timer;
-      if (due === undefined) throw new Error('no timer');
-      now = due.at;
-      timer = undefined;
-      due.run();
-      await settle();
-    },
+    wait: () => clock.nextTimer,
+    next: () => pass(clock.nextTimer ?? Number.NaN),
     /** Loads wait until the returned function is called. */
     holdLoads: () => {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -83,30 +69,31 @@ function create(previous?: KeySet) {
   };
 }
 
-/** With the keys of the first fetch; since then a token may cause another. */
-async function createFetched(): Promise<ReturnType<typeof create>> {
+/** With these keys from the first fetch; since then a token may cause another. */
+async function createFetched(...published: JWK[]): Promise<ReturnType<typeof create>> {
   const created = create();
+  if (published.length > 0) created.state.published = published;
   created.set.refresh();
-  await created.settle();
-  created.at(10_000);
+  await created.pass(0);
+  await created.pass(10_000);
   return created;
 }
 
 describe('the keys of an issuer', () => {
   it('are used until `maxStale` after their fetch began, and are unavailable then', async () => {
-    const { set, settle, at, find, holdLoads, state } = create();
+    const { set, pass, find, holdLoads, state } = create();
     const release = holdLoads();
     set.refresh();
-    at(1_000_000);
+    await pass(1_000_000);
     release();
-    await settle();
+    await pass(0);
     state.failing = true;
-    at(3_600_000);
+    await pass(2_600_000);
     expect([set.available, await find('first')]).toEqual([true, 'found']);
-    at(3_600_001);
+    await pass(1);
     expect([set.available, await find('first')]).toEqual([false, 'jwt-keys-unavailable']);
     state.failing = false;
-    at(3_640_000);
+    await pass(60_000);
     expect(await find('first')).toBe('found');
   });
 
@@ -121,10 +108,10 @@ describe('the keys of an issuer', () => {
   });
 
   it('are tried again after 1 s, 2 s, 4 s and so on while they cannot be fetched, at most after a minute', async () => {
-    const { set, state, settle, next, wait, find } = create();
+    const { set, state, pass, next, wait, find } = create();
     state.failing = true;
     set.refresh();
-    await settle();
+    await pass(0);
     const waits = [];
     for (let nth = 0; nth < 8; nth += 1) {
       waits.push(wait());
@@ -147,7 +134,7 @@ describe('the keys of an issuer', () => {
   it.each([true, false])(
     'are no longer fetched after the end: a fetch in flight has no result (failing: %j)',
     async (failing) => {
-      const { set, state, settle, wait, holdLoads } = create();
+      const { set, state, pass, wait, holdLoads } = create();
       state.failing = failing;
       const release = holdLoads();
       set.refresh();
@@ -155,7 +142,7 @@ describe('the keys of an issuer', () => {
       set.stop();
       expect(state.stopped?.aborted).toBe(true);
       release();
-      await settle();
+      await pass(0);
       expect([wait(), state.events, set.available]).toEqual([undefined, [], false]);
     },
   );
@@ -173,8 +160,7 @@ describe('the keys of an issuer', () => {
   });
 
   it('that are known are found at once while a hundred tokens with unknown ones wait, or the issuer is down', async () => {
-    const { state, at, find, holdLoads } = await createFetched();
-    at(10_000);
+    const { state, find, holdLoads } = await createFetched();
     state.failing = true;
     const release = holdLoads();
     const unknown = Array.from({ length: 100 }, (_, nth) => find(`unknown ${nth}`));
@@ -188,16 +174,16 @@ describe('the keys of an issuer', () => {
   });
 
   it('are fetched for unknown keys 10 s after the last fetch at the earliest', async () => {
-    const { state, at, find } = await createFetched();
-    for (const [time, loads] of [
-      [9_999, 1],
-      [10_000, 2],
-      [19_999, 2],
-      [20_000, 3],
+    const { state, pass, wait, find } = await createFetched();
+    for (const [passed, loads] of [
+      [0, 2],
+      [9_999, 2],
+      [1, 3],
     ] as const) {
-      at(time);
-      expect([time, await find('x'), state.loads]).toEqual([time, 'jwt-key', loads]);
+      await pass(passed);
+      expect([passed, await find('x'), state.loads]).toEqual([passed, 'jwt-key', loads]);
     }
+    expect(wait()).toBe(600_000);
   });
 
   it('are unavailable rather than unknown for a new key while they cannot be fetched', async () => {
@@ -220,10 +206,7 @@ describe('the keys of an issuer', () => {
   });
 
   it('are not chosen between if two fit', async () => {
-    const { set, state, settle, find } = create();
-    state.published = [first.jwk, second.jwk, { ...second.jwk, kid: 'first' }];
-    set.refresh();
-    await settle();
+    const { find } = await createFetched(first.jwk, second.jwk, { ...second.jwk, kid: 'first' });
     expect(await find('first')).toBe('jwt-key');
     expect(await find(undefined)).toBe('jwt-key');
     expect(await find('second')).toBe('found');
@@ -234,10 +217,7 @@ describe('the keys of an issuer', () => {
     ['only for signing', { key_ops: ['sign'] }],
     ['of another algorithm', { alg: 'ES384' }],
   ])('do not fit if they are %s', async (_, changes) => {
-    const { set, state, settle, find } = create();
-    state.published = [{ ...first.jwk, ...changes }];
-    set.refresh();
-    await settle();
+    const { find } = await createFetched({ ...first.jwk, ...changes });
     expect(await find('first')).toBe('jwt-key');
   });
 });
