@@ -1,11 +1,10 @@
-import { Agent } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { silent } from '../support/faulty-gateway.ts';
-import { paths, post, statusForm, transferForm, verdict } from '../support/forwarding.ts';
+import { paths, transferForm, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { type CountersignProcess } from '../support/process.ts';
-import { codeOf, formRequest, RawConnection } from '../support/raw-http.ts';
+import { formRequest, RawConnection } from '../support/raw-http.ts';
 import type { RecordingGateway } from '../support/recording-gateway.ts';
 import { vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
@@ -155,26 +154,3 @@ describe('the shutdown delay is skipped', () => {
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 });
-
-it('a restart under kept-alive load loses no request', async () => {
-  const { process } = await run({ shutdownDelay: '2s' });
-  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
-  const results: string[] = [];
-  const enough = new AbortController();
-  const client = async (): Promise<void> => {
-    while (!enough.signal.aborted) results.push(await send(`${process.url}${paths.status}`, agent));
-  };
-  const clients = Array.from({ length: 8 }, client);
-  await until(() => results.length > 100);
-  process.signal('SIGTERM');
-  await until(() => process.logLines(stopping).length === 1);
-  await wait(500);
-  enough.abort();
-  await Promise.all(clients);
-  expect(await process.ended).toBe(0);
-  agent.destroy();
-  expect(new Set(results)).toEqual(new Set(['200']));
-});
-
-const send = (url: string, agent: Agent): Promise<string> =>
-  post(url, statusForm, {}, { agent }).then(({ status }) => String(status), codeOf);

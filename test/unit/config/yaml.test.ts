@@ -125,7 +125,7 @@ describe('reading YAML', () => {
     ]);
   });
 
-  it.each([30, 50, 400, 3000, 100_000])('survives %i levels of nesting', (levels) => {
+  it.each([30, 50, 20_000])('survives %i levels of nesting', (levels) => {
     const { problems } = read(`a: ${'['.repeat(levels)}${']'.repeat(levels)}`);
     expect(problems.filter(({ message }) => message === 'is nested too deeply').length > 0).toBe(levels > 40);
   });
