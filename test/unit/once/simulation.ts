@@ -4,6 +4,7 @@ import { configSchema } from '../../../src/config/schema.ts';
 import { type Outcome, ProxyError } from '../../../src/errors.ts';
 import { createRoutes } from '../../../src/gateway/router.ts';
 import { claimName, parseClaim } from '../../../src/once/claim.ts';
+import { MemoryStore } from '../../../src/once/memory-store.ts';
 import { type ClaimStore, StoreUnavailable } from '../../../src/once/store.ts';
 import { SendOnce } from '../../../src/proxy/outbound/send-once.ts';
 import { outcomeWithoutResponse } from '../../../src/proxy/outcome.ts';
@@ -71,48 +72,22 @@ class Scheduler {
   }
 }
 
-/** The server of all instances: it may be slow, hang, die and be replaced. */
-class SimulatedServer {
-  readonly #claims = new Map<string, { readonly claim: string; readonly until: number }>();
-  readonly #clock: Pick<Scheduler, 'now'>;
-
-  constructor(clock: Pick<Scheduler, 'now'>) {
-    this.#clock = clock;
-  }
-
-  get(name: string): string | undefined {
-    const entry = this.#claims.get(name);
-    return entry !== undefined && entry.until > this.#clock.now ? entry.claim : undefined;
-  }
-
-  /** @param lifetime absent: as before */
-  set(name: string, claim: string | undefined, lifetime?: number): void {
-    const until = lifetime === undefined ? this.#claims.get(name)?.until : this.#clock.now + lifetime;
-    if (claim === undefined || until === undefined) this.#claims.delete(name);
-    else this.#claims.set(name, { claim, until });
-  }
-}
-
-/** What an instance has of the server: a connection that may break before, after or while a command is executed. */
-class SimulatedStore implements ClaimStore {
-  readonly #server: SimulatedServer;
+/** What an instance has of the store of all: a connection that may break before, after or while a command is executed. */
+class Connection implements ClaimStore {
+  readonly #server: MemoryStore;
   readonly #scheduler: Scheduler;
-  readonly #options: SimulationOptions;
+  readonly #fails: number;
   readonly #changes = new Set<Promise<void>>();
   #isClosing = false;
   #isClosed = false;
 
-  constructor(server: SimulatedServer, scheduler: Scheduler, options: SimulationOptions) {
-    [this.#server, this.#scheduler, this.#options] = [server, scheduler, options];
+  constructor(server: MemoryStore, scheduler: Scheduler, { fails = 0.1 }: SimulationOptions) {
+    [this.#server, this.#scheduler, this.#fails] = [server, scheduler, fails];
   }
 
   async claim(name: string, claim: string): Promise<string | undefined> {
     try {
-      return await this.#command(() => {
-        const there = this.#server.get(name);
-        if (there === undefined) this.#server.set(name, claim, ttl);
-        return there;
-      });
+      return await this.#command(() => this.#server.claim(name, claim));
     } catch (error) {
       void this.replace(name, claim);
       throw error;
@@ -120,11 +95,11 @@ class SimulatedStore implements ClaimStore {
   }
 
   find(name: string): Promise<string | undefined> {
-    return this.#command(() => this.#server.get(name));
+    return this.#command(() => this.#server.find(name));
   }
 
   async replace(name: string, claim: string, next?: string): Promise<void> {
-    const change = this.#replace(name, claim, next);
+    const change = this.#repeat(() => this.#server.replace(name, claim, next));
     this.#changes.add(change);
     await change;
     this.#changes.delete(change);
@@ -136,14 +111,12 @@ class SimulatedStore implements ClaimStore {
     this.#isClosed = true;
   }
 
-  /** Until it is done, or the last attempt of a store that closes has failed. */
-  async #replace(name: string, claim: string, next?: string): Promise<void> {
+  /** Until it is done, or the last attempt of a connection that closes has failed. */
+  async #repeat(execute: () => Promise<void>): Promise<void> {
     for (let attempts = 0; attempts < 20; attempts += 1) {
       const isLast = this.#isClosing;
       try {
-        return await this.#command(() => {
-          if (this.#server.get(name) === claim) this.#server.set(name, next);
-        });
+        return await this.#command(execute);
       } catch {
         await this.#scheduler.step();
         if (isLast) return;
@@ -151,19 +124,17 @@ class SimulatedStore implements ClaimStore {
     }
   }
 
-  async #command<T>(execute: () => T): Promise<T> {
+  async #command<T>(execute: () => Promise<T>): Promise<T> {
     const { random } = this.#scheduler;
     await this.#scheduler.step();
-    const fault = random.chance(this.#options.fails ?? 0.1)
-      ? random.pick(['down', 'lost', 'late'] as const)
-      : undefined;
+    const fault = random.chance(this.#fails) ? random.pick(['down', 'lost', 'late'] as const) : undefined;
     if (fault === 'down' || this.#isClosed) throw new StoreUnavailable('down');
     if (fault === 'late') {
       // It is executed after we have given it up.
       void this.#scheduler.step().then(execute);
       throw new StoreUnavailable('no response in time');
     }
-    const response = execute();
+    const response = await execute();
     await this.#scheduler.step();
     if (fault === 'lost' || this.#isClosed) throw new StoreUnavailable('closed');
     return response;
@@ -172,21 +143,16 @@ class SimulatedStore implements ClaimStore {
 
 /** A Countersign, which may be shut down: that aborts what it sends. */
 class Instance {
-  readonly store: SimulatedStore;
+  readonly #store: Connection;
   readonly #guard: SendOnce;
   readonly #aborted = Promise.withResolvers<never>();
   #isAborted = false;
 
-  constructor(server: SimulatedServer, scheduler: Scheduler, options: SimulationOptions) {
-    this.store = new SimulatedStore(server, scheduler, options);
+  constructor(server: MemoryStore, scheduler: Scheduler, options: SimulationOptions) {
+    this.#store = new Connection(server, scheduler, options);
     const clock = (): number => scheduler.now;
-    this.#guard = new SendOnce({
-      store: this.store,
-      key,
-      clock,
-      monotonic: clock,
-      metrics: { claimMade() {} },
-    });
+    const metrics = { claimMade() {} };
+    this.#guard = new SendOnce({ store: this.#store, key, clock, monotonic: clock, metrics });
     this.#aborted.promise.catch(() => {});
   }
 
@@ -204,7 +170,7 @@ class Instance {
     this.#isAborted = true;
     this.#aborted.reject(new ProxyError('shutting-down', 'Shutting down.'));
     await this.#guard.idle();
-    await this.store.close();
+    await this.#store.close();
   }
 }
 
@@ -224,21 +190,14 @@ interface Order {
 /** Clients that post each order several times, at any moment, to any of three instances; and what else happens to these. */
 export async function simulate(options: SimulationOptions): Promise<Tally> {
   const random = new Random(options.seed);
-  const tally: Tally = {
-    posts: 0,
-    doubled: 0,
-    sentLater: 0,
-    left: 0,
-    lies: [],
-    outcomes: {},
-  };
+  const tally: Tally = { posts: 0, doubled: 0, sentLater: 0, left: 0, lies: [], outcomes: {} };
   while (tally.posts < options.posts) await simulateOrders(options, random, tally);
   return tally;
 }
 
 async function simulateOrders(options: SimulationOptions, random: Random, tally: Tally): Promise<void> {
   const scheduler = new Scheduler(random);
-  const server = new SimulatedServer(scheduler);
+  const server = new MemoryStore({ ttl, monotonic: () => scheduler.now, report() {} });
   const open = (): Instance => new Instance(server, scheduler, options);
   const instances = [open(), open(), open()];
   const orders = Array.from({ length: 50 }, (_, index) => newOrder(`order-${index}`));
@@ -246,7 +205,7 @@ async function simulateOrders(options: SimulationOptions, random: Random, tally:
     for (let clients = random.int(1, 3); clients > 0; clients -= 1) void payUntilDone(order);
   for (let times = random.int(0, 2); times > 0; times -= 1) void replaceInstance();
   await scheduler.run();
-  for (const order of orders) count(order);
+  for (const order of orders) await count(order);
 
   /** Posts it as payments.md says, and sometimes once more whatever the outcome was, or with another amount. */
   async function payUntilDone(order: Order): Promise<void> {
@@ -316,13 +275,13 @@ async function simulateOrders(options: SimulationOptions, random: Random, tally:
     return end.startsWith('answered') ? 'answered' : end.startsWith('not-sent') ? 'not-sent' : 'unknown';
   }
 
-  function count({ name, processed, ends }: Order): void {
+  async function count({ name, processed, ends }: Order): Promise<void> {
     const times = [...processed.values()];
     const isAgain = (at: number, index: number): boolean =>
       at - (times[index - 1] ?? -ttl) < ttl - requestTimeout;
     if (times.some(isAgain)) tally.doubled += 1;
     else if (times.length > 1) tally.sentLater += 1;
-    const { requestId = '' } = parseClaim(server.get(name) ?? '') ?? {};
+    const { requestId = '' } = parseClaim((await server.find(name)) ?? '') ?? {};
     const end = ends.get(requestId) ?? '';
     if (end.startsWith('not-sent') || end === 'answered 403') tally.left += 1;
   }
