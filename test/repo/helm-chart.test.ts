@@ -30,11 +30,10 @@ whenHelm(
     const packed = execFileSync('tar', ['--list', '--file', archive], { encoding: 'utf8' })
       .trim()
       .split('\n');
-    const linked = ['grafana/*.json', 'prometheus/*.rules.yaml'].flatMap((pattern) =>
-      globSync(`deploy/${pattern}`).map((file) =>
-        file.replace('deploy/grafana', 'files/dashboards').replace('deploy', 'files'),
-      ),
-    );
+    const linked = [
+      ...globSync('*.json', { cwd: 'deploy/grafana' }).map((file) => `files/dashboards/${file}`),
+      ...globSync('*.rules.yaml', { cwd: 'deploy/prometheus' }).map((file) => `files/prometheus/${file}`),
+    ];
     const own = globSync(['*.md', '*.yaml', '*.json', 'files/*.*', 'templates/**/*.*'], { cwd: chart });
     const expected = ['.helmignore', ...own, ...linked].map((file) => `countersign/${file}`);
     expect(packed.sort()).toEqual(expected.sort());
@@ -89,8 +88,8 @@ describe('of the examples', () => {
       'helm() { command helm "$@" --kube-version 1.34.0; }\n';
     const check = (text: string) => {
       folder.file('my-values.yaml', text);
-      const script = programs + commands?.text;
-      const { status, stdout } = spawnSync('sh', ['-c', script], { cwd: folder.path, encoding: 'utf8' });
+      const options = { cwd: folder.path, encoding: 'utf8' } as const;
+      const { status, stdout } = spawnSync('sh', ['-c', programs + commands?.text], options);
       return [status, stdout];
     };
     const good = inReadme('my-values.yaml');

@@ -241,24 +241,17 @@ describe('the ServiceMonitor', () => {
     const found = render(args, 'Service').filter((service) =>
       Object.entries(selector).every(([key, value]) => at(service, 'metadata', 'labels', key) === value),
     );
-    expect(found).toMatchObject([
-      {
-        metadata: { name, labels: { 'app.kubernetes.io/instance': 'pay' } },
-        spec: { ports: [{ name: 'admin' }] },
-      },
-    ]);
-    const [endpoint] = list(monitor, 'spec', 'endpoints');
-    expect(endpoint).toMatchObject({ port: 'admin', path: '/metrics' });
-    expect(list(endpoint, 'relabelings')).toEqual([
-      { targetLabel: 'job', replacement: 'countersign' },
-      {
-        sourceLabels: ['__meta_kubernetes_service_label_app_kubernetes_io_instance'],
-        targetLabel: 'release',
-      },
-    ]);
-    expect(endpoint).not.toHaveProperty('scheme');
-    expect(endpoint).not.toHaveProperty('tlsConfig');
+    const labels = { 'app.kubernetes.io/instance': 'pay' };
+    expect(found).toMatchObject([{ metadata: { name, labels }, spec: { ports: [{ name: 'admin' }] } }]);
     expect(at(monitor, 'spec', 'jobLabel')).toBeUndefined();
+    const release = '__meta_kubernetes_service_label_app_kubernetes_io_instance';
+    const relabelings = [
+      { targetLabel: 'job', replacement: 'countersign' },
+      { sourceLabels: [release], targetLabel: 'release' },
+    ];
+    const [endpoint] = list(monitor, 'spec', 'endpoints');
+    expect(endpoint).toMatchObject({ port: 'admin', path: '/metrics', relabelings });
+    for (const ofTls of ['scheme', 'tlsConfig']) expect(endpoint).not.toHaveProperty(ofTls);
     expect(render(values('default', ...override), 'ServiceMonitor')).toEqual([]);
   });
 

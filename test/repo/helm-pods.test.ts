@@ -83,21 +83,36 @@ describe.each(ciValues)('with the %s values', (name) => {
 });
 
 describe('the configuration', () => {
-  whenHelm('has the trail with a key from its Secret, and a folder for files or standard output', () => {
-    const everything = values('everything');
-    expect(at(configIn(everything), 'audit')).toEqual({
-      directory: '/var/lib/audit',
-      keyFile: '/etc/countersign/audit/trail.key',
-      required: true,
-    });
-    const volumes = list(podSpec(everything), 'volumes');
-    const secret = { secretName: 'signer-audit', defaultMode: 0o440 };
-    expect(volumes).toContainEqual({ name: 'audit-key', secret });
-    expect(volumes).toContainEqual({ name: 'audit', emptyDir: { sizeLimit: '256Mi' } });
-    const toOutput = values('minimal', 'audit={"enabled":true,"secretName":"audit"}');
-    expect(at(configIn(toOutput), 'audit')).toEqual({ keyFile: '/etc/countersign/audit/key' });
-    expect(at(configIn(values('minimal')), 'audit')).toBeUndefined();
-  });
+  whenHelm(
+    'has a trail and TLS of both ports with files of their Secrets only if the values have them',
+    () => {
+      const everything = values('everything');
+      const tlsIn = (directory: string) => ({
+        certFile: `${directory}/tls.crt`,
+        keyFile: `${directory}/tls.key`,
+        clientCaFile: `${directory}/ca.crt`,
+        minVersion: '1.3',
+      });
+      const config = configIn(everything);
+      expect([at(config, 'audit'), at(config, 'proxy', 'tls'), at(config, 'admin', 'tls')]).toEqual([
+        { directory: '/var/lib/audit', keyFile: '/etc/countersign/audit/trail.key', required: true },
+        tlsIn('/etc/countersign/tls'),
+        tlsIn('/etc/countersign/admin-tls'),
+      ]);
+      const volumes = list(podSpec(everything), 'volumes');
+      const secret = { secretName: 'signer-audit', defaultMode: 0o440 };
+      expect(volumes).toContainEqual({ name: 'audit-key', secret });
+      expect(volumes).toContainEqual({ name: 'audit', emptyDir: { sizeLimit: '256Mi' } });
+      const toOutput = values('minimal', 'audit={"enabled":true,"secretName":"audit"}');
+      expect(at(configIn(toOutput), 'audit')).toEqual({ keyFile: '/etc/countersign/audit/key' });
+      const plain = configIn(values('minimal'));
+      expect([at(plain, 'audit'), at(plain, 'proxy', 'tls'), at(plain, 'admin', 'tls')]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+      ]);
+    },
+  );
 
   whenHelm('has the listeners of container ports and Services', () => {
     const args = values('vault-kubernetes');
@@ -116,15 +131,11 @@ describe('the configuration', () => {
 
   whenHelm('admits every name of the Services and added ones, and keeps what is given', () => {
     const given = { tokenSha256: 'ab'.repeat(32), runbookUrl: 'https://wiki.example/runbook' };
-    const { proxy, admin } = record(
-      configIn(
-        values(
-          'minimal',
-          'config.proxy.allowedHosts=["pay.internal"]',
-          `config.admin=${JSON.stringify({ ...given, allowedHosts: ['metrics.internal'] })}`,
-        ),
-      ),
-    );
+    const settings = [
+      'config.proxy.allowedHosts=["pay.internal"]',
+      `config.admin=${JSON.stringify({ ...given, allowedHosts: ['metrics.internal'] })}`,
+    ];
+    const { proxy, admin } = record(configIn(values('minimal', ...settings)));
     const namesOf = (service: string) =>
       ['', '.payments', '.payments.svc', '.payments.svc.cluster.local'].map((domain) => service + domain);
     expect(proxy).toMatchObject({ allowedHosts: ['pay.internal', ...namesOf('pay-countersign')] });
@@ -147,20 +158,6 @@ describe('the configuration', () => {
       name: 'VAULT_ROLE_ID',
       valueFrom: { secretKeyRef: { name: 'countersign-approle', key: 'role_id', optional: false } },
     });
-  });
-
-  whenHelm('has TLS of both ports with the certificates of their Secrets, and the lowest version', () => {
-    const config = configIn(values('everything'));
-    const tlsIn = (directory: string) => ({
-      certFile: `${directory}/tls.crt`,
-      keyFile: `${directory}/tls.key`,
-      clientCaFile: `${directory}/ca.crt`,
-      minVersion: '1.3',
-    });
-    expect(at(config, 'proxy', 'tls')).toEqual(tlsIn('/etc/countersign/tls'));
-    expect(at(config, 'admin', 'tls')).toEqual(tlsIn('/etc/countersign/admin-tls'));
-    const plain = configIn(values('minimal'));
-    expect([at(plain, 'proxy', 'tls'), at(plain, 'admin', 'tls')]).toEqual([undefined, undefined]);
   });
 
   whenHelm('changes the pods only if it changed', () => {
@@ -208,11 +205,9 @@ describe('volumes', () => {
       { serviceAccountToken: { path: 'token', expirationSeconds: 3600 } },
       { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
     ]);
-    expect(list(container(values('vault-kubernetes')), 'volumeMounts')).toContainEqual({
-      name: 'kubernetes-api',
-      mountPath: '/var/run/secrets/countersign/kubernetes-api',
-      readOnly: true,
-    });
+    const mountPath = '/var/run/secrets/countersign/kubernetes-api';
+    const mount = { name: 'kubernetes-api', mountPath, readOnly: true };
+    expect(list(container(values('vault-kubernetes')), 'volumeMounts')).toContainEqual(mount);
     expect(named('kubernetes-api', ...others)).toEqual([]);
   });
 });
