@@ -2,8 +2,8 @@ import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { parse } from 'yaml';
 import { Processes } from '../support/demo.ts';
+import { post } from '../support/forwarding.ts';
 import { itWhere } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
@@ -47,57 +47,25 @@ describe('docs/examples/testing', () => {
   }
 });
 
-/** What a job of docs/examples/testing does: the arguments of the image, and then commands in a shell. */
-interface Job {
-  readonly image: readonly string[];
-  readonly commands: readonly string[];
-  /** Of the tests. */
-  readonly url: string;
-}
-
-interface Step {
-  readonly run?: string;
-  readonly env?: { readonly COUNTERSIGN_URL: string };
-}
-
-const image = 'registry.example/countersign:0.2.0';
-const jobs: Readonly<Record<string, (yaml: string) => Job>> = {
-  'github-actions.yaml': (yaml) => {
-    const workflow: { jobs: { test: { steps: Step[] } } } = parse(yaml);
-    const steps = workflow.jobs.test.steps.filter(({ run }) => run !== undefined);
-    const [start = '', ...commands] = steps.map(({ run = '' }) => run);
-    const [, argv = ''] = start.split(`docker run --detach --network host ${image} `);
-    return { image: argv.split(' '), commands, url: steps.at(-1)?.env?.COUNTERSIGN_URL ?? '' };
-  },
-  'gitlab-ci.yaml': (yaml) => {
-    interface Pipeline {
-      test: {
-        services: { name: string; alias: string; command: string[] }[];
-        variables: { COUNTERSIGN_URL: string };
-        script: string[];
-      };
-    }
-    const { test }: Pipeline = parse(yaml);
-    const [service] = test.services;
-    expect(service).toMatchObject({ name: image, alias: 'countersign' });
-    return { image: service?.command ?? [], commands: test.script, url: test.variables.COUNTERSIGN_URL };
-  },
-};
-
-// Without those services: curl connects to a demo on free ports, and the tests are a query of it.
-it.each(Object.keys(jobs))(
-  'docs/examples/testing/%s starts a demo, and the tests find it',
-  async (name) => {
-    const read = jobs[name]?.(readFileSync(join(folder, 'testing', name), 'utf8'));
-    const { image: [command, ...argv] = [], commands = [], url = '' } = read ?? {};
+it.each([
+  ['github-actions.yaml', /registry\.example\/countersign:0\.2\.0 (.+)$/m],
+  ['gitlab-ci.yaml', /name: registry\.example\/countersign:0\.2\.0\n.*\n *command: \[(.+)\]$/m],
+])(
+  'docs/examples/testing/%s starts a demo that is ready under its name, and that its tests find',
+  async (name, image) => {
+    const job = readFileSync(join(folder, 'testing', name), 'utf8');
+    const [command, ...argv] = image.exec(job)?.[1]?.match(/[\w:-]+/g) ?? [];
     const demo = await processes.startDemo(argv, command);
-    const { hostname } = new URL(url);
-    const [proxy, admin] = [demo.proxyUrl, demo.adminUrl].map((address) => new URL(address).port);
-    const ports = [`8080:127.0.0.1:${proxy}`, `9090:127.0.0.1:${admin}`];
-    writeFileSync(join(folder, '.curlrc'), ports.map((to) => `connect-to = "${hostname}:${to}"\n`).join(''));
-    program('npm', `test "$1" = test && curl -sS -X POST ${url}/api/v2/get-balance/manager/beta`);
-    const { code, out } = await run('testing', 'sh', ['-ec', `export CURL_HOME=..\n${commands.join('\n')}`]);
-    expect([code, out]).toEqual([0, expect.stringContaining('"Main GBP"')]);
+    const [ready = '', api = ''] = [/http:.*\/readyz/, /(?<=COUNTERSIGN_URL: ).*/].map(
+      (url) => url.exec(job)?.[0],
+    );
+    /** At the ports of this demo, in place of 9090 and 8080. */
+    const at = (base: string, url: string, method = 'POST') =>
+      post(base + new URL(url).pathname, '', { Host: new URL(url).host }, { method });
+    expect([new URL(ready).port, new URL(api).port]).toEqual(['9090', '8080']);
+    expect(await at(demo.adminUrl, ready, 'GET')).toMatchObject({ status: 200 });
+    const balances = await at(demo.proxyUrl, `${api}/api/v2/get-balance/manager/beta`);
+    expect(balances.body).toContain('"Main GBP"');
     await demo.stop();
   },
   60_000,
