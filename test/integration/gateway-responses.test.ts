@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { request as httpRequest } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { nextIsServed } from '../support/countersign.ts';
 import { type FaultyGateway, httpResponse, once, type Script } from '../support/faulty-gateway.ts';
-import { paths, statusForm, transferForm, verdict } from '../support/forwarding.ts';
+import { type HttpResponse, paths, statusForm, transferForm, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { RawResponse } from '../support/response-reader.ts';
@@ -383,53 +383,39 @@ describe('a response about another order', () => {
     expect(findings.map(({ code }) => code)).toContain('order-mismatch');
   });
 
-  it('is one too in JSON, and to a query; the same order in another case is none, and another amount a warning', async () => {
+  it('is noticed in JSON and to a query too; another amount is a warning', async () => {
     respond(about('invoice-8', '&status=approved\n'));
     const response = await proxy.post(paths.status, statusForm, { Accept: 'application/json' });
     expect(JSON.parse(response.body)).toMatchObject({ status: 'approved' });
     expect(response.headers['countersign-order-mismatch']).toBe('order-id');
     expect(await mismatches('order-status')).toBe(1);
-
-    const harmless = await pass(about('INVOICE-7', '&amount=12.5\n&currency=eur\n'));
-    expect(harmless.headers).not.toHaveProperty('countersign-order-mismatch');
-    expect(await proxy.lineOf(harmless)).not.toHaveProperty('orderMismatch');
     const amount = await pass(about('invoice-7', '&amount=2\n'));
     expect(amount.headers['countersign-order-mismatch']).toBe('amount');
     expect(await proxy.lineOf(amount)).toMatchObject({ level: 'warn', orderMismatch: 'amount' });
-    expect(await mismatches('transfer')).toBe(1);
   });
 });
 
-describe('two 503s', () => {
-  /** The header that the example for Envoy in docs/payments.md retries on. */
-  function retriedOn(): (headers: IncomingHttpHeaders) => boolean {
-    const page = readFileSync('docs/payments.md', 'utf8');
-    const blocks = [...page.matchAll(/```yaml\n([^`]*)```/g)].map(([, text = '']) => text);
-    const text = blocks.find((block) => block.includes('retriable_headers')) ?? '';
-    const { retry_policy: policy } = parse(text).route;
-    const [matcher, ...others] = policy.retriable_headers;
-    expect([policy.retry_on, others]).toEqual(['retriable-headers', []]);
-    return (headers) => headers[matcher.name] === matcher.string_match.exact;
-  }
+it('two 503s look the same to a mesh but for the outcome, by which docs/payments.md has it retry', async () => {
+  const page = readFileSync('docs/payments.md', 'utf8');
+  const [, example = ''] = /```yaml\n([^`]*retriable_headers[^`]*)```/.exec(page) ?? [];
+  const { retry_on, retriable_headers } = parse(example).route.retry_policy;
+  const [{ name, string_match }, ...others] = retriable_headers;
+  expect([retry_on, others]).toEqual(['retriable-headers', []]);
 
-  it('look the same to a mesh but for the outcome: only what was not sent may be retried', async () => {
-    respond(httpResponse('503 Service Unavailable', ''));
-    const ofGateway = await proxy.transfer();
-    // Without a key nothing can be sent.
-    const vault = {
-      address: 'http://127.0.0.1:1',
-      auth: { method: 'token', tokenFile: '/dev/null' },
-    } as const;
-    const elsewhere = await starts.proxy({
-      gateway: gateway.url,
-      config: { keys: { source: 'vault', vault } },
-    });
-    const before = gateway.connections();
-    const own = await elsewhere.transfer();
-    expect([ofGateway.status, ofGateway.headers['countersign-outcome']]).toEqual([503, 'answered']);
-    expect(verdict(own)).toBe('503 key-source-unavailable not-sent not-sent');
-    const retries = retriedOn();
-    expect([ofGateway, own].map(({ headers }) => retries(headers))).toEqual([false, true]);
-    expect(gateway.connections()).toBe(before);
+  respond(httpResponse('503 Service Unavailable', ''));
+  const ofGateway = await proxy.transfer();
+  // Without a key nothing can be sent.
+  const auth = { method: 'token', tokenFile: '/dev/null' } as const;
+  const vault = { address: 'http://127.0.0.1:1', auth };
+  const elsewhere = await starts.proxy({
+    gateway: gateway.url,
+    config: { keys: { source: 'vault', vault } },
   });
+  const before = gateway.connections();
+  const own = await elsewhere.transfer();
+  expect([ofGateway.status, ofGateway.headers['countersign-outcome']]).toEqual([503, 'answered']);
+  expect(verdict(own)).toBe('503 key-source-unavailable not-sent not-sent');
+  const isRetried = ({ headers }: HttpResponse) => headers[name] === string_match.exact;
+  expect([isRetried(ofGateway), isRetried(own)]).toEqual([false, true]);
+  expect(gateway.connections()).toBe(before);
 });

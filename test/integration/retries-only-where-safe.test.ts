@@ -57,15 +57,6 @@ it('an eligibility request is sent once if the gateway closes a connection that 
 });
 
 describe('a read-only operation', () => {
-  it('reuses few connections for many requests', async () => {
-    const { gateway, proxy } = await startPair(always(ok));
-    for (let turn = 0; turn < 20; turn += 1) await proxy.balance();
-    for (let turn = 0; turn < 2; turn += 1)
-      await Promise.all(Array.from({ length: 20 }, () => proxy.status()));
-    expect(gateway.requests()).toHaveLength(60);
-    expect(gateway.connections()).toBeLessThanOrEqual(20);
-  });
-
   it.each<[string, (conversation: Parameters<Script>[0]) => void]>([
     ['closes', ({ end }) => end()],
     ['resets', ({ reset }) => reset()],

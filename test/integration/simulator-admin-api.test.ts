@@ -389,22 +389,12 @@ describe('the journal', () => {
       { ...statusDraft([]), path: '/gw/api/v2/get-balance/manager/acme' },
       { step: 'method', requiredMethod: 'HMAC-SHA1', receivedMethod: 'RSA-SHA256' },
     ],
-    ['a parameter: its name', balanceDraft([['oauth_token', 'x']]), { parameter: 'oauth_token' }],
-    ['a login that is unknown', balanceDraft([], 'gamma'), { step: 'login' }],
   ])('shows why it rejected %s', async (_, draft, step, ...[fields = {}]) => {
     const rejection = await rejectionOf(draft);
     const [entry] = await journal();
     expect(entry).toMatchObject({ status: 403, rejection, ...fields });
     expect(entry?.steps.at(-1)).toMatchObject({ result: 'failed', rejection, ...step });
     expect(entry?.steps.slice(0, -1).every(({ result }) => result === 'passed')).toBe(true);
-  });
-
-  it('shows a replayed nonce after all other steps passed', async () => {
-    const draft = balanceDraft();
-    for (let time = 0; time < 2; time += 1) await send(draft);
-    const [, entry] = await journal();
-    expect(entry?.steps.at(-1)).toEqual({ step: 'nonce', result: 'failed', rejection: 'nonce-replayed' });
-    expect(entry?.steps).toHaveLength(9);
   });
 
   it('holds no card data, keys or signatures', async () => {

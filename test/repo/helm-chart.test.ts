@@ -126,20 +126,6 @@ describe('the notes', () => {
     expect(notes('directory-keys')).not.toContain('vault write');
   });
 
-  whenHelm.each([
-    ['{"emptyDir":{}}', true, true],
-    ['{"persistentVolumeClaim":{"claimName":"audit"}}', true, false],
-    ['{}', false, false],
-  ])(
-    'say how much an audit trail writes to the volume %s, and whether the kubelet evicts the pod',
-    (...row) => {
-      const [volume, isFile, evicts] = row;
-      const text = notes('minimal', `audit={"enabled":true,"secretName":"audit","volume":${volume}}`);
-      const room = 'which nothing removes (docs/audit.md). 1 GiB has room for about 800,000\nrequests.';
-      expect([text.includes(room), text.includes('The kubelet evicts a pod')]).toEqual([isFile, evicts]);
-    },
-  );
-
   whenHelm('create policies and role with the setup script, one policy per environment', () => {
     const script = textOf('deploy/vault/setup.sh');
     const commands = (text: string) => text.match(/^ {2}ENVIRONMENT=.*$/gm)?.map((line) => line.trim());
@@ -171,14 +157,9 @@ describe('the notes', () => {
       { namespaceSelector: { matchExpressions: [{ key: 'team', operator: 'In', values: ['pay', 'shop'] }] } },
       { ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } },
     ];
-    expect(notes('default')).toContain(
-      'connect to the proxy port (networkPolicy.callers):\n' +
-        '  pods labeled countersign/caller=true in all namespaces\n',
-    );
+    expect(notes('default')).toContain('  pods labeled countersign/caller=true in all namespaces\n');
     expect(notes('default', `networkPolicy.callers=${JSON.stringify(callers)}`)).toContain(
-      '  pods labeled app=shop in this namespace\n' +
-        '  all pods in namespaces labeled team In pay|shop\n' +
-        '  addresses in 10.0.0.0/8 except 10.1.0.0/16\n',
+      '  pods labeled app=shop in this namespace\n  all pods in namespaces labeled team In pay|shop\n  addresses in 10.0.0.0/8 except 10.1.0.0/16\n',
     );
     expect(notes('default', 'networkPolicy.callers=[]')).toContain(':\n  none\n');
   });

