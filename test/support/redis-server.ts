@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createClient } from '@redis/client';
+import { freePort } from './faulty-gateway.ts';
 import { Folder } from './folder.ts';
-import { listen } from './listening.ts';
 import { until } from './until.ts';
 
 /** A real Redis on loopback that writes through to its file before it responds, and may be killed and started again. */
@@ -16,24 +15,23 @@ export class RedisServer {
   #child: ChildProcess | undefined;
 
   private constructor(port: number, args: readonly string[]) {
-    const files = [
+    const durable = '--appendonly yes --appendfsync always --save'.split(' ');
+    this.port = port;
+    this.#args = [
+      '--bind',
+      '127.0.0.1',
+      '--port',
+      String(port),
+      ...durable,
+      '',
       '--dir',
       this.#folder.path,
-      '--appendonly',
-      'yes',
-      '--appendfsync',
-      'always',
-      '--save',
-      '',
+      ...args,
     ];
-    this.port = port;
-    this.#args = ['--bind', '127.0.0.1', '--port', String(port), ...files, ...args];
   }
 
   static async start(args: readonly string[] = []): Promise<RedisServer> {
-    const free = await listen(createServer());
-    await free.close();
-    const server = new RedisServer(free.port, args);
+    const server = new RedisServer(await freePort(), args);
     await server.restart();
     return server;
   }

@@ -56,16 +56,15 @@ export class Shops {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     this.#children.push(child);
-    const lines: string[] = [];
-    createInterface(child.stdout).on('line', (line) => lines.push(line));
-    await until(() => lines.length > 0 || child.exitCode !== null, 'the shop starts', 60);
-    const [url = '', ...printed] = lines.splice(0);
-    lines.push(...printed);
+    const printed: string[] = [];
+    createInterface(child.stdout).on('line', (line) => printed.push(line));
+    await until(() => printed.length > 0 || child.exitCode !== null, 'the shop starts', 60);
+    const [url = ''] = printed.splice(0, 1);
     const post = async (path: string, form: Readonly<Record<string, string>>): Promise<string> => {
       const { body } = await postForm(url + path, new URLSearchParams(form).toString());
       return body.trim();
     };
-    return { url, printed: lines, post };
+    return { url, printed, post };
   }
 
   clear(): void {

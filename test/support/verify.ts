@@ -46,13 +46,8 @@ export interface VerifiedRequest {
 
 type Pair = readonly [name: string, value: string];
 
-const signedNames = [
-  'oauth_consumer_key',
-  'oauth_nonce',
-  'oauth_signature_method',
-  'oauth_timestamp',
-  'oauth_version',
-];
+const signedNames =
+  'oauth_consumer_key oauth_nonce oauth_signature_method oauth_timestamp oauth_version'.split(' ');
 
 /**
  * Verifies a received request as the gateway's interface (section 5) describes it, independently of
@@ -106,17 +101,10 @@ function parseBody(body: string): Pair[] {
 /** Interface section 4: the signed OAuth parameters are in the body too, the signature is not. */
 function demandAgreement(oauth: ReadonlyMap<string, string>, body: readonly Pair[]): void {
   const inBody = body.filter(([name]) => name.startsWith('oauth_'));
-  ok(
-    inBody
-      .map(([name]) => name)
-      .sort()
-      .join() === signedNames.join(),
-    'the body has other OAuth parameters',
-  );
-  ok(
-    inBody.every(([name, value]) => oauth.get(name) === value),
-    'header and body disagree',
-  );
+  const names = inBody.map(([name]) => name).sort();
+  ok(names.join() === signedNames.join(), 'the body has other OAuth parameters');
+  const agrees = ([name, value]: Pair): boolean => oauth.get(name) === value;
+  ok(inBody.every(agrees), 'header and body disagree');
   ok(/^[1-9]\d{0,10}$/.test(oauth.get('oauth_timestamp') ?? ''), 'the timestamp is not whole seconds');
   ok(oauth.get('oauth_nonce') !== '', 'the nonce is empty');
   ok(oauth.get('oauth_version') === '1.0', 'the version is not 1.0');
