@@ -1,20 +1,17 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, globSync, mkdirSync, readFileSync, statSync } from 'node:fs';
-import { type IncomingMessage, request } from 'node:http';
+import { request } from 'node:http';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { loadSimulatorKeys } from '../../src/cli/simulate.ts';
-import { validateConfig } from '../../src/config/load.ts';
-import { builtInOperations } from '../../src/gateway/operations.ts';
-import { createLogger } from '../../src/observability/logger.ts';
-import { startCountersign } from '../../src/service/lifecycle.ts';
 import { compileCache } from '../support/compile-cache.ts';
 import { tokenCredential } from '../support/config.ts';
 import { always, freePort, httpResponse } from '../support/faulty-gateway.ts';
 import { findProgram } from '../support/find-program.ts';
-import { post as postForm, transferForm } from '../support/forwarding.ts';
+import { transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { at, list, record } from '../support/helm.ts';
 import { execForm } from '../support/image.ts';
@@ -23,7 +20,6 @@ import { type CountersignProcess, listening } from '../support/process.ts';
 import { promtool } from '../support/promtool.ts';
 import { describeWhere, itWith } from '../support/requires.ts';
 import { testKeys, writeKeys } from '../support/service.ts';
-import { startSimulator } from '../support/simulator.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
@@ -158,38 +154,27 @@ it('after two runs of prepare, Countersign signs requests that the simulator acc
   for (const made of [keys, login]) mkdirSync(made);
   const env = { VAULT_ADDR: vault.address, VAULT_TOKEN: rootToken, KEYS_DIR: keys, LOGIN_DIR: login };
   for (let run = 0; run < 2; run += 1) {
-    const { stdout, stderr } = spawn(process.execPath, ['deploy/compose/prepare.mts'], {
-      env: { ...compileCache, ...env },
-    });
-    const printed = (await Promise.all([text(stdout), text(stderr)])).join('');
-    expect(printed).toBe(`${vault.address} has keys for acme, beta in sandbox\n`);
+    const options = { env: { ...compileCache, ...env } };
+    const printed = await promisify(execFile)(process.execPath, ['deploy/compose/prepare.mts'], options);
+    const stdout = `${vault.address} has keys for acme, beta in sandbox\n`;
+    expect(printed).toEqual({ stdout, stderr: '' });
   }
-  const simulator = starts.closing(
-    await startSimulator({ keys: await loadSimulatorKeys(keys), clock: Date.now }),
-  );
+  const simulator = await starts.simulator({ keys: await loadSimulatorKeys(keys), clock: Date.now });
   // The configuration of deploy/compose.yaml with local addresses and paths.
-  const composed = readFileSync('deploy/compose/countersign.yaml', 'utf8')
+  const file = readFileSync('deploy/compose/countersign.yaml', 'utf8')
     .replace('http://127.0.0.1:8200', vault.address)
     .replace('http://simulator:8090', simulator.url)
     .replaceAll('/etc/countersign/login', login)
     .replaceAll(/host: "::", port: \d+/g, 'host: 127.0.0.1, port: 0');
-  const checked = validateConfig(composed, { lookUp: () => undefined, builtIn: builtInOperations });
-  if ('problems' in checked) throw new Error(JSON.stringify(checked.problems));
-  const service = await startCountersign(
-    { ...checked, digest: '' },
-    { log: createLogger('silent', { write: () => {} }) },
-  );
-  const post = async (path: string, form: string, token: string) => {
-    const headers = { Authorization: `Bearer ${token}` };
-    return (await postForm(`${service.proxyUrl}/sandbox/gw/api${path}`, form, headers)).status;
-  };
+  const countersign = await listening(starts.spawn({ file }));
+  const post = async (path: string, form: string, token = 'countersign-demo') =>
+    (await countersign.post(`/sandbox/gw/api${path}`, form, { Authorization: `Bearer ${token}` })).status;
   const status = 'login=acme&client_orderid=invoice-1';
   const statuses = [
-    await post('/v2/get-balance/manager/acme', '', 'countersign-demo'),
-    await post('/v4/status/1234', status, 'countersign-demo'),
+    await post('/v2/get-balance/manager/acme', ''),
+    await post('/v4/status/1234', status),
     await post('/v4/status/1234', status, 'unknown'),
   ];
-  await service.stop(Promise.resolve());
   expect(statuses).toEqual([200, 200, 401]);
 });
 
@@ -278,14 +263,9 @@ describeWhere(runs, 'squid or openssl is not installed (Debian packages squid, o
       const credentials = Buffer.from(`countersign:${password}`).toString('base64');
       const headers = { 'Proxy-Authorization': `Basic ${credentials}` };
       const target = `${host}:${new URL(gateway.url).port}`;
-      const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        const connecting = request({ port: squidPort, method: 'CONNECT', path: target, headers });
-        connecting.once('error', reject).once('connect', (head, socket) => {
-          socket.destroy();
-          resolve(head);
-        });
-        connecting.end();
-      });
+      const connecting = request({ port: squidPort, method: 'CONNECT', path: target, headers }).end();
+      const [response, socket] = await once(connecting, 'connect');
+      socket.destroy();
       expect(response.statusCode).toBe(status);
     });
   },
