@@ -33,6 +33,11 @@ async function release(name: string): Promise<string> {
   return (await promisify(execFile)(process.execPath, script, { cwd: clone })).stdout;
 }
 
+function unpack(file: string, into: string): void {
+  mkdirSync(into, { recursive: true });
+  run(folder.at('first'), 'tar', '-xzf', file, '--strip-components=1', '-C', into);
+}
+
 let sums: string;
 let again: string;
 beforeAll(async () => {
@@ -41,12 +46,10 @@ beforeAll(async () => {
 
 it('a release is the package, the tarball, the chart, the SBOM, and their checksums, and the same commit gives the same bytes', () => {
   const names = sums.trim().split('\n');
-  expect(names.map((line) => line.replace(/^[0-9a-f]{64} {2}|\d+\.\d+\.\d+/g, ''))).toEqual([
-    'countersign-.cdx.json',
-    'countersign-.tar.gz',
-    'countersign-.tgz',
-    'countersign-chart-.tgz',
-  ]);
+  const kinds = names.map((line) => line.replace(/^[0-9a-f]{64} {2}|\d+\.\d+\.\d+/g, ''));
+  expect(kinds.join(' ')).toBe(
+    'countersign-.cdx.json countersign-.tar.gz countersign-.tgz countersign-chart-.tgz',
+  );
   expect(run(folder.at('first'), 'sha256sum', '--check', '--quiet', 'SHA256SUMS')).toBe('');
   expect(again).toBe(sums);
 });
@@ -64,16 +67,7 @@ it('changes that are not committed are no release', () => {
 
 it('the tarball runs without npm, with the command of its unit', () => {
   const installed = folder.at('opt');
-  mkdirSync(installed);
-  run(
-    folder.at('first'),
-    'tar',
-    '-xzf',
-    `countersign-${version}.tar.gz`,
-    '--strip-components=1',
-    '-C',
-    installed,
-  );
+  unpack(`countersign-${version}.tar.gz`, installed);
   const unit = readFileSync(join(installed, 'deploy/systemd/countersign.service'), 'utf8');
   const [, check = ''] = /^ExecStartPre=\/opt\/countersign\/bin\/countersign (check .*)$/m.exec(unit) ?? [];
   const config = folder.file('config.yaml', readFileSync(join(root, 'config/vault.yaml'), 'utf8'));
@@ -100,16 +94,7 @@ describe('the package', () => {
 
   /** As npm installs it, with the dependencies of the checkout, since this has to work without a registry. */
   beforeAll(() => {
-    mkdirSync(installed, { recursive: true });
-    run(
-      folder.at('first'),
-      'tar',
-      '-xzf',
-      `countersign-${version}.tgz`,
-      '--strip-components=1',
-      '-C',
-      installed,
-    );
+    unpack(`countersign-${version}.tgz`, installed);
     for (const name of Object.keys(dependencies)) {
       mkdirSync(dirname(join(modules, name)), { recursive: true });
       symlinkSync(join(root, 'node_modules', name), join(modules, name));
@@ -118,16 +103,9 @@ describe('the package', () => {
   });
 
   it('holds built JavaScript, the configurations, and nothing of the checkout besides', () => {
-    expect(readdirSync(installed).sort()).toEqual([
-      'LICENSE',
-      'README.md',
-      'bin',
-      'config',
-      'deploy',
-      'dist',
-      'package.json',
-      'sbom.cdx.json',
-    ]);
+    expect(readdirSync(installed).sort().join(' ')).toBe(
+      'LICENSE README.md bin config deploy dist package.json sbom.cdx.json',
+    );
     const files = readdirSync(installed, { recursive: true, encoding: 'utf8' });
     const some = ['dist/main.js', 'dist/main.js.map', 'config/embedded.yaml'];
     expect(files).toEqual(expect.arrayContaining(some));
