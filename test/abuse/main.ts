@@ -8,7 +8,7 @@ Attacks a process in every known way, beside a well-behaved victim, and prints w
 needed before, during and after. Exit code 1 where a limit was broken.
 
   --only WAYS    only these ways, with commas
-  --seed N       the shapes of names, values and heads (default 1)
+  --seed N       what the attacker chooses (default 1)
   --seconds S    how long each attack lasts (default 10); half as long before and after
   --slack T      milliseconds by which a limit on time may be exceeded on a busy machine (default none)
 

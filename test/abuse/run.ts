@@ -125,7 +125,6 @@ const sum = (counts: Iterable<number>): number => [...counts].reduce((one, other
 /** Compares what was measured with the limits. */
 function judge(way: WayName, measured: Measured, { seconds, slack }: Options): Result {
   const { before, during, after, attacker, memory, rejected } = measured;
-  const isLeft = ways[way].leftToNetwork === true;
   const rows: readonly (readonly [name: string, of: (phase: Phase) => number, limit: number])[] = [
     ['requests of the victim', ({ requests }) => requests, Number.POSITIVE_INFINITY],
     ['p50, ms', ({ p50 }) => p50, Number.POSITIVE_INFINITY],
@@ -140,7 +139,7 @@ function judge(way: WayName, measured: Measured, { seconds, slack }: Options): R
   const mebibytes = memory / 1_048_576;
   const most = rejections.burst + rejections.perSecond * seconds;
   const broken = [
-    ...(isLeft ? [] : above),
+    ...above,
     ...(memory > memoryLimit ? [`memory: ${mebibytes.toFixed(0)} MiB`] : []),
     ...(rejected > most ? [`records of rejected requests: ${rejected}, limit ${most}`] : []),
     ...(sum(Object.values(attacker)) === 0 ? ['the attacker did nothing'] : []),
@@ -158,7 +157,6 @@ function judge(way: WayName, measured: Measured, { seconds, slack }: Options): R
     markdown([['what', 'before', 'during', 'after', 'limit'], ...cells]),
     `memory: ${mebibytes.toFixed(0)} MiB; attacker saw: ${listed(Object.entries(attacker))}`,
     ...(seen.length > 0 ? [`victim saw: ${listed(seen)}`] : []),
-    ...(isLeft && above.length > 0 ? [`left to the network: ${above.join('; ')}`] : []),
     broken.length === 0 ? 'held' : `**BROKEN**: ${broken.join('; ')}`,
   ];
   return { report: `${report.join('\n\n')}\n`, broken };

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { auditIn } from '../support/audit.ts';
-import { configFor, everything, tokenCredential } from '../support/config.ts';
+import { everything, tokenCredential } from '../support/config.ts';
 import { Folder } from '../support/folder.ts';
 import { jwtCaller } from '../support/jwt.ts';
 import { listen } from '../support/listening.ts';
@@ -8,13 +8,10 @@ import { probeOptions } from '../support/loop-probe.ts';
 import { startOidcServer } from '../support/oidc-server.ts';
 import { type CountersignProcess, startProcess } from '../support/process.ts';
 import { testKeys } from '../support/service.ts';
-import { Ca } from '../support/stub-vault/certificates.ts';
 import type { Target } from './ways.ts';
 
 /** What is special about the attacked process. */
 export interface SettingOptions {
-  /** And clients may present certificates. */
-  readonly tls?: boolean;
   /** One unless given. */
   readonly logins?: number;
   /** An audit trail that is required. */
@@ -35,7 +32,6 @@ export interface Setting {
 export async function startSetting(options: SettingOptions): Promise<Setting> {
   const { logins = 1, issuerDelay = 0 } = options;
   const folder = new Folder();
-  const ca = options.tls === true ? new Ca(folder.path, 'ca') : undefined;
   // Accepts whatever it receives, and keeps nothing of it.
   const gateway = await listen(
     createServer((request, response) => {
@@ -53,7 +49,6 @@ export async function startSetting(options: SettingOptions): Promise<Setting> {
   const process = await startProcess({
     gateway: `http://127.0.0.1:${gateway.port}`,
     config: {
-      proxy: { ...configFor('').proxy, ...(ca && { tls: tlsOf(ca) }) },
       jwtIssuers: { idp: { issuer: issuer.url, audience: 'countersign' } },
       callers: [
         { name: 'victim', credentials: [tokenCredential('victim')], allow: [everything] },
@@ -69,7 +64,7 @@ export async function startSetting(options: SettingOptions): Promise<Setting> {
   });
   const { url, adminUrl } = process;
   return {
-    target: { url, adminUrl, ca: ca?.cert.toString(), issuer: issuer.url, logins },
+    target: { url, adminUrl, issuer: issuer.url, logins },
     process,
     auditDirectory: audit?.directory,
     close: async () => {
@@ -78,9 +73,4 @@ export async function startSetting(options: SettingOptions): Promise<Setting> {
       folder.remove();
     },
   };
-}
-
-function tlsOf(ca: Ca) {
-  const { certFile, keyFile } = ca.issue('proxy');
-  return { certFile, keyFile, clientCaFile: ca.file };
 }

@@ -1,5 +1,4 @@
 import { Agent } from 'node:http';
-import { Agent as TlsAgent } from 'node:https';
 import { increment } from '../support/command.ts';
 import { post, transferForm } from '../support/forwarding.ts';
 import { codeOf } from '../support/raw-http.ts';
@@ -30,7 +29,7 @@ interface VictimOptions {
 export class Victim {
   readonly #target: Target;
   readonly #options: VictimOptions;
-  readonly #agent: Agent;
+  readonly #agent = newAgent();
   readonly #timers: NodeJS.Timeout[];
   readonly #inFlight = new Set<Promise<void>>();
   #times: number[] = [];
@@ -40,7 +39,6 @@ export class Victim {
   constructor(target: Target, options: VictimOptions) {
     this.#target = target;
     this.#options = options;
-    this.#agent = this.#newAgent();
     for (let count = 0; count < connections; count += 1) this.#track(this.#pay());
     this.#timers = [
       setInterval(() => this.#track(this.#pay()), every),
@@ -72,12 +70,6 @@ export class Victim {
     this.#agent.destroy();
   }
 
-  #newAgent(): Agent {
-    const { ca } = this.#target;
-    const options = { keepAlive: true, scheduling: 'fifo', maxSockets: connections } as const;
-    return ca === undefined ? new Agent(options) : new TlsAgent({ ...options, ca });
-  }
-
   #track(work: Promise<void>): void {
     this.#inFlight.add(work);
     void work.finally(() => this.#inFlight.delete(work));
@@ -89,7 +81,7 @@ export class Victim {
     const [times, failures] = [this.#times, this.#failures];
     this.#sent += 1;
     const path = `/sandbox/gw/api/v4/transfer/${1000 + (this.#sent % logins)}`;
-    const agent = this.#options.opens && this.#sent % 8 === 7 ? this.#newAgent() : this.#agent;
+    const agent = this.#options.opens && this.#sent % 8 === 7 ? newAgent() : this.#agent;
     const startedAt = performance.now();
     const result = await post(
       `${url}${path}`,
@@ -115,4 +107,8 @@ export class Victim {
     );
     if (result !== '/healthz: 200') increment(failures, result);
   }
+}
+
+function newAgent(): Agent {
+  return new Agent({ keepAlive: true, scheduling: 'fifo', maxSockets: connections });
 }

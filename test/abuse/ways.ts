@@ -3,10 +3,7 @@ import { once } from 'node:events';
 import { Agent } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import { texts } from '../support/client-inputs.ts';
 import { paths, post, transferForm } from '../support/forwarding.ts';
-import { madeUpChain } from '../support/made-up-chain.ts';
 import type { Random } from '../support/random.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { SettingOptions } from './setting.ts';
@@ -15,8 +12,6 @@ import type { SettingOptions } from './setting.ts';
 export interface Target {
   readonly url: string;
   readonly adminUrl: string;
-  /** PEM of the CA of its certificate, with TLS. */
-  readonly ca: string | undefined;
   /** URL of the issuer whose tokens it accepts. */
   readonly issuer: string;
   /** How many logins have keys: `login-0` and so on, at the endpoints from 1000. */
@@ -39,36 +34,14 @@ interface Way {
    * connections that it opened before.
    */
   readonly takesConnections?: true;
-  /**
-   * Node has no limit for it, so the network has to keep strangers off (docs/security-model.md). Times and failures are
-   * reported, not limited; memory is, and the process must not end.
-   */
-  readonly leftToNetwork?: true;
 }
 
 const transfer = '/sandbox/gw/api/v4/transfer/1000';
 const as = (caller: string) => ({ Authorization: `Bearer ${caller}` });
 const asLine = (token: string): readonly string[] => [`Authorization: Bearer ${token}`];
-const shapes = Object.keys(texts);
 
 /** Those without credentials first. */
 const table = {
-  handshakes: {
-    title: 'client certificates with long chains of huge exponents',
-    setting: { tls: true },
-    leftToNetwork: true,
-    clients: 4,
-    prepare({ url }, _random, count) {
-      const chain = madeUpChain(60);
-      return async (index) => {
-        const maxVersion = index % 2 === 0 ? 'TLSv1.3' : 'TLSv1.2';
-        const socket = await open(url, count, { ...chain, maxVersion });
-        count('handshake');
-        socket.write(get);
-        await untilEnd(socket, 10_000);
-      };
-    },
-  },
   'incomplete-heads': {
     title: 'thousands of heads that never end',
     takesConnections: true,
@@ -127,28 +100,6 @@ const table = {
       };
     },
   },
-  heads: {
-    title: 'texts in a head that parsers take long for',
-    clients: 8,
-    prepare({ url }, random, count) {
-      const parsed = ['Authorization', 'Traceparent', 'Accept', 'X-Request-Id', 'Cookie', 'Origin', 'Host'];
-      return async () => {
-        const names = parsed.filter(() => random.chance(0.4));
-        const bytes = random.pick([2_000, 8_000, 15_000]) / Math.max(1, names.length);
-        const text = (texts[random.pick(shapes)]?.(bytes) ?? '').replaceAll(/[\0\r\n]/g, '.');
-        const socket = await open(url, count);
-        socket.write(
-          formRequest(
-            paths.transfer,
-            transferForm,
-            names.map((name) => `${name}: ${text}`),
-          ),
-        );
-        count('head');
-        await untilEnd(socket, 100);
-      };
-    },
-  },
   'admin-pages': {
     title: 'pages of the admin port with 1,000 logins, of which most are not read',
     setting: { logins: 1_000 },
@@ -163,19 +114,6 @@ const table = {
         socket.write(request.repeat(isReader ? 1 : 20));
         count(isReader ? 'page' : 'unread page');
         await untilEnd(socket, 60_000);
-      };
-    },
-  },
-  names: {
-    title: 'forms with names and values that take long to look at',
-    clients: 4,
-    prepare({ url }, random, count) {
-      return async (index) => {
-        // Normalization sorts a run of marks.
-        const shape = index < 2 ? 'combining marks' : random.pick(shapes);
-        const text = texts[shape]?.(random.pick([16_384, 32_768, 65_000])) ?? '';
-        const form = random.chance(0.6) ? `${text}=1` : `client_orderid=1&a=${text}`;
-        count((await post(`${url}${transfer}`, form, as('greedy'))).status);
       };
     },
   },
@@ -215,17 +153,14 @@ export const wayNames = Object.keys(table).filter((name): name is WayName => nam
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 
-/** A connection whose responses are counted by status. @param own options of TLS */
-async function open(url: string, count: Count, own?: ConnectionOptions): Promise<Socket> {
+/** A connection whose responses are counted by status. */
+async function open(url: string, count: Count): Promise<Socket> {
   const { hostname: host, port } = new URL(url);
-  const address = { host, port: Number(port) };
-  const socket =
-    own === undefined ? connect(address) : connectTls({ ...address, rejectUnauthorized: false, ...own });
+  const socket = connect({ host, port: Number(port) });
   socket.on('data', (chunk: Buffer) => {
     for (const [, status = ''] of chunk.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3})/g)) count(status);
   });
-  const signal = AbortSignal.timeout(20_000);
-  await once(socket, own === undefined ? 'connect' : 'secureConnect', { signal });
+  await once(socket, 'connect', { signal: AbortSignal.timeout(20_000) });
   return socket.on('error', () => {});
 }
 
