@@ -102,9 +102,8 @@ class Generator {
     const random = this.#random;
     for (let count = random.int(1, 3); count > 0; count -= 1) {
       const number = random.int(0, this.#instances - 1);
-      const what = random.pick(['restart', 'restart', 'reload'] as const);
       const at = random.int(5_000, this.#length - 10_000);
-      this.#add(at, `${what} of instance ${number}`, (world) => world[what](number));
+      this.#add(at, `restart of instance ${number}`, (world) => world.restart(number));
     }
   }
 

@@ -10,7 +10,7 @@ which a promise is broken, and how many requests the gateway rejected, and why. 
 
   --schedules N  how many schedules (default 10000)
   --seed S       seed of the first one (default 1); the same seed gives the same schedule
-  --family F     ordinary: rotations, restarts and reloads
+  --family F     ordinary: rotations and restarts
                  hostile: the same beside a caller that invents whatever it can
                  odd: a gateway, callers and a Vault that are not as they should be
                  (default: in turn)`;

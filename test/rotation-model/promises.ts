@@ -8,8 +8,8 @@ const mostAttempts = 9;
 const longestWait = 1_000 + 200 + mostAttempts * 5;
 /** Milliseconds until the source is asked again after it failed, and after it did not know a login. */
 const forgotten = { failure: 3_000, unknown: 11_000 };
-/** Looks in any ten seconds: 30 a second, and a burst, also after each of two reloads; they may begin a second later than they are counted. */
-const looks = { window: 10_000, most: 30 * 14 };
+/** Looks in any ten seconds: 30 a second, and a burst; they may begin a second later than they are counted. */
+const looks = { window: 10_000, most: 30 * 12 };
 
 /** One caller at one endpoint. */
 interface Place {
@@ -49,13 +49,12 @@ export class Promises {
     this.#options = options;
   }
 
-  /** Rule 6: at most one look a second at a login, and 30 in all. After a reload there may be two readers for a while. */
-  looked(login: string, reader: number): void {
+  /** Rule 6: at most one look a second at a login, and 30 in all. */
+  looked(login: string): void {
     const now = this.#options.now();
-    const name = `${login}, reader ${reader}`;
-    const since = now - (this.#lookedAt.get(name) ?? Number.NEGATIVE_INFINITY);
+    const since = now - (this.#lookedAt.get(login) ?? Number.NEGATIVE_INFINITY);
     this.#expect(since >= 1_000, `a look at ${login} ${since} ms after the last one`);
-    this.#lookedAt.set(name, now);
+    this.#lookedAt.set(login, now);
     this.#looks = [...this.#looks.filter((at) => at > now - looks.window), now];
     this.#expect(this.#looks.length <= looks.most, `${this.#looks.length} looks in 10 s`);
   }

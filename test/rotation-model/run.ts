@@ -89,10 +89,6 @@ class Model implements Run, World {
     this.#instances[number] = this.#start(number);
   }
 
-  reload(number: number): void {
-    void this.#instances[number]?.instance.reload();
-  }
-
   violate(text: string): void {
     this.violations.push(`${(this.#time.now / 1000).toFixed(3)} s: ${text}`);
     this.#note(`VIOLATION: ${text}`);
@@ -108,9 +104,9 @@ class Model implements Run, World {
       random: this.#random,
       vault: this.vault,
       ttl,
-      looked: (login, reader) => {
+      looked: (login) => {
         this.#note(`instance ${number} looks at ${login}`);
-        promises.looked(login, reader);
+        promises.looked(login);
       },
       stepsReset: () => promises.stepsReset(),
     });

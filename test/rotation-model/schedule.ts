@@ -46,7 +46,6 @@ export interface World {
   readonly vault: Vault;
   readonly gateway: Gateway;
   restart(instance: number): void;
-  reload(instance: number): void;
 }
 
 interface Event {
@@ -57,7 +56,7 @@ interface Event {
 }
 
 /**
- * `ordinary`: rotations, restarts and reloads, and nothing else that is odd. `hostile`: the same beside a caller that
+ * `ordinary`: rotations and restarts, and nothing else that is odd. `hostile`: the same beside a caller that
  * invents whatever it can. `odd`: a gateway, callers and a Vault that are not as they should be.
  */
 export const families = ['ordinary', 'hostile', 'odd'] as const;
