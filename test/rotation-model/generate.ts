@@ -22,7 +22,6 @@ class Generator {
   readonly #random: Random;
   readonly #events: Schedule['events'][number][] = [];
   readonly #streams: Stream[] = [];
-  readonly #instances: number;
   readonly #nodes: number;
   #length = 0;
   #times: Pick<Schedule, 'ttl' | 'vaultLatency'>;
@@ -34,7 +33,6 @@ class Generator {
     this.#seed = seed;
     this.#family = family;
     this.#random = new Random(seed);
-    this.#instances = this.#random.pick([1, 2, 2, 3]);
     const ttl = this.#random.pick([60_000, 60_000, 5_000]);
     this.#times = { ttl, vaultLatency: this.#random.pick([15, 15, 120]) };
     this.#nodes = this.#isOdd ? this.#random.pick([1, 1, 2, 3]) : 1;
@@ -50,7 +48,8 @@ class Generator {
     for (let count = random.chance(0.2) ? 2 : 1; count > 0; count -= 1)
       at = this.#rotation(at) + random.pick([3_000, 20_000, 60_000]);
     this.#length = at + 30_000;
-    if (random.chance(0.5)) this.#restarts();
+    for (let count = random.pick([0, 0, 1, 2]); count > 0; count -= 1)
+      this.#add(random.int(5_000, this.#length - 10_000), 'restart', (world) => world.restart());
     if (random.chance(0.15)) this.#deletion(random.chance(0.2));
     if (this.#isOdd && random.chance(0.3)) this.#illness();
     this.#traffic();
@@ -60,7 +59,6 @@ class Generator {
       family: this.#family,
       seed: this.#seed,
       length: this.#length,
-      instances: this.#instances,
       ...this.#times,
       kept: random.chance(0.1) ? 1 : 10,
       traits: {
@@ -96,15 +94,6 @@ class Generator {
     this.#write(isGatewayFirst ? at + pause : at, old);
     this.#accepted = old;
     return at + 20_000;
-  }
-
-  #restarts(): void {
-    const random = this.#random;
-    for (let count = random.int(1, 3); count > 0; count -= 1) {
-      const number = random.int(0, this.#instances - 1);
-      const at = random.int(5_000, this.#length - 10_000);
-      this.#add(at, `restart of instance ${number}`, (world) => world.restart(number));
-    }
   }
 
   /** Of the keys that the gateway does not accept any more; with the one that it accepts, it is a mistake. */

@@ -22,8 +22,9 @@ interface Place {
 
 interface Login {
   current: string | undefined;
-  /** By key: when the last request was sent with which the gateway verified it. */
+  /** By key: when the last request was sent with which the gateway verified it, and the last one that it accepted. */
   readonly verified: Map<string, number>;
+  readonly accepted: Map<string, number>;
   readonly places: Map<string, Place>;
   /** By caller: since when a payment tries another key; until it ends. */
   readonly trials: Map<string, number>;
@@ -109,8 +110,10 @@ export class Promises {
         Object.assign(place, { trials: place.trials + 1, triedAt: this.#options.now() });
     }
     if (!isVerified) return;
-    if (response?.status === 200 && key === current) place.isRejected = false;
-    login.verified.set(key, Math.max(sentAt, login.verified.get(key) ?? 0));
+    const isAccepted = response?.status === 200;
+    if (isAccepted && key === current) place.isRejected = false;
+    for (const map of isAccepted ? [login.verified, login.accepted] : [login.verified])
+      map.set(key, Math.max(sentAt, map.get(key) ?? 0));
   }
 
   /** @param current the key that signs now; `undefined`: the login is not in memory */
@@ -135,7 +138,7 @@ export class Promises {
     if (before === current || before === undefined || current === undefined || !keysNow.includes(before))
       return;
     for (const place of login.places.values()) Object.assign(place, { trials: 0, isRejected: false });
-    const [since = 0, until] = [login.verified.get(before), login.verified.get(current)];
+    const [since = 0, until] = [login.accepted.get(before), login.verified.get(current)];
     const replaces = `key ${current} replaces ${before}`;
     this.#expect(until !== undefined, `${replaces}, though the gateway never accepted it`);
     this.#expect((until ?? since) >= since, `${replaces}, which was accepted later`);
@@ -156,7 +159,7 @@ export class Promises {
   }
 
   #loginOf(name: string): Login {
-    const maps = { verified: new Map(), places: new Map(), trials: new Map() };
+    const maps = { verified: new Map(), accepted: new Map(), places: new Map(), trials: new Map() };
     const login = this.#logins.get(name) ?? { ...maps, current: undefined, wasCached: false };
     this.#logins.set(name, login);
     return login;

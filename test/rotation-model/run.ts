@@ -33,7 +33,6 @@ export async function run(schedule: Schedule): Promise<Run> {
 
 /** A process, and who watches it. */
 interface Watched {
-  readonly number: number;
   readonly instance: Instance;
   readonly promises: Promises;
   readonly notices: Notices;
@@ -57,11 +56,11 @@ class Model implements Run, World {
   readonly #time = new VirtualClock();
   readonly #random: Random;
   readonly #agreement: Agreement;
-  readonly #instances: Watched[];
+  #watched: Watched;
   #requests = 0;
 
   constructor(schedule: Schedule) {
-    const { seed, traits, streams, instances, events } = schedule;
+    const { seed, traits, streams, events } = schedule;
     this.#schedule = schedule;
     this.#random = new Random(seed, 'course');
     this.vault = new Vault(this.#time, new Random(seed, 'vault'), schedule);
@@ -69,7 +68,7 @@ class Model implements Run, World {
     this.vault.write(rotating, 'A');
     for (const { login } of streams) if (login !== rotating) this.vault.write(login, 'Z');
     this.#agreement = new Agreement(this.#time, this.vault, this.gateway);
-    this.#instances = Array.from({ length: instances }, (_, number) => this.#start(number));
+    this.#watched = this.#start();
     for (const { at, text, happen } of events)
       this.#time.setTimer(() => {
         this.#note(text);
@@ -81,12 +80,12 @@ class Model implements Run, World {
 
   async run(): Promise<void> {
     await this.#time.advance(this.#schedule.length);
-    for (const { instance } of this.#instances) instance.stop();
+    this.#watched.instance.stop();
   }
 
-  restart(number: number): void {
-    this.#instances[number]?.instance.stop();
-    this.#instances[number] = this.#start(number);
+  restart(): void {
+    this.#watched.instance.stop();
+    this.#watched = this.#start();
   }
 
   violate(text: string): void {
@@ -94,10 +93,10 @@ class Model implements Run, World {
     this.#note(`VIOLATION: ${text}`);
   }
 
-  #start(number: number): Watched {
+  #start(): Watched {
     const { ttl } = this.#schedule;
     const [time, agreement] = [this.#time, this.#agreement];
-    const violate = (text: string): void => this.violate(`instance ${number}: ${text}`);
+    const violate = (text: string): void => this.violate(text);
     const promises = new Promises({ agreement, ttl, now: time.monotonic, violate });
     const instance = new Instance({
       time,
@@ -105,12 +104,12 @@ class Model implements Run, World {
       vault: this.vault,
       ttl,
       looked: (login) => {
-        this.#note(`instance ${number} looks at ${login}`);
+        this.#note(`looks at ${login}`);
         promises.looked(login);
       },
       stepsReset: () => promises.stepsReset(),
     });
-    return { number, instance, promises, notices: new Notices(agreement, time.now) };
+    return { instance, promises, notices: new Notices(agreement, time.now) };
   }
 
   #send(stream: Stream): void {
@@ -120,7 +119,7 @@ class Model implements Run, World {
     const next = (after: number): void => {
       const at = Math.round(after + pause * (0.5 + random.next()));
       this.#time.setTimer(() => {
-        void this.#request(this.#formOf(stream, random), random.int(0, this.#instances.length - 1));
+        void this.#request(this.#formOf(stream, random));
         next(at);
       }, at - this.#time.now);
     };
@@ -143,9 +142,8 @@ class Model implements Run, World {
     };
   }
 
-  async #request(form: Form, number: number): Promise<void> {
-    const watched = this.#instances[number];
-    if (watched === undefined) return;
+  async #request(form: Form): Promise<void> {
+    const watched = this.#watched;
     const { instance, promises } = watched;
     const began = { startedAt: this.#time.now, keysBefore: instance.keysOf(form.login) };
     const going: Going = { form, upstream: 0, isTrial: false, last: undefined };
@@ -158,17 +156,13 @@ class Model implements Run, World {
       post: (key) => this.#post(watched, going, key),
     });
     // A process that ends takes its requests with it.
-    if (watched !== this.#instances[number]) return;
+    if (watched !== this.#watched) return;
     const ended = { ...going, ...began, end };
     promises.ended(ended, instance.currentOf(form.login), instance.keysOf(form.login));
     this.#count(ended, watched);
   }
 
-  async #post(
-    { number, instance, promises, notices }: Watched,
-    going: Going,
-    key: string,
-  ): Promise<Response> {
+  async #post({ instance, promises, notices }: Watched, going: Going, key: string): Promise<Response> {
     const time = this.#time;
     const { form, isTrial } = going;
     const attempt = { form, key, sentAt: time.now, isTrial, isBesideTrial: promises.isOnTrial(form) };
@@ -183,7 +177,7 @@ class Model implements Run, World {
     const { id, caller, operation, endpoint, login } = form;
     const what = `#${id} ${caller} ${operation} ${endpoint} ${login}`;
     const status = judged.response?.status ?? 'no response';
-    this.#note(`instance ${number} ${what} ${key} of ${(attempt.sentAt / 1000).toFixed(3)}: ${status}`);
+    this.#note(`${what} ${key} of ${(attempt.sentAt / 1000).toFixed(3)}: ${status}`);
     if (judged.response === undefined) throw new ProxyError('gateway-timeout', 'no response');
     return judged.response;
   }
@@ -195,7 +189,7 @@ class Model implements Run, World {
   }
 
   /** Only requests with which nothing is wrong. */
-  #count(ended: Ended, { number, notices }: Watched): void {
+  #count(ended: Ended, { notices }: Watched): void {
     const { form, end } = ended;
     const isWell = !form.isUnpermitted && !form.isMalformed && form.caller !== attacker;
     if (form.login !== rotating || !isWell) return;
@@ -204,7 +198,7 @@ class Model implements Run, World {
     const found = notices.lateRejection(ended, 2 * this.#schedule.traits.latency);
     if (found === undefined) return;
     increment(this.figures, found);
-    if (this.#schedule.family !== 'odd') this.violate(`instance ${number}: ${found}, #${form.id}`);
+    if (this.#schedule.family !== 'odd') this.violate(`${found}, #${form.id}`);
   }
 
   #note(text: string): void {

@@ -45,7 +45,7 @@ export interface Traits {
 export interface World {
   readonly vault: Vault;
   readonly gateway: Gateway;
-  restart(instance: number): void;
+  restart(): void;
 }
 
 interface Event {
@@ -67,7 +67,6 @@ export interface Schedule {
   /** Also for what is not in it, such as latencies. */
   readonly seed: number;
   readonly length: number;
-  readonly instances: number;
   /** `keys.cache.ttl`, milliseconds. */
   readonly ttl: number;
   /** Versions of a secret that Vault keeps: `max_versions`. */

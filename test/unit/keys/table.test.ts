@@ -342,19 +342,6 @@ describe('a login whose keys were read from another source', () => {
     const next = seeded(ringOf('new', 'old'));
     expect(textOf(next.choiceOf(loginOf(acme, next), 'control_key').current)).toBe('old');
   });
-
-  it('is in use as before, and other keys may be tried at once', () => {
-    store(ringOf('new', 'old'));
-    table.use(loginOf());
-    table.choiceOf(loginOf(), 'control_key').takeStep(place, time.now);
-    time.now += 300_000;
-    const next = seeded(ringOf('new', 'old'));
-    time.now += 299_999;
-    expect(next.isInUse(loginOf(acme, next))).toBe(true);
-    time.now += 1;
-    expect(next.isInUse(loginOf(acme, next))).toBe(false);
-    expect(next.choiceOf(loginOf(acme, next), 'control_key').takeStep(place, time.now)).toBe(true);
-  });
 });
 
 it('a table that is not used any more reports all keys as replaced', () => {
