@@ -86,13 +86,6 @@ describeWith('openssl')('the admin port with TLS', () => {
     },
   );
 
-  it('requires the token of the status too', async () => {
-    const tokenSha256 = '3c469e9d6c5875d37a43f353d4f88e61fcf812c66eee3457465a40b0da4153e0';
-    const proxy = await start(adminWith({}, { tokenSha256 }));
-    expect(await read(proxy, '/status.json')).toBe(401);
-    expect(await read(proxy, '/status.json', undefined, { Authorization: 'Bearer token' })).toBe(200);
-  });
-
   it('requires a certificate of its client CA for pages, and none for probes', async () => {
     const proxy = await start(adminWith({ clientCaFile: ca.file }));
     expect(await readAll(proxy, pages)).toEqual([403, 403, 403]);

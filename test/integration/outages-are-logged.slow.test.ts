@@ -2,11 +2,8 @@ import { rename } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { closedUrl, type Script, silent } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
-import { describeWith } from '../support/requires.ts';
 import type { TestProxy } from '../support/service.ts';
-import { Ca } from '../support/stub-vault/certificates.ts';
 import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
-import { StubVault } from '../support/stub-vault/server.ts';
 import { until } from '../support/until.ts';
 
 const starts = harness();
@@ -80,31 +77,6 @@ describe('a Vault outage', () => {
       'uncached-1: key read failed: Vault denied permission (HTTP 403)',
       'uncached-2: key read failed: Vault denied permission (HTTP 403)',
     ]);
-  });
-
-  it('that is unreachable is logged with its cause, and once at its end', async () => {
-    const { port } = setup.vault;
-    await setup.vault.close();
-    await expectBeginning(proxy, /connection refused: ECONNREFUSED/);
-    await setup.vault.listen(port);
-    await expectEnd(proxy);
-  });
-});
-
-describe('an outage at the start', () => {
-  const startWith = (address: string): Promise<TestProxy> =>
-    starts.proxy({ config: { keys: vaultKeys(address) } });
-
-  it("reports that Vault's host name is unknown", async () => {
-    await expectBeginning(await startWith('https://vault.invalid:8200'), /DNS: E/);
-  });
-
-  describeWith('openssl')('(needs the program openssl)', () => {
-    it('reports why TLS with Vault fails', async () => {
-      const { cert, key } = new Ca(starts.folder().path, 'ca').issue('server');
-      const vault = starts.closing(new StubVault({ tls: { cert, key } }));
-      await expectBeginning(await startWith(await vault.listen()), /TLS: UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
-    });
   });
 });
 
