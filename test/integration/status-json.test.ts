@@ -9,7 +9,6 @@ import type { KeyStatus } from '../../src/observability/status/facts.ts';
 import type { Status } from '../../src/observability/status/schema.ts';
 import { configFor, everything, tokenCredential } from '../support/config.ts';
 import { always, closedUrl, httpResponse, silent } from '../support/faulty-gateway.ts';
-import { paths, transferForm } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
 import { alwaysLooking, nextKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
@@ -22,11 +21,6 @@ const ok = httpResponse('200 OK', '[]');
 
 const sandboxOf = ({ environments }: Status) => environments.find(({ name }) => name === 'sandbox');
 const milliseconds = (time: string | null | undefined): number => Date.parse(time ?? '');
-const soonBefore = (time: string | null | undefined): boolean => {
-  const age = Date.now() - milliseconds(time);
-  return age >= -1_000 && age < 60_000;
-};
-
 /** The rows of a login, such as `control_key 2 waiting, 1 in-use; 1 signs`. */
 function keysOf({ keys }: Status): string[] {
   const rowOf = ({ kind, versions, signingVersion }: KeyStatus): string => {
@@ -38,78 +32,55 @@ function keysOf({ keys }: Status): string[] {
   return keys.list.map(rowOf);
 }
 
-describe('GET /status.json', () => {
-  it('is JSON that nothing stores, of a calm instance', async () => {
-    const { proxy } = await starts.pair([always(ok)]);
-    await Promise.all([proxy.balance(), proxy.status(), proxy.transfer()]);
-    await proxy.requestLines(3);
-    const { headers } = await fetch(`${proxy.adminUrl}/status.json`);
-    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
-    expect(headers.get('cache-control')).toBe('no-store');
-    const status = await proxy.instanceStatus();
-    expect(status).toMatchObject({
-      runbookUrl: null,
-      health: { ready: true, reasons: [], warnings: [] },
-      keys: { total: 2 },
-      callers: [{ name: 'local', requests: 3, denied: 0 }],
-      failures: [],
-      certificates: [],
-      keySource: { type: 'directory', state: 'up', deniedLogins: 0, problem: null, tokenExpiresAt: null },
-      process: { version: '0.2.0', node: process.version },
-      config: { reloadFailed: false },
-    });
-    for (const time of [status.at, status.callers[0]?.lastSeenAt, status.keySource.since]) {
-      expect(soonBefore(time)).toBe(true);
-    }
-    expect(milliseconds(status.process.startedAt)).toBeLessThanOrEqual(milliseconds(status.at));
-    expect(status.process.uptime).toBeGreaterThan(0);
+it('the status is JSON that nothing stores, of a calm instance and its environment', async () => {
+  const inTwentySeconds = new Date(Date.now() + 20_000).toUTCString();
+  const { gateway, proxy } = await starts.pair([
+    always(httpResponse('200 OK', '[]', [`Date: ${inTwentySeconds}`])),
+  ]);
+  await Promise.all([proxy.balance(), proxy.status(), proxy.transfer()]);
+  await proxy.requestLines(3);
+  const { headers } = await fetch(`${proxy.adminUrl}/status.json`);
+  expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(headers.get('cache-control')).toBe('no-store');
+  const status = await proxy.instanceStatus();
+  expect(status).toMatchObject({
+    runbookUrl: null,
+    health: { ready: true, reasons: [], warnings: [] },
+    keys: { total: 2 },
+    callers: [{ name: 'local', requests: 3, denied: 0 }],
+    failures: [],
+    certificates: [],
+    keySource: { type: 'directory', state: 'up', deniedLogins: 0, problem: null, tokenExpiresAt: null },
+    process: { version: '0.2.0', node: process.version },
+    config: { reloadFailed: false },
   });
+  for (const time of [status.at, status.callers[0]?.lastSeenAt, status.keySource.since])
+    expect(Math.abs(Date.now() - milliseconds(time))).toBeLessThan(60_000);
+  expect(milliseconds(status.process.startedAt)).toBeLessThanOrEqual(milliseconds(status.at));
+  expect(status.process.uptime).toBeGreaterThan(0);
+  const environment = sandboxOf(status);
+  expect(environment).toMatchObject({
+    gatewayHost: new URL(gateway.url).host,
+    inFlight: 0,
+    maxInFlight: 500,
+    rejectedShare: 0,
+  });
+  expect(environment?.requestsPerSecond).toBeGreaterThan(0);
+  expect(environment?.latency?.p50).toBeGreaterThan(0);
+  expect(environment?.clockSkew).toBeGreaterThan(15);
 });
 
-describe('an environment', () => {
-  it('has its gateway, its traffic of the last minute, and the clock skew', async () => {
-    const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
-    const { gateway, proxy } = await starts.pair([
-      always(httpResponse('200 OK', '[]', [`Date: ${inAnHour}`])),
-    ]);
-    await Promise.all(Array.from({ length: 4 }, () => proxy.balance()));
-    await proxy.requestLines(4);
-    const environment = sandboxOf(await proxy.instanceStatus());
-    expect(environment).toMatchObject({
-      gatewayHost: new URL(gateway.url).host,
-      inFlight: 0,
-      maxInFlight: 500,
-      rejectedShare: 0,
-    });
-    expect(environment?.requestsPerSecond).toBeGreaterThan(0);
-    expect(environment?.latency?.p50).toBeGreaterThan(0);
-    expect(environment?.latency?.p99).toBeGreaterThanOrEqual(environment?.latency?.p50 ?? Number.NaN);
-    expect(environment?.clockSkew).toBeGreaterThan(3_500);
-  });
-
-  it('of a slow gateway has no other clock because of that', async () => {
-    const gateway = await starts.recordingGateway();
-    gateway.respond = (response) => {
-      response.setHeader('Date', new Date().toUTCString());
-      setTimeout(() => response.end('[]'), 3_000);
-    };
-    const proxy = await starts.proxy({ gateway: gateway.url });
-    await proxy.balance();
-    expect(sandboxOf(await proxy.instanceStatus())?.clockSkew).toBe(0);
-  });
-
-  it('has the requests in flight', async () => {
-    const { gateway, proxy } = await starts.pair([silent], { sandbox: { maxInFlight: 2 } });
-    const pending = [proxy.transfer(), proxy.transfer()];
-    await until(() => gateway.requests().length === 2);
-    expect(sandboxOf(await proxy.instanceStatus())).toMatchObject({ inFlight: 2, maxInFlight: 2 });
-    await gateway.close();
-    await Promise.all(pending);
-    await until(async () => sandboxOf(await proxy.instanceStatus())?.inFlight === 0);
-  });
+it('an environment has the requests in flight', async () => {
+  const { gateway, proxy } = await starts.pair([silent], { sandbox: { maxInFlight: 2 } });
+  const pending = [proxy.transfer(), proxy.transfer()];
+  await until(() => gateway.requests().length === 2);
+  expect(sandboxOf(await proxy.instanceStatus())).toMatchObject({ inFlight: 2, maxInFlight: 2 });
+  await gateway.close();
+  await Promise.all(pending);
+  await until(async () => sandboxOf(await proxy.instanceStatus())?.inFlight === 0);
 });
 
-describe('callers and failed requests', () => {
+it('callers and failed requests are counted, and a denied login is not shown', async () => {
   const callers = [
     { name: 'billing', credentials: [tokenCredential('billing-token')], allow: [everything] },
     { name: 'shop', credentials: [tokenCredential('shop-token')], allow: [{ ...everything, logins: ['x'] }] },
@@ -117,23 +88,21 @@ describe('callers and failed requests', () => {
   const as = (name: string) => ({ Authorization: `Bearer ${name}-token` });
   const transfer = '/sandbox/gw/api/v4/transfer/1234';
 
-  it('are counted, and a denied login is not shown', async () => {
-    const { proxy } = await starts.pair([always(ok)], { config: { callers } });
-    await proxy.post(transfer, 'client_orderid=1', as('billing'));
-    await proxy.post('/sandbox/gw/api/v2/get-balance/manager/secret-login', '', as('shop'));
-    await proxy.post(transfer, '', as('stranger'));
-    await proxy.requestLines(3);
-    const status = await proxy.instanceStatus();
-    expect(status.callers).toMatchObject([
-      { name: 'billing', requests: 1, denied: 0 },
-      { name: 'shop', requests: 1, denied: 1 },
-    ]);
-    expect(status.failures.map(({ cause, caller, login }) => ({ cause, caller, login }))).toEqual([
-      { cause: 'caller-unknown', caller: null, login: null },
-      { cause: 'not-allowed', caller: 'shop', login: null },
-    ]);
-    expect(await proxy.statusPages()).not.toContain('secret-login');
-  });
+  const { proxy } = await starts.pair([always(ok)], { config: { callers } });
+  await proxy.post(transfer, 'client_orderid=1', as('billing'));
+  await proxy.post('/sandbox/gw/api/v2/get-balance/manager/secret-login', '', as('shop'));
+  await proxy.post(transfer, '', as('stranger'));
+  await proxy.requestLines(3);
+  const status = await proxy.instanceStatus();
+  expect(status.callers).toMatchObject([
+    { name: 'billing', requests: 1, denied: 0 },
+    { name: 'shop', requests: 1, denied: 1 },
+  ]);
+  expect(status.failures.map(({ cause, caller, login }) => ({ cause, caller, login }))).toEqual([
+    { cause: 'caller-unknown', caller: null, login: null },
+    { cause: 'not-allowed', caller: 'shop', login: null },
+  ]);
+  expect(await proxy.statusPages()).not.toContain('secret-login');
 });
 
 describe('a rotation', () => {
@@ -182,64 +151,31 @@ describe('a rotation', () => {
       expect(await rsaKey()).toBe('private_key: newest in-use, older rejected; newest signs');
     },
   );
-
-  it('has versions with their creation times and fingerprints', async () => {
-    const { proxy } = await startRotating(starts);
-    await proxy.status();
-    const [control, rsa] = (await proxy.instanceStatus()).keys.list;
-    expect(control).toMatchObject({
-      environment: 'sandbox',
-      login: 'acme',
-      kind: 'control_key',
-      staleSince: null,
-    });
-    expect(control?.versions).toMatchObject([
-      { fingerprint: expect.stringMatching(/^[0-9a-f]{4}$/), transitKey: null, problem: null },
-    ]);
-    expect(rsa?.versions[0]?.fingerprint).toMatch(/^[0-9a-f]{64}$/);
-    expect(rsa?.versions[0]?.createdAt).not.toBeNull();
-  });
 });
 
-describe('Vault', () => {
-  it('that rejects the login is down, and the instance is not ready', async () => {
-    const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
-    const vault: object = { auth: await setup.appRole('a-wrong-secret-id') };
-    const proxy = await starts.proxy({ config: { keys: vaultKeys(setup.vault.address, vault) } });
-    await until(async () => (await proxy.instanceStatus()).keySource.state === 'down');
-    const { keySource, health } = await proxy.instanceStatus();
-    expect(keySource).toMatchObject({
-      problem: expect.stringMatching(/^Vault login failed: /),
-      tokenExpiresAt: null,
-    });
-    expect(health).toMatchObject({ ready: false, reasons: ['key-source-never-reached'] });
-    expect(await proxy.statusPages()).not.toContain('a-wrong-secret-id');
-  });
-
-  it('has the expiry of its token; while it is down, the problem and the keys that are stale', async () => {
-    const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
-    await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
-    const vault: object = { auth: await setup.appRole(), timeout: '500ms' };
-    const keys = vaultKeys(setup.vault.address, vault, { cache: { ttl: '50ms' } });
-    const { proxy } = await starts.pair([always(ok)], { config: { keys } });
+it('Vault has the expiry of its token; while it is down, the problem and the keys that are stale', async () => {
+  const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
+  await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
+  const vault: object = { auth: await setup.appRole(), timeout: '500ms' };
+  const keys = vaultKeys(setup.vault.address, vault, { cache: { ttl: '50ms' } });
+  const { proxy } = await starts.pair([always(ok)], { config: { keys } });
+  await proxy.balance();
+  const calm = (await proxy.instanceStatus()).keySource;
+  expect(calm).toMatchObject({ type: 'vault', state: 'up', problem: null });
+  expect(milliseconds(calm.tokenExpiresAt) - Date.now()).toBeGreaterThan(3_000_000);
+  setup.vault.sealed = true;
+  await until(async () => {
     await proxy.balance();
-    const calm = (await proxy.instanceStatus()).keySource;
-    expect(calm).toMatchObject({ type: 'vault', state: 'up', problem: null });
-    expect(milliseconds(calm.tokenExpiresAt) - Date.now()).toBeGreaterThan(3_000_000);
-    setup.vault.sealed = true;
-    await until(async () => {
-      await proxy.balance();
-      return (await proxy.instanceStatus()).keySource.state === 'down';
-    });
-    const { keySource, keys: cached } = await proxy.instanceStatus();
-    expect(keySource.problem).toMatch(/sealed/);
-    expect(milliseconds(keySource.since)).toBeGreaterThanOrEqual(milliseconds(calm.since));
-    expect(milliseconds(cached.list[0]?.staleSince)).toBeGreaterThanOrEqual(
-      milliseconds(keySource.since) - 5_000,
-    );
-    setup.vault.sealed = false;
-    await until(async () => (await proxy.instanceStatus()).keySource.state === 'up');
+    return (await proxy.instanceStatus()).keySource.state === 'down';
   });
+  const { keySource, keys: cached } = await proxy.instanceStatus();
+  expect(keySource.problem).toMatch(/sealed/);
+  expect(milliseconds(keySource.since)).toBeGreaterThanOrEqual(milliseconds(calm.since));
+  expect(milliseconds(cached.list[0]?.staleSince)).toBeGreaterThanOrEqual(
+    milliseconds(keySource.since) - 5_000,
+  );
+  setup.vault.sealed = false;
+  await until(async () => (await proxy.instanceStatus()).keySource.state === 'up');
 });
 
 describe('a reload', () => {
@@ -288,37 +224,3 @@ describe('a reload', () => {
     );
   });
 });
-
-it('payments with an unknown outcome are found for an hour, and then no longer', async () => {
-  let later = 0;
-  const clocks = { clock: () => Date.now() + later, monotonic: () => performance.now() + later };
-  const gateway = await starts.gateway([
-    async (conversation) => {
-      await conversation.request();
-      conversation.reset();
-    },
-  ]);
-  const proxy = await starts.proxy({ gateway: gateway.url, ...clocks });
-  const { headers } = await proxy.transfer();
-  // The timers of the process do not follow this clock, so that its keys become stale.
-  const isFound = async () =>
-    (await proxy.instanceStatus()).findings.some(({ code }) => code === 'outcome-unknown');
-  const payments = [
-    expect.objectContaining({
-      requestId: headers['x-request-id'],
-      orderId: new URLSearchParams(transferForm).get('client_orderid'),
-      statusPath: paths.status,
-      login: 'acme',
-    }),
-  ];
-  const expected = expect.objectContaining({ code: 'outcome-unknown', severity: 'bad', payments });
-  expect((await proxy.instanceStatus()).findings).toContainEqual(expected);
-  later = 61_000;
-  expect((await proxy.instanceStatus()).findings).toEqual([
-    expect.objectContaining({ payments, advice: expect.stringContaining('No failure for 1 min. ') }),
-  ]);
-  later = 3_599_000;
-  expect(await isFound()).toBe(true);
-  later = 3_601_000;
-  expect(await isFound()).toBe(false);
-}, 30_000);

@@ -5,8 +5,6 @@ import { overflow, type RecordedPage, schemes, textOf, view, violations } from '
 import { chromiumTests } from '../support/chromium.ts';
 import { tokenCredential } from '../support/config.ts';
 import { harness } from '../support/harness.ts';
-import { nextKeys, oldKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
-import { noon } from '../support/simulator.ts';
 import {
   ago,
   calmStatus,
@@ -19,7 +17,6 @@ import {
   troubleStatus,
 } from '../support/status.ts';
 import { type ServedPage, servePage } from '../support/status-page.ts';
-import { VaultTestEnvironment, vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
 
 const { itInChromium, open } = chromiumTests();
@@ -51,7 +48,6 @@ const attack = `</td></table><script>alert(1)</script><img src=x onerror=alert(1
 
 describe.each([
   ['empty', emptyStatus()],
-  ['calm', calmStatus()],
   ['rotation', rotationStatus()],
   ['trouble', troubleStatus()],
   ['hostile names of 400 characters', hostileStatus(`${attack}${'x'.repeat(400)}`)],
@@ -87,26 +83,6 @@ describe('30 environments, 200 keys and 100 failed requests', () => {
     expect(keys).toMatch(/ Rejected by the gateway .* Waiting for the gateway .* \d+ more versions$/);
     expect(failures).toMatch(/ 90 more failed requests$/);
   });
-
-  itInChromium(
-    'are accessible when they are unfolded',
-    async () => {
-      const { environments, keys, failures, ...status } = crowdedStatus();
-      // With all of them axe-core takes half a minute.
-      const some = {
-        environments: environments.slice(10, 22),
-        keys: { total: 200, list: keys.list.slice(50, 62) },
-        failures: failures.slice(0, 12),
-      };
-      const { page } = await show({ ...status, ...some }, '?refresh=off', 390);
-      for (const fold of await page.$$('summary')) await fold.click();
-      for (const width of [390, 1280]) {
-        await view(page, 'dark', width);
-        expect(await violations(page)).toEqual([]);
-      }
-    },
-    60_000,
-  );
 });
 
 describe('an update', () => {
@@ -228,31 +204,3 @@ itInChromium('without scripts the page loads itself again', async () => {
   await page.waitForNavigation();
   expect(await timeOf(page)).toBe('2026-11-22 14:03:12');
 });
-
-itInChromium(
-  'a rotation appears step by step on an open page',
-  async () => {
-    const { vault } = starts.closing(await new VaultTestEnvironment({ clock: () => noon }).open());
-    const store = ({ controlKey, privateKey }: typeof oldKeys): void =>
-      vault.put('gateway/sandbox/acme', { control_key: controlKey, private_key: privateKey });
-    store(oldKeys);
-    const keys = vaultKeys(vault.address, {}, { cache: { ttl: '1s' } });
-    const { proxy, accept, pass } = await startRotating(starts, { config: { keys } });
-    await Promise.all([proxy.balance(), proxy.status()]);
-    opened = await open(proxy.adminUrl);
-    const { page } = opened;
-    const untilShown = (section: string, text: RegExp): Promise<void> =>
-      until(async () => text.test(await textOf(page, section)), String(text));
-    await untilShown('#keys', /Control key version 1 In use .*RSA key version 1 In use/);
-    store(nextKeys);
-    pass(2_000);
-    await untilKeysChange(proxy);
-    await untilShown('#health', /In progress Control key of acme in sandbox: version 2 is waiting/);
-    await untilShown('#keys', /RSA key version 2 Waiting for the gateway .* version 1 In use/);
-    accept(nextKeys);
-    expect([await proxy.balance(), await proxy.status()]).toMatchObject([{ status: 200 }, { status: 200 }]);
-    await untilShown('#keys', /RSA key version 2 In use .* version 1 No longer accepted/);
-    expect(await textOf(page, '#health')).toContain('Nothing needs attention.');
-  },
-  60_000,
-);
