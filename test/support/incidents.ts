@@ -237,7 +237,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         'skew',
         'clock-skew',
         /clock of the gateway of skew is \d+ days behind/,
-        /time synchronization/,
+        /likelier off: ask its support/,
         'CountersignClockSkew',
       ],
       {
@@ -253,7 +253,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         'clock',
         'clock-skew',
         /clock .* of clock is \d+ days behind .*are 401 or 403, .*not because of a key/,
-        /Either one may be off/,
+        /likelier off: ask its support/,
         'CountersignClockSkew',
       ],
       {

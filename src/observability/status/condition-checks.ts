@@ -1,6 +1,6 @@
 import type { FailureCause, KeyStatus, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
-import { failing, type Severity } from './thresholds.ts';
+import { clockDifference, failing, type Severity, thresholds } from './thresholds.ts';
 
 type Environment = StatusFacts['environments'][number];
 
@@ -106,6 +106,22 @@ function failed(
 /** The finding about the key says why these requests fail. */
 function isKnownToFail({ signingVersion, missingSince }: KeyStatus, cause: string): boolean {
   return signingVersion === null && missingSince === null && cause === 'key-unusable';
+}
+
+/** What to do about a clock that is off, if other gateways show whose it is; `undefined`: they do not. */
+export function likelierClock(
+  { gatewayHost, clockSkew }: Environment,
+  environments: readonly Environment[],
+): string | undefined {
+  const others = environments.filter((one) => one.gatewayHost !== gatewayHost && one.clockSkew !== null);
+  const right = others.find((one) => clockDifference(one) === 'ok');
+  if (right !== undefined)
+    return `There is no difference to the clock of the gateway of ${right.name}, so this one is likelier off: ask its support.`;
+  const isSame = (one: Environment): boolean =>
+    Math.abs((one.clockSkew ?? 0) - (clockSkew ?? 0)) <= thresholds.clockSkewSeconds;
+  return others.length > 0 && others.every(isSame)
+    ? 'The gateways of other environments show the same, so the clock of this machine is likelier off: check its time synchronization.'
+    : undefined;
 }
 
 /** Why there was no connection, in words that follow "gateway unreachable"; what to do. */

@@ -4,6 +4,7 @@ import {
   type Found,
   failures,
   lastsSince,
+  likelierClock,
   only,
   quiet,
   reset,
@@ -414,9 +415,9 @@ export const conditions = {
   'clock-skew': {
     severities: badOrWarn,
     when: 'The clocks of gateway and instance differ by more than 30 s.',
-    todo: 'Either one may be off: check the time synchronization of this machine, and whether other environments and instances show the same; if not, ask the support of the gateway.',
+    todo: 'Either one may be off. If the time synchronization of this machine is right, or other instances show the same, ask the support of the gateway.',
     causes: ['clock-skew'],
-    find: environmentsWith((one) => {
+    find: environmentsWith((one, { environments }) => {
       if (clockDifference(one) === 'ok') return undefined;
       const rejected = rejections(one);
       const share = percent(one.rejectedShare ?? 0);
@@ -426,7 +427,8 @@ export const conditions = {
           : `${share} of responses are 401 or 403, probably for that reason and not because of a key.`;
       const skew = one.clockSkew ?? 0;
       const summary = `The clock of the gateway of ${one.name} is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} that of this machine`;
-      return { severity: rejected === 'bad' ? 'bad' : 'warn', summary, state: [effect] };
+      const severity = rejected === 'bad' ? 'bad' : 'warn';
+      return { severity, summary, state: [effect], todo: likelierClock(one, environments) };
     }),
     alert: {
       name: 'CountersignClockSkew',

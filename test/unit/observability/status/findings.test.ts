@@ -187,9 +187,32 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     'a clock that is more than 30 s behind',
     environment({ clockSkew: -30.1 }),
     [
-      /^warn clock-skew: The clock of the gateway of production is 30 s behind that of this machine\. The gateway may reject timestamps\. Either one may be off: .*ask the support of the gateway/,
+      /^warn clock-skew: The clock of the gateway of production is 30 s behind that of this machine\. The gateway may reject timestamps\. Either one may be off\. .*ask the support of the gateway/,
     ],
   ],
+  ...(
+    [
+      ['right', 'other', 0.2, [/There is no difference to the clock of the gateway of sandbox, so this one/]],
+      [
+        'off by the same',
+        'other',
+        55,
+        [/so the clock of this machine is likelier off/, /this machine is likelier/],
+      ],
+      ['off by something else', 'other', -55, [/Either one may be off/, /Either one may be off/]],
+      ['unknown', 'other', null, [/Either one may be off/]],
+      ['that of the same host', 'gateway', 60, [/Either one may be off/, /Either one may be off/]],
+    ] as const
+  ).map(([what, host, clockSkew, expected]): [string, Facts, RegExp[]] => [
+    `a clock that is off while that of another gateway is ${what}`,
+    {
+      environments: [
+        environmentStatus({ clockSkew: 60 }),
+        environmentStatus({ name: 'sandbox', gatewayHost: `${host}.example`, clockSkew }),
+      ],
+    },
+    [...expected],
+  ]),
   ['a clock that is ahead', environment({ clockSkew: 31 }), [/is 31 s ahead of that of this machine/]],
   // Certificates.
   ['a certificate with 7 days left', certificate(90, 7), []],
