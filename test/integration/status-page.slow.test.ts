@@ -91,10 +91,11 @@ describe('an update', () => {
     const { page, served } = await show(status, '', 390);
     await page.click('#keys summary');
     await page.$eval('#keys details .scroll', (box) => box.scrollTo(0, 2_000));
-    await page.focus(`[id="request ${status.failures[4]?.requestId}"]`);
+    const id = `request ${status.failures[4]?.requestId} ${status.failures[4]?.at}`;
+    await page.focus(`[id="${id}"]`);
     const places = `[document.activeElement.id, scrollY, document.querySelector('#keys details .scroll').scrollTop]`;
     const before = await page.evaluate(places);
-    expect(before).toEqual([`request ${status.failures[4]?.requestId}`, expect.any(Number), 2_000]);
+    expect(before).toEqual([id, expect.any(Number), 2_000]);
     const failure = failedRequest({ at: ago(-4), requestId: 'one-that-is-new' });
     served.show(withFindings({ ...later(status, 5), failures: [failure, ...status.failures.slice(0, -1)] }));
     await untilUpdated(page);

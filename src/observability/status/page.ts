@@ -67,20 +67,26 @@ function banner(status: Status): Html {
     : 'This instance should not receive requests.';
   return html`<section class="banner ${toneOf(status)}" aria-labelledby="health-title" id="health">
 <div class="head"><h2 id="health-title" class="${well && health.ready ? 'ok' : 'bad'}">${stateOf(status)}</h2><p>${text} ${summary}</p></div>
-${findings.length === 0 ? undefined : html`<ul>${findings.map((one) => item(one, runbookUrl))}</ul>`}
+${findings.length === 0 ? undefined : html`<ul>${findings.map((one, index) => item(one, runbookUrl, findings.slice(0, index)))}</ul>`}
 </section>
 `;
 }
 
 const labels = { bad: 'Act now', warn: 'Act soon', info: 'In progress' };
 
-function item(finding: Finding, runbookUrl: string | null): Html {
-  const { severity, code, environment, login, caller, summary, advice, runbookSection, payments } = finding;
-  const about = [code, environment, login, caller].filter((part) => part !== null).join(' ');
+/** What it is about. */
+function subjectOf({ code, environment, login, caller }: Finding): string {
+  return [code, environment, login, caller].filter((part) => part !== null).join(' ');
+}
+
+function item(finding: Finding, runbookUrl: string | null, before: readonly Finding[]): Html {
+  const { severity, summary, advice, runbookSection, payments } = finding;
+  const about = subjectOf(finding);
+  const earlier = before.filter((one) => subjectOf(one) === about).length;
   const runbook = html` <a href="${runbookUrl ?? ''}${runbookSection}" rel="noreferrer">Runbook</a>`;
   const rows = payments.slice(0, maxRows).map((payment) => html`<br>${paymentText(payment)}`);
   const rest = html`<br>and ${payments.length - maxRows} more in <a href="status.json">status.json</a>`;
-  return html`<li id="${about}">${cell({ look: 'pill', tone: severity, text: labels[severity] })} <p><strong title="${about}">${inline(summary)}.</strong> ${inline(advice)}${runbookUrl === null ? undefined : runbook}${rows}${payments.length > maxRows ? rest : undefined}</p></li>\n`;
+  return html`<li id="${about}${earlier === 0 ? undefined : ` ${earlier}`}">${cell({ look: 'pill', tone: severity, text: labels[severity] })} <p><strong title="${about}">${inline(summary)}.</strong> ${inline(advice)}${runbookUrl === null ? undefined : runbook}${rows}${payments.length > maxRows ? rest : undefined}</p></li>\n`;
 }
 
 /** A text with names of the configuration and commands between backticks. */

@@ -240,7 +240,7 @@ function failures({ at, failures: list, runbookUrl }: Status): Table {
       {
         text: cause,
         look: 'code',
-        id: `request ${requestId}`,
+        id: `request ${requestId} ${one.at}`,
         href: runbookUrl !== null && runbookSection !== null ? `${runbookUrl}${runbookSection}` : undefined,
       },
       known(one.status, 'no response', String),

@@ -161,6 +161,15 @@ it.each([
   expect(page).toContain(`<span class="pill ${tone}" title="">${outcome}</span>`);
 });
 
+it('no ID is there twice, though two findings are about the same and a request failed twice', () => {
+  const { findings } = troubleStatus();
+  const failures = [failedRequest({ at: ago(9) }), failedRequest()];
+  const page = renderStatusPage({ ...calmStatus({ failures }), findings: [...findings, ...findings] });
+  const ids = page.match(/ id="[^"]*"/g) ?? [];
+  expect(ids.length).toBeGreaterThan(2 * findings.length);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
 it('a page that is paused has no script', () => {
   expect(renderStatusPage(calmStatus(), { refresh: false })).not.toMatch(/<script|http-equiv/);
 });
