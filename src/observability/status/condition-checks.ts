@@ -25,7 +25,7 @@ export type Check = (facts: StatusFacts) => Found[];
 /** `No failure for 8 s.` @param last time of the last failure */
 export function quiet(at: string, last: string, over = false): string {
   const seconds = secondsBetween(last, at);
-  if (over) return `It seems over: no failure for ${span(seconds)}, and requests succeed.`;
+  if (over) return `It seems over: no such failure for ${span(seconds)}, and requests have succeeded since.`;
   return seconds < 2 ? '' : `No failure for ${span(seconds)}.`;
 }
 
@@ -98,7 +98,7 @@ function failed(
   const about = detail === null ? '' : ` (${detail})`;
   const [what, todo] = typeof text === 'string' ? [`${text}${about}`] : text(detail ?? '');
   const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
-  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${allFail ? 'now every one fails' : `${percent(share)} of all`}`;
+  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${allFail && !over ? 'now every one fails' : `${percent(share)} of all`}`;
   const severity = over ? 'warn' : allFail ? 'bad' : failing(share);
   return { severity, summary, state: [quiet(at, lastAt, over)], todo, login };
 }

@@ -474,10 +474,10 @@ export const conditions = {
       const others = rejected - rejectedNames.length;
       const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
       const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
-      const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
+      const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail && !rejectionsOver ? ', and now every request fails' : ''}${names}`;
       const todo =
         severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
-      const state = [rejectionsOver ? 'It seems over: every login is accepted again.' : ''];
+      const state = [rejectionsOver ? 'It seems over: each login is accepted again.' : ''];
       return { severity, summary, state, todo, login };
     }),
     alert: {

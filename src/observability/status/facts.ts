@@ -38,7 +38,7 @@ const recentFailures = z.strictObject({
   over: z
     .boolean()
     .describe(
-      'Whether it seems over: the last one was 10 s ago, and a request succeeded since, of the same login if there is one.',
+      'Whether it seems over: the last one was 10 s ago, and a request succeeded since, of the same login and operation if all have the same.',
     ),
 });
 
@@ -58,7 +58,7 @@ const environment = z.strictObject({
   rejectionsOver: z
     .boolean()
     .describe(
-      'Whether that seems over: the last 401 or 403 was 10 s ago, a request succeeded since, and no login is `rejected`.',
+      'Whether these seem over: the last one was 10 s ago, and each login and operation of them has succeeded since.',
     ),
   failedShare: maybeShare.describe(
     'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',

@@ -79,7 +79,7 @@ function stateOf({ up, deniedLogins }: Known): Facts['state'] {
 }
 
 /** As the newest; the oldest goes if there are more than `max`. */
-export function setBounded<K, V>(map: Map<K, V>, name: K, value: V, max: number): void {
+export function setBounded<V>(map: Map<string, V>, name: string, value: V, max: number): void {
   map.delete(name);
   map.set(name, value);
   const [oldest] = map.keys();

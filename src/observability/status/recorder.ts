@@ -169,8 +169,7 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
   const window = new RequestWindow(monotonic());
   /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
   const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
-  const successes = createSuccesses();
-  let rejectedAt = Number.POSITIVE_INFINITY;
+  const endings = createEndings();
   let skew: { readonly at: number; readonly seconds: number } | undefined;
   /** A login that was rejected before this time may have a good key. */
   let explainedUntil = Number.NEGATIVE_INFINITY;
@@ -184,16 +183,16 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
   };
   return {
     finished(context: RequestContext): void {
-      const { startedAt, durations, login = null, keyRejected } = context;
+      const { startedAt, durations, login = null, operation = null, keyRejected } = context;
       const { total = 0 } = durations;
       const endedAt = startedAt + total * 1000;
       const verdict = verdictOn(context);
       const failure =
         verdict === 'failed'
-          ? { cause: causeOf(context), detail: detailOf(context) ?? null, login }
+          ? { cause: causeOf(context), detail: detailOf(context) ?? null, login, operation }
           : undefined;
       window.recordRequest(endedAt, total, verdict, failure);
-      if (verdict === 'succeeded') successes.add(endedAt, login);
+      endings.add(verdict, { lastAt: endedAt, login, operation });
       if (login === null || keyRejected === undefined) return;
       setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
       if (keyRejected && isNoKey(heard(endedAt))) explainedUntil = endedAt;
@@ -201,7 +200,6 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
     responded(response: GatewayResponseEvent): void {
       const now = monotonic();
       window.recordResponse(now, isRejection(response.status));
-      if (isRejection(response.status)) rejectedAt = now;
       if (response.clockSkew !== undefined) skew = { at: now, seconds: response.clockSkew };
     },
     isExplained(login: string): boolean {
@@ -217,12 +215,12 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
       const rejectedNames = rejected.slice(-maxRejectedNames).map(([login]) => login);
       return {
         ...summary,
-        failures: failures.map(({ lastAt, ...one }) => ({
+        failures: failures.map(({ lastAt, operation, ...one }) => ({
           ...one,
           lastAt: shown(lastAt),
-          over: successes.endFailure(now, lastAt, one.login),
+          over: endings.isOver(now, { lastAt, operation, login: one.login }),
         })),
-        rejectionsOver: counts.rejected === 0 && successes.endFailure(now, rejectedAt),
+        rejectionsOver: endings.rejectionsOver(now),
         logins: { ...counts, rejectedNames: rejectedNames.toReversed() },
         clockSkew,
       };
@@ -230,16 +228,33 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
   };
 }
 
-/** By which a failure seems over. */
-function createSuccesses() {
-  /** Of each login, and (`null`) of any. */
-  const lastAt = new Map<string | null, number>();
+/** Requests that ended alike, and when the last of them did: monotonic, milliseconds. */
+interface Ending {
+  readonly lastAt: number;
+  /** `null`: any. */
+  readonly login: string | null;
+  readonly operation: string | null;
+}
+
+/** The last success and the last rejection of each login and operation, by which a failure seems over. */
+function createEndings() {
+  const last = { succeeded: new Map<string, Ending>(), rejected: new Map<string, Ending>() };
+  const isOver = (now: number, { lastAt, login, operation }: Ending): boolean =>
+    now - lastAt >= quietTime &&
+    [...last.succeeded.values()].some(
+      (one) =>
+        one.lastAt > lastAt && [one.login, null].includes(login) && [one.operation, null].includes(operation),
+    );
   return {
-    add(at: number, login: string | null): void {
-      for (const one of [login, null]) setBounded(lastAt, one, at, maxLogins);
+    add(verdict: Verdict, one: Ending): void {
+      if (verdict === 'succeeded' || verdict === 'rejected')
+        setBounded(last[verdict], `${one.operation} ${one.login}`, one, maxLogins);
     },
-    endFailure: (now: number, failedAt: number, login: string | null = null): boolean =>
-      now - failedAt >= quietTime && (lastAt.get(login) ?? failedAt) > failedAt,
+    isOver,
+    rejectionsOver(now: number): boolean {
+      const rejected = [...last.rejected.values()].filter(({ lastAt }) => now - lastAt < recent);
+      return rejected.length > 0 && rejected.every((one) => isOver(now, one));
+    },
   };
 }
 

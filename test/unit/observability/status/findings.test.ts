@@ -115,7 +115,9 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
   [
     'the limit, which was reached, and is over',
     failing('overloaded', { lastAt: ago(20), over: true }, { inFlight: 0, maxInFlight: 20 }),
-    [/^warn saturated: production was at its limit, .* It seems over: no failure for 20 s, and requests/],
+    [
+      /^warn saturated: production was at its limit, .* It seems over: no such failure for 20 s, and requests/,
+    ],
   ],
   [
     'the limit, which is reached',
@@ -143,7 +145,7 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
   [
     'mostly rejections, which are over',
     rejected(0.6, { rejectionsOver: true }),
-    [/^warn .*: 60% of .* It seems over: every login is accepted again\. /],
+    [/^warn .*: 60% of .* It seems over: each login is accepted again\. /],
   ],
   [
     'rejections of one login',
@@ -454,7 +456,12 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
   [
     'requests that failed: many, and it is over',
     failing('gateway-timeout', { share: 0.9, lastAt: ago(40), over: true }),
-    [/^warn gateway-timeout: .* It seems over: no failure for 40 s, and requests succeed\. /],
+    [/^warn gateway-timeout: .* It seems over: no such failure for 40 s, and requests have/],
+  ],
+  [
+    'requests that failed, and it is over, while all fail for another cause',
+    failing('gateway-timeout', { lastAt: ago(40), over: true }, { allFail: true }),
+    [/^warn gateway-timeout: .* in the last minute, 25% of all\. It seems over/],
   ],
   [
     'requests that failed: few, but now all',

@@ -323,7 +323,7 @@ describe('failures of an environment', () => {
     expect(failures()).toEqual([]);
   });
 
-  it('seem over after 10 s with a success, of the same login if all have the same', () => {
+  it('seem over after 10 s with a success, of the same login and operation if all have the same', () => {
     const over = () => failures().map((one) => one.over);
     finish();
     finish({ status: 503, reason: 'key-missing', login: 'acme', outcome: 'not-sent' });
@@ -332,6 +332,8 @@ describe('failures of an environment', () => {
     now = 10_000;
     expect(over()).toEqual([false, false]);
     finish({ login: 'beta' });
+    expect(over()).toEqual([false, true]);
+    finish({ login: 'acme', operation: 'status' });
     expect(over()).toEqual([false, true]);
     finish({ login: 'acme' });
     expect(over()).toEqual([true, true]);
@@ -370,17 +372,19 @@ describe('failures of an environment', () => {
 });
 
 describe('what the gateway said to a login', () => {
-  it('is a rejection that seems over 10 s later, if requests succeed and every login is accepted', () => {
+  it('is a rejection that seems over 10 s later, if each login and operation has succeeded since', () => {
     const over = () => recorder.environment('sandbox').rejectionsOver;
-    finish({ login: 'acme', keyRejected: false });
+    finish({ login: 'acme' });
     expect(over()).toBe(false);
-    recorder.gatewayResponded({ ...response, status: 403 });
-    finish({ login: 'acme', keyRejected: true, status: 403, gatewayStatus: 403 });
+    finish({ login: 'acme', status: 403, gatewayStatus: 403 });
     now = 10_000;
-    finish({ login: 'beta', keyRejected: false });
+    finish({ login: 'beta' });
+    finish({ login: 'acme', operation: 'status' });
     expect(over()).toBe(false);
-    finish({ login: 'acme', keyRejected: false });
+    finish({ login: 'acme' });
     expect(over()).toBe(true);
+    now = 60_000;
+    expect(over()).toBe(false);
   });
 
   it('is what it said to its last request of the last minute', () => {

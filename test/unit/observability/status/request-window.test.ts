@@ -12,6 +12,7 @@ interface Event {
   /** Of a failed request. */
   readonly cause: FailureCause;
   readonly login: string | null;
+  readonly operation: string | null;
   readonly verdict: Verdict;
 }
 
@@ -26,6 +27,7 @@ const event: fc.Arbitrary<Event> = fc.record({
   rejected: fc.boolean(),
   cause: fc.constantFrom('internal', 'gateway-timeout'),
   login: fc.constantFrom('acme', 'acme', 'acme', 'beta', null),
+  operation: fc.constantFrom('transfer', 'transfer', 'status', null),
   verdict: fc.constantFrom('succeeded', 'failed', 'rejected', 'neither'),
 });
 
@@ -50,8 +52,12 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
   const failed = requests.filter(({ verdict }) => verdict === 'failed');
   const failures = [...Map.groupBy(failed, ({ cause }) => cause)].map(([cause, list]) => {
     const lastAt = list.at(-1)?.at;
-    const [login, ...others] = new Set(list.map((one) => one.login));
-    const one = { cause, detail: String(lastAt), login: others.length === 0 ? login : null };
+    const common = <T>(of: (one: Event) => T): T | null => {
+      const [value, ...others] = new Set(list.map(of));
+      return value === undefined || others.length > 0 ? null : value;
+    };
+    const same = { login: common((one) => one.login), operation: common((one) => one.operation) };
+    const one = { cause, detail: String(lastAt), ...same };
     return { ...one, lastAt, count: list.length, share: list.length / requests.length };
   });
   const latest = requests.filter(
@@ -84,8 +90,9 @@ describe('the window', () => {
           seen.push({ ...one, at: now });
           if (one.seconds === undefined) window.recordResponse(now, one.rejected);
           else {
-            const { verdict, cause, login } = one;
-            const failure = verdict === 'failed' ? { cause, detail: String(now), login } : undefined;
+            const { verdict, cause, login, operation } = one;
+            const failure =
+              verdict === 'failed' ? { cause, detail: String(now), login, operation } : undefined;
             window.recordRequest(now, one.seconds, verdict, failure);
           }
           expect(window.summary(now)).toEqual(naiveSummary(seen, startedAt, now));
@@ -96,7 +103,12 @@ describe('the window', () => {
 
   it('is empty a minute after the last event', () => {
     const window = new RequestWindow(0);
-    window.recordRequest(500, 0.1, 'failed', { cause: 'internal', detail: null, login: null });
+    window.recordRequest(500, 0.1, 'failed', {
+      cause: 'internal',
+      detail: null,
+      login: null,
+      operation: null,
+    });
     window.recordResponse(500, true);
     expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1, failedShare: 1 });
     expect(window.summary(60_000)).toEqual({
