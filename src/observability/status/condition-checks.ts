@@ -1,6 +1,6 @@
 import type { FailureCause, KeyStatus, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
-import { clockDifference, failing, type Severity, thresholds } from './thresholds.ts';
+import { clockDifference, failing, type Severity, silent, thresholds } from './thresholds.ts';
 
 type Environment = StatusFacts['environments'][number];
 
@@ -88,13 +88,15 @@ export function failures(texts: Texts, more: Check = () => []) {
 function failed(
   cause: string,
   text: string | Text,
-  { name: environment, allFail, failures: list }: Environment,
+  of: Environment,
   { at, keys }: StatusFacts,
 ): Found | undefined {
+  const { name: environment, allFail, failures: list } = of;
   const one = list.find((failure) => failure.cause === cause);
   const isKnown = keys.list.some((key) => key.environment === environment && isKnownToFail(key, cause));
   if (one === undefined || isKnown) return undefined;
-  const { detail, count, login, share, lastAt, over } = one;
+  const { detail, count, login, share, lastAt } = one;
+  const over = one.over && silent(of) === 'ok';
   const about = detail === null ? '' : ` (${detail})`;
   const [what, todo] = typeof text === 'string' ? [`${text}${about}`] : text(detail ?? '');
   const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;

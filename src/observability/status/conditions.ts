@@ -210,8 +210,7 @@ export const conditions = {
       const what = state === null ? 'has not responded since the start' : `unavailable${lastsSince(facts)}`;
       const summary = `${sourceName(type)} at ${address} ${what}`;
       if (facts.keys.total > 0) return [{ summary, state: ['Cached keys are still used.'] }];
-      const todo =
-        'Repair it; no restart is needed. `countersign check --online` tests its address and the login to it.';
+      const todo = `Repair it; no restart is needed. ${checkOnline}`;
       return [{ summary, state: ['No key is cached, so requests that need one fail.'], todo }];
     },
     alert: {
@@ -398,7 +397,7 @@ export const conditions = {
       const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
       const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
       const state = [
-        rejected ? quiet(at, rejected.lastAt, rejected.over) : '',
+        rejected ? quiet(at, rejected.lastAt, present === 'ok') : '',
         `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
         inFlight < maxInFlight && rejected ? otherLimits : '',
       ];

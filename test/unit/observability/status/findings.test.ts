@@ -120,6 +120,11 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     ],
   ],
   [
+    'the limit, which is nearly reached again',
+    failing('overloaded', { lastAt: ago(20), over: true }, { inFlight: 450 }),
+    [/^warn saturated: production was at its limit, .* No failure for 20 s\. 450 of 500/],
+  ],
+  [
     'the limit, which is reached',
     failing('overloaded', {}, { inFlight: 20, maxInFlight: 20 }),
     [/^bad saturated: production is at its limit, and 3/],
@@ -462,6 +467,11 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     'requests that failed, and it is over, while all fail for another cause',
     failing('gateway-timeout', { lastAt: ago(40), over: true }, { allFail: true }),
     [/^warn gateway-timeout: .* in the last minute, 25% of all\. It seems over/],
+  ],
+  [
+    'requests that failed, some time ago, while the gateway is silent',
+    failing('gateway-timeout', { lastAt: ago(40), over: true }, { inFlight: 9, waiting: 4 }),
+    [/^bad gateway-silent/, /^bad gateway-timeout: .* of all\. No failure for 40 s\. /],
   ],
   [
     'requests that failed: few, but now all',
