@@ -39,8 +39,8 @@ export interface ServiceOptions extends Partial<typeof system> {
 
 /** What a process has once, and each service hands over to the next. */
 export interface Shared extends WallClock, MonotonicClock, Randomness {
-  /** When the process started. */
-  readonly startedAt: { readonly wall: number; readonly monotonic: number };
+  /** When the process started. Monotonic, milliseconds. */
+  readonly startedAt: number;
   readonly log: Logger;
   readonly logLinesDropped: () => number;
   readonly logState: () => LogState;
@@ -97,7 +97,7 @@ export async function createShared(
     clock,
     monotonic,
     random,
-    startedAt: { wall: clock(), monotonic: monotonic() },
+    startedAt: monotonic(),
     log: sampled,
     logLinesDropped: () => logDestination?.dropped ?? 0,
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },

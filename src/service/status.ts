@@ -28,8 +28,8 @@ export interface StatusSources extends WallClock, MonotonicClock {
   readonly redactor: Pick<LoginRedactor, 'text'>;
   readonly readiness: () => Readiness;
   readonly certificates: { inUse(): readonly CertificateInUse[] };
-  /** When the process started. */
-  readonly startedAt: { readonly wall: number; readonly monotonic: number };
+  /** When the process started. Monotonic, milliseconds. */
+  readonly startedAt: number;
   readonly config: Config;
   readonly keys: KeysInUse;
   readonly jwtIssuers: {
@@ -42,8 +42,7 @@ export interface StatusSources extends WallClock, MonotonicClock {
 
 /** Puts the status together on demand. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
-  const { clock, monotonic, startedAt, recorder, limiter, redactor, readiness, config, keys, jwtIssuers } =
-    sources;
+  const { clock, startedAt, recorder, limiter, redactor, readiness, config, keys, jwtIssuers } = sources;
   const shown = wallTimes(sources);
   return async () => {
     const modes = new Map(config.callers.map(({ name, mode }) => [name, mode]));
@@ -92,8 +91,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
       process: {
         version: packageVersion(),
         node: process.version,
-        startedAt: isoTime(startedAt.wall),
-        uptime: Math.round(monotonic() - startedAt.monotonic) / 1000,
+        startedAt: shown(startedAt),
       },
       config: recorder.config(),
     });

@@ -188,7 +188,7 @@ export function emptyStatus(): Status {
     audit: null,
     claims: null,
     keySource: keySourceStatus(),
-    process: { version: '0.2.0', node: '26.12.1', startedAt: ago(4), uptime: 4 },
+    process: { version: '0.2.0', node: '26.12.1', startedAt: ago(4) },
     config: { digest: fingerprint(99), loadedAt: ago(4), reloadFailed: false },
   });
 }
@@ -258,7 +258,7 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       since: ago(9 * day),
       tokenExpiresAt: ago(-43 * minute),
     }),
-    process: { version: '0.2.0', node: '26.12.1', startedAt: ago(9 * day), uptime: 9 * day },
+    process: { version: '0.2.0', node: '26.12.1', startedAt: ago(9 * day) },
     config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
     ...fields,
   });

@@ -251,7 +251,6 @@ export const statusFacts = z.strictObject({
     version: text,
     node: text,
     startedAt: time,
-    uptime: seconds,
   }),
   config: z.strictObject({
     digest: text.describe(
