@@ -21,7 +21,10 @@ itWith('redis-server')(
     gateway.respond = (response, { body }) => {
       const orderId = new URLSearchParams(body.toString()).get('client_orderid') ?? '';
       gateway.requests.length = 0;
-      if (random.chance(0.02)) return void response.writeHead(403).end();
+      if (random.chance(0.02)) {
+        response.writeHead(403).end();
+        return;
+      }
       processed.set(orderId, (processed.get(orderId) ?? 0) + 1);
       if (random.chance(0.02)) response.socket?.destroy();
       else response.end('OK');
