@@ -231,7 +231,7 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
 /** Requests that ended alike, and when the last of them did: monotonic, milliseconds. */
 interface Ending {
   readonly lastAt: number;
-  /** `null`: any. */
+  /** `null` if they have several, or none. */
   readonly login: string | null;
   readonly operation: string | null;
 }
