@@ -255,7 +255,8 @@ export class KeySelector {
   /** Nobody read it again while it was not used. If it takes longer, the cached keys do. */
   async #readIdle({ ref, dueAt }: Login, { caller }: KeyRequest): Promise<void> {
     const { reader, monotonic, setTimer } = this.#options;
-    if (monotonic() < dueAt) return;
+    // While the key source fails, reads may hang in their slots, and each first request would wait for that.
+    if (reader.isFailing || monotonic() < dueAt) return;
     try {
       await endsWithin(sourceWait, reader.read(ref, 'request', caller), setTimer);
     } catch {
