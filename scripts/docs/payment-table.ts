@@ -4,6 +4,8 @@ import { code, table } from './markdown.ts';
 /** The orders of the demo that show a row. */
 const demoOrders: Readonly<Record<StatusRowName, readonly string[]>> = {
   'later stage': [],
+  refunded: [],
+  'not refunded': [],
   approved: ['order-7'],
   declined: ['declined', 'filtered'],
   'in error': ['in-error'],

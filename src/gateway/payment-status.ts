@@ -1,7 +1,7 @@
 import type { ResponseFields } from './response.ts';
 
-/** What follows for a payment. The first two are final; `ask-support` means that a person decides. */
-export type Decision = 'paid' | 'not-paid' | 'ask-support' | 'query-again';
+/** What follows for a payment or refund. The first four are final; `ask-support` means that a person decides. */
+export type Decision = 'paid' | 'not-paid' | 'refunded' | 'not-refunded' | 'ask-support' | 'query-again';
 
 export interface Advice {
   readonly decision: Decision;
@@ -23,16 +23,26 @@ export const patience = 15 * 60_000;
 /** What the query of a payment's status says, and what to do then: the table of docs/payments.md. */
 export const statusRows = {
   'later stage': {
-    recognizedBy:
-      '`transaction-type` is `reversal`, `refund`, `cancel`, `chargeback`, `fraud`, `dispute` or `retrieval`, without `by-request-sn`',
+    recognizedBy: '`transaction-type` is `cancel`, `chargeback`, `fraud`, `dispute` or `retrieval`',
     advice: {
       decision: 'ask-support',
       text: 'the status is that of what came after the payment, which was probably approved',
     },
   },
+  refunded: {
+    recognizedBy: '`transaction-type` is `reversal` or `refund`, and `status=approved`',
+    advice: { decision: 'refunded', text: 'done if the refund is yours, else ask support' },
+  },
+  'not refunded': {
+    recognizedBy: '`transaction-type` is `reversal` or `refund`, and `status=declined` or `filtered`',
+    advice: { decision: 'not-refunded', text: 'done if the refund is yours, else ask support' },
+  },
   approved: {
     recognizedBy: '`status=approved`',
-    advice: { decision: 'paid', text: 'done' },
+    advice: {
+      decision: 'paid',
+      text: 'done if `amount` and `currency` are those of your order, else ask support',
+    },
   },
   declined: {
     recognizedBy: '`status=declined` or `filtered`',
@@ -77,28 +87,26 @@ export const statusRows = {
 export type StatusRowName = keyof typeof statusRows;
 
 /** Each `transaction-type` of what comes after a payment (docs/gateway-interface.md sections 3 and 12). */
-const laterStages = ['reversal', 'refund', 'cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
+const refunds = ['reversal', 'refund'];
+const laterStages = ['cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
 
 /**
- * The row of a response to a query of the latest status of a payment (docs/gateway-interface.md sections 2.2, 3, 7 and 12).
+ * The row of a response to a query of the status of an order (docs/gateway-interface.md sections 2.2, 3, 7 and 12).
  *
  * @param form of a response with status 200 about the order; `undefined` for anything else
  * @param product of the environment, with which the name of the gateway's order ID begins
- * @param ownStage the `transaction-type` of what is queried, if that is no payment
  */
-export function statusRowOf(
-  form: ResponseFields | undefined,
-  product: string,
-  ownStage?: string,
-): StatusRowName {
+export function statusRowOf(form: ResponseFields | undefined, product: string): StatusRowName {
   const values = (name: string): string[] =>
     (form ?? []).flatMap(([found, value]) => (found === name && value !== '' ? [value] : []));
   const [status, ...others] = new Set(values('status'));
   if (status === undefined || others.length > 0) return 'no response';
-  if (ownStage === undefined && values('transaction-type').some((type) => laterStages.includes(type)))
-    return 'later stage';
-  if (status === 'approved' || status === 'unknown') return status;
-  if (status === 'declined' || status === 'filtered') return 'declined';
+  const isOf = (stages: readonly string[]) =>
+    values('transaction-type').some((type) => stages.includes(type));
+  if (isOf(laterStages)) return 'later stage';
+  if (status === 'approved') return isOf(refunds) ? 'refunded' : 'approved';
+  if (status === 'declined' || status === 'filtered') return isOf(refunds) ? 'not refunded' : 'declined';
+  if (status === 'unknown') return 'unknown';
   if (status !== 'error') return 'processing';
   if (values('error-code').includes('124')) return 'ambiguous';
   return values(`${product}-order-id`).length > 0 ? 'in error' : 'not found';

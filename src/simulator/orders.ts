@@ -122,6 +122,7 @@ function stageOf(request: VerifiedRequest, type: string | undefined, status: str
       'error-code': '9103',
     }),
     ...(type !== undefined && { 'transaction-type': type }),
+    ...(type === 'reversal' && amount !== undefined && { 'reversal-amount': amount }),
     ...(amount !== undefined && { amount, 'initial-amount': amount }),
     ...(currency !== undefined && { currency }),
     'transaction-date': `${new Date(finalAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`,

@@ -115,10 +115,9 @@ describe('countersign payments query', () => {
     for (const input of [shown.out, fetched, log, `[pod/countersign-1] ${log}`]) {
       const { code, out, err } = await query(input, '--url', proxy.url);
       expect([code, err]).toEqual([0, '']);
-      expect(out.split('\n')).toEqual([
+      expect(out.split('\n').slice(0, 2)).toEqual([
         expect.stringMatching(/^DECISION +ORDER +LOGIN +TIME +THE QUERY SAYS$/),
         expect.stringMatching(/^paid +lost-response +acme +20\S+Z +approved: done/),
-        expect.any(String),
       ]);
       const { results } = await decide([input]);
       expect(results).toMatchObject([{ requestId: headers['x-request-id'], environment: 'sandbox' }]);
@@ -137,9 +136,9 @@ describe('countersign payments query', () => {
       { row: 'approved', decision: 'paid' },
       { row: 'processing', decision: 'query-again', detail: 'the status is not that of the return yet' },
     ]);
-    for (const [row, more] of [
-      ['approved', {}],
-      ['declined', { cvv2: '101' }],
+    for (const [row, decision, more] of [
+      ['refunded', 'refunded', {}],
+      ['not refunded', 'not-refunded', { cvv2: '101' }],
     ] as const) {
       simulator.reset();
       await refund('order-7', more);
@@ -147,7 +146,7 @@ describe('countersign payments query', () => {
       const advice = 'the latest return of the order, if it is this one';
       expect(code).toBe(1);
       expect(results).toMatchObject([
-        { row: 'later stage', decision: 'ask-support', operation: 'transfer' },
+        { row, decision, operation: 'transfer' },
         { row, decision: 'ask-support', operation: 'return', advice },
       ]);
     }

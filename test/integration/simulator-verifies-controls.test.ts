@@ -56,7 +56,7 @@ describe('the simulator verifies a control', () => {
     expect(await refundWith(refund, good)).toMatchObject(made);
     const status = async () =>
       fieldsOf((await post(url, statusDraft([['client_orderid', 'invoice-1']]))).body);
-    const stage = { 'transaction-type': 'reversal' };
+    const stage = { 'transaction-type': 'reversal', 'reversal-amount': '0.94' };
     expect(await status()).toMatchObject({ status: 'processing', ...stage });
     simulator.clock.offsetSeconds = 1;
     expect(await status()).toMatchObject({ status: 'approved', amount: '0.94', ...stage });

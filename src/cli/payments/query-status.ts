@@ -66,7 +66,7 @@ export async function queryStatus(
     return { ...about, decision: 'query-again', row: 'not queried', advice: printable(response), detail: '' };
   const { row, detail } = read(response, payment);
   const ofRow = adviceOf(row, clock() - at);
-  const isFinal = ofRow.decision === 'paid' || ofRow.decision === 'not-paid';
+  const isFinal = ofRow.decision !== 'ask-support' && ofRow.decision !== 'query-again';
   // An order can have several, and what was logged has no amount.
   const { decision, text: advice }: Advice =
     isFinal && stageOf.has(operation)
@@ -130,7 +130,7 @@ function read(
   const form = parseResponse(headers['content-type'], bytes);
   const [, , product = ''] = statusPath.split('/');
   const stage = stageOf.get(operation);
-  const row = statusRowOf(form, product, stage);
+  const row = statusRowOf(form, product);
   const isAboutIt =
     stage === undefined || form?.some(([name, value]) => name === 'transaction-type' && value === stage);
   if (!isAboutIt && ofAStage.includes(row))

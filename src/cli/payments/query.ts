@@ -28,7 +28,7 @@ const spec = {
     'Reads the payments of unknown outcome from standard input, which is /status.json of an instance or lines of its log, queries the status of each through the proxy, as its callers do, and prints what to do about it (docs/payments.md). Sends no payment.',
   options,
   exitCodes:
-    '0 each is paid or not paid; 1 one is for the support of the gateway, or has to be queried again; 2 invalid usage',
+    '0 each is paid or not paid; 1 one is refunded, for the support of the gateway, or has to be queried again; 2 invalid usage',
 };
 
 /** Queries at a time. */

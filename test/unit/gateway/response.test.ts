@@ -241,6 +241,10 @@ describe('the row of a status query', () => {
     ['status=APPROVED', 'processing'],
     ['status=approved&status=declined', 'no response'],
     ['type=async-response', 'no response'],
+    ['transaction-type=reversal&status=approved', 'refunded'],
+    ['transaction-type=refund&status=filtered', 'not refunded'],
+    ['transaction-type=reversal&status=processing', 'processing'],
+    ['transaction-type=chargeback&status=approved&by-request-sn=1', 'later stage'],
   ])('of %s is "%s"', (text, row) => expect(rowOf(text)).toBe(row));
 
   it('takes the name of the order ID from the product, and without a readable form is "no response"', () => {
@@ -252,6 +256,8 @@ describe('the row of a status query', () => {
 it.each([
   ['approved', 'paid', 'paid'],
   ['declined', 'not-paid', 'not-paid'],
+  ['refunded', 'refunded', 'refunded'],
+  ['not refunded', 'not-refunded', 'not-refunded'],
   ['in error', 'ask-support', 'ask-support'],
   ['ambiguous', 'ask-support', 'ask-support'],
   ['unknown', 'ask-support', 'ask-support'],

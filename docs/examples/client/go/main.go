@@ -1,5 +1,6 @@
 // A shop that uses the client. Run with: go run . http://127.0.0.1:8080/sandbox/gw [PORT [SECONDS]]
-// It has no key and no secret. A real one stores its orders, and authenticates those who may pay and refund.
+// Then: curl -d client_orderid=order-7 -d amount=12.50 -d currency=EUR http://127.0.0.1:PORT/pay
+// It has no key and no secret. A real one stores its orders in a database, and authenticates those who may pay and refund.
 package main
 
 import (
@@ -7,11 +8,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"example/shop/countersign"
@@ -21,20 +24,42 @@ type shop struct {
 	client   *countersign.Client
 	url      string
 	patience time.Duration
+	orders   sync.Map
 }
 
-// A real shop stores the order ID, and when it was sent, before this.
+// What is stored of an order.
+func (s *shop) stored(id string) url.Values {
+	order, _ := s.orders.Load(id)
+	values, _ := order.(url.Values)
+	return values
+}
+
+// A real shop stores the order, and when it was sent, before this.
 func (s *shop) pay(ctx context.Context, form url.Values) countersign.Response {
+	id := form.Get("client_orderid")
+	order := url.Values{"client_orderid": {id}, "amount": form["amount"], "currency": form["currency"]}
+	s.orders.Store(id, order)
 	form.Set("server_callback_url", s.url+"/callback")
 	sent := s.client.Send(ctx, "v4/transfer", form)
 	if sent.Next != countersign.Query {
 		return sent
 	}
-	return s.client.UntilDecided(ctx, url.Values{"client_orderid": form["client_orderid"]}, s.patience)
+	if sent.OrderID != "" {
+		order = maps.Clone(order)
+		order.Set("orderid", sent.OrderID)
+		s.orders.Store(id, order)
+	}
+	// The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
+	if sent.Row == "not created" && s.client.Status(ctx, order).Row == "not found" {
+		sent.Next = countersign.NotPaid
+		return sent
+	}
+	return s.client.UntilDecided(ctx, order, s.patience)
 }
 
-// Only its serial number tells the status of a refund from that of the payment.
+// Only its serial number tells the status of a refund from that of another one. A real shop stores it.
 func (s *shop) refund(ctx context.Context, form url.Values) countersign.Response {
+	form.Set("server_callback_url", s.url+"/callback")
 	sent := s.client.Send(ctx, "v2/return", form)
 	if sent.Next != countersign.Query {
 		return sent
@@ -63,13 +88,24 @@ func (s *shop) callback(response http.ResponseWriter, request *http.Request) {
 		}
 		received = string(body)
 	}
-	found := s.client.Callback(request.Context(), received)
+	// What is begun goes on without the gateway's request.
+	ctx := context.WithoutCancel(request.Context())
+	found := s.client.Callback(ctx, received, s.stored)
 	response.WriteHeader(found.RespondWith)
-	if found.Order == nil {
+	if found.Found == nil {
 		fmt.Println(found.Result)
 		return
 	}
-	fmt.Printf("%s: %q is %s: %s\n", found.Result, found.ID, found.Order.Next, found.Order.Row)
+	report(found, *found.Found)
+	// The gateway does not repeat what it got 200 for.
+	if found.RespondWith == 200 && found.Found.Next == countersign.Query {
+		go func() { report(found, s.client.UntilDecided(ctx, found.Order, s.patience)) }()
+	}
+}
+
+// A real shop acts on it here, once: the same callback may come again.
+func report(callback countersign.Callback, found countersign.Response) {
+	fmt.Printf("%s: %q is %s: %s\n", callback.Result, callback.Order.Get("client_orderid"), found.Next, found.Row)
 }
 
 func handle(command func(context.Context, url.Values) countersign.Response) http.HandlerFunc {
@@ -80,7 +116,8 @@ func handle(command func(context.Context, url.Values) countersign.Response) http
 		}
 		// A payer who closes the page does not end the payment.
 		found := command(context.WithoutCancel(request.Context()), request.PostForm)
-		fmt.Fprintf(response, "%s: %s %s\n", found.Next, found.Row, cmp.Or(found.OrderID, found.Reason))
+		about := cmp.Or(found.OrderID, found.Reason)
+		fmt.Fprintf(response, "%s: %s %s %s\n", found.Next, found.Row, about, found.Message)
 	}
 }
 

@@ -9,19 +9,24 @@ import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 
 /**
  * A shop that uses the client. Run with: javac -d classes Main.java, and
  * java -cp classes Main http://127.0.0.1:8080/sandbox/gw [PORT [SECONDS]]
+ * Then: curl -d client_orderid=order-7 -d amount=12.50 -d currency=EUR http://127.0.0.1:PORT/pay
  *
- * <p>It has no key and no secret. A real one stores its orders, and authenticates those who may pay and refund.
+ * <p>It has no key and no secret. A real one stores its orders in a database, and authenticates those who may pay and
+ * refund.
  */
 public class Main {
     private final Countersign countersign;
     private final Duration patience;
     private final HttpServer server;
+    private final Map<String, Map<String, String>> orders = new ConcurrentHashMap<>();
 
     Main(String url, int port, Duration patience) throws IOException {
         countersign = new Countersign(url, "acme", "1234", null); // those of the demo
@@ -35,37 +40,53 @@ public class Main {
         return "http://127.0.0.1:" + server.getAddress().getPort();
     }
 
-    /** A real shop stores the order ID, and when it was sent, before this. */
+    /** A real shop stores the order, and when it was sent, before this. */
     Response pay(Map<String, String> form) throws InterruptedException {
+        var order = new HashMap<String, String>();
+        for (String name : List.of("client_orderid", "amount", "currency"))
+            order.put(name, form.getOrDefault(name, ""));
+        orders.put(order.get("client_orderid"), Map.copyOf(order));
         form.put("server_callback_url", url() + "/callback");
         Response sent = countersign.send("v4/transfer", form);
         if (sent.next() != Next.QUERY) return sent;
-        return countersign.untilDecided(Map.of("client_orderid", form.get("client_orderid")), patience);
+        if (sent.orderId() != null) order.put("orderid", sent.orderId());
+        orders.put(order.get("client_orderid"), Map.copyOf(order));
+        // The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
+        if (sent.row().equals("not created") && countersign.status(order).row().equals("not found"))
+            return sent.with(sent.row(), Next.NOT_PAID);
+        return countersign.untilDecided(order, patience);
     }
 
-    /** Only its serial number tells the status of a refund from that of the payment. */
+    /** Only its serial number tells the status of a refund from that of another one. A real shop stores it. */
     Response refund(Map<String, String> form) throws InterruptedException {
+        form.put("server_callback_url", url() + "/callback");
         Response sent = countersign.send("v2/return", form);
         if (sent.next() != Next.QUERY) return sent;
         String serialNumber = sent.field("serial-number");
         if (serialNumber.isEmpty()) return sent.with(sent.row(), Next.ASK_SUPPORT);
-        var order = Map.of(
-                "client_orderid", form.get("client_orderid"),
-                "orderid", form.get("orderid"),
-                "by-request-sn", serialNumber);
+        var order = new HashMap<>(form);
+        order.keySet().retainAll(List.of("client_orderid", "orderid"));
+        order.put("by-request-sn", serialNumber);
         return countersign.untilDecided(order, patience);
     }
 
-    int callback(String received) throws InterruptedException {
-        var found = countersign.callback(received);
-        if (found.order() == null) {
+    void callback(HttpExchange exchange, String received) throws IOException, InterruptedException {
+        var found = countersign.callback(received, id -> orders.getOrDefault(id, Map.of()));
+        exchange.sendResponseHeaders(found.respondWith(), -1);
+        if (found.found() == null) {
             System.out.println(found.result());
-        } else {
-            String id = found.clientOrderId().replaceAll("[\\p{Cntrl}\"]", "?");
-            Response order = found.order();
-            System.out.printf("%s: \"%s\" is %s: %s%n", found.result(), id, order.next(), order.row());
+            return;
         }
-        return found.respondWith();
+        report(found, found.found());
+        // The gateway does not repeat what it got 200 for.
+        if (found.respondWith() == 200 && found.found().next() == Next.QUERY)
+            report(found, countersign.untilDecided(found.order(), patience));
+    }
+
+    /** A real shop acts on it here, once: the same callback may come again. */
+    private static void report(Countersign.Callback callback, Response found) {
+        String id = callback.order().getOrDefault("client_orderid", "").replaceAll("[\\p{Cntrl}\"]", "?");
+        System.out.printf("%s: \"%s\" is %s: %s%n", callback.result(), id, found.next(), found.row());
     }
 
     private void handle(HttpExchange exchange) throws IOException {
@@ -76,8 +97,8 @@ public class Main {
                 case "POST /pay" -> respond(exchange, pay(formOf(body)));
                 case "POST /refund" -> respond(exchange, refund(formOf(body)));
                 // The gateway sends a callback by GET, and a payer's browser a redirect by POST.
-                case "GET /callback" -> exchange.sendResponseHeaders(callback(query == null ? "" : query), -1);
-                case "POST /callback" -> exchange.sendResponseHeaders(callback(body), -1);
+                case "GET /callback" -> callback(exchange, query == null ? "" : query);
+                case "POST /callback" -> callback(exchange, body);
                 default -> exchange.sendResponseHeaders(404, -1);
             }
         } catch (InterruptedException error) {
@@ -87,7 +108,8 @@ public class Main {
 
     private static void respond(HttpExchange exchange, Response found) throws IOException {
         String about = found.orderId() != null ? found.orderId() : found.reason() != null ? found.reason() : "";
-        byte[] text = "%s: %s %s%n".formatted(found.next(), found.row(), about).getBytes(StandardCharsets.UTF_8);
+        String line = "%s: %s %s %s%n".formatted(found.next(), found.row(), about, found.message());
+        byte[] text = line.getBytes(StandardCharsets.UTF_8);
         exchange.sendResponseHeaders(200, text.length);
         exchange.getResponseBody().write(text);
     }

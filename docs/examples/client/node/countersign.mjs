@@ -8,28 +8,32 @@ import { setTimeout } from 'node:timers/promises';
 /*
  * The tables of docs/payments.md: the first row that applies says what to do now.
  *
- * paid, not-paid   done
- * query            find out what became of it: untilDecided()
- * send-again       it was not sent: send it again under the same order ID, after retryAfter seconds
- * fix              it was not processed: find the cause, then send it again under the same order ID
- * ask-support      a person decides, with the gateway's support: do not send it again before
+ * paid, not-paid           done
+ * refunded, not-refunded   done, if it is your refund: the status is not that of the payment
+ * query                    find out what became of it: untilDecided()
+ * send-again               it was not sent: send it again under the same order ID, after retryAfter seconds
+ * fix                      it was not processed: find the cause, then send it again under the same order ID
+ * ask-support              a person decides, with the gateway's support: do not send it again before
  */
-// Of Countersign: any other status of what was not sent is for the caller to correct.
-const temporary = [408, 429, 500, 502, 503, 504];
+// Without a connection, and of Countersign: any other status of what was not sent is for the caller to correct.
+const temporary = [0, 408, 429, 500, 502, 503, 504];
 const afterSending = [
   ['another order', 'query', (r) => r.orderMismatch],
   ['order ID reused', 'ask-support', (r) => r.reason === 'order-id-reused'],
   ['not sent', 'send-again', (r) => r.outcome === 'not-sent' && temporary.includes(r.status)],
   ['not sent', 'fix', (r) => r.outcome === 'not-sent'],
   ['rejected', 'fix', (r) => r.outcome === 'answered' && [401, 403].includes(r.status)],
+  ['not created', 'query', (r) => r.fields.type === 'validation-error' && !r.orderId],
   ['may be processed', 'query', () => true],
 ];
-// Of what was done to a payment since, unless that is what was asked for.
-const laterStages = ['reversal', 'refund', 'cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
-const isLater = (f) => laterStages.includes(f['transaction-type']) && !f['by-request-sn'];
+// Of a refund, and of what else was done to a payment since.
+const isRefund = (r) => ['reversal', 'refund'].includes(r.fields['transaction-type']);
+const laterStages = ['cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
 const afterQuery = [
-  ['no response', 'query', (r) => r.status !== 200 || !r.fields.status || r.orderMismatch],
-  ['later stage', 'ask-support', (r) => isLater(r.fields)],
+  ['no response', 'query', (r) => r.status !== 200 || !r.fields.status],
+  ['later stage', 'ask-support', (r) => laterStages.includes(r.fields['transaction-type'])],
+  ['refunded', 'refunded', (r) => isRefund(r) && r.fields.status === 'approved'],
+  ['not refunded', 'not-refunded', (r) => isRefund(r) && ['declined', 'filtered'].includes(r.fields.status)],
   ['approved', 'paid', (r) => r.fields.status === 'approved'],
   ['declined', 'not-paid', (r) => ['declined', 'filtered'].includes(r.fields.status)],
   ['unknown', 'ask-support', (r) => r.fields.status === 'unknown'],
@@ -51,8 +55,17 @@ const callbacks = new Map([
   ['unavailable', [false, 503]],
 ]);
 
+/** Errors before a connection. */
+const unconnected = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
+
 /** Seconds; longer than Countersign waits for the gateway. */
 const timeout = 35;
+
+/** 12.5 is 12.50. What the order does not have is not compared. */
+function hasAnotherAmount(order, fields) {
+  const differs = 'amount' in order && Number(order.amount) !== Number(fields.amount);
+  return differs || ('currency' in order && order.currency !== fields.currency);
+}
 
 function decided(table, response) {
   const [row, next] = table.find(([, , applies]) => applies(response));
@@ -80,10 +93,19 @@ export class Countersign {
     return decided(afterSending, await this.post(`/api/${command}/${this.#options.endpoint}`, form));
   }
 
-  /** What became of an order, and what to do now. `order` has client_orderid, and orderid if it is known. */
+  /**
+   * What became of an order, and what to do now.
+   *
+   * @param order has client_orderid, orderid if it is known, and by-request-sn if it is a refund. A payment has amount and
+   * currency too: it is paid only if the status has the same
+   */
   async status(order) {
     const { login, endpoint } = this.#options;
-    return decided(afterQuery, await this.post(`/api/v4/status/${endpoint}`, { login, ...order }));
+    const names = ['client_orderid', 'orderid', 'by-request-sn'].filter((name) => order[name]);
+    const form = Object.fromEntries(names.map((name) => [name, order[name]]));
+    const found = decided(afterQuery, await this.post(`/api/v4/status/${endpoint}`, { login, ...form }));
+    const isAnother = found.next === 'paid' && hasAnotherAmount(order, found.fields);
+    return isAnother ? { ...found, row: 'another amount', next: 'ask-support' } : found;
   }
 
   /** Queries the status until nothing is left to query: at most for 15 minutes, then a person decides. */
@@ -102,20 +124,23 @@ export class Countersign {
    * Verifies a callback or redirect, and then queries the status: a callback is a reason to query, never the status.
    *
    * @param received the query string or body, unchanged
-   * @returns `result`; `respondWith`, the status for the gateway; `order`, what the query found, if there was one
+   * @param stored returns what is known of a client_orderid
+   * @returns `result`; `respondWith`, the status for the gateway; of the query, if there was one, `order` and `found`
    */
-  async callback(received) {
+  async callback(received, stored) {
     const { status, fields } = await this.post(`/verify-callback/login/${this.#options.login}`, received);
     const said = status === 200 ? fields.result : status === 400 ? 'invalid' : undefined;
     const result = callbacks.has(said) ? said : 'unavailable';
     const [isToQuery, respondWith] = callbacks.get(result);
     if (!isToQuery) return { result, respondWith };
-    const client_orderid = new URLSearchParams(received).get('client_orderid') ?? '';
-    const order = { client_orderid, ...(await this.status({ client_orderid })) };
-    return { result, respondWith: order.row === 'no response' ? 503 : respondWith, order };
+    const named = new URLSearchParams(received);
+    const client_orderid = named.get('client_orderid') ?? '';
+    const order = { client_orderid, orderid: named.get('orderid'), ...stored(client_orderid) };
+    const found = await this.status(order);
+    return { result, respondWith: found.row === 'no response' ? 503 : respondWith, order, found };
   }
 
-  /** Posts a form, or its text. Without a response nothing is known: the outcome is `unknown`. */
+  /** Posts a form, or its text. Without a response the outcome is `unknown`, without a connection `not-sent`. */
   async post(path, form = {}) {
     const { token } = this.#options;
     try {
@@ -134,21 +159,23 @@ export class Countersign {
       const [response] = await once(request, 'response');
       return this.#read(response, await text(response));
     } catch (error) {
-      const reason = String(error);
-      return { status: 0, outcome: 'unknown', reason, retryAfter: 0, body: '', fields: {} };
+      const outcome = unconnected.includes(error.code) ? 'not-sent' : 'unknown';
+      return { status: 0, outcome, reason: String(error), retryAfter: 0, body: '', fields: {} };
     }
   }
 
   #read({ statusCode: status, headers }, body) {
     const json = parsed(body);
     const isProblem = headers['content-type']?.startsWith('application/problem+json');
-    const fields = isProblem ? {} : json;
+    const orderMismatch = headers['countersign-order-mismatch'];
+    const fields = isProblem || orderMismatch ? {} : json;
     return {
       status,
       outcome: headers['countersign-outcome'] ?? 'unknown',
       reason: isProblem ? json.reason : undefined, // of Countersign's own error: docs/errors.md
+      message: isProblem ? json.detail : fields['error-message'],
       requestId: headers['x-request-id'], // finds the log line
-      orderMismatch: headers['countersign-order-mismatch'], // it is about another order: take nothing from it
+      orderMismatch, // it is about another order: take nothing from it
       retryAfter: Number.parseInt(headers['retry-after']) || 0, // seconds
       body,
       fields, // of the body, if it is a form or JSON

@@ -1,5 +1,6 @@
 // A shop that uses the client. Run with: node main.mjs http://127.0.0.1:8080/sandbox/gw [PORT [SECONDS]]
-// It has no key and no secret. A real one stores its orders, and authenticates those who may pay and refund.
+// Then: curl -d client_orderid=order-7 -d amount=12.50 -d currency=EUR http://127.0.0.1:PORT/pay
+// It has no key and no secret. A real one stores its orders in a database, and authenticates those who may pay and refund.
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { Countersign } from './countersign.mjs';
@@ -7,27 +8,43 @@ import { Countersign } from './countersign.mjs';
 const [url, port = '0', seconds = '900'] = process.argv.slice(2);
 // Those of the demo.
 const countersign = new Countersign(url, { login: 'acme', endpoint: '1234' });
+const orders = new Map();
+const callbackUrl = () => `http://127.0.0.1:${server.address().port}/callback`;
+const untilDecided = (order) => countersign.untilDecided(order, Number(seconds));
 
-/** A real shop stores the order ID, and when it was sent, before this. */
-async function pay({ client_orderid, ...form }) {
-  const server_callback_url = `http://127.0.0.1:${server.address().port}/callback`;
-  const sent = await countersign.send('v4/transfer', { client_orderid, ...form, server_callback_url });
-  return sent.next === 'query' ? countersign.untilDecided({ client_orderid }, Number(seconds)) : sent;
+/** A real shop stores the order, and when it was sent, before this. */
+async function pay(form) {
+  const { client_orderid, amount, currency } = form;
+  const order = { client_orderid, amount, currency };
+  orders.set(client_orderid, order);
+  const sent = await countersign.send('v4/transfer', { ...form, server_callback_url: callbackUrl() });
+  if (sent.next !== 'query') return sent;
+  if (sent.orderId) order.orderid = sent.orderId;
+  // The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
+  if (sent.row === 'not created' && (await countersign.status(order)).row === 'not found')
+    return { ...sent, next: 'not-paid' };
+  return untilDecided(order);
 }
 
-/** Only its serial number tells the status of a refund from that of the payment. */
+/** Only its serial number tells the status of a refund from that of another one. A real shop stores it. */
 async function refund(form) {
-  const sent = await countersign.send('v2/return', form);
+  const sent = await countersign.send('v2/return', { ...form, server_callback_url: callbackUrl() });
   const serialNumber = sent.fields['serial-number'];
   if (sent.next !== 'query') return sent;
   if (!serialNumber) return { ...sent, next: 'ask-support' };
   const { client_orderid, orderid } = form;
-  return countersign.untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber }, Number(seconds));
+  return untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber });
 }
 
 async function callback(received) {
-  const { result, respondWith, order } = await countersign.callback(received);
-  console.log(order ? `${result}: ${JSON.stringify(order.client_orderid)} is ${order.next}: ${order.row}` : result);
+  const { result, respondWith, order, found } = await countersign.callback(received, (id) => orders.get(id));
+  // A real shop acts on it here, once: the same callback may come again.
+  const report = ({ next, row }) =>
+    console.log(`${result}: ${JSON.stringify(order.client_orderid)} is ${next}: ${row}`);
+  if (found) report(found);
+  else console.log(result);
+  // The gateway does not repeat what it got 200 for.
+  if (respondWith === 200 && found.next === 'query') void untilDecided(order).then(report);
   return [respondWith, ''];
 }
 
@@ -37,8 +54,8 @@ async function respond({ method, url }, body) {
   if (pathname === '/callback') return callback(method === 'GET' ? search.slice(1) : body);
   const command = { '/pay': pay, '/refund': refund }[pathname];
   if (!command || method !== 'POST') return [404, ''];
-  const { next, row, orderId, reason } = await command(Object.fromEntries(new URLSearchParams(body)));
-  return [200, `${next}: ${row} ${orderId ?? reason ?? ''}\n`];
+  const { next, row, orderId, reason, message } = await command(Object.fromEntries(new URLSearchParams(body)));
+  return [200, `${next}: ${row} ${orderId ?? reason ?? ''} ${message ?? ''}\n`];
 }
 
 const server = createServer(async (request, response) => {

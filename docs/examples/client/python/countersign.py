@@ -5,35 +5,42 @@ Why it does what it does: docs/payments.md.
 
 import http.client
 import json
+import socket
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 # The tables of docs/payments.md: the first row that applies says what to do now.
 #
-# paid, not-paid   done
-# query            find out what became of it: until_decided()
-# send-again       it was not sent: send it again under the same order ID, after retry_after seconds
-# fix              it was not processed: find the cause, then send it again under the same order ID
-# ask-support      a person decides, with the gateway's support: do not send it again before
-# Of Countersign: any other status of what was not sent is for the caller to correct.
-TEMPORARY = (408, 429, 500, 502, 503, 504)
+# paid, not-paid           done
+# refunded, not-refunded   done, if it is your refund: the status is not that of the payment
+# query                    find out what became of it: until_decided()
+# send-again               it was not sent: send it again under the same order ID, after retry_after seconds
+# fix                      it was not processed: find the cause, then send it again under the same order ID
+# ask-support              a person decides, with the gateway's support: do not send it again before
+# Without a connection, and of Countersign: any other status of what was not sent is for the caller to correct.
+TEMPORARY = (0, 408, 429, 500, 502, 503, 504)
 AFTER_SENDING = [
     ("another order", "query", lambda r: r.order_mismatch),
     ("order ID reused", "ask-support", lambda r: r.reason == "order-id-reused"),
     ("not sent", "send-again", lambda r: r.outcome == "not-sent" and r.status in TEMPORARY),
     ("not sent", "fix", lambda r: r.outcome == "not-sent"),
     ("rejected", "fix", lambda r: r.outcome == "answered" and r.status in (401, 403)),
+    ("not created", "query", lambda r: r.fields.get("type") == "validation-error" and not r.order_id),
     ("may be processed", "query", lambda r: True),
 ]
-# Of what was done to a payment since, unless that is what was asked for.
-LATER_STAGES = ("reversal", "refund", "cancel", "chargeback", "fraud", "dispute", "retrieval")
+# Of a refund, and of what else was done to a payment since.
+REFUNDS = ("reversal", "refund")
+LATER_STAGES = ("cancel", "chargeback", "fraud", "dispute", "retrieval")
 AFTER_QUERY = [
-    ("no response", "query", lambda r: r.status != 200 or not r.fields.get("status") or r.order_mismatch),
-    ("later stage", "ask-support", lambda r: _is_later(r.fields)),
+    ("no response", "query", lambda r: r.status != 200 or not r.fields.get("status")),
+    ("later stage", "ask-support", lambda r: r.fields.get("transaction-type") in LATER_STAGES),
+    ("refunded", "refunded", lambda r: _is_refund(r) and r.fields["status"] == "approved"),
+    ("not refunded", "not-refunded", lambda r: _is_refund(r) and r.fields["status"] in ("declined", "filtered")),
     ("approved", "paid", lambda r: r.fields["status"] == "approved"),
     ("declined", "not-paid", lambda r: r.fields["status"] in ("declined", "filtered")),
     ("unknown", "ask-support", lambda r: r.fields["status"] == "unknown"),
@@ -61,6 +68,7 @@ class Response:
     status: int = 0
     outcome: str = "unknown"
     reason: str | None = None  # of Countersign's own error (docs/errors.md), or why there is no response
+    message: str = ""  # its detail, or the gateway's error-message
     request_id: str | None = None  # finds the log line
     order_mismatch: str | None = None  # it is about another order: take nothing from it
     retry_after: int = 0  # seconds
@@ -75,8 +83,8 @@ class Response:
 class Callback:
     result: str
     respond_with: int  # the status of the response to the gateway
-    client_orderid: str | None = None
-    order: Response | None = None  # what the query found, if there was one
+    order: Mapping | None = None  # what was queried, if anything was
+    found: Response | None = None
 
 
 class Countersign:
@@ -92,9 +100,17 @@ class Countersign:
         return _decided(AFTER_SENDING, self.post(f"/api/{command}/{self._endpoint}", form))
 
     def status(self, order: Mapping) -> Response:
-        """What became of an order, and what to do now. It has client_orderid, and orderid if it is known."""
-        form = {"login": self._login, **order}
-        return _decided(AFTER_QUERY, self.post(f"/api/v4/status/{self._endpoint}", form))
+        """What became of an order, and what to do now.
+
+        It has client_orderid, orderid if it is known, and by-request-sn if it is a refund. A payment has amount and
+        currency too: it is paid only if the status has the same.
+        """
+        names = [name for name in ("client_orderid", "orderid", "by-request-sn") if order.get(name)]
+        form = {"login": self._login, **{name: order[name] for name in names}}
+        found = _decided(AFTER_QUERY, self.post(f"/api/v4/status/{self._endpoint}", form))
+        if found.next == "paid" and _has_another_amount(order, found.fields):
+            return replace(found, row="another amount", next="ask-support")
+        return found
 
     def until_decided(self, order: Mapping, seconds: float = 900) -> Response:
         """Queries the status until nothing is left to query: at most for 15 minutes, then a person decides."""
@@ -110,10 +126,10 @@ class Countersign:
             time.sleep(min(max(pause, found.retry_after), left))
             pause = min(2 * pause, 60)
 
-    def callback(self, received: str) -> Callback:
+    def callback(self, received: str, stored: Callable[[str], Mapping]) -> Callback:
         """Verifies a callback or redirect, and then queries the status: it is a reason to query, never the status.
 
-        `received` is its query string or body, unchanged.
+        `received` is its query string or body, unchanged; `stored` returns what is known of a client_orderid.
         """
         said = self.post(f"/verify-callback/login/{self._login}", received)
         result = said.fields.get("result") if said.status == 200 else "invalid" if said.status == 400 else None
@@ -122,12 +138,14 @@ class Countersign:
         is_to_query, respond_with = CALLBACKS[result]
         if not is_to_query:
             return Callback(result, respond_with)
-        client_orderid = dict(urllib.parse.parse_qsl(received)).get("client_orderid", "")
-        order = self.status({"client_orderid": client_orderid})
-        return Callback(result, 503 if order.row == "no response" else respond_with, client_orderid, order)
+        named = dict(urllib.parse.parse_qsl(received))
+        ids = {name: named.get(name, "") for name in ("client_orderid", "orderid")}
+        order = {**ids, **stored(ids["client_orderid"])}
+        found = self.status(order)
+        return Callback(result, 503 if found.row == "no response" else respond_with, order, found)
 
     def post(self, path: str, form: Mapping | str = "") -> Response:
-        """Posts a form, or its text. Without a response nothing is known: the outcome is `unknown`."""
+        """Posts a form, or its text. Without a response the outcome is `unknown`, without a connection `not-sent`."""
         body = form if isinstance(form, str) else urllib.parse.urlencode(form)
         headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
         if self._token:
@@ -141,19 +159,22 @@ class Countersign:
             with response:
                 return self._read(response.status, response.headers, response.read())
         except (OSError, http.client.HTTPException) as error:
-            return Response(reason=str(error))
+            is_unconnected = isinstance(getattr(error, "reason", None), (ConnectionRefusedError, socket.gaierror))
+            return Response(outcome="not-sent" if is_unconnected else "unknown", reason=str(error))
 
     def _read(self, status, headers, body) -> Response:
         members = _members(body)
         is_problem = headers.get("Content-Type", "").startswith("application/problem+json")
-        fields = {} if is_problem else members
+        mismatch = headers.get("Countersign-Order-Mismatch")
+        fields = {} if is_problem or mismatch else members
         retry_after = headers.get("Retry-After", "")
         return Response(
             status=status,
             outcome=headers.get("Countersign-Outcome", "unknown"),
             reason=members.get("reason") if is_problem else None,
             request_id=headers.get("X-Request-Id"),
-            order_mismatch=headers.get("Countersign-Order-Mismatch"),
+            message=str(members.get("detail", "") if is_problem else fields.get("error-message", "")),
+            order_mismatch=mismatch,
             retry_after=int(retry_after) if retry_after.isdecimal() and len(retry_after) < 7 else 0,
             body=body,
             fields=fields,
@@ -169,8 +190,17 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_NoRedirect)
 
 
-def _is_later(fields):
-    return fields.get("transaction-type") in LATER_STAGES and not fields.get("by-request-sn")
+def _is_refund(response: Response) -> bool:
+    return response.fields.get("transaction-type") in REFUNDS
+
+
+def _has_another_amount(order: Mapping, fields: Mapping) -> bool:
+    """12.5 is 12.50. What the order does not have is not compared."""
+    try:
+        differs = "amount" in order and Decimal(order["amount"]) != Decimal(fields.get("amount", "NaN"))
+    except (ArithmeticError, TypeError, ValueError):
+        differs = True
+    return differs or ("currency" in order and order["currency"] != fields.get("currency"))
 
 
 def _decided(table, response: Response) -> Response:

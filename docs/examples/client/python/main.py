@@ -1,6 +1,8 @@
 """A shop that uses the client. Run with: python3 main.py http://127.0.0.1:8080/sandbox/gw [PORT [SECONDS]]
 
-It has no key and no secret. A real one stores its orders, and authenticates those who may pay and refund.
+Then: curl -d client_orderid=order-7 -d amount=12.50 -d currency=EUR http://127.0.0.1:PORT/pay
+
+It has no key and no secret. A real one stores its orders in a database, and authenticates those who may pay and refund.
 """
 
 import json
@@ -29,43 +31,57 @@ class Shop(BaseHTTPRequestHandler):
             self.callback(body)
         elif command:
             found = command(dict(urllib.parse.parse_qsl(body)))
-            self.respond(200, f"{found.next}: {found.row} {found.order_id or found.reason or ''}\n")
+            about = found.order_id or found.reason or ""
+            self.respond(200, f"{found.next}: {found.row} {about} {found.message}\n")
         else:
             self.respond(404)
 
     def pay(self, form):
-        """A real shop stores the order ID, and when it was sent, before this."""
+        """A real shop stores the order, and when it was sent, before this."""
+        order = {name: form.get(name, "") for name in ("client_orderid", "amount", "currency")}
+        orders[order["client_orderid"]] = order
         form["server_callback_url"] = f"http://127.0.0.1:{self.server.server_port}/callback"
         sent = countersign.send("v4/transfer", form)
         if sent.next != "query":
             return sent
-        return countersign.until_decided({"client_orderid": form["client_orderid"]}, seconds)
+        if sent.order_id:
+            order["orderid"] = sent.order_id
+        # The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
+        if sent.row == "not created" and countersign.status(order).row == "not found":
+            return replace(sent, next="not-paid")
+        return countersign.until_decided(order, seconds)
 
     def refund(self, form):
-        """Only its serial number tells the status of a refund from that of the payment."""
+        """Only its serial number tells the status of a refund from that of another one. A real shop stores it."""
+        form["server_callback_url"] = f"http://127.0.0.1:{self.server.server_port}/callback"
         sent = countersign.send("v2/return", form)
         serial_number = sent.fields.get("serial-number")
         if sent.next != "query":
             return sent
         if not serial_number:
             return replace(sent, next="ask-support")
-        order = {"client_orderid": form["client_orderid"], "orderid": form["orderid"]}
-        return countersign.until_decided({**order, "by-request-sn": serial_number}, seconds)
+        ids = {name: form.get(name, "") for name in ("client_orderid", "orderid")}
+        return countersign.until_decided({**ids, "by-request-sn": serial_number}, seconds)
 
     def callback(self, received):
-        found = countersign.callback(received)
+        found = countersign.callback(received, lambda client_orderid: orders.get(client_orderid, {}))
         self.respond(found.respond_with)
-        if found.order:
-            about = f"{json.dumps(found.client_orderid)} is {found.order.next}: {found.order.row}"
-            print(f"{found.result}: {about}", flush=True)
-        else:
-            print(found.result, flush=True)
+        self.report(found, found.found)
+        # The gateway does not repeat what it got 200 for.
+        if found.respond_with == 200 and found.found.next == "query":
+            self.report(found, countersign.until_decided(found.order, seconds))
+
+    def report(self, callback, found):
+        """A real shop acts on it here, once: the same callback may come again."""
+        about = f": {json.dumps(callback.order['client_orderid'])} is {found.next}: {found.row}" if found else ""
+        print(f"{callback.result}{about}", flush=True)
 
     def respond(self, status, text=""):
         self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
+        body = text.encode()
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(text.encode())
+        self.wfile.write(body)
 
     def log_message(self, *_):
         pass
@@ -74,6 +90,7 @@ class Shop(BaseHTTPRequestHandler):
 if __name__ == "__main__":
     url, *others = sys.argv[1:]
     port, seconds = (int(other) for other in others + ["0", "900"][len(others) :])
+    orders = {}
     countersign = Countersign(url, login="acme", endpoint="1234")  # those of the demo
     server = ThreadingHTTPServer(("127.0.0.1", port), Shop)
     print(f"http://127.0.0.1:{server.server_port}", flush=True)

@@ -5,8 +5,11 @@ package countersign
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
+	"math/big"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -20,12 +23,14 @@ import (
 type Next string
 
 const (
-	Paid       Next = "paid"
-	NotPaid    Next = "not-paid"
-	Query      Next = "query"       // find out what became of it: UntilDecided
-	SendAgain  Next = "send-again"  // it was not sent: send it again under the same order ID, after RetryAfter
-	Fix        Next = "fix"         // it was not processed: find the cause, then send it again under the same order ID
-	AskSupport Next = "ask-support" // a person decides, with the gateway's support: do not send it again before
+	Paid        Next = "paid"
+	NotPaid     Next = "not-paid"
+	Refunded    Next = "refunded" // done, if it is your refund: the status is not that of the payment
+	NotRefunded Next = "not-refunded"
+	Query       Next = "query"       // find out what became of it: UntilDecided
+	SendAgain   Next = "send-again"  // it was not sent: send it again under the same order ID, after RetryAfter
+	Fix         Next = "fix"         // it was not processed: find the cause, then send it again under the same order ID
+	AskSupport  Next = "ask-support" // a person decides, with the gateway's support: do not send it again before
 )
 
 // The tables of docs/payments.md: the first row that applies says what to do now.
@@ -37,26 +42,34 @@ func afterSending(found Response) (row string, next Next) {
 		return "another order", Query
 	case found.Reason == "order-id-reused":
 		return "order ID reused", AskSupport
-	case notSent && (status >= 500 || status == 408 || status == 429):
+	case notSent && (status == 0 || status >= 500 || status == 408 || status == 429):
 		return "not sent", SendAgain
 	case notSent:
 		return "not sent", Fix
 	case found.Outcome == "answered" && (status == 401 || status == 403):
 		return "rejected", Fix
+	case found.Fields["type"] == "validation-error" && found.OrderID == "":
+		return "not created", Query
 	}
 	return "may be processed", Query
 }
 
-// Of what was done to a payment since, unless that is what was asked for.
-var laterStages = []string{"reversal", "refund", "cancel", "chargeback", "fraud", "dispute", "retrieval"}
+// Of a refund, and of what else was done to a payment since.
+var refunds = []string{"reversal", "refund"}
+var laterStages = []string{"cancel", "chargeback", "fraud", "dispute", "retrieval"}
 
 func afterQuery(found Response) (row string, next Next) {
-	status := found.Fields["status"]
+	status, stage := found.Fields["status"], found.Fields["transaction-type"]
+	isRefund := slices.Contains(refunds, stage)
 	switch {
-	case found.Status != 200, status == "", found.OrderMismatch != "":
+	case found.Status != 200, status == "":
 		return "no response", Query
-	case slices.Contains(laterStages, found.Fields["transaction-type"]) && found.Fields["by-request-sn"] == "":
+	case slices.Contains(laterStages, stage):
 		return "later stage", AskSupport
+	case isRefund && status == "approved":
+		return "refunded", Refunded
+	case isRefund && (status == "declined" || status == "filtered"):
+		return "not refunded", NotRefunded
 	case status == "approved":
 		return "approved", Paid
 	case status == "declined", status == "filtered":
@@ -78,6 +91,7 @@ type Response struct {
 	Status        int
 	Outcome       string
 	Reason        string // of Countersign's own error (docs/errors.md), or why there is no response
+	Message       string // its detail, or the gateway's error-message
 	RequestID     string // finds the log line
 	OrderMismatch string // it is about another order: take nothing from it
 	RetryAfter    time.Duration
@@ -103,13 +117,33 @@ func (c *Client) Send(ctx context.Context, command string, form url.Values) Resp
 	return found
 }
 
-// Status says what became of an order, and what to do now. The order has client_orderid, and orderid if it is known.
+// Status says what became of an order, and what to do now. The order has client_orderid, orderid if it is known, and
+// by-request-sn if it is a refund. A payment has amount and currency too: it is paid only if the status has the same.
 func (c *Client) Status(ctx context.Context, order url.Values) Response {
 	form := url.Values{"login": {c.Login}}
-	maps.Copy(form, order)
+	for _, name := range []string{"client_orderid", "orderid", "by-request-sn"} {
+		if order.Get(name) != "" {
+			form[name] = order[name]
+		}
+	}
 	found := c.Post(ctx, "/api/v4/status/"+c.Endpoint, form.Encode())
 	found.Row, found.Next = afterQuery(found)
+	if found.Next == Paid && hasAnotherAmount(order, found.Fields) {
+		found.Row, found.Next = "another amount", AskSupport
+	}
 	return found
+}
+
+// 12.5 is 12.50. What the order does not have is not compared.
+func hasAnotherAmount(order url.Values, fields map[string]string) bool {
+	if order.Has("amount") {
+		ordered, isNumber := new(big.Rat).SetString(order.Get("amount"))
+		found, isFound := new(big.Rat).SetString(fields["amount"])
+		if !isNumber || !isFound || ordered.Cmp(found) != 0 {
+			return true
+		}
+	}
+	return order.Has("currency") && order.Get("currency") != fields["currency"]
 }
 
 // Patience is how long to query the status of a payment.
@@ -139,13 +173,13 @@ func (c *Client) UntilDecided(ctx context.Context, order url.Values, patience ti
 type Callback struct {
 	Result      string // verified, not-verified, key-missing, invalid or unavailable
 	RespondWith int
-	ID          string    // client_orderid
-	Order       *Response // what the query found; nil if there was none
+	Order       url.Values // what was queried
+	Found       *Response  // nil if there was no query
 }
 
 // Callback verifies a callback or redirect, and then queries the status: it is a reason to query, never the status.
-// What was received is its query string or body, unchanged.
-func (c *Client) Callback(ctx context.Context, received string) Callback {
+// What was received is its query string or body, unchanged; stored returns what is known of a client_orderid.
+func (c *Client) Callback(ctx context.Context, received string, stored func(id string) url.Values) Callback {
 	said := c.Post(ctx, "/verify-callback/login/"+c.Login, received)
 	result := said.Fields["result"]
 	switch {
@@ -157,12 +191,14 @@ func (c *Client) Callback(ctx context.Context, received string) Callback {
 		// Without a key: ask the platform team for the control key of the login.
 		form, _ := url.ParseQuery(received) // Countersign has parsed it.
 		id := form.Get("client_orderid")
-		order := c.Status(ctx, url.Values{"client_orderid": {id}})
+		order := url.Values{"client_orderid": {id}, "orderid": {form.Get("orderid")}}
+		maps.Copy(order, stored(id))
+		found := c.Status(ctx, order)
 		respondWith := 200
-		if order.Row == "no response" {
+		if found.Row == "no response" {
 			respondWith = 503 // so that the gateway repeats it
 		}
-		return Callback{Result: result, RespondWith: respondWith, ID: id, Order: &order}
+		return Callback{Result: result, RespondWith: respondWith, Order: order, Found: &found}
 	}
 	return Callback{Result: "unavailable", RespondWith: 503}
 }
@@ -173,7 +209,7 @@ var httpClient = http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// Post posts a form. Without a response nothing is known: the outcome is unknown.
+// Post posts a form. Without a response the outcome is unknown, without a connection not-sent.
 func (c *Client) Post(ctx context.Context, target, form string) Response {
 	request, err := http.NewRequestWithContext(ctx, "POST", strings.TrimSuffix(c.URL, "/")+target, strings.NewReader(form))
 	if err != nil {
@@ -197,7 +233,11 @@ func (c *Client) Post(ctx context.Context, target, form string) Response {
 }
 
 func noResponse(err error) Response {
-	return Response{Outcome: "unknown", Reason: err.Error()}
+	outcome := "unknown"
+	if operation := (*net.OpError)(nil); errors.As(err, &operation) && operation.Op == "dial" {
+		outcome = "not-sent"
+	}
+	return Response{Outcome: outcome, Reason: err.Error()}
 }
 
 func (c *Client) read(received *http.Response, body []byte) Response {
@@ -223,7 +263,12 @@ func (c *Client) read(received *http.Response, body []byte) Response {
 		}
 	}
 	if strings.HasPrefix(header.Get("Content-Type"), "application/problem+json") {
-		found.Reason, found.Fields = found.Fields["reason"], nil
+		found.Reason, found.Message = found.Fields["reason"], found.Fields["detail"]
+		found.Fields = nil
+	} else if found.OrderMismatch != "" {
+		found.Fields = nil
+	} else {
+		found.Message = found.Fields["error-message"]
 	}
 	found.OrderID = found.Fields[path.Base(c.URL)+"-order-id"] // the name begins with the product
 	return found

@@ -2,6 +2,8 @@ package countersign;
 
 import static countersign.Countersign.Next.*;
 
+import java.math.BigDecimal;
+import java.net.ConnectException;
 import java.net.URI;
 import java.net.URLDecoder;
 import java.net.URLEncoder;
@@ -18,6 +20,7 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
@@ -29,6 +32,8 @@ public final class Countersign {
     public enum Next {
         PAID,
         NOT_PAID,
+        REFUNDED, // done, if it is your refund: the status is not that of the payment
+        NOT_REFUNDED,
         QUERY, // find out what became of it: untilDecided()
         SEND_AGAIN, // it was not sent: send it again under the same order ID, after retryAfter
         FIX, // it was not processed: find the cause, then send it again under the same order ID
@@ -43,25 +48,26 @@ public final class Countersign {
     private record Row(String name, Next next, Predicate<Response> applies) {}
 
     // The tables of docs/payments.md: the first row that applies says what to do now.
-    /** Of Countersign: any other status of what was not sent is for the caller to correct. */
-    private static final Set<Integer> TEMPORARY = Set.of(408, 429, 500, 502, 503, 504);
+    /** Without a connection, and of Countersign: any other status of what was not sent is for the caller to correct. */
+    private static final Set<Integer> TEMPORARY = Set.of(0, 408, 429, 500, 502, 503, 504);
     private static final List<Row> AFTER_SENDING = List.of(
             new Row("another order", QUERY, r -> r.orderMismatch != null),
             new Row("order ID reused", ASK_SUPPORT, r -> "order-id-reused".equals(r.reason)),
             new Row("not sent", SEND_AGAIN, r -> r.outcome.equals("not-sent") && TEMPORARY.contains(r.status)),
             new Row("not sent", FIX, r -> r.outcome.equals("not-sent")),
             new Row("rejected", FIX, r -> r.outcome.equals("answered") && Set.of(401, 403).contains(r.status)),
+            new Row("not created", QUERY, r -> r.field("type").equals("validation-error") && r.orderId == null),
             new Row("may be processed", QUERY, r -> true));
-    /** Of what was done to a payment since, unless that is what was asked for. */
-    private static final Set<String> LATER_STAGES =
-            Set.of("reversal", "refund", "cancel", "chargeback", "fraud", "dispute", "retrieval");
+    /** Of what else than a refund was done to a payment since. */
+    private static final Set<String> LATER_STAGES = Set.of("cancel", "chargeback", "fraud", "dispute", "retrieval");
+    private static final Set<String> DECLINED = Set.of("declined", "filtered");
     private static final List<Row> AFTER_QUERY = List.of(
-            new Row("no response", QUERY, r ->
-                    r.status != 200 || r.field("status").isEmpty() || r.orderMismatch != null),
-            new Row("later stage", ASK_SUPPORT, r ->
-                    LATER_STAGES.contains(r.field("transaction-type")) && r.field("by-request-sn").isEmpty()),
+            new Row("no response", QUERY, r -> r.status != 200 || r.field("status").isEmpty()),
+            new Row("later stage", ASK_SUPPORT, r -> LATER_STAGES.contains(r.field("transaction-type"))),
+            new Row("refunded", REFUNDED, r -> r.isRefund() && r.field("status").equals("approved")),
+            new Row("not refunded", NOT_REFUNDED, r -> r.isRefund() && DECLINED.contains(r.field("status"))),
             new Row("approved", PAID, r -> r.field("status").equals("approved")),
-            new Row("declined", NOT_PAID, r -> Set.of("declined", "filtered").contains(r.field("status"))),
+            new Row("declined", NOT_PAID, r -> DECLINED.contains(r.field("status"))),
             new Row("unknown", ASK_SUPPORT, r -> r.field("status").equals("unknown")),
             new Row("processing", QUERY, r -> !r.field("status").equals("error")),
             new Row("ambiguous", ASK_SUPPORT, r -> r.field("error-code").equals("124")),
@@ -72,21 +78,27 @@ public final class Countersign {
      * A response of Countersign.
      *
      * @param reason of Countersign's own error (docs/errors.md), or why there is no response; may be null
+     * @param message its detail, or the gateway's error-message; may be empty
      * @param requestId finds the log line; may be null
      * @param orderMismatch if not null, it is about another order: take nothing from it
      * @param orderId of the gateway; may be null
      * @param row of the table that says what is next
      */
     public record Response(
-            int status, String outcome, String reason, String requestId, String orderMismatch, Duration retryAfter,
-            Map<String, String> fields, String orderId, String body, String row, Next next) {
+            int status, String outcome, String reason, String message, String requestId, String orderMismatch,
+            Duration retryAfter, Map<String, String> fields, String orderId, String body, String row, Next next) {
         public String field(String name) {
             return fields.getOrDefault(name, "");
         }
 
         public Response with(String row, Next next) {
             return new Response(
-                    status, outcome, reason, requestId, orderMismatch, retryAfter, fields, orderId, body, row, next);
+                    status, outcome, reason, message, requestId, orderMismatch, retryAfter, fields, orderId, body, row,
+                    next);
+        }
+
+        private boolean isRefund() {
+            return Set.of("reversal", "refund").contains(field("transaction-type"));
         }
 
         private Response by(List<Row> table) {
@@ -95,8 +107,8 @@ public final class Countersign {
         }
     }
 
-    /** What to do about a callback: respond to the gateway with a status. The order is null if there was no query. */
-    public record Callback(String result, int respondWith, String clientOrderId, Response order) {}
+    /** What to do about a callback: respond to the gateway with a status. Order and found are null without a query. */
+    public record Callback(String result, int respondWith, Map<String, String> order, Response found) {}
 
     /** How long to query the status of a payment. */
     public static final Duration PATIENCE = Duration.ofMinutes(15);
@@ -126,11 +138,29 @@ public final class Countersign {
         return post("/api/" + command + "/" + endpoint, encoded(form)).by(AFTER_SENDING);
     }
 
-    /** What became of an order, and what is next. It has client_orderid, and orderid if it is known. */
+    /**
+     * What became of an order, and what is next. It has client_orderid, orderid if it is known, and by-request-sn if it is
+     * a refund. A payment has amount and currency too: it is paid only if the status has the same.
+     */
     public Response status(Map<String, String> order) throws InterruptedException {
         var form = new HashMap<>(order);
+        form.keySet().retainAll(Set.of("client_orderid", "orderid", "by-request-sn"));
         form.put("login", login);
-        return post("/api/v4/status/" + endpoint, encoded(form)).by(AFTER_QUERY);
+        Response found = post("/api/v4/status/" + endpoint, encoded(form)).by(AFTER_QUERY);
+        boolean isAnother = found.next == PAID && hasAnotherAmount(order, found);
+        return isAnother ? found.with("another amount", ASK_SUPPORT) : found;
+    }
+
+    /** 12.5 is 12.50. What the order does not have is not compared. */
+    private static boolean hasAnotherAmount(Map<String, String> order, Response found) {
+        String amount = order.get("amount"), currency = order.get("currency");
+        try {
+            if (amount != null && new BigDecimal(amount).compareTo(new BigDecimal(found.field("amount"))) != 0)
+                return true;
+        } catch (NumberFormatException error) {
+            return true;
+        }
+        return currency != null && !currency.equals(found.field("currency"));
     }
 
     /** Queries the status until nothing is left to query. After the patience a person decides. */
@@ -149,16 +179,20 @@ public final class Countersign {
      * Verifies a callback or redirect, and then queries the status: it is a reason to query, never the status.
      *
      * @param received its query string or body, unchanged
+     * @param stored returns what is known of a client_orderid
      */
-    public Callback callback(String received) throws InterruptedException {
+    public Callback callback(String received, Function<String, Map<String, String>> stored)
+            throws InterruptedException {
         Response said = post("/verify-callback/login/" + login, received);
         String result = said.status == 200 ? said.field("result") : said.status == 400 ? "invalid" : "unavailable";
         return switch (result) {
             case "verified", "key-missing" -> { // Without a key: ask the platform team for the one of the login.
-                String id = fieldsOf(received).getOrDefault("client_orderid", "");
-                Response order = status(Map.of("client_orderid", id));
+                var order = new HashMap<>(fieldsOf(received));
+                order.keySet().retainAll(Set.of("client_orderid", "orderid"));
+                order.putAll(stored.apply(order.getOrDefault("client_orderid", "")));
+                Response found = status(order);
                 // So that the gateway repeats it.
-                yield new Callback(result, order.row.equals("no response") ? 503 : 200, id, order);
+                yield new Callback(result, found.row.equals("no response") ? 503 : 200, order, found);
             }
             case "not-verified" -> new Callback(result, 403, null, null);
             case "invalid" -> new Callback(result, 400, null, null);
@@ -166,7 +200,7 @@ public final class Countersign {
         };
     }
 
-    /** Posts a form. Without a response nothing is known: the outcome is {@code unknown}. */
+    /** Posts a form. Without a response the outcome is {@code unknown}, without a connection {@code not-sent}. */
     public Response post(String path, String form) throws InterruptedException {
         var request = HttpRequest.newBuilder(URI.create(url + path))
                 .header("Content-Type", "application/x-www-form-urlencoded")
@@ -177,8 +211,9 @@ public final class Countersign {
             return read(received.get(TIMEOUT_SECONDS, TimeUnit.SECONDS));
         } catch (ExecutionException | TimeoutException error) {
             received.cancel(true);
+            String outcome = error.getCause() instanceof ConnectException ? "not-sent" : "unknown";
             String reason = error.toString();
-            return new Response(0, "unknown", reason, null, null, Duration.ZERO, Map.of(), null, "", null, null);
+            return new Response(0, outcome, reason, "", null, null, Duration.ZERO, Map.of(), null, "", null, null);
         }
     }
 
@@ -186,27 +221,30 @@ public final class Countersign {
         var headers = received.headers();
         String type = headers.firstValue("Content-Type").orElse(""), body = received.body();
         boolean isProblem = type.startsWith("application/problem+json");
-        // The gateway sends forms. Of Countersign's own JSON two members matter.
-        var own = isProblem ? member("reason", body) : member("result", body);
+        String mismatch = headers.firstValue("Countersign-Order-Mismatch").orElse(null);
+        // The gateway sends forms. Of Countersign's own JSON few members matter.
         Map<String, String> fields =
-                type.startsWith("application/json") ? own : isProblem ? Map.of() : fieldsOf(body);
+                type.startsWith("application/json") ? Map.of("result", member("result", body))
+                : isProblem || mismatch != null ? Map.of() : fieldsOf(body);
         String retryAfter = headers.firstValue("Retry-After").filter(text -> text.matches("\\d{1,6}")).orElse("0");
         String product = url.substring(url.lastIndexOf('/') + 1);
         return new Response(
                 received.statusCode(),
                 headers.firstValue("Countersign-Outcome").orElse("unknown"),
-                isProblem ? own.get("reason") : null,
+                isProblem ? member("reason", body) : null,
+                isProblem ? member("detail", body) : fields.getOrDefault("error-message", ""),
                 headers.firstValue("X-Request-Id").orElse(null),
-                headers.firstValue("Countersign-Order-Mismatch").orElse(null),
+                mismatch,
                 Duration.ofSeconds(Long.parseLong(retryAfter)),
                 fields,
                 fields.get(product + "-order-id"), // the name begins with the product
                 body, null, null);
     }
 
-    private static Map<String, String> member(String name, String json) {
-        var found = Pattern.compile("\"" + name + "\":\"([a-z-]+)\"").matcher(json);
-        return found.find() ? Map.of(name, found.group(1)) : Map.of();
+    /** Of a JSON object; empty if there is none. */
+    private static String member(String name, String json) {
+        var found = Pattern.compile("\"" + name + "\":\"((?:[^\"\\\\]|\\\\.)*+)\"").matcher(json);
+        return found.find() ? found.group(1).replaceAll("\\\\(.)", "$1") : "";
     }
 
     private static String encoded(Map<String, String> form) {
