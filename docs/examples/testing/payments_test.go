@@ -3,11 +3,13 @@ package payments
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -59,18 +61,43 @@ func post(t *testing.T, path string, form url.Values) *http.Response {
 	return response
 }
 
-func TestTransferIsApproved(t *testing.T) {
-	form := url.Values{"client_orderid": {"order-1"}, "amount": {"12.50"}, "currency": {"EUR"}}
-	response := post(t, "/v4/transfer/1234", form)
-	if response.StatusCode != 200 || response.Header.Get("Countersign-Outcome") != "answered" {
-		t.Errorf("%d %v", response.StatusCode, response.Header)
+// finalStatus is what the order is when it is no longer in progress.
+func finalStatus(t *testing.T, id string) string {
+	t.Helper()
+	for {
+		body, err := io.ReadAll(post(t, "/v4/status/1234", url.Values{"login": {"acme"}, "client_orderid": {id}}).Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A line feed follows each value.
+		fields, err := url.ParseQuery(strings.ReplaceAll(string(body), "\n", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status := fields.Get("status"); status != "processing" {
+			return status
+		}
+		time.Sleep(200 * time.Millisecond)
 	}
 }
 
-func TestOutcomeOfATransferCanBeUnknown(t *testing.T) {
+func TestTransferIsApproved(t *testing.T) {
+	form := url.Values{"client_orderid": {"order-1"}, "amount": {"12.50"}, "currency": {"EUR"}}
+	if outcome := post(t, "/v4/transfer/1234", form).Header.Get("Countersign-Outcome"); outcome != "answered" {
+		t.Error(outcome)
+	}
+	if status := finalStatus(t, "order-1"); status != "approved" {
+		t.Error(status)
+	}
+}
+
+func TestTransferOfUnknownOutcomeCanBeApproved(t *testing.T) {
 	// The scenario of the simulator loses the response to this order.
 	form := url.Values{"client_orderid": {"lost-response"}, "amount": {"1.00"}, "currency": {"EUR"}}
 	if outcome := post(t, "/v4/transfer/1234", form).Header.Get("Countersign-Outcome"); outcome != "unknown" {
 		t.Error(outcome)
+	}
+	if status := finalStatus(t, "lost-response"); status != "approved" {
+		t.Error(status)
 	}
 }
