@@ -13,7 +13,7 @@ import { type Listening, listen } from '../support/listening.ts';
 import { describeWhere, describeWith } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
-// A client is generated from docs/openapi.yaml and runs the function of docs/errors.md against the demo: nothing throws while
+// A client is generated from docs/openapi.yaml and runs the function of docs/calling.md against the demo: nothing throws while
 // parsing, and the outcome is readable, whatever the gateway or something on the way responds.
 
 /** By order ID: faults of the demo's gateway, and what each function returns: outcome, status, reason. */
@@ -179,7 +179,7 @@ for (const { name, describe, language, generate } of languages) {
     beforeAll(async () => {
       cpSync(source, folder.path, { recursive: true });
       cpSync(join(root, 'docs/openapi.yaml'), folder.at('openapi.yaml'));
-      const [block] = blocksOf(readFileSync(join(root, 'docs/errors.md'), 'utf8'), language);
+      const [block] = blocksOf(readFileSync(join(root, 'docs/calling.md'), 'utf8'), language);
       folder.file(block?.info ?? '', block?.text ?? '');
       const [file, ...args] = await generate(folder.path);
       const targets = Object.keys(expected).map(targetOf);

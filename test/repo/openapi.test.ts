@@ -3,8 +3,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Validator } from '@seriousme/openapi-schema-validator';
+import { parse } from 'yaml';
 import { openApiDocument } from '../../scripts/docs/openapi.ts';
+import { mergeOperations } from '../../src/gateway/operations.ts';
 import { itWith } from '../support/requires.ts';
+import { publishedOperations } from '../support/scenario.ts';
 import { root } from '../support/sources.ts';
 
 const text = readFileSync(join(root, 'docs/openapi.yaml'), 'utf8');
@@ -17,6 +20,14 @@ it('docs/openapi.yaml is valid OpenAPI 3.1', async () => {
   const validator = new Validator();
   expect(await validator.validate(text)).toEqual({ valid: true });
   expect(validator.version).toBe('3.1');
+});
+
+it('scripts/generate-openapi.ts prints a valid one with the operations of a file', async () => {
+  const argv = ['scripts/generate-openapi.ts', 'config/operations.yaml'];
+  const { stdout } = spawnSync(process.execPath, argv, { cwd: root, encoding: 'utf8' });
+  expect(await new Validator().validate(stdout)).toEqual({ valid: true });
+  const { paths }: { paths: object } = parse(stdout);
+  expect(Object.keys(paths)).toEqual(mergeOperations([publishedOperations]).map(({ path }) => path));
 });
 
 itWith('redocly')('the linter reports neither errors nor warnings', () => {
