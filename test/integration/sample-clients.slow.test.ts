@@ -98,6 +98,10 @@ const unclear: Readonly<Record<string, Respond>> = {
   'long-wait': ofGateway(503, {}, { 'Retry-After': '9'.repeat(5_000) }),
   duplicate: own(409, 'duplicate-payment', 'unknown'),
   timeout: own(504, 'gateway-timeout', 'unknown'),
+  // Countersign does not say that it is of the gateway.
+  'not-created-elsewhere'(response) {
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"type":"validation-error"}');
+  },
   'not-made': ofGateway(200, { type: 'error', 'error-message': 'Failed' }),
 };
 const inOneSecond = { 'Retry-After': '1' };

@@ -36,7 +36,8 @@ const (
 // The tables of docs/payments.md: the first row that applies says what to do now.
 
 func afterSending(found Response) (row string, next Next) {
-	notSent, status := found.Outcome == "not-sent", found.Status
+	notSent, answered, status := found.Outcome == "not-sent", found.Outcome == "answered", found.Status
+	isInvalid := status == 200 && found.Fields["type"] == "validation-error" && found.OrderID == ""
 	switch {
 	case found.OrderMismatch != "":
 		return "another order", Query
@@ -46,9 +47,9 @@ func afterSending(found Response) (row string, next Next) {
 		return "not sent", SendAgain
 	case notSent:
 		return "not sent", Fix
-	case found.Outcome == "answered" && (status == 401 || status == 403):
+	case answered && (status == 401 || status == 403):
 		return "rejected", Fix
-	case found.Fields["type"] == "validation-error" && found.OrderID == "":
+	case answered && isInvalid:
 		return "not created", Query
 	}
 	return "may be processed", Query
