@@ -317,11 +317,15 @@ for (const [name, language] of Object.entries(languages)) {
 
     it('hands on a callback unchanged, and lets the gateway repeat what cannot be verified now', async () => {
       const shop = await shops.start(`http://127.0.0.1:${listening.port}/live/pay`, 30);
-      const query = 'status=approved&b=%2b+%20%C3%A9&b=&client_orderid=key-missing&control=0a';
+      const query = 'status=approved&b=%2b+%20%C3%A9&b=&client_orderid=key-missing&orderid=12&control=0a';
       expect((await get(`${shop.url}/callback?${query}`)).status).toBe(200);
       expect(strange.requests).toMatchObject([
         { path: '/live/pay/verify-callback/login/acme', body: query },
-        { path: '/live/pay/api/v4/status/1234', id: 'key-missing' },
+        {
+          path: '/live/pay/api/v4/status/1234',
+          id: 'key-missing',
+          body: expect.stringMatching(/(^|&)orderid=12(&|$)/),
+        },
       ]);
       for (const id of ['unavailable', 'page', 'busy'])
         expect((await get(`${shop.url}/callback?client_orderid=${id}`)).status).toBe(503);

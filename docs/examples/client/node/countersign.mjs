@@ -136,7 +136,7 @@ export class Countersign {
     if (!isToQuery) return { result, respondWith };
     const named = new URLSearchParams(received);
     const client_orderid = named.get('client_orderid') ?? '';
-    const order = { client_orderid, orderid: named.get('orderid'), ...stored(client_orderid) };
+    const order = { ...stored(client_orderid), client_orderid, orderid: named.get('orderid') };
     const found = await this.status(order);
     return { result, respondWith: found.row === 'no response' ? 503 : respondWith, order, found };
   }

@@ -55,7 +55,7 @@ async function respond({ method, url }, body) {
   const command = { '/pay': pay, '/refund': refund }[pathname];
   if (!command || method !== 'POST') return [404, ''];
   const { next, row, orderId, reason, message } = await command(Object.fromEntries(new URLSearchParams(body)));
-  return [200, `${next}: ${row} ${orderId ?? reason ?? ''} ${message ?? ''}\n`];
+  return [200, `${[`${next}: ${row}`, orderId ?? reason, message].filter(Boolean).join(' ')}\n`];
 }
 
 const server = createServer(async (request, response) => {

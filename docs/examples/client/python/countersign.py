@@ -140,7 +140,7 @@ class Countersign:
             return Callback(result, respond_with)
         named = dict(urllib.parse.parse_qsl(received))
         ids = {name: named.get(name, "") for name in ("client_orderid", "orderid")}
-        order = {**ids, **stored(ids["client_orderid"])}
+        order = {**stored(ids["client_orderid"]), **ids}
         found = self.status(order)
         return Callback(result, 503 if found.row == "no response" else respond_with, order, found)
 

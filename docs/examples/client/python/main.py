@@ -31,8 +31,8 @@ class Shop(BaseHTTPRequestHandler):
             self.callback(body)
         elif command:
             found = command(dict(urllib.parse.parse_qsl(body)))
-            about = found.order_id or found.reason or ""
-            self.respond(200, f"{found.next}: {found.row} {about} {found.message}\n")
+            about = [f"{found.next}: {found.row}", found.order_id or found.reason, found.message]
+            self.respond(200, " ".join(filter(None, about)) + "\n")
         else:
             self.respond(404)
 

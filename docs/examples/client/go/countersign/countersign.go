@@ -192,8 +192,9 @@ func (c *Client) Callback(ctx context.Context, received string, stored func(id s
 		// Without a key: ask the platform team for the control key of the login.
 		form, _ := url.ParseQuery(received) // Countersign has parsed it.
 		id := form.Get("client_orderid")
-		order := url.Values{"client_orderid": {id}, "orderid": {form.Get("orderid")}}
+		order := url.Values{}
 		maps.Copy(order, stored(id))
+		maps.Copy(order, url.Values{"client_orderid": {id}, "orderid": {form.Get("orderid")}})
 		found := c.Status(ctx, order)
 		respondWith := 200
 		if found.Row == "no response" {

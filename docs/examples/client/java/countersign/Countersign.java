@@ -191,9 +191,10 @@ public final class Countersign {
         String result = said.status == 200 ? said.field("result") : said.status == 400 ? "invalid" : "unavailable";
         return switch (result) {
             case "verified", "key-missing" -> { // Without a key: ask the platform team for the one of the login.
-                var order = new HashMap<>(fieldsOf(received));
-                order.keySet().retainAll(Set.of("client_orderid", "orderid"));
-                order.putAll(stored.apply(order.getOrDefault("client_orderid", "")));
+                var ids = new HashMap<>(fieldsOf(received));
+                ids.keySet().retainAll(Set.of("client_orderid", "orderid"));
+                var order = new HashMap<>(stored.apply(ids.getOrDefault("client_orderid", "")));
+                order.putAll(ids);
                 Response found = status(order);
                 // So that the gateway repeats it.
                 yield new Callback(result, found.row.equals("no response") ? 503 : 200, order, found);
