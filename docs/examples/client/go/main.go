@@ -91,12 +91,12 @@ func (s *shop) callback(response http.ResponseWriter, request *http.Request) {
 	// What is begun goes on without the gateway's request.
 	ctx := context.WithoutCancel(request.Context())
 	found := s.client.Callback(ctx, received, s.stored)
-	response.WriteHeader(found.RespondWith)
 	if found.Found == nil {
 		fmt.Println(found.Result)
-		return
+	} else {
+		report(found, *found.Found)
 	}
-	report(found, *found.Found)
+	response.WriteHeader(found.RespondWith)
 	// The gateway does not repeat what it got 200 for.
 	if found.RespondWith == 200 && found.Found.Next == countersign.Query {
 		go func() { report(found, s.client.UntilDecided(ctx, found.Order, s.patience)) }()

@@ -72,12 +72,9 @@ public class Main {
 
     void callback(HttpExchange exchange, String received) throws IOException, InterruptedException {
         var found = countersign.callback(received, id -> orders.getOrDefault(id, Map.of()));
+        if (found.found() == null) System.out.println(found.result());
+        else report(found, found.found());
         exchange.sendResponseHeaders(found.respondWith(), -1);
-        if (found.found() == null) {
-            System.out.println(found.result());
-            return;
-        }
-        report(found, found.found());
         // The gateway does not repeat what it got 200 for.
         if (found.respondWith() == 200 && found.found().next() == Next.QUERY)
             report(found, countersign.untilDecided(found.order(), patience));

@@ -65,8 +65,8 @@ class Shop(BaseHTTPRequestHandler):
 
     def callback(self, received):
         found = countersign.callback(received, lambda client_orderid: orders.get(client_orderid, {}))
-        self.respond(found.respond_with)
         self.report(found, found.found)
+        self.respond(found.respond_with)
         # The gateway does not repeat what it got 200 for.
         if found.respond_with == 200 and found.found.next == "query":
             self.report(found, countersign.until_decided(found.order, seconds))
