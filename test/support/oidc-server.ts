@@ -12,7 +12,7 @@ interface IssuerKey {
   readonly jwk: JWK;
 }
 
-export type KeyAlgorithm = 'RS256' | 'RS384' | 'PS256' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
+type KeyAlgorithm = 'RS256' | 'RS384' | 'PS256' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
 
 const curves: Readonly<Record<string, string>> = { ES256: 'P-256', ES384: 'P-384', ES512: 'P-521' };
 
@@ -82,8 +82,8 @@ export class OidcServer {
   }
 
   /** Responds with an error until {@link recover}. */
-  fail(status = 503): void {
-    this.respond = (_, response) => void response.writeHead(status).end();
+  fail(): void {
+    this.respond = (_, response) => void response.writeHead(503).end();
   }
 
   recover(): void {
