@@ -108,24 +108,11 @@ it.each([
   expect(lines).toEqual(['info shutting down: draining in-flight requests', last]);
 });
 
-describe('a port in use at the start', () => {
-  const describeFor = (port: number, ports: { proxy: number; admin: number }): string =>
-    describeStartError(
-      Object.assign(new Error('x'), { code: 'EADDRINUSE', syscall: 'listen', address: '127.0.0.1', port }),
-      { proxy: { port: ports.proxy }, admin: { port: ports.admin } },
-    );
-
-  it('is named with the option that chooses another one', () => {
-    const ports = { proxy: 8080, admin: 9090 };
-    expect(describeFor(8080, ports)).toBe('127.0.0.1:8080 is in use. Choose another port with --port.');
-    expect(describeFor(9090, ports)).toBe('127.0.0.1:9090 is in use. Choose another port with --admin-port.');
-  });
-
-  it('is said to be both if it is', () => {
-    expect(describeFor(8080, { proxy: 8080, admin: 8080 })).toBe(
-      'The proxy port and the admin port are both 8080. Choose another one with --port or --admin-port.',
-    );
-  });
+it('a port in use at the start is said to be both if it is', () => {
+  const error = Object.assign(new Error('x'), { code: 'EADDRINUSE', syscall: 'listen', port: 8080 });
+  expect(describeStartError(error, { proxy: { port: 8080 }, admin: { port: 8080 } })).toBe(
+    'The proxy port and the admin port are both 8080. Choose another one with --port or --admin-port.',
+  );
 });
 
 it('a reload that waits for the one before is left out once the process stops', async () => {
