@@ -65,10 +65,7 @@ describeWith('openssl')('a caller with a client certificate', () => {
   /** @param tls fields of the listener */
   function configWith(tls: object = verifying(), callers: ConfigInput['callers'] = named) {
     const { certFile, keyFile } = server;
-    return {
-      proxy: { port: 0, timeouts: { headers: '300ms' }, tls: { certFile, keyFile, ...tls } },
-      callers,
-    };
+    return { proxy: { port: 0, tls: { certFile, keyFile, ...tls } }, callers };
   }
   const verifying = (ca = ours) => ({ clientCaFile: ca.file });
   /** With a revocation list, in a file of its own. */
@@ -77,8 +74,10 @@ describeWith('openssl')('a caller with a client certificate', () => {
     clientCrlFile: starts.folder().file('crl.pem', list),
   });
 
-  const start = (config = configWith(), options: ProxyOptions = {}): Promise<TestProxy> =>
-    starts.proxy({ gateway: gateway.url, config, ...options });
+  const start = (
+    config: Partial<ConfigInput> = configWith(),
+    options: ProxyOptions = {},
+  ): Promise<TestProxy> => starts.proxy({ gateway: gateway.url, config, ...options });
 
   /** Presents this certificate. */
   function agentOf(issued?: Issued, options: AgentOptions = {}): Agent {
@@ -259,7 +258,9 @@ describeWith('openssl')('a caller with a client certificate', () => {
   });
 
   it('is disconnected if its TLS handshake takes longer than timeouts.headers', async () => {
-    const idle = await proxy.connect();
+    const { proxy: listener, callers } = configWith();
+    const hasty = await start({ proxy: { ...listener, timeouts: { headers: '300ms' } }, callers });
+    const idle = await hasty.connect();
     const began = performance.now();
     await idle.gone();
     // The timeout is 300 ms; by default it is 10 s.
