@@ -175,10 +175,8 @@ describe('a demo that runs', () => {
       const content = readFileSync(readyFile, 'utf8');
       expect(JSON.parse(content)).toEqual({ ...demo, keyDirectory: folder.path });
       expect(readFileSync(folder.at('demo.json'), 'utf8')).toBe(content);
-      const modes = [readyFile, folder.at('demo.json'), folder.at('scenario.yaml')].map(
-        (file) => statSync(file).mode & 0o777,
-      );
-      expect(modes).toEqual([0o600, 0o600, 0o600]);
+      for (const file of [readyFile, folder.at('demo.json'), folder.at('scenario.yaml')])
+        expect(statSync(file).mode & 0o777).toBe(0o600);
       expect((await settingsOf({ ...demo, keyDirectory: folder.path })).scenario.logins).toEqual({ a: {} });
     });
 

@@ -96,20 +96,11 @@ it('those in use have the name of their metric, the environment and the validity
   });
   await use(configSchema.parse(config));
   const own = (name: string, environment?: string) => ({ name, environment, ...validity });
-  expect(files.inUse()).toEqual(
-    expect.arrayContaining([
-      own('listener'),
-      own('listener-client-ca'),
-      own('admin'),
-      own('admin-client-ca'),
-      own('gateway-client', 'sandbox'),
-      own('gateway-ca', 'sandbox'),
-      own('gateway-proxy-ca', 'sandbox'),
-      own('vault-client'),
-      own('vault-ca'),
-    ]),
+  const names = 'listener listener-client-ca admin admin-client-ca vault-client vault-ca'.split(' ');
+  const ofGateway = ['gateway-client', 'gateway-ca', 'gateway-proxy-ca'];
+  expect(new Set(files.inUse())).toEqual(
+    new Set([...names.map((name) => own(name)), ...ofGateway.map((name) => own(name, 'sandbox'))]),
   );
-  expect(files.inUse()).toHaveLength(9);
   const before = files.inUse();
   await files.check(() => {});
   expect(files.inUse()).toEqual(before);
