@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
 import { Secret } from '../../src/secret.ts';
-import { closedUrl } from '../support/faulty-gateway.ts';
 import { harness } from '../support/harness.ts';
 import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service.ts';
 import { until } from '../support/until.ts';
@@ -70,17 +69,4 @@ it('a rejected key shows which one was tried in its place, and why', async () =>
   const { headers } = await proxy.balance();
   const next = await decisions(proxy, headers['x-request-id']);
   expect(next.join('\n')).toContain('reason=last-accepted');
-});
-
-it('a request that cannot be sent shows its retries', async () => {
-  const { proxy } = await start({ gateway: closedUrl });
-  const { headers } = await proxy.balance();
-  const lines = await decisions(proxy, headers['x-request-id']);
-  const failure = [
-    'gateway unreachable: operation=manager-balance cause=refused',
-    'upstream request failed: operation=manager-balance reason=gateway-unreachable written=false stalePool=false',
-  ];
-  const retry = 'upstream request retried: operation=manager-balance delayMs=50';
-  const attempts = lines.filter((line) => /^(gateway|upstream)/.test(line));
-  expect(attempts).toEqual([...failure, retry, ...failure, retry, ...failure]);
 });

@@ -1,9 +1,8 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
-import { connect as connectTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { tokenCredential } from '../support/config.ts';
 import { Folder } from '../support/folder.ts';
@@ -190,9 +189,6 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     return lineOf(edge, id);
   }
 
-  const failures = (cause: string) =>
-    edge.logLines().filter((line) => line.msg === 'TLS handshake failed' && line.cause === cause);
-
   it('a certificate without a caller is named by subject and issuer', async () => {
     const line = await askWith(stranger);
     expect(line).toMatchObject({
@@ -202,15 +198,6 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
       certificateIssuer: 'CN=ours',
     });
     expect(Object.keys(line)).not.toContain('certificateProblem');
-  });
-
-  it('a certificate that only its subject names is named with that reason', async () => {
-    const line = await askWith(ours.issue('billing', { names: 'IP:127.0.0.1' }));
-    expect(line).toMatchObject({
-      credential: 'certificate',
-      certificateSubject: 'CN=billing',
-      certificateProblem: 'NO_URI_OR_DNS_NAME',
-    });
   });
 
   it('a certificate of another CA is named with the reason, however it is named: bounded, on one line', async () => {
@@ -228,36 +215,6 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     expect((await askWith(selfSigned('/CN=4111 1111 1111 1111'))).certificateSubject).toMatch(/redacted/);
   });
 
-  const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
-
-  it.each<[cause: string, connectTo: (host: string, port: number) => void]>([
-    [
-      'tls-too-old',
-      (host, port) =>
-        void connectTls({ host, port, rejectUnauthorized: false, ...old }).on('error', () => {}),
-    ],
-    [
-      'plain-http',
-      (host, port) =>
-        void connect(port, host)
-          .on('error', () => {})
-          .resume()
-          .write(formRequest(balance)),
-    ],
-    [
-      'unknown-ca',
-      (host, port) =>
-        void spawn('openssl', ['s_client', '-connect', `${host}:${port}`, '-verify_return_error'], {
-          stdio: 'ignore',
-        }),
-    ],
-  ])('a client without a handshake is logged, with the address: %s', async (cause, connectTo) => {
-    const { hostname, port } = new URL(edge.url);
-    connectTo(hostname, Number(port));
-    await until(() => failures(cause).length > 0);
-    expect(failures(cause)).toEqual([expect.objectContaining({ level: 'warn', peer: '127.0.0.1' })]);
-  });
-
   it('a port scan is not logged', async () => {
     const before = edge.logLines().length;
     const { hostname, port } = new URL(edge.url);
@@ -266,22 +223,5 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     socket.resetAndDestroy();
     await askWith(stranger);
     expect(edge.logLines()).toHaveLength(before + 1);
-  });
-
-  it('lines of failed handshakes are limited to a rate', async () => {
-    const { hostname, port } = new URL(edge.url);
-    const fail = async (): Promise<void> => {
-      const socket = connect(Number(port), hostname);
-      socket.resume().on('error', () => {});
-      socket.write('GET / HTTP/1.1\r\n\r\n');
-      await once(socket, 'close');
-    };
-    const [before, began] = [failures('plain-http').length, performance.now()];
-    await until(async () => {
-      await Promise.all(Array.from({ length: 30 }, fail));
-      return (await edge.counted('log_lines_suppressed_total')) > 0;
-    });
-    const seconds = (performance.now() - began) / 1_000;
-    expect(failures('plain-http').length - before).toBeLessThanOrEqual(100 + Math.ceil(20 * seconds));
   });
 });

@@ -110,18 +110,6 @@ describeWith('openssl')('TLS peers', () => {
     }
   });
 
-  it('a gateway with a certificate of another CA', async () => {
-    const gateway = await server();
-    const caFile = new Ca(starts.folder().path, 'other').file;
-    const proxy = await starts.proxy({ gateway: gateway.url, sandbox: { caFile } });
-    await proxy.transfer();
-    const labels = { role: 'gateway', environment: 'sandbox', problem: 'certificate' };
-    expect(await proxy.counted('tls_handshake_failures_total', labels)).toBeGreaterThan(0);
-    expect(failed(proxy, 'gateway')).toEqual([
-      expect.objectContaining({ ...labels, cause: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' }),
-    ]);
-  });
-
   it.each(servers)('that are Vault: %s', async (_what, args, problem) => {
     const vault = await server(...args);
     const keys = vaultKeys(vault.url, { caFile: ca.file });

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
 import { errorTable, type Reason } from '../../src/errors.ts';
 import { createPrometheus, type Prometheus } from '../../src/observability/prometheus.ts';
@@ -85,10 +84,6 @@ it('ten thousand random callers, environments, operations and logins add only no
   const afterOne = await own();
   for (let at = 0; at < 10_000; at += 1) recordUnknownNames();
   expect(await own()).toEqual(afterOne);
-});
-
-it('docs/metrics.md explains environment=none', () => {
-  expect(readFileSync('docs/metrics.md', 'utf8')).toMatch(/^\| `environment`.*`none`: /m);
 });
 
 it('two environments with every operation and every error reason stay below 3000 series', async () => {

@@ -5,7 +5,7 @@ import type {
   UncertainPayment,
 } from '../../src/observability/status/facts.ts';
 import { withFindings } from '../../src/observability/status/findings.ts';
-import type { Status } from '../../src/observability/status/schema.ts';
+import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
 
 const now = Date.UTC(2026, 10, 22, 14, 3, 7);
 const [minute, hour, day] = [60, 3_600, 86_400];
@@ -389,54 +389,31 @@ export function troubleStatus(): Status {
   });
 }
 
+/** What may come from outside. */
+const outside =
+  /^(environment|login|caller|summary|advice|runbookSection|name|gatewayHost|problem|fingerprint|transitKey|requestId|operation|cause|version|node|digest)$/;
+
 /** Every text that may come from outside is this one. */
 export function hostileStatus(text: string): Status {
   const trouble = troubleStatus();
-  return {
+  const versions = [
+    keyVersion(3, { state: 'unusable', problem: text }),
+    keyVersion(2, { fingerprint: text, transitKey: text }),
+  ];
+  const one = {
     ...trouble,
     well: false,
-    findings: trouble.findings.map((finding) => ({
-      ...finding,
-      environment: text,
-      login: text,
-      caller: text,
-      summary: text,
-      advice: text,
-      runbookSection: text,
-    })),
     health: { ready: false, reasons: ['draining'], warnings: ['log-stalled'] },
-    environments: [environmentStatus({ name: text, gatewayHost: text })],
-    keys: {
-      total: 1,
-      list: [
-        keyStatus({
-          environment: text,
-          login: text,
-          signingVersion: null,
-          versions: [
-            keyVersion(3, { state: 'unusable', problem: text }),
-            keyVersion(2, { fingerprint: text, transitKey: text }),
-          ],
-        }),
-      ],
-    },
-    callers: [callerStatus({ name: text, denied: 1 })],
-    failures: [
-      failedRequest({
-        requestId: text,
-        caller: text,
-        environment: text,
-        operation: text,
-        login: text,
-        cause: text,
-        runbookSection: text,
-      }),
-    ],
-    certificates: [certificateStatus({ name: text, environment: text })],
-    keySource: { ...trouble.keySource, problem: text },
-    process: { ...trouble.process, version: text, node: text },
-    config: { ...trouble.config, digest: text },
+    environments: [environmentStatus()],
+    keys: { total: 1, list: [keyStatus({ signingVersion: null, versions })] },
+    callers: [callerStatus({ denied: 1 })],
+    failures: [failedRequest()],
+    certificates: [certificateStatus({ environment: text })],
   };
+  const hostile: unknown = JSON.parse(JSON.stringify(one), (name, value: unknown) =>
+    outside.test(name) && typeof value === 'string' ? text : value,
+  );
+  return statusSchema.parse(hostile);
 }
 
 const pad = (index: number): string => String(index).padStart(2, '0');

@@ -272,16 +272,6 @@ describe('lines of TLS connections', () => {
     expect(counted).toHaveLength(105);
   });
 
-  it('are apart for environments, Vault and ports', () => {
-    const sandbox = { role: 'gateway', environment: 'sandbox' } as const;
-    const production = { role: 'gateway', environment: 'production' } as const;
-    for (const end of [sandbox, production, { role: 'vault' } as const])
-      peers.servers(end).connected(session);
-    peers.clients('admin').connected(session);
-    expect(lines).toHaveLength(4);
-    expect(counted.map(([end]) => end)).toEqual([sandbox, production, { role: 'vault' }, { role: 'admin' }]);
-  });
-
   it('are limited for ten thousand addresses, and a later one has its line', () => {
     const observer = peers.clients('listener');
     for (let nth = 0; nth < 10_000; nth += 1)

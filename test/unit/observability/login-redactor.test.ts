@@ -32,11 +32,8 @@ describe('a login', () => {
   it.each([
     ...cards,
     '4111-1111-1111-1111',
-    '4111.1111_1111~1111',
-    '4111--1111--1111--1111',
     'acme-4111111111111111',
     '4111111111111111@acme',
-    '2024-4111111111111111',
     'x4111111111111111y',
   ])('looks like a card number: %s', (login) => {
     expect(holdsCardNumber(login)).toBe(true);
@@ -45,13 +42,10 @@ describe('a login', () => {
   it.each([
     'acme',
     '4111111111111112',
-    '4111-1111-1111-1112',
     '411111111111',
-    '42',
     '18', // Luhn holds, but it has two digits.
     '00000000000000000000', // 20 digits.
     '4111a1111b1111c1111',
-    '7b9d1c2e-8f04-4a6b-9c1d-2e3f4a5b6c7d',
   ])('does not: %s', (login) => {
     expect(holdsCardNumber(login)).toBe(false);
   });

@@ -179,12 +179,6 @@ describe('the key source', () => {
     expect(recorder.keySource()).toMatchObject({ state: 'up', deniedLogins: 0, problem: null });
   });
 
-  it('is down if the login to it fails', () => {
-    recorder.keySourceUp(true);
-    recorder.loginFailed('the secret ID is used up');
-    expect(recorder.keySource()).toMatchObject({ state: 'down', problem: 'the secret ID is used up' });
-  });
-
   it('has the expiry of the token, and nothing of a source before it', () => {
     recorder.tokenExpiryChanged(1.5);
     expect(recorder.keySource().tokenExpiresAt).toBe('1970-01-01T00:00:01.500Z');
@@ -276,29 +270,6 @@ it('failed requests of unknown callers do not hide the others', () => {
   expect(ids.slice(0, 2)).toEqual(['last', 'unknown-499']);
   expect(ids.filter((id) => id.startsWith('unknown-'))).toHaveLength(20);
   expect(ids.at(-1)).toBe('known-11');
-});
-
-it('failed requests are listed in their order although the wall clock was set back', () => {
-  const fail = (id: string, caller: object): void => finish({ id, reason: 'overloaded', ...caller });
-  for (let count = 0; count < 20; count += 1) fail(`before-${count}`, { caller: undefined });
-  set = -3_600_000;
-  for (let count = 0; count < 100; count += 1) fail(`after-${count}`, { caller: 'billing' });
-  expect(recorder.failures().map(({ requestId }) => requestId)).toEqual(
-    Array.from({ length: 100 }, (_, index) => `after-${99 - index}`),
-  );
-});
-
-it('failed requests of any names take no more memory than the last hundred', () => {
-  for (let count = 0; count < 2_000; count += 1) {
-    const environment = `e-${count}`;
-    finish({ id: `id-${count}`, caller: `caller-${count}`, environment, reason: 'overloaded' });
-    recorder.gatewayResponded({ ...response, environment });
-  }
-  expect(recorder.failures().map(({ requestId }) => requestId)).toEqual(
-    Array.from({ length: 100 }, (_, index) => `id-${1_999 - index}`),
-  );
-  expect(recorder.callers()).toHaveLength(2);
-  expect(recorder.environment('e-1999').requestsPerSecond).toBe(0);
 });
 
 describe('failures of an environment', () => {

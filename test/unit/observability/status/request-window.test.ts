@@ -100,32 +100,4 @@ describe('the window', () => {
       }),
     );
   });
-
-  it('is empty a minute after the last event', () => {
-    const window = new RequestWindow(0);
-    window.recordRequest(500, 0.1, 'failed', {
-      cause: 'internal',
-      detail: null,
-      login: null,
-      operation: null,
-    });
-    window.recordResponse(500, true);
-    expect(window.summary(59_999)).toMatchObject({ rejectedShare: 1, failedShare: 1 });
-    expect(window.summary(60_000)).toEqual({
-      requestsPerSecond: 0,
-      rejectedShare: null,
-      rejectedRequests: 0,
-      failedShare: null,
-      allFail: false,
-      failures: [],
-      latency: null,
-    });
-  });
-
-  it('divides by the time since the start during the first minute, but not by less than a second', () => {
-    const window = new RequestWindow(5_000);
-    for (let count = 0; count < 10; count += 1) window.recordRequest(5_100, 0.1, 'succeeded');
-    expect(window.summary(5_200).requestsPerSecond).toBe(10);
-    expect(window.summary(10_000).requestsPerSecond).toBe(2);
-  });
 });
