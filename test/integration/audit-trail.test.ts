@@ -222,10 +222,3 @@ it('a start that fails later closes the trail', async () => {
   await expect(starts.edge({ config: { audit, admin } })).rejects.toThrow('EADDRINUSE');
   expect(recordsIn(audit.directory).map(({ audit: kind }) => kind)).toEqual(['start', 'stop']);
 });
-
-it('without the option there is no trail and no metric of its state', async () => {
-  const proxy = await starts.edge();
-  await proxy.transfer();
-  expect(await proxy.metric('audit_up')).toBeUndefined();
-  expect(await proxy.metric('audit_sequence')).toBeUndefined();
-});

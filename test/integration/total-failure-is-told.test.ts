@@ -3,7 +3,6 @@ import { harness } from '../support/harness.ts';
 import { until } from '../support/until.ts';
 
 const starts = harness();
-const callback = `status=approved&orderid=1&client_orderid=a&control=${'0'.repeat(40)}`;
 
 /** An instance that was well for a long time, and its status some seconds later. */
 async function startWell(options = {}) {
@@ -37,24 +36,6 @@ describe('an instance is not well at once although most requests of the last min
     passes(4);
     await edge.balance();
     expect((await found()).bad).not.toContain(code);
-  });
-
-  it('fails while callbacks are verified, for which no gateway is needed', async () => {
-    const { edge, found, passes } = await startWell({ sandbox: { maxInFlight: 30 } });
-    const verify = () => edge.post('/sandbox/gw/verify-callback/login/acme', callback);
-    edge.gateway.respond = (response) => void response.writeHead(500).end();
-    await edge.balance();
-    expect((await verify()).status).toBe(200);
-    expect((await found()).bad).toContain('gateway-server-error');
-    const waiting: (() => void)[] = [];
-    edge.gateway.respond = (response) => void waiting.push(() => void response.end('OK'));
-    const pending = Array.from({ length: 30 }, () => edge.balance());
-    await until(() => waiting.length === 30);
-    passes(4);
-    expect((await verify()).status).toBe(200);
-    expect((await found()).bad).toContain('gateway-silent');
-    for (const respond of waiting) respond();
-    await Promise.all(pending);
   });
 
   it('does not respond, before the requests time out', async () => {

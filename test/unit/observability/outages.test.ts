@@ -103,14 +103,6 @@ describe('whether a source is up', () => {
     state.responded();
     expect(reports.at(-1)).toBe('up');
   });
-
-  it('is not held back by outages that are further apart', () => {
-    for (let index = 0; index < 5; index += 1) {
-      outage();
-      expect(reports.at(-1)).toBe('up');
-      clock.advance(31 * second);
-    }
-  });
 });
 
 describe('the log of keys', () => {
