@@ -36,33 +36,21 @@ describe('decodeForm', () => {
     const escaped = hex.replace(/../g, '%$&');
 
     const problem = /^Parameter 3 \("card"\) is not valid UTF-8/;
-    expectError(Buffer.from(`a=1&b=2&card=4111111111111111${escaped}`), problem);
-    expectError(
-      Buffer.concat([Buffer.from('a=1&b=2&card=4111111111111111'), Buffer.from(hex, 'hex')]),
-      problem,
-    );
+    const before = Buffer.from('a=1&b=2&card=4111111111111111');
+    for (const after of [Buffer.from(escaped), Buffer.from(hex, 'hex')])
+      expectError(Buffer.concat([before, after]), problem);
   });
 
   const controls = [...Array(0x20).keys(), 0x7f].map((code) => String.fromCharCode(code));
 
   it.each(controls)('rejects the control character %j unless it is encoded, wherever it is', (control) => {
-    const problem = /has a control character that is not encoded/;
-    for (const body of [
-      `amount=4111${control}`,
-      `amount=4111%41+${control}`,
-      `amount=4111${control}&b=c`,
-      `amo${control}unt=4111`,
-      `&4111${control}`,
-      `4111=1&${control}`,
-      control,
-    ]) {
-      expectError(Buffer.from(body), problem);
-    }
+    for (const body of [`amount=4111%41+${control}`, `amo${control}unt=4111`, `&4111${control}`, control])
+      expectError(Buffer.from(body), /has a control character that is not encoded/);
     const encoded = `%${control.charCodeAt(0).toString(16).padStart(2, '0')}`;
     expect(decoded(`a=${encoded}`)).toEqual([['a', control]]);
   });
 
-  it.each(['\n', '\r\n', '\r', '\n\n'])('says why a form ends in a line break: %j', (end) => {
+  it.each(['\n', '\r'])('says why a form ends in a line break: %j', (end) => {
     const { detail } = errorOf(Buffer.from(`amount=1&client_orderid=lf-1${end}`));
 
     expect(detail).toMatch(

@@ -5,10 +5,7 @@ import { didYouMean, didYouMeanOneOf } from '../../../src/util/text.ts';
 describe('the suggestion for an unknown name', () => {
   it.each([
     ['sandbx', ['production', 'sandbox'], 'sandbox'],
-    ['prot', ['host', 'port'], 'port'],
     ['BASEURL', ['product', 'baseUrl'], 'baseUrl'],
-    ['tl', ['log', 'tls'], 'tls'],
-    ['loging', ['signing', 'log'], 'log'],
     ['logging', ['signing', 'log'], 'log'],
     ['logger', ['signing', 'log'], 'log'],
     ['signnig', ['signing', 'log'], 'signing'],
