@@ -29,7 +29,8 @@ it.each([
 ])(
   'with the limits of the defaults and the memory of the chart, heads without an end do not end the process, nor payments in flight: %s',
   async (kind, isTls) => {
-    const { certFile, keyFile } = new Ca(starts.folder().path, 'ca').issue('server');
+    const ca = new Ca(starts.folder().path, 'ca');
+    const { certFile, keyFile } = ca.issue('server');
     const gateway = await starts.recordingGateway();
     const timeouts = { headers: '2m', body: '2m', shutdownDelay: '0s', shutdown: '5s' };
     const process = await starts.process({
@@ -54,7 +55,7 @@ it.each([
 
     const release = gateway.hold('paid');
     const payments = await Promise.all(
-      Array.from({ length: 20 }, async () => RawConnection.over(await open())),
+      Array.from({ length: 20 }, () => RawConnection.open(process.url, isTls ? ca.cert : undefined)),
     );
     for (const payment of payments) payment.send(formRequest(paths.transfer, transferForm));
     await until(() => gateway.requests.length === 20);

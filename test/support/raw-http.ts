@@ -18,7 +18,7 @@ export class RawConnection {
   readonly #waiting = new Set<() => void>();
   #ending: Ending | undefined;
 
-  private constructor(socket: Socket, tcp = socket) {
+  private constructor(socket: Socket, tcp: Socket) {
     this.socket = socket;
     this.#tcp = tcp;
     socket.on('data', (chunk: Buffer) => {
@@ -43,11 +43,6 @@ export class RawConnection {
     socket.allowHalfOpen = true;
     await once(socket, ca === undefined ? 'connect' : 'secureConnect');
     return new RawConnection(socket, tcp);
-  }
-
-  /** On a connection that is open already, such as one with TLS. */
-  static over(socket: Socket): RawConnection {
-    return new RawConnection(socket);
   }
 
   /** What ended the connection, once it has ended. */

@@ -50,13 +50,6 @@ function withStack(message: string, stack: string): Error {
   return Object.assign(new Error(message), { stack });
 }
 
-it('the frames of a real error are kept, innermost first', () => {
-  function failing(): Error {
-    return new Error('data');
-  }
-  expect(safeStackFrames(failing())[0]).toMatch(/^at failing \(.*text\.test\.ts:\d+:\d+\)$/);
-});
-
 it('a message that looks like frames is removed', () => {
   const error = new Error('x\n    at card4111 (/y:1:1)\n    at file:///cvv:1:1');
   expect(safeStackFrames(error).join('\n')).not.toMatch(/4111|cvv/);

@@ -2,45 +2,13 @@ import { X509Certificate } from 'node:crypto';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { describe, expect, it } from '@jest/globals';
-import { configSchema } from '../../../../src/config/schema.ts';
+import { expect, it } from '@jest/globals';
 import { ProxyError } from '../../../../src/errors.ts';
-import { createRoutes } from '../../../../src/gateway/router.ts';
-import { clientDetails, rejectedTarget } from '../../../../src/proxy/inbound/rejected-client.ts';
+import { clientDetails } from '../../../../src/proxy/inbound/rejected-client.ts';
 import { handshakeFailure } from '../../../../src/proxy/inbound/server-tls.ts';
 import { Folder } from '../../../support/folder.ts';
 import { itWith } from '../../../support/requires.ts';
 import { Ca } from '../../../support/stub-vault/certificates.ts';
-
-const { resolve } = createRoutes(
-  configSchema.parse({
-    environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
-    keys: { source: 'directory', directory: 'keys' },
-  }),
-);
-const lookup = { resolve, isKnownLogin: ({ login }: { login: string }) => login === 'acme' };
-const facts = { environment: 'sandbox', operation: 'manager-balance' };
-const path = '/sandbox/gw/api/v2/get-balance/manager/ghost';
-
-describe('the target of a rejected request', () => {
-  it('before authentication is the environment and operation that the path resolves to, without the login', () => {
-    expect(rejectedTarget({}, undefined, path, lookup)).toEqual(facts);
-  });
-
-  it.each(['/', '/nowhere/gw/api/v4/transfer/1', '/sandbox/gw/api/v4/transfer/%20', '*', '/%zz/%zz'])(
-    'is absent if the path %s does not resolve',
-    (target) => {
-      expect(rejectedTarget({}, undefined, target, lookup)).toEqual({});
-    },
-  );
-
-  it.each([
-    ['acme', 'acme'],
-    ['ghost', 'unknown'],
-  ])('after authorization has the login %s as %s', (denied, login) => {
-    expect(rejectedTarget(facts, denied, path, lookup)).toEqual({ login });
-  });
-});
 
 itWith('openssl')('the certificate of a client that was verified may have expired since', () => {
   const folder = new Folder();
