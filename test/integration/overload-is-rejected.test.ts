@@ -129,10 +129,10 @@ it('connections beyond maxConnections are closed without a response and counted,
 
 const smallest = { port: 0, maxBufferedBytes: 1_048_576, timeouts: { shutdownDelay: '0s', body: '60s' } };
 
-/** The results of 20 transfers of `modest` with a form of 3 KB, each as often as it occurs. */
+/** The results of ten transfers of `modest` with a form of 3 KB, each as often as it occurs. */
 async function paysAsModest(edge: Edge): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
-  for (let count = 0; count < 20; count += 1) {
+  for (let count = 0; count < 10; count += 1) {
     const { status, headers } = await edge.post(paths.transfer, `client_orderid=${'x'.repeat(3_000)}`);
     const result = `${status} ${String(headers['countersign-outcome'])}`;
     counts[result] = (counts[result] ?? 0) + 1;
@@ -140,7 +140,7 @@ async function paysAsModest(edge: Edge): Promise<Record<string, number>> {
   return counts;
 }
 
-const paid = { '200 answered': 20 };
+const paid = { '200 answered': 10 };
 
 it.each([
   ['holds its own slots only: what is above its limit is rejected before it is read', 2, 'caller-limit', 198],
