@@ -442,7 +442,7 @@ describe('keys', () => {
   it('ends the Vault token that it logged in for, whether it reads or writes', async () => {
     const { admin } = setup;
     await admin.enable('auth', 'approle', { type: 'approle' });
-    await admin.policy('keys', 'secret', 'gateway');
+    await admin.policy('keys');
     const roleId = await admin.role('approle', 'keys', { token_policies: ['keys'], token_ttl: '1h' });
     const secretIdFile = setup.folder.file('secret-id', await admin.secretId('approle', 'keys'));
     const auth = { method: 'approle', roleId, secretIdFile } as const;

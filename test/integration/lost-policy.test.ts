@@ -35,7 +35,7 @@ describeVaults('a policy that no longer permits reading keys', (server) => {
       expect((await proxy.balance()).status).toBe(200);
       return (await stateOf(proxy)) === 'denied';
     }, 'the denial is known');
-    return { proxy, restore: () => admin.policy(roleName, 'secret', 'gateway') };
+    return { proxy, restore: () => admin.policy(roleName) };
   }
 
   it('is denied, not down, in status, metrics and log; cached keys sign, and the instance is ready', async () => {

@@ -109,7 +109,7 @@ export class TestCluster {
 
   /** The policy of Countersign's role. */
   async writePolicy(): Promise<void> {
-    await this.admin.policy(roleName, 'secret', 'gateway');
+    await this.admin.policy(roleName);
   }
 
   /** The initial keys of every login. */

@@ -56,11 +56,11 @@ export class VaultAdmin {
     await this.request('POST', `sys/${kind}/${path}`, options);
   }
 
-  /** Reading and writing of secrets under one prefix of a mount. */
-  async policy(name: string, mount: string, prefix: string): Promise<void> {
+  /** Reading and writing of the keys of logins, and signing. */
+  async policy(name: string): Promise<void> {
     const path = {
-      [`${mount}/data/${prefix}/*`]: { capabilities: ['create', 'read', 'update'] },
-      [`${mount}/metadata/${prefix}/*`]: { capabilities: ['read', 'list'] },
+      'secret/data/gateway/*': { capabilities: ['create', 'read', 'update'] },
+      'secret/metadata/gateway/*': { capabilities: ['read', 'list'] },
       'transit/keys/*': { capabilities: ['read'] },
       'transit/sign/*': { capabilities: ['update'] },
     };
@@ -104,8 +104,8 @@ export class VaultAdmin {
     await this.request('POST', `sys/leases/revoke-prefix/auth/${mount}`, {});
   }
 
-  async put(path: string, data: object, mount = 'secret'): Promise<void> {
-    await this.request('POST', `${mount}/data/${path}`, { data });
+  async put(path: string, data: object): Promise<void> {
+    await this.request('POST', `secret/data/${path}`, { data });
   }
 
   /** A key of 2048 bits, or a new version of it, in the engine mounted at `transit`. @returns its newest public key */
@@ -118,11 +118,11 @@ export class VaultAdmin {
     return createPublicKey(keys[latest_version]?.public_key ?? '');
   }
 
-  async deleteVersions(path: string, versions: readonly number[], mount = 'secret'): Promise<void> {
-    await this.request('POST', `${mount}/delete/${path}`, { versions });
+  async deleteVersions(path: string, versions: readonly number[]): Promise<void> {
+    await this.request('POST', `secret/delete/${path}`, { versions });
   }
 
-  async destroy(path: string, versions: readonly number[], mount = 'secret'): Promise<void> {
-    await this.request('PUT', `${mount}/destroy/${path}`, { versions });
+  async destroy(path: string, versions: readonly number[]): Promise<void> {
+    await this.request('PUT', `secret/destroy/${path}`, { versions });
   }
 }

@@ -126,7 +126,7 @@ export class VaultTestEnvironment {
   async open(admin?: VaultAdmin): Promise<this> {
     this.admin = admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     await this.admin.send('POST', `sys/auth/${approleMount}`, { type: 'approle' });
-    await this.admin.policy(roleName, 'secret', 'gateway');
+    await this.admin.policy(roleName);
     await this.changeRole();
     this.vault.seen.length = 0;
     return this;
