@@ -5,7 +5,6 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { recordsIn } from '../support/audit.ts';
 import { markdown } from '../support/command.ts';
 import type { Cost } from '../support/cpu-time.ts';
 import { findProgram } from '../support/find-program.ts';
@@ -25,8 +24,6 @@ const memoryLimit =
   ) * 1_048_576;
 /** Milliseconds. */
 const limits = { p99: 250, loop: 50 };
-/** Records of rejected requests in a burst, and for each second after it. */
-const rejections = { burst: 250, perSecond: 5 };
 
 interface Options {
   readonly seed: number;
@@ -60,7 +57,7 @@ export async function runWay(way: WayName, options: Options): Promise<Result> {
   const { setting: special = {}, takesConnections } = ways[way];
   const { seconds, slack, seed } = options;
   const setting = await startSetting(special);
-  const { target, process, auditDirectory, close } = setting;
+  const { target, process, close } = setting;
   const pid = process.child.pid ?? 0;
   const group = limitMemory(memoryLimit);
   group?.add(pid);
@@ -80,9 +77,7 @@ export async function runWay(way: WayName, options: Options): Promise<Result> {
     const attacker = await attack.end();
     const after = await phase(seconds / 2);
     const memory = peakMemory(pid) ?? 0;
-    const records = auditDirectory === undefined ? [] : recordsIn(auditDirectory);
-    const rejected = records.filter(({ audit }) => audit === 'rejected').length;
-    return judge(way, { before, during, after, attacker, memory, rejected }, options);
+    return judge(way, { before, during, after, attacker, memory }, options);
   } catch (error) {
     const { exitCode, signalCode } = process.child;
     if (exitCode === null && signalCode === null) throw error;
@@ -117,14 +112,13 @@ interface Measured {
   readonly after: Phase;
   readonly attacker: Readonly<Record<string, number>>;
   readonly memory: number;
-  readonly rejected: number;
 }
 
 const sum = (counts: Iterable<number>): number => [...counts].reduce((one, other) => one + other, 0);
 
 /** Compares what was measured with the limits. */
-function judge(way: WayName, measured: Measured, { seconds, slack }: Options): Result {
-  const { before, during, after, attacker, memory, rejected } = measured;
+function judge(way: WayName, measured: Measured, { slack }: Options): Result {
+  const { before, during, after, attacker, memory } = measured;
   const rows: readonly (readonly [name: string, of: (phase: Phase) => number, limit: number])[] = [
     ['requests of the victim', ({ requests }) => requests, Number.POSITIVE_INFINITY],
     ['p50, ms', ({ p50 }) => p50, Number.POSITIVE_INFINITY],
@@ -137,11 +131,9 @@ function judge(way: WayName, measured: Measured, { seconds, slack }: Options): R
     .filter(([, of, limit]) => !(Math.max(of(during), of(after)) <= limit))
     .map(([name, of, limit]) => `${name}: ${Math.max(of(during), of(after)).toFixed(0)}, limit ${limit}`);
   const mebibytes = memory / 1_048_576;
-  const most = rejections.burst + rejections.perSecond * seconds;
   const broken = [
     ...above,
     ...(memory > memoryLimit ? [`memory: ${mebibytes.toFixed(0)} MiB`] : []),
-    ...(rejected > most ? [`records of rejected requests: ${rejected}, limit ${most}`] : []),
     ...(sum(Object.values(attacker)) === 0 ? ['the attacker did nothing'] : []),
   ];
   const cells = rows.map(([name, of, limit]) => [

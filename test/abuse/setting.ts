@@ -1,7 +1,5 @@
 import { createServer } from 'node:http';
-import { auditIn } from '../support/audit.ts';
 import { everything, tokenCredential } from '../support/config.ts';
-import { Folder } from '../support/folder.ts';
 import { jwtCaller } from '../support/jwt.ts';
 import { listen } from '../support/listening.ts';
 import { probeOptions } from '../support/loop-probe.ts';
@@ -14,8 +12,6 @@ import type { Target } from './ways.ts';
 export interface SettingOptions {
   /** One unless given. */
   readonly logins?: number;
-  /** An audit trail that is required. */
-  readonly audit?: boolean;
   /** How many milliseconds the issuer takes for its keys after the first time. */
   readonly issuerDelay?: number;
 }
@@ -24,14 +20,11 @@ export interface SettingOptions {
 export interface Setting {
   readonly target: Target;
   readonly process: CountersignProcess;
-  /** The audit trail, if there is one. */
-  readonly auditDirectory: string | undefined;
   readonly close: () => Promise<void>;
 }
 
 export async function startSetting(options: SettingOptions): Promise<Setting> {
   const { logins = 1, issuerDelay = 0 } = options;
-  const folder = new Folder();
   // Accepts whatever it receives, and keeps nothing of it.
   const gateway = await listen(
     createServer((request, response) => {
@@ -44,8 +37,6 @@ export async function startSetting(options: SettingOptions): Promise<Setting> {
     setTimeout(() => respond(...call), issuer.fetches() > 1 ? issuerDelay : 0);
   };
   const names = Array.from({ length: logins }, (_, index) => `login-${index}`);
-  const audit = options.audit === true ? { ...auditIn(folder), required: true } : undefined;
-  const other = { environments: ['sandbox'], operations: ['manager-balance'], logins: ['another'] };
   const process = await startProcess({
     gateway: `http://127.0.0.1:${gateway.port}`,
     config: {
@@ -53,10 +44,8 @@ export async function startSetting(options: SettingOptions): Promise<Setting> {
       callers: [
         { name: 'victim', credentials: [tokenCredential('victim')], allow: [everything] },
         { name: 'greedy', credentials: [tokenCredential('greedy')], allow: [everything], maxInFlight: 2 },
-        { name: 'stranger', credentials: [tokenCredential('stranger')], allow: [other] },
         jwtCaller('billing', { subject: 'billing' }),
       ],
-      ...(audit && { audit }),
     },
     sandbox: { endpoints: Object.fromEntries(names.map((login, index) => [String(1000 + index), login])) },
     keys: Object.fromEntries(names.map((login) => [login, testKeys])),
@@ -66,11 +55,9 @@ export async function startSetting(options: SettingOptions): Promise<Setting> {
   return {
     target: { url, adminUrl, issuer: issuer.url, logins },
     process,
-    auditDirectory: audit?.directory,
     close: async () => {
       await process.close();
       await Promise.all([gateway.close(), issuer.close()]);
-      folder.remove();
     },
   };
 }

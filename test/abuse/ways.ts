@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { Agent } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { paths, post, transferForm } from '../support/forwarding.ts';
+import { paths, transferForm } from '../support/forwarding.ts';
 import type { Random } from '../support/random.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { SettingOptions } from './setting.ts';
@@ -37,7 +36,6 @@ interface Way {
 }
 
 const transfer = '/sandbox/gw/api/v4/transfer/1000';
-const as = (caller: string) => ({ Authorization: `Bearer ${caller}` });
 const asLine = (token: string): readonly string[] => [`Authorization: Bearer ${token}`];
 
 /** Those without credentials first. */
@@ -133,16 +131,6 @@ const table = {
         }
         socket.destroy();
       };
-    },
-  },
-  denials: {
-    title: 'denied requests, each of which may be recorded in the audit trail',
-    setting: { audit: true },
-    clients: 16,
-    prepare({ url }, _random, count) {
-      const agent = new Agent({ keepAlive: true });
-      return async () =>
-        count((await post(`${url}${transfer}`, transferForm, as('stranger'), { agent })).status);
     },
   },
 } as const satisfies Record<string, Way>;

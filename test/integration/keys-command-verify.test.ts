@@ -92,12 +92,12 @@ describe('keys verify', () => {
   });
 
   it('reports a clock skew that is too large for a signature to be accepted', async () => {
-    const late = await new KeysTestEnvironment({ gatewayClock: () => Date.now() + 3_600_000 }).open();
-    late.accept([], [oldKey]);
-    await late.put({ private_key: oldKey });
-    const { out } = await late.run(`${quick} --json`);
-    await late.close();
-    expect(JSON.parse(out).keys[0].detail).toMatch(/^clock skew of 3(600|599) s$/);
+    const date = new Date(Date.now() + 3_600_000).toUTCString();
+    const gateway = await startFaultyGateway([always(httpResponse('403 Forbidden', '', [`Date: ${date}`]))]);
+    const config = setup.writeConfig('late.yaml', sandboxOf(gateway.url));
+    const { out } = await setup.run(`${quick} --json --config ${config}`);
+    await gateway.close();
+    expect(JSON.parse(out).keys[0].detail).toMatch(/; clock skew of 3(600|59\d) s$/);
   });
 
   it('reports unusable keys, and a status query without an endpoint', async () => {
@@ -148,14 +148,6 @@ describe('keys verify', () => {
     const { rows } = await verifyWith({ operations });
     expect(rows[1]).toMatch(/skipped: no read-only operation uses this key type$/);
     expect(seen().count({ operation: 'transfer' })).toBe(before);
-  });
-
-  it('fails for a login without keys', async () => {
-    await setup.admin.deleteVersions('gateway/sandbox/acme', [1]);
-    for (const login of ['acme', 'unknown']) {
-      const err = `countersign keys verify: sandbox/${login} has no keys; check the spelling`;
-      expect(await setup.run(`verify --login ${login}`)).toEqual({ code: 1, out: '', err });
-    }
   });
 });
 

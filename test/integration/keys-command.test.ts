@@ -91,12 +91,6 @@ describe('on a newest version without content', () => {
     setup.vault.fail({ kind: 'json', body }, /^secret\/metadata/);
     expect(await importKey()).toMatchObject({ code: 0, err: '' });
   });
-
-  it('if all versions are destroyed, keys import succeeds: there is nothing to lose', async () => {
-    await setup.admin.destroy(path, [1, 2]);
-    expect((await importKey()).code).toBe(0);
-    expect(await setup.fields()).toEqual({ control_key: newControlKey });
-  });
 });
 
 describe('keys list', () => {
@@ -142,18 +136,6 @@ describe('keys list', () => {
     ]);
   });
 
-  it('prints the public key and its length as JSON', async () => {
-    expect((await listed('list --login acme')).logins[0].versions[0].keys).toEqual([
-      { kind: 'control_key', fingerprint: 'cfbe' },
-      {
-        kind: 'private_key',
-        fingerprint: oldFingerprint,
-        bits: 2048,
-        publicKey: vectorText('keys/rsa-2048-public.pem').trimEnd(),
-      },
-    ]);
-  });
-
   it('without a login shows the current version of each, and names a secret that none can have', async () => {
     await setup.put({ control_key: oldControlKey }, 'beta');
     await setup.put({ control_key: newControlKey }, 'beta');
@@ -178,12 +160,6 @@ describe('keys list', () => {
     expect(out).toContain(
       'cannot be read: the secret is larger than 1 MiB; store only the fields of the keys in it',
     );
-  });
-
-  it('ends at the first login if Vault fails, and blames no login', async () => {
-    setup.vault.fail({ kind: 'status', status: 500 }, /^secret\/data/);
-    const err = 'countersign keys list: Vault internal error (HTTP 500)';
-    expect(await setup.run('list')).toEqual({ code: 1, out: '', err });
   });
 
   it('fails for a login without keys', async () => {
@@ -240,12 +216,6 @@ describe('keys generate', () => {
     const again = await setup.run(`${gamma} --create`);
     expect(again).toMatchObject({ code: 1, out: '' });
     expect(again.err).toContain('sandbox/gamma already exists (version 1).');
-  });
-
-  it('writes nothing if the newest version is not the expected one', async () => {
-    await setup.put({ control_key: newControlKey });
-    await expectNothingWritten(`${small} --cas 1`, 'version 1 of sandbox/acme is no longer current', 2);
-    expect((await setup.run(`${small} --cas 2`)).code).toBe(0);
   });
 
   it('does not overwrite an existing public key', async () => {
@@ -323,12 +293,6 @@ describe('keys import', () => {
     expect(err).not.toContain(newControlKey);
   });
 
-  it('removes the passphrase of the previous key with a private key that has none', async () => {
-    await setup.put({ private_key: encrypted, passphrase, note: 'kept' });
-    expect((await importOf('private_key', oldKey)).code).toBe(0);
-    expect(await setup.fields()).toEqual({ private_key: oldKey, note: 'kept' });
-  });
-
   it('imports an encrypted private key with its passphrase, and prints the public key', async () => {
     const file = setup.folder.file('passphrase', `${passphrase}\n`);
     const line = `import --login acme --kind private_key --passphrase-file ${file} --from`;
@@ -342,14 +306,8 @@ describe('keys import', () => {
 
   it.each([
     ['private_key', 'no PEM', 'given) is not a PEM private key'],
-    ['private_key', encrypted, 'needs a passphrase'],
-    ['private_key', vectorText('keys/rsa-2048-public.pem'), 'given) is a public key; store the private key'],
-    ['control_key', '', 'given) is empty'],
     ['control_key', 'two\nlines', 'given) has more than one line'],
-    ['control_key', `${newControlKey} `, 'given) ends with a blank (U+0020); remove it'],
-    ['control_key', '{"control_key":"x"}', 'given) looks like JSON'],
     ['control_key', Buffer.from(`\ufeff${newControlKey}\r\n`, 'utf16le'), 'given) is in UTF-16'],
-    ['control_key', '-----BEGIN PRIVATE KEY-----', 'given) looks like PEM'],
   ])('rejects an unusable %s before anything is written (%#)', async (kind, text, problem) => {
     const { code, err } = await importOf(kind, text);
     expect(code).toBe(1);
@@ -465,12 +423,8 @@ describe('keys', () => {
   it.each([
     ['list --login ../beta', '--login must be 1 to 128 of'],
     ['list --environment prod', 'unknown environment "prod"; configured: sandbox'],
-    ['list --environment __proto__', 'unknown environment'],
     ['generate', '--login LOGIN is required'],
     ['generate --login acme --bits 1024', '--bits'],
-    ['generate --login acme --bits 9000', '--bits'],
-    ['generate --login acme --bits many', '--bits'],
-    ['generate --login acme --bits=-1', '--bits'],
     ['import --login acme', '--kind must be control_key or private_key'],
     [`import --login acme --kind control_key ${newControlKey}`, 'unexpected positional argument'],
     ['rollback --login acme', '--to-version N is required'],

@@ -26,16 +26,11 @@ export const newControlKey = 'planted-control-key-2';
 export class KeysTestEnvironment {
   readonly folder = new Folder();
   readonly vault = new StubVault();
-  readonly #gatewayClock: () => number;
   admin = new VaultAdmin('', '');
   configFile = '';
   #gateway: TestSimulator | undefined;
   /** Everything that commands have printed. */
   readonly printed: string[] = [];
-
-  constructor({ gatewayClock = Date.now }: { readonly gatewayClock?: () => number } = {}) {
-    this.#gatewayClock = gatewayClock;
-  }
 
   /** @param admin of another server in place of the stub */
   async open(admin?: VaultAdmin): Promise<this> {
@@ -44,7 +39,7 @@ export class KeysTestEnvironment {
     for (const name of ['VAULT_ADDR', 'VAULT_TOKEN', 'VAULT_NAMESPACE', 'VAULT_CACERT'])
       delete process.env[name];
     this.admin = admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
-    this.#gateway = await startSimulator({ clock: this.#gatewayClock, keys: new Map() });
+    this.#gateway = await startSimulator({ clock: Date.now, keys: new Map() });
     this.folder.file('token', rootToken);
     this.configFile = this.writeConfig('config.yaml');
     return this;
