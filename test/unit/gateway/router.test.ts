@@ -88,11 +88,12 @@ describe('a request target', () => {
     expect(createRoutes(configOf(operations)).resolve(`/sandbox/gw/api/${path}`).values).toEqual(values);
   });
 
-  it('is matched before its values are validated', () => {
-    const reasons = ['../more', '..'].map((end) =>
-      errorOf(() => resolve(`/sandbox/gw/api/v4/transfer/${end}`)),
-    );
-    expect(reasons.map((error) => error?.reason)).toEqual(['unknown-route', 'parameter-invalid']);
+  it.each([
+    ['before its values are validated', '/sandbox/gw/api/v4/transfer/../more', 'unknown-route'],
+    ['and its values are validated', '/sandbox/gw/api/v4/transfer/..', 'parameter-invalid'],
+    ['as a whole, from its first character', 'x/sandbox/gw/api/v4/transfer/1', 'unknown-route'],
+  ])('is matched %s', (_, target, reason) => {
+    expect(errorOf(() => resolve(target))).toMatchObject({ reason });
   });
 
   it('either goes to its environment’s gateway, below its product, or is rejected', () => {
