@@ -3,7 +3,7 @@ import { copyFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { TLSSocket, type TlsOptions } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { always, freePort, httpResponse, startTcpServer } from '../support/faulty-gateway.ts';
+import { always, freePort, httpResponse } from '../support/faulty-gateway.ts';
 import { verdict } from '../support/forwarding.ts';
 import { harness, type Pair } from '../support/harness.ts';
 import { listen } from '../support/listening.ts';
@@ -67,22 +67,6 @@ describeWith('openssl')('a gateway with TLS', () => {
     expect(verdict(await proxy.transfer())).toBe(unreachable);
     expect(gateway.received()).toBe('');
   });
-
-  it.each(['close_notify', 'a FIN'])(
-    'that ends a response without a length by %s leaves the outcome of a payment unknown',
-    async (how) => {
-      const part = 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\ntype=transfer-response\n&status=app';
-      const server = await startTcpServer((raw) => {
-        const tls = new TLSSocket(raw, { isServer: true, cert: good.cert, key: good.key });
-        const end = (): unknown => (how === 'close_notify' ? tls : raw).end();
-        tls.on('error', () => {}).once('data', () => tls.write(part, end));
-      });
-      const proxy = await proxyTo(starts.closing(server).url.replace('http:', 'https:'));
-      const [, reason, ...outcome] = verdict(await proxy.transfer()).split(' ');
-      expect(outcome).toEqual(['unknown', 'unknown']);
-      expect(['gateway-reply-invalid', 'gateway-reset']).toContain(reason);
-    },
-  );
 
   it('that ends connections in the handshake gets nothing, and TLS is the cause', async () => {
     const server = createServer((socket) => socket.once('data', () => socket.end()));
