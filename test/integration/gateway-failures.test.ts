@@ -88,13 +88,12 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     ['closes it within the headers of its response', 'HTTP/1.1 200 OK\r\nContent-Ty'],
     ['closes it before the end of a body of known length', cut],
     ['closes it before the last chunk', chunks],
-    ['closes it within the trailer', `${chunks}0\r\nX-Check: 1\r\n`],
   ])('%s', (_what, script) => expectUnknown('gateway-reset', script));
 
   it.each([
     ['something that is not HTTP', 'this is not HTTP\r\n\r\n'],
     ['a head that is too large', `HTTP/1.1 200 OK\r\nX-Big: ${'x'.repeat(70_000)}\r\n\r\n`],
-    ['a chunk size that is none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'],
+    ['a status below all that there are', 'HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'],
     ['a length and chunks', chunks.replace('OK\r\n', 'OK\r\nContent-Length: 5\r\n')],
     ['more than the length says', `${httpResponse('200 OK', approved)}and more\r\n\r\n`],
     ['another protocol (101)', 'HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],
@@ -105,11 +104,10 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
     ['that ends with its connection', 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n'],
     ['of HTTP/1.0', 'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n'],
     ['with an error status', 'HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n'],
-    ['whose last coding is not "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n'],
-    ['whose first coding is "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n'],
+    ['whose last coding is not "chunked"', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n'],
     ['with a range', 'HTTP/1.1 200 OK\r\nContent-Type: multipart/byteranges; boundary=x\r\n\r\n'],
   ])('sends a response %s, which may be a part of one', async (_what, head) => {
-    for (const body of [approved, approved.slice(0, -9), '']) {
+    for (const body of [approved, '']) {
       const { response, connections } = await transferOver(head + body);
       expect([verdict(response), connections]).toEqual(['502 gateway-reply-invalid unknown unknown', 1]);
     }
@@ -164,7 +162,7 @@ describe('a transfer is sent once and its outcome is unknown when the gateway', 
 
 describe('nothing is sent when', () => {
   const unreachable = '502 gateway-unreachable not-sent not-sent';
-  const hasty = { timeouts: { connect: '300ms', request: '1s' } };
+  const hasty = { timeouts: { connect: '300ms', request: '2s' } };
 
   it('the gateway refuses the connection: three attempts are made', async () => {
     const own = await start({ gateway: closedUrl });
