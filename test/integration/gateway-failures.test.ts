@@ -175,12 +175,6 @@ describe('nothing is sent when', () => {
     expect(await own.counted('request_outcomes_total', { outcome: 'not-sent', fault: 'gateway' })).toBe(1);
   });
 
-  it('the gateway’s name cannot be resolved', async () => {
-    const sandbox = { timeouts: { connect: '2s', request: '5s' } };
-    const own = await start({ gateway: 'https://gateway.invalid', sandbox });
-    expect(verdict(await own.transfer())).toBe(unreachable);
-  });
-
   it('the TLS handshake gets no response: the connect timeout applies, and the request timeout bounds all attempts', async () => {
     scripts = [() => {}];
     const [connections, received] = [gateway.connections(), gateway.received().length];

@@ -3,7 +3,6 @@ import { request as httpRequest } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { nextIsServed } from '../support/countersign.ts';
 import { type FaultyGateway, httpResponse, once, type Script } from '../support/faulty-gateway.ts';
 import { type HttpResponse, paths, statusForm, transferForm, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
@@ -163,16 +162,6 @@ describe('a response of the gateway', () => {
     // What is known, and nothing of its content.
     expect(JSON.stringify(line)).not.toContain('descriptor');
     expect((await counted()) - before).toBe(coded);
-  });
-
-  it('leaves the connection open for the next request', async () => {
-    script = async ({ request, write }) => {
-      while ((await request()) !== undefined) write(httpResponse('200 OK', '[]'));
-    };
-    const own = await starts.proxy({ gateway: gateway.url });
-    const connection = await own.connect();
-    await connection.send(formRequest(paths.balance)).response();
-    expect(await nextIsServed(connection)).toBe(true);
   });
 
   it('shows the skew between the gateway’s clock and ours', async () => {

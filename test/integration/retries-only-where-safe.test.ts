@@ -57,27 +57,6 @@ it('an eligibility request is sent once if the gateway closes a connection that 
 });
 
 describe('a read-only operation', () => {
-  it.each<[string, (conversation: Parameters<Script>[0]) => void]>([
-    ['closes', ({ end }) => end()],
-    ['resets', ({ reset }) => reset()],
-  ])('loses no request if the gateway %s a pooled connection while it is idle', async (_what, leave) => {
-    const idle: Script = async (conversation) => {
-      await conversation.request();
-      conversation.write(ok);
-      setTimeout(() => leave(conversation), 10);
-    };
-    const { gateway, proxy } = await startPair(idle);
-    for (let turn = 0; turn < 10; turn += 1) {
-      expect(await proxy.balance()).toMatchObject({ status: 200 });
-      // Some requests find the connection closed, others are sent while it closes.
-      await new Promise((resolve) => {
-        setTimeout(resolve, turn * 2);
-      });
-    }
-    expect(noncesOf(gateway.requests(), controlKey).size).toBeGreaterThanOrEqual(10);
-    expect((await proxy.requestLines(10)).every(({ outcome }) => outcome === 'answered')).toBe(true);
-  });
-
   it('on a stale pooled connection is retried once, on a dedicated connection and newly signed', async () => {
     const { gateway, proxy } = await startPair(endsOnSecondRequest, once(ok));
     await proxy.balance();

@@ -324,11 +324,6 @@ describe('the admin API rejects', () => {
   });
 });
 
-it('the admin API lists its endpoints', async () => {
-  const endpoint = { method: 'POST', path: '/keys/{login}', summary: expect.any(String) };
-  expect((await call('GET', '/')).body).toContainEqual(endpoint);
-});
-
 it('neither port is open if one of them is in use', async () => {
   const inUse = Number(new URL(started.url).port);
   const free = await startSimulator();
