@@ -23,15 +23,11 @@ async function startService(proxyUrl: string) {
   return {
     sent,
     failures,
-    transfer: async (orderId: string) =>
-      fieldsOf(
-        await call('/api/v4/transfer/1234', {
-          client_orderid: orderId,
-          amount: '10.42',
-          currency: 'EUR',
-          server_callback_url: `${inbox.url}/paid`,
-        }),
-      ),
+    transfer: async (client_orderid: string) => {
+      const amount = { amount: '10.42', currency: 'EUR' };
+      const form = { client_orderid, ...amount, server_callback_url: `${inbox.url}/paid` };
+      return fieldsOf(await call('/api/v4/transfer/1234', form));
+    },
     /** The callback about the order, verified by Countersign. */
     async callback(orderId: string): Promise<unknown> {
       const find = () => inbox.requests.find(({ target }) => target.includes(`client_orderid=${orderId}`));
@@ -76,11 +72,8 @@ it('a service without any secret pays, learns of it, and refunds, while all keys
   const order = { client_orderid: 'order-1', orderid: paid['gw-order-id'] ?? '' };
   expect(await service.refund(order)).toMatchObject({ type: 'async-response', 'gw-order-id': order.orderid });
   pass(1_000);
-  expect(await service.status('order-1')).toMatchObject({
-    status: 'approved',
-    'transaction-type': 'reversal',
-    amount: '0.94',
-  });
+  const reversal = { status: 'approved', 'transaction-type': 'reversal', amount: '0.94' };
+  expect(await service.status('order-1')).toMatchObject(reversal);
   expect(await service.transfer('order-3')).toMatchObject({ type: 'async-response' });
   expect(await service.callback('order-3')).toMatchObject({ result: 'verified' });
 

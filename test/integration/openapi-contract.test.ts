@@ -59,10 +59,10 @@ beforeAll(async () => {
   api = `${url}/sandbox/gw`;
 });
 
-async function post(path: string, form: Record<string, string>, headers: Record<string, string> = {}) {
-  const url =
-    api + path.replace('{login}', 'acme').replace('{endpoint}', '1234').replace('{endpointGroup}', '77');
-  return fetch(url, { method: 'POST', body: new URLSearchParams(form), headers });
+function post(path: string, form: Record<string, string>, headers: Record<string, string> = {}) {
+  const values = { login: 'acme', endpoint: '1234', endpointGroup: '77' };
+  const filled = Object.entries(values).reduce((all, [name, value]) => all.replace(`{${name}}`, value), path);
+  return fetch(api + filled, { method: 'POST', body: new URLSearchParams(form), headers });
 }
 
 function expectDocumentedHeaders(response: Response): void {
@@ -80,12 +80,8 @@ async function expectProblem(response: Response, { responses }: z.infer<typeof o
   expect(isProblem.errors).toBeNull();
 }
 
-const callback = {
-  status: 'approved',
-  orderid: '5005',
-  client_orderid: 'invoice-1',
-  control: 'a'.repeat(40),
-};
+const payment = { status: 'approved', orderid: '5005', client_orderid: 'invoice-1' };
+const callback = { ...payment, control: 'a'.repeat(40) };
 const form = { login: 'acme', client_orderid: 'invoice-1', amount: '1.00', currency: 'EUR' };
 
 describe.each(Object.entries(document.paths))('%s', (path, { post: described }) => {

@@ -84,11 +84,8 @@ const status = async (clientOrderId: string) => {
 describe.each(Object.keys(publishedOperations))('%s', (name) => {
   it('is signed as the simulator verifies it, and gets its response', async () => {
     const { status: code, headers, body } = await send(name, formOf(name));
-    expect([code, headers['countersign-outcome'], headers['simulator-rejection']]).toEqual([
-      200,
-      'answered',
-      undefined,
-    ]);
+    const end = [code, headers['countersign-outcome'], headers['simulator-rejection']];
+    expect(end).toEqual([200, 'answered', undefined]);
     expect(simulator.seen.accepted({ operation: name, login: 'acme' })).toBeGreaterThan(0);
     const kind = kinds[name];
     if (kind === 'balances') expect(JSON.parse(body)).toMatchObject([{ name: 'Main USD' }, {}]);
@@ -114,11 +111,8 @@ describe.each(Object.keys(publishedOperations))('%s', (name) => {
       const { [missing]: _, ...form } = formOf(name);
       const before = simulator.seen.count({ operation: name });
       const response = await send(name, form);
-      expect([missing, response.status, response.headers['countersign-outcome']]).toEqual([
-        missing,
-        400,
-        'not-sent',
-      ]);
+      const end = [missing, response.status, response.headers['countersign-outcome']];
+      expect(end).toEqual([missing, 400, 'not-sent']);
       expect(simulator.seen.count({ operation: name })).toBe(before);
     }
   });
