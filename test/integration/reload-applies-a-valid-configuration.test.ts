@@ -124,12 +124,15 @@ describe('a reload', () => {
     const others = { environments: environments(next.url), jwtIssuers };
     const keys = { source: 'directory' as const, directory: join(proxy.keysFolder, 'gone') };
     const sandbox = { ...environments(next.url).sandbox, caFile: join(proxy.keysFolder, 'gone.pem') };
+    const port = await freePort();
+    const admin = { port: Number(new URL(next.url).port) };
     for (const [config, error] of [
       [{ keys }, 'the new key source cannot be used: cannot read the directory'],
-      [{ admin: { port: Number(new URL(next.url).port) } }, 'EADDRINUSE'],
+      [{ proxy: { port }, admin }, 'EADDRINUSE'],
       [{ environments: { sandbox } }, 'does not exist'],
     ] as const)
       await expect(proxy.reload({ ...others, ...config })).rejects.toThrow(error);
+    await expect(fetch(`http://127.0.0.1:${port}`)).rejects.toThrow('fetch failed');
     expect(issuer.fetches()).toBe(0);
     expect(await proxy.transfer()).toMatchObject({ body: 'first' });
     expect(await proxy.counted('key_source_up')).toBe(1);

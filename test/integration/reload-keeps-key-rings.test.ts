@@ -62,13 +62,21 @@ describe('a reload with another key source', () => {
     expect(await proxy.counted('key_version', { login: 'acme' })).toBe(1);
   });
 
-  it('revokes the Vault token of the one before; one with the same keys goes on with it', async () => {
+  it('revokes the Vault token of the one before after its last request; the same keys go on with it', async () => {
     const auth = await setup.appRole();
-    await proxy.reload(keysOf({ auth }));
+    const gateway = await starts.recordingGateway();
+    await proxy.reload({ ...keysOf({ auth }), environments: { sandbox: environmentFor(gateway.url) } });
     const logins = () => setup.vault.count(/approle\/login/);
+    const release = gateway.hold();
+    const response = proxy.balance();
+    await until(() => gateway.requests.length === 1);
     await proxy.reload(keysOf({ auth }));
     expect(logins()).toBe(1);
     await proxy.reload(keysOf());
+    await wait(200);
+    expect(setup.vault.world().tokens.count).toBe(1);
+    release();
+    expect((await response).status).toBe(200);
     await until(() => setup.vault.world().tokens.count === 0);
   });
 });
