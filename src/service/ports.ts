@@ -8,18 +8,13 @@ import type { Shared } from './shared.ts';
 
 export type Ports = Readonly<Record<'listener' | 'admin', Port>>;
 
-/** Opens both ports or none: a process that only has one of them must not look healthy. */
-export async function openPorts(ports: Ports, { proxy, admin }: Config): Promise<void> {
-  try {
-    await ports.listener.open(proxy);
-    await ports.admin.open(admin);
-  } catch (error) {
-    cancelPorts(ports);
-    throw error;
-  }
+/** @throws Error if one of them cannot be opened: the other may be open then */
+export async function openPorts({ listener, admin }: Ports, config: Config): Promise<void> {
+  await listener.open(config.proxy);
+  await admin.open(config.admin);
 }
 
-/** Closes what was opened and is not used. */
+/** Closes what was opened and is not used: a process that has one port alone must not look healthy. */
 export function cancelPorts({ listener, admin }: Ports): void {
   listener.cancel();
   admin.cancel();
