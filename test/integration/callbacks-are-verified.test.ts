@@ -211,12 +211,8 @@ it('each key of the ring counts, also one that was just stored, and none that ha
 });
 
 it('forged callbacks, which wait for a new key, take no slot of the caller', async () => {
-  const shop = {
-    name: 'shop',
-    maxInFlight: 2,
-    credentials: [{ anonymous: true as const }],
-    allow: [everything],
-  };
+  const credentials = [{ anonymous: true as const }];
+  const shop = { name: 'shop', maxInFlight: 2, credentials, allow: [everything] };
   const to = await starts.edge({ config: { callers: [shop] } });
   const forged = callback.replace('approved', 'declined');
   await resultOf(forged, { to });

@@ -360,10 +360,7 @@ describe('a response about another order', () => {
   it('is forwarded unchanged, and noticed in header, log, metrics and status', async () => {
     const response = await pass(about('invoice-8'));
     expect(String(response.body)).toBe('type=a\n&merchant-order-id=invoice-8\n');
-    expect(response.headers).toMatchObject({
-      'countersign-outcome': 'answered',
-      'countersign-order-mismatch': 'order-id',
-    });
+    expect(response.headers['countersign-order-mismatch']).toBe('order-id');
     const line = { level: 'error', orderMismatch: 'order-id', outcome: 'answered' };
     expect(await proxy.lineOf(response)).toMatchObject(line);
     expect(await mismatches('transfer')).toBe(1);

@@ -21,10 +21,11 @@ it('a payment posted twice is sent once, and the second post names the first one
   const first = await pay(edge);
   expect(first.status).toBe(200);
   // The same parameters in another order, with the other spelling of the order ID, and the login however it comes.
-  for (const form of [
+  const others = [
     'currency=EUR&amount=1&client-order-id=a',
     'client_orderid=a&login=acme&amount=1&currency=EUR',
-  ]) {
+  ];
+  for (const form of others) {
     const second = await pay(edge, form);
     expect(verdict(second)).toBe(duplicate);
     expect(detailOf(second)).toContain(`by request ${String(first.headers['x-request-id'])}`);
@@ -119,12 +120,8 @@ it('without payments.once two posts are two payments', async () => {
 });
 
 it('an operation with once needs exactly one order ID', async () => {
-  const payout = {
-    path: '/api/v4/payout/{endpoint}',
-    signature: 'RSA-SHA256',
-    loginFrom: 'header',
-    once: true,
-  } as const;
+  const signed = { signature: 'RSA-SHA256', loginFrom: 'header' } as const;
+  const payout = { ...signed, path: '/api/v4/payout/{endpoint}', once: true };
   const edge = await start({ config: { ...memory, operations: { payout } } });
   const post = (form: string) => edge.post('/sandbox/gw/api/v4/payout/1234', form);
   for (const form of ['', 'client_orderid=', 'client_orderid=a&client_orderid=b'])

@@ -46,11 +46,8 @@ type Respond = (response: ServerResponse) => void;
 const own =
   (status: number, reason: string, outcome: string, headers = {}): Respond =>
   (response) => {
-    response.writeHead(status, {
-      'Content-Type': 'application/problem+json',
-      'Countersign-Outcome': outcome,
-      ...headers,
-    });
+    const type = { 'Content-Type': 'application/problem+json' };
+    response.writeHead(status, { ...type, 'Countersign-Outcome': outcome, ...headers });
     const detail = status === 400 ? 'Wrong: "a\\b".' : undefined;
     response.end(JSON.stringify({ status, reason, outcome, detail }));
   };

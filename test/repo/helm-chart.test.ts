@@ -240,11 +240,7 @@ testRejections('values that do not fit', [
     'listenHost="0.0.0.0"',
     'ipFamilies=["IPv6"]',
   ],
-  [
-    'upper case in fullnameOverride',
-    'Kubernetes rejects "Payments" as a Service name',
-    'fullnameOverride="Payments"',
-  ],
+  ['upper case in fullnameOverride', 'rejects "Payments" as a Service name', 'fullnameOverride="Payments"'],
   [
     'two secretFiles with the same name',
     'secretFiles has two entries named "ca"',

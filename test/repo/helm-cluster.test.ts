@@ -44,11 +44,7 @@ describe('the network policy', () => {
   whenHelm.each<[string, string[], unknown[]]>([
     ['DNS, Vault, JWT issuers and the gateway', values('vault-kubernetes'), [dns, [8200], [6443], [443]]],
     ['no Vault without one', values('directory-keys'), [dns, [443]]],
-    [
-      'no JWT issuer with a file',
-      values('minimal', on, issuer('"jwks":{"file":"/k"}')),
-      [dns, [8200], [443]],
-    ],
+    ['no issuer with a file', values('minimal', on, issuer('"jwks":{"file":"/k"}')), [dns, [8200], [443]]],
     ['JWT issuers', values('minimal', on, issuer('"leeway":"1s"')), [dns, [8200], [443, 6443], [443]]],
     ['an egress proxy in place of what is behind it', values('egress-proxy'), [dns, [8200], [3128]]],
     [
@@ -57,11 +53,7 @@ describe('the network policy', () => {
       [dns, [8200], [443], [3128]],
     ],
     ['one for Vault', values('egress-proxy', `config.keys.vault.egressProxy=${proxy}`), [dns, [3128]]],
-    [
-      'a collector',
-      values('directory-keys', 'config.tracing={"otlp":"http://c:4318"}'),
-      [dns, [443], [4318]],
-    ],
+    ['tracing', values('directory-keys', 'config.tracing={"otlp":"http://c:4318"}'), [dns, [443], [4318]]],
     [
       'a collector behind a proxy',
       values('egress-proxy', `config.tracing={"otlp":"https://otlp.example","egressProxy":${proxy}}`),

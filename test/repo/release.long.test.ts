@@ -57,10 +57,8 @@ it('a release is the package, the tarball, the chart, the SBOM, and their checks
 it('changes that are not committed are no release', () => {
   const clone = folder.at('second-clone');
   writeFileSync(join(clone, 'new-file'), '');
-  const { status, stderr } = spawnSync(process.execPath, ['scripts/release.ts'], {
-    cwd: clone,
-    encoding: 'utf8',
-  });
+  const options = { cwd: clone, encoding: 'utf8' } as const;
+  const { status, stderr } = spawnSync(process.execPath, ['scripts/release.ts'], options);
   const message = expect.stringMatching(/^There are changes .* Commit or stash them/);
   expect([status, stderr]).toEqual([1, message]);
 });

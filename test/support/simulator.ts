@@ -130,9 +130,8 @@ export function bodyOf(pairs: readonly Pair[]): string {
 
 /** RFC 3986, complete for the texts of these tests. */
 function escape(text: string): string {
-  return encodeURIComponent(text).replace(
-    /[!'()*]/g,
-    (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
+  return encodeURIComponent(text).replace(/[!'()*]/g, (c) =>
+    `%${c.charCodeAt(0).toString(16)}`.toUpperCase(),
   );
 }
 

@@ -238,10 +238,8 @@ describe('the path of the status query of a payment', () => {
     return statusPathOf(routes.operations, destination, (name) => allowed.includes(name));
   }
   const [v2, v4] = ['/sandbox/gw/api/v2/status/12', '/sandbox/gw/api/v4/status/12'];
-  const strict = {
-    ...publishedOperations,
-    'status-v2': { ...publishedOperations['status-v2'], parameters: {} },
-  };
+  const strictV2 = { ...publishedOperations['status-v2'], parameters: {} };
+  const strict = { ...publishedOperations, 'status-v2': strictV2 };
   const needsMore = { 'order-status': { parameters: { orderid: { required: true } } } };
 
   it.each<[string, string, readonly string[], string | undefined, object?]>([

@@ -65,11 +65,7 @@ it.each<[operation: string, form: string, expected: string | RegExp, override?: 
   ['order-status', 'login=acme&client_orderid=', missing],
   ['transfer', 'login=acme&client-order-id=', missing],
   ['transfer', 'amount=1', missing],
-  [
-    'order-status',
-    'login=acme&client_orderid=1&client_orderid=1',
-    /"client_orderid" appears 2 times\. Send it once\.$/,
-  ],
+  ['order-status', 'client_orderid=1&client_orderid=1&login=a', /"client_orderid" appears 2 times\. Send it/],
   ['order-status', 'login=acme&client-order-id=1&client-order-id=1', /"client-order-id" appears 2 times\./],
   ...['client_orderid=1', 'client-order-id=1', 'client-order-id=1&client_orderid=1'].flatMap((id) =>
     ['transfer', 'order-status', 'order-status-group'].map(
@@ -296,12 +292,8 @@ it.each([
 });
 
 it('of the built-in operations only read-only ones are retried', () => {
-  const flags = Object.entries(builtInOperations).map(([name, { readOnly, retryOn403 }]) => [
-    name,
-    readOnly,
-    retryOn403,
-  ]);
-  expect(flags).toEqual([
+  const all = Object.entries(builtInOperations);
+  expect(all.map(([name, { readOnly, retryOn403 }]) => [name, readOnly, retryOn403])).toEqual([
     ['manager-balance', true, true],
     ['order-status', true, true],
     ['order-status-group', true, true],
