@@ -108,12 +108,6 @@ export const silent: Script = async ({ request }) => {
   await request();
 };
 
-/** Ends HTTP on the connection, although no request offered that, and keeps it open. */
-export const switching: Script = async ({ request, write }) => {
-  await request();
-  write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n');
-};
-
 /** A well-formed response with a body of known length. */
 export function httpResponse(
   status: string,
