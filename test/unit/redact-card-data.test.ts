@@ -59,12 +59,6 @@ describe('a redacted parameter or text', () => {
     expect(redactText('/transfer/1234')).toBe('/transfer/1234');
     expect(redactText(`%2%35${'25'.repeat(9)}34${card.slice(1)}`)).not.toContain('111');
   });
-
-  it('takes no longer than its length allows, however often it was encoded', () => {
-    const before = process.cpuUsage();
-    expect(redactText(`%25${'25'.repeat(200_000)}41`)).toContain('%2525');
-    expect(process.cpuUsage(before).user).toBeLessThan(5_000_000);
-  });
 });
 
 describe('a redacted base string', () => {

@@ -116,7 +116,9 @@ describe('a room', () => {
   });
 
   it('of one has room for one holder, and one of none has no room', () => {
-    expect(new Room(1).enter('a')).toBeDefined();
+    const one = new Room(1.9);
+    expect(one.enter('a')).toBeDefined();
+    expect(one.enter('b')).toBeUndefined();
     expect(new Room(0).enter('a')).toBeUndefined();
   });
 });
