@@ -36,6 +36,7 @@ class Disk implements AuditOutput {
   }
 
   async begin(): Promise<void> {
+    await nextTurn();
     this.earlier.push(this.content);
     this.content = '';
   }

@@ -176,11 +176,7 @@ describe('tampering is found:', () => {
     ['the beginning of a later record at the end', [[...whole, '{"audit":"intent","seq":13,"x']], '1:12'],
     ['the beginning of a record in each of two files', [[...whole, cut], [cut]], '1:12'],
     ['other bytes than a crash left', [[...whole, `${cut}\n`, torn(cut.replace('se', 'sf'))]], '1:12'],
-    [
-      'a sealed one that is not readable, counted',
-      [[...upTo(10), ...counted([unreadable], headOf(whole[9]))]],
-      '1:11',
-    ],
+    ['a sealed one that is not readable, at the end', [[...upTo(10), unreadable.trimEnd()]], '1:11'],
     ['a record without its seal, counted', [[...upTo(10), ...counted([unsealed], headOf(whole[9]))]], '1:11'],
     ['a record after a beginning, counted', [[...whole, ...counted(['{"audit":"int\n', unsealed])]], '1:12'],
   ])('%s is not a record', (_name, files, place, options = {}) => {
@@ -287,6 +283,11 @@ describe('starts with files of their own', () => {
   it.each<[string, readonly Named[], string, Options?]>([
     ['one removed', all.toSpliced(1, 1), `03: ${follows}${at(2)}, which is not before it`],
     ['the end of one cut off', [[at(1), first.slice(0, 2)], ...all.slice(1)], `02: ${follows}`],
+    [
+      'the end of one sealed again',
+      [[at(1), [...first.slice(0, 2), sealed('stop', '"x":2', headOf(first[1]))]], ...all.slice(1)],
+      `02: ${follows}`,
+    ],
     [
       'the last end cut off',
       [...all.slice(0, 2), [at(3), third.slice(0, 2)]],

@@ -417,6 +417,14 @@ describe('the keys of a login', () => {
       { [of('signing_version')]: 3 },
     ],
     [
+      'the latest as the signing version if the current one may no longer be used',
+      () => {
+        use(control(3));
+        use(control(5), control(4));
+      },
+      { [of('signing_version')]: 5 },
+    ],
+    [
       'a change of the current key, and the version that the gateway accepted',
       () => {
         use(control(4), control(3));
