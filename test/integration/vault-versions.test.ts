@@ -48,14 +48,14 @@ describe('versions of a secret in Vault', () => {
     expect(controlKeys(await read(ring))).toEqual(['3:third']);
   });
 
-  it('are superseded by a deleted version as by any other', async () => {
-    await put({ control_key: 'first' });
+  it('are superseded by a deleted version as by any other, which is no reason to say that a newer one lacks a key', async () => {
+    await put({ control_key: 'first', private_key: pems[0] });
     setup.clock.advance(hour);
     await put({ control_key: 'second' });
     setup.clock.advance(20 * hour);
     await put({ control_key: 'third' });
     await setup.admin.deleteVersions(path, [2]);
-    expect(controlKeys(await read())).toEqual(['3:third', '1:first']);
+    expect(controlKeys(await read())).toEqual(['3:third', '1:first', '1:-']);
     setup.clock.advance(5 * hour);
     expect(controlKeys(await read())).toEqual(['3:third']);
   });

@@ -73,35 +73,32 @@ export class World {
     return this.#mounted(call);
   }
 
-  /**
-   * `POST sys/auth/{path}` and `POST sys/mounts/{path}`, or `GET` and `DELETE` for existing ones; and the
-   * revocation of all tokens of auth methods.
-   */
+  /** `POST sys/auth/{path}`, `POST` and `DELETE sys/mounts/{path}`; and the revocation of all tokens of auth methods. */
   #mount({ method, path, body }: StubRequest): StubResponse | undefined {
-    const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
     if (method === 'POST' && path.startsWith('sys/leases/revoke-prefix/auth/')) {
       this.tokens.revokeAll();
       return empty;
     }
+    const [, kind, name] = /^sys\/(auth|mounts)\/(.+)$/.exec(path) ?? [];
     if (kind === undefined || name === undefined) return undefined;
     const at = kind === 'auth' ? `auth/${name}` : name;
-    if (method === 'GET')
-      return this.#mounts.has(at) ? envelope({ data: {} }) : errors(400, `no mount at ${at}`);
     if (method === 'DELETE') {
       this.#mounts.delete(at);
       this.#version1.delete(at);
-      if (kind === 'auth') this.tokens.revokeAll();
       return empty;
     }
     if (this.#mounts.has(at)) return errors(400, `path is already in use at ${at}/`);
-    if (text(body['type']) === 'approle') this.#mounts.set(at, new AppRole(this.tokens).backend);
-    else if (text(body['type']) === 'transit') this.#mounts.set(at, new Transit().backend);
-    else if (text(body['type']) === 'kv') {
-      // By default, Vault creates a version 1 mount; its paths have no `data` or `metadata`.
-      const isVersion2 = JSON.stringify(body['options'] ?? {}).includes('"2"');
-      this.#mounts.set(at, isVersion2 ? new Kv2().backend : () => notFound);
-      if (!isVersion2) this.#version1.add(at);
-    } else return errors(400, `plugin not found in the catalog: ${text(body['type'])}`);
+    // By default, Vault creates a version 1 mount; its paths have no `data` or `metadata`.
+    const isVersion2 = JSON.stringify(body['options'] ?? {}).includes('"2"');
+    const backends: Readonly<Record<string, () => Backend>> = {
+      approle: () => new AppRole(this.tokens).backend,
+      transit: () => new Transit().backend,
+      kv: () => (isVersion2 ? new Kv2().backend : () => notFound),
+    };
+    const made = backends[text(body['type'])]?.();
+    if (made === undefined) return errors(400, 'plugin not found in the catalog');
+    this.#mounts.set(at, made);
+    if (text(body['type']) === 'kv' && !isVersion2) this.#version1.add(at);
     return empty;
   }
 

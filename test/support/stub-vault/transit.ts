@@ -34,7 +34,7 @@ export class Transit {
   /** `path` without the mount. */
   readonly backend: Backend = (call) => {
     const [, view = '', name = '', rest = ''] =
-      /^(keys|sign|export)\/(?:signing-key\/)?(\w(?:[\w.-]*\w)?)(?:\/(.+))?$/.exec(call.path) ?? [];
+      /^(keys|sign)\/(\w(?:[\w.-]*\w)?)(?:\/(.+))?$/.exec(call.path) ?? [];
     switch (`${call.method} ${view} ${rest}`) {
       case 'POST keys ':
         return this.#create(name, call);
@@ -48,8 +48,6 @@ export class Transit {
         return this.#delete(name);
       case 'POST sign sha2-256':
         return this.#sign(name, call);
-      case 'GET export ':
-        return this.#export(name);
       default:
         return undefined;
     }
@@ -94,7 +92,6 @@ export class Transit {
     const versions = key.versions.map(({ createdAt, publicKey }, index) => [
       index + 1,
       {
-        certificate_chain: '',
         creation_time: new Date(createdAt).toISOString(),
         name: key.type,
         public_key: publicKey.export({ type: 'spki', format: 'pem' }),
@@ -103,16 +100,11 @@ export class Transit {
     const defaults = { allow_plaintext_backup: false, auto_rotate_period: 0, deletion_allowed: false };
     const data = {
       ...defaults,
-      derived: false,
       exportable: key.exportable,
-      imported_key: false,
       keys: Object.fromEntries(versions),
       latest_version: key.versions.length,
-      min_available_version: 0,
-      min_decryption_version: 1,
       min_encryption_version: 0,
       name,
-      supports_signing: true,
       type: key.type,
       ...key.settings,
     };
@@ -137,17 +129,6 @@ export class Transit {
     return envelope({
       data: { key_version: number, signature: `vault:v${number}:${signature.toString('base64')}` },
     });
-  }
-
-  #export(name: string): StubResponse {
-    const key = this.#keys.get(name);
-    if (key === undefined) return notFound;
-    if (!key.exportable) return errors(400, 'private key material is not exportable');
-    const pems = key.versions.map(({ privateKey }, index) => [
-      index + 1,
-      privateKey.export({ type: 'pkcs1', format: 'pem' }),
-    ]);
-    return envelope({ data: { keys: Object.fromEntries(pems), name, type: key.type } });
   }
 }
 
