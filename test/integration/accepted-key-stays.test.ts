@@ -103,15 +103,6 @@ describe('the key that the gateway accepts', () => {
     await expectAll(502);
   });
 
-  it('signs on for staleIfError if Vault keeps one version only', async () => {
-    await setVersions(1);
-    vault.put(path, fields(other));
-    await pass(11 * hour);
-    await expectAll(200);
-    now += 2 * hour;
-    await until(async () => (await proxy.balance()).status === 403);
-  });
-
   it('signs on after a pause shorter than staleIfError, and never again once its version is destroyed', async () => {
     vault.put(path, fields(other));
     now += 11 * hour;

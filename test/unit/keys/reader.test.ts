@@ -175,6 +175,15 @@ describe('a look', () => {
     expect(versions()).toEqual([2, 1]);
   });
 
+  it('reads again what a read that began before it may have missed', async () => {
+    source.paused = true;
+    void read();
+    void reader.look(loginOf(), 'shop');
+    await source.release();
+    await source.release();
+    expect(reads()).toEqual(['acme', 'acme']);
+  });
+
   it('has a budget of 15 a second for a caller and 30 for an environment', async () => {
     const logins = Array.from({ length: 40 }, (_, index) => `login-${index}`);
     await holds(...logins);

@@ -336,6 +336,13 @@ describe('a login whose keys were read from another source', () => {
     expect(signing(loginOf(acme, seeded(ringOf('newest'))))).toBe('newest');
   });
 
+  it('is in use no longer than it was', () => {
+    store(ringOf('key'));
+    time.now = 600_000;
+    const next = seeded(ringOf('key'));
+    expect(next.isInUse(loginOf(acme, next))).toBe(false);
+  });
+
   it('has the same current key, although the gateway has not accepted it yet', () => {
     store(ringOf('old'));
     expect(signing()).toBe('old');
