@@ -220,6 +220,12 @@ describe('what the gateway says of a key', () => {
     await query();
     expect(keys.table.find(acme)?.ring.some(({ isAccepted }) => isAccepted)).toBe(false);
   });
+
+  it('keeps the accepted key in the ring at once', async () => {
+    await has('new', 'old');
+    await uses('old');
+    expect(keys.table.find(acme)?.ring).toMatchObject([{ version: 2 }, { version: 1, isAccepted: true }]);
+  });
 });
 
 describe('a payment', () => {
@@ -323,6 +329,14 @@ describe('cached keys', () => {
     await expect(query()).rejects.toMatchObject({ reason: 'key-missing' });
     expect(sent).toEqual([]);
     expect(keys.lookups).toEqual(['missing']);
+  });
+
+  it('that were read meanwhile are not read again first', async () => {
+    keys.time.now += 600_000;
+    await keys.reader.read(acme, 'refresh');
+    keys.source.paused = true;
+    expect(await query()).toBe('accepted');
+    expect(sentSince()).toEqual(['new']);
   });
 
   it('that were not used for ten minutes wait a second at most', async () => {
