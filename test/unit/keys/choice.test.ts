@@ -70,6 +70,14 @@ describe('the current key', () => {
     expect(accept('mid')).toBe(false);
     expect(current()).toBe('newer');
   });
+
+  it('has the version that it was last read with', () => {
+    has('key');
+    const signedWith = choice.current;
+    becomes('key', 'other');
+    choice.recordAccepted(signedWith, now, place, now);
+    expect(choice.current.version).toBe(2);
+  });
 });
 
 describe('why a key signs', () => {

@@ -209,6 +209,15 @@ describe('a look', () => {
     expect(reads()).not.toContain('beta');
     await source.release();
   });
+
+  it('does not happen while the source fails', async () => {
+    source.fail();
+    await failsToRead(refOf('gamma'));
+    reads();
+    time.now += 5_000;
+    expect(reader.look(loginOf(), 'shop')).toBeUndefined();
+    expect(reads()).toEqual([]);
+  });
 });
 
 describe('a source that fails', () => {

@@ -141,6 +141,21 @@ describe('a rejected query', () => {
     expect(sentSince()).toEqual(['new', 'old']);
   });
 
+  it('gets no other round after that, or while the steps allow no other key', async () => {
+    await has('new', 'old');
+    await uses('new');
+    gateway = accepts();
+    expect(await after(1_000, query())).toBe('rejected');
+    expect(sentSince()).toEqual(['new', 'old']);
+    gateway = accepts('new');
+    await query();
+    gateway = accepts();
+    await after(500, query());
+    expect(sentSince()).toEqual(['new', 'new', 'old', 'new', 'old']);
+    await after(1_000, query());
+    expect(sentSince()).toEqual(['new']);
+  });
+
   it('is not signed again after its deadline', async () => {
     await has('new', 'old');
     gateway = () => {
@@ -149,6 +164,16 @@ describe('a rejected query', () => {
     };
     expect(await query({ deadline: keys.time.now + 500 })).toBe('rejected');
     expect(sentSince()).toEqual(['new']);
+  });
+
+  it('is not signed with a key that left the ring meanwhile', async () => {
+    await has('new', 'mid', 'old');
+    gateway = async (key): Promise<Testimony> => {
+      if (key === 'mid') await has('newer', 'mid');
+      return 'rejected';
+    };
+    await after(1_000, query());
+    expect(sentSince()).toEqual(['new', 'mid', 'newer']);
   });
 
   it('is returned at once beyond a quarter of the limit of requests, half of that for a caller and three quarters for a login', async () => {
