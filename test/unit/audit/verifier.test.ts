@@ -246,18 +246,26 @@ describe('starts with files of their own', () => {
     [at(3), third],
   ];
   const ofOther: Named = [at(2, 'pod-b'), begin(at(2, 'pod-b'), undefined, { instance: 'pod-b' })];
+  const twoFiles = new AuditChain(testAuditKey, 'pod-a');
+  const fileOf = (number: number): string => at(2).replace('0001', `000${number}`);
+  const withTwoFiles: readonly Named[] = [
+    { file: fileOf(1), before: endOf(at(1), first) },
+    { file: fileOf(2), continued: true },
+  ].map((fields) => [fields.file, [twoFiles.seal('start', JSON.stringify(fields).slice(1, -1))]]);
   const beforeEnd = endOf(at(1), first.slice(0, 2));
   const heads = [headOf(third.at(-1))];
 
-  /** Each file is a trail. @returns the defect with the minute of its file */
+  /** @returns the defect with the minute of its file */
   function verify(files: readonly Named[], options: Options = {}): string | undefined {
     const verifier = new Verifier({ keys: bothKeys, ...options });
-    for (const [file, lines] of files) {
+    for (const [nth, [file, lines]] of files.entries()) {
       for (const [index, line] of lines.entries()) {
         const place = { file: `/trail/${file}`, line: index + 1 };
         const defect = verifier.add(Buffer.from(line.trimEnd()), place, !line.endsWith('\n'));
         if (defect !== undefined) return `${file.slice(11, 13)}: ${defect.message}`;
       }
+      // The next file is of the same start.
+      if (files[nth + 1]?.[0].slice(0, -10) === file.slice(0, -10)) continue;
       const defect = verifier.endTrail();
       if (defect !== undefined) return `${file.slice(11, 13)}: ${defect.message}`;
     }
@@ -267,6 +275,7 @@ describe('starts with files of their own', () => {
   it.each<[string, readonly Named[], Options?]>([
     ['all', all],
     ['the head of each', all, { heads: [first, second, third].map((lines) => headOf(lines.at(-1))) }],
+    ['one with two files', [...all.slice(0, 1), ...withTwoFiles]],
     ['those of two instances', [...all.slice(0, 1), ofOther, ...all.slice(1)]],
     ['the first ones are archived', all.slice(2), { after: [headOf(second.at(-1))] }],
     ['one began while the one before was running', [...all.slice(0, 1), [at(2), begin(at(2), beforeEnd)]]],
