@@ -301,6 +301,21 @@ describe('a payment', () => {
     expect(sentSince()).toEqual(['new', 'new', 'old', 'old']);
   });
 
+  it('is signed with the current key if the one that it tries leaves the ring meanwhile', async () => {
+    await has('new', 'old');
+    await uses('new');
+    gateway = accepts();
+    await pay();
+    const slow = Promise.withResolvers<void>();
+    signing = slow.promise;
+    const paying = pay();
+    await settled();
+    await has('newer', 'new');
+    slow.resolve();
+    await paying;
+    expect(sentSince()).toEqual(['new', 'new']);
+  });
+
   it('is not sent if its login is deleted while it is signed', async () => {
     await has('key');
     gateway = accepts('key');
