@@ -15,6 +15,7 @@ import type { FailureCause, StatusFacts } from './facts.ts';
 import { counted, percent, secondsBetween, since, sourceName, span } from './format.ts';
 import { keysWith, missing, rejected, unusable, waiting } from './key-checks.ts';
 import {
+  callerLimitedFor,
   clockDifference,
   isBlocked,
   isNoKey,
@@ -643,7 +644,7 @@ export const conditions = {
     causes: ['caller-limit'],
     find: ({ at, callers }) =>
       callers.flatMap(({ name: caller, limited, limitedAt }) => {
-        if (limitedAt === null || secondsBetween(limitedAt, at) >= 60) return [];
+        if (limitedAt === null || secondsBetween(limitedAt, at) >= callerLimitedFor) return [];
         const summary = `${caller} sends more requests at a time than its limit allows: ${counted(limited, 'request')} got 429 since the start, the last one ${since(at, limitedAt)} ago`;
         return [{ summary, caller }];
       }),

@@ -37,6 +37,9 @@ export const maxFailures = 100;
 /** Payments of an environment whose outcome has to be queried that a status has at most. */
 export const maxUncertainPayments = 1_000;
 
+/** Seconds for which the last 429 of a caller is a finding. */
+export const callerLimitedFor = 60;
+
 /** Share of the requests of an environment from which failures of the last minute are bad. */
 const failedRatio = 0.1;
 
