@@ -101,7 +101,9 @@ const signing = z.strictObject({
     ),
   maxQueue: count
     .prefault(200)
-    .describe('RSA signatures that wait, and as many in Vault; excess requests get 503 `overloaded`.'),
+    .describe(
+      'RSA signatures that wait, and as many in Vault; excess requests get 503 `overloaded`. One caller has half.',
+    ),
 });
 
 const maxHeaders = 20;

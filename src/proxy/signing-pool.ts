@@ -4,13 +4,13 @@ import type { LoginRef } from '../keys/login-ref.ts';
 import type { UsableKey } from '../keys/ring.ts';
 import { type MethodName, methods } from '../oauth1/methods.ts';
 import type { EventObserver } from '../observability/events.ts';
-import { NoRoom, Slots } from '../util/slots.ts';
+import { NoRoom, Room, Slots } from '../util/slots.ts';
 import { TokenBucket } from '../util/token-bucket.ts';
 
 interface SigningLimits {
   /** RSA signatures made concurrently. */
   readonly concurrency: number;
-  /** Queued RSA signatures; in Vault, of each environment. */
+  /** Queued RSA signatures, half of them for one caller; in Vault, of each environment. */
   readonly maxQueue: number;
 }
 
@@ -40,6 +40,8 @@ const span = 'wait for a signing slot';
 export class SigningPool {
   readonly #metrics: Pick<EventObserver, 'signed' | 'signingQueueChanged'>;
   readonly #monotonic: () => number;
+  /** What is signed or waits for it. One caller alone may use every processor, but not take all the room. */
+  readonly #room: Room;
   readonly #slots: Slots;
   readonly #signInVault: ((signee: Signee, ...rest: KeyAndText) => Promise<string>) | undefined;
 
@@ -53,6 +55,7 @@ export class SigningPool {
     const { concurrency: size, maxQueue: queue } = limits;
     this.#metrics = metrics;
     this.#monotonic = monotonic;
+    this.#room = new Room(size + queue);
     this.#slots = new Slots({ size, queue, span, changed: (depth) => metrics.signingQueueChanged(depth) });
     this.#signInVault = remote && bounded(remote, queue, monotonic);
   }
@@ -65,11 +68,20 @@ export class SigningPool {
     }
     const startedAt = this.#monotonic();
     const sign = () => methods[method].sign(text, key, '');
-    const signature = await (key.kind === 'control_key'
-      ? sign()
-      : admitted(() => this.#slots.run(async () => await sign()), 'The signing queue is full.'));
+    const signature = await (key.kind === 'control_key' ? sign() : this.#inTurn(sign, signee));
     this.#metrics.signed(method, (this.#monotonic() - startedAt) / 1000);
     return signature;
+  }
+
+  async #inTurn(sign: () => string | Promise<string>, { caller }: Signee): Promise<string> {
+    const leave = this.#room.enter(caller);
+    if (leave === undefined)
+      throw overloaded('The signing queue is full, for this caller or for all (signing.maxQueue).');
+    try {
+      return await this.#slots.run(async () => await sign());
+    } finally {
+      leave();
+    }
   }
 }
 

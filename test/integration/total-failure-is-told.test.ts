@@ -52,16 +52,3 @@ describe('an instance is not well at once although most requests of the last min
     expect(await found()).toEqual({ well: true, bad: [] });
   });
 });
-
-it('an outage that is over is no longer bad, but not because no request came', async () => {
-  const { edge, found, passes } = await startWell();
-  edge.gateway.respond = (response) => void response.writeHead(500).end();
-  for (let count = 0; count < 20; count += 1) await edge.balance();
-  passes(20);
-  expect(await found()).toMatchObject({ well: false });
-  edge.gateway.respond = (response) => void response.end('OK');
-  await edge.balance();
-  expect(await found()).toEqual({ well: true, bad: [] });
-  const { findings } = await edge.instanceStatus();
-  expect(findings).toMatchObject([{ severity: 'warn', advice: expect.stringMatching(/^It seems over: /) }]);
-});

@@ -1,6 +1,6 @@
 import type { FailureCause, KeyStatus, StatusFacts, UncertainPayment } from './facts.ts';
 import { counted, percent, secondsBetween, since, span } from './format.ts';
-import { clockDifference, failing, type Severity, silent, thresholds } from './thresholds.ts';
+import { failing, type Severity } from './thresholds.ts';
 
 type Environment = StatusFacts['environments'][number];
 
@@ -22,10 +22,9 @@ export interface Found {
 
 export type Check = (facts: StatusFacts) => Found[];
 
-/** `No failure for 8 s.` @param last time of the last failure */
-export function quiet(at: string, last: string, over = false): string {
+/** `No failure for 8 s.`, once it is over: the finding goes within a minute. @param last time of the last failure */
+export function quiet(at: string, last: string): string {
   const seconds = secondsBetween(last, at);
-  if (over) return `It seems over: no such failure for ${span(seconds)}, and requests have succeeded since.`;
   return seconds < 2 ? '' : `No failure for ${span(seconds)}.`;
 }
 
@@ -88,21 +87,19 @@ export function failures(texts: Texts, more: Check = () => []) {
 function failed(
   cause: string,
   text: string | Text,
-  of: Environment,
+  { name: environment, allFail, failures: list }: Environment,
   { at, keys }: StatusFacts,
 ): Found | undefined {
-  const { name: environment, allFail, failures: list } = of;
   const one = list.find((failure) => failure.cause === cause);
   const isKnown = keys.list.some((key) => key.environment === environment && isKnownToFail(key, cause));
   if (one === undefined || isKnown) return undefined;
   const { detail, count, login, share, lastAt } = one;
-  const over = one.over && silent(of) === 'ok';
   const about = detail === null ? '' : ` (${detail})`;
   const [what, todo] = typeof text === 'string' ? [`${text}${about}`] : text(detail ?? '');
   const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
-  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${allFail && !over ? 'now every one fails' : `${percent(share)} of all`}`;
-  const severity = over ? 'warn' : allFail ? 'bad' : failing(share);
-  return { severity, summary, state: [quiet(at, lastAt, over)], todo, login };
+  const isNow = allFail && secondsBetween(lastAt, at) < 5;
+  const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${isNow ? 'now every one fails' : `${percent(share)} of all`}`;
+  return { severity: isNow ? 'bad' : failing(share), summary, state: [quiet(at, lastAt)], todo, login };
 }
 
 /** The finding about the key says why these requests fail. */
@@ -110,18 +107,21 @@ function isKnownToFail({ signingVersion, missingSince }: KeyStatus, cause: strin
   return signingVersion === null && missingSince === null && cause === 'key-unusable';
 }
 
+/** Seconds by which two clocks that are right may differ. */
+const alikeSeconds = 5;
+
 /** What to do about a clock that is off, if other gateways show whose it is; `undefined`: they do not. */
 export function likelierClock(
   { gatewayHost, clockSkew }: Environment,
   environments: readonly Environment[],
 ): string | undefined {
   const others = environments.filter((one) => one.gatewayHost !== gatewayHost && one.clockSkew !== null);
-  const right = others.find((one) => clockDifference(one) === 'ok');
+  const is = (skew: number | null) => (one: Environment) =>
+    Math.abs((one.clockSkew ?? 0) - (skew ?? 0)) <= alikeSeconds;
+  const right = others.find(is(0));
   if (right !== undefined)
     return `There is no difference to the clock of the gateway of ${right.name}, so this one is likelier off: ask its support.`;
-  const isSame = (one: Environment): boolean =>
-    Math.abs((one.clockSkew ?? 0) - (clockSkew ?? 0)) <= thresholds.clockSkewSeconds;
-  return others.length > 0 && others.every(isSame)
+  return others.length > 0 && others.every(is(clockSkew))
     ? 'The gateways of other environments show the same, so the clock of this machine is likelier off: check its time synchronization.'
     : undefined;
 }

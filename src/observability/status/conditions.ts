@@ -80,7 +80,7 @@ export const conditions = {
   'outcome-unknown': {
     severities: bad,
     when: 'A payment was sent, and no complete response or a 5xx came back: it may have been processed. A finding has those of the last hour.',
-    todo: 'Query the order status of each, and do not send it again before that.',
+    todo: 'Query the order status of each, and do not send it again before that: `countersign status --json | countersign payments query`.',
     find({ at, uncertainPayments: list }) {
       return byEnvironment(list, (payments, newest, environment) => {
         const [login = null, ...others] = new Set(payments.map((one) => one.login));
@@ -392,13 +392,12 @@ export const conditions = {
     find: environmentsWith((one, { at }) => {
       const { name, inFlight, maxInFlight, failures: list } = one;
       const rejected = list.find(({ cause }) => cause === 'overloaded');
-      const present = rejected?.over === false ? 'bad' : saturation(one);
-      const severity = present === 'ok' && rejected ? 'warn' : present;
+      const severity = rejected === undefined ? saturation(one) : 'bad';
       if (severity === 'ok') return undefined;
       const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
       const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
       const state = [
-        rejected ? quiet(at, rejected.lastAt, present === 'ok') : '',
+        rejected ? quiet(at, rejected.lastAt) : '',
         `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
         inFlight < maxInFlight && rejected ? otherLimits : '',
       ];
@@ -466,7 +465,7 @@ export const conditions = {
     causes: ['current-key', 'other-key'],
     // While a clock is off, or every login is rejected, that is the finding.
     find: environmentsWith((one) => {
-      const { name, rejectedShare, rejectionsOver, allFail } = one;
+      const { name, rejectedShare, allFail } = one;
       const severity = rejections(one);
       if (severity === 'ok' || isNoKey(one)) return undefined;
       const { rejected, rejectedNames } = one.logins;
@@ -474,11 +473,10 @@ export const conditions = {
       const others = rejected - rejectedNames.length;
       const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
       const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
-      const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail && !rejectionsOver ? ', and now every request fails' : ''}${names}`;
+      const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
       const todo =
         severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
-      const state = [rejectionsOver ? 'It seems over: each login is accepted again.' : ''];
-      return { severity, summary, state, todo, login };
+      return { severity, summary, todo, login };
     }),
     alert: {
       name: 'CountersignGatewayRejections',

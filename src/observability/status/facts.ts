@@ -35,11 +35,6 @@ const recentFailures = z.strictObject({
   count,
   share: share.describe('Of all requests of the last minute.'),
   lastAt: time,
-  over: z
-    .boolean()
-    .describe(
-      'Whether it seems over: the last one was 10 s ago, and a request succeeded since, of the same login and operation if all have the same.',
-    ),
 });
 
 const environment = z.strictObject({
@@ -55,11 +50,6 @@ const environment = z.strictObject({
     'Share of 401 and 403 among the gateway responses of the last minute; null without responses.',
   ),
   rejectedRequests: count.describe('Requests of the last minute that ended with 401 or 403 of the gateway.'),
-  rejectionsOver: z
-    .boolean()
-    .describe(
-      'Whether these seem over: the last one was 10 s ago, and each login and operation of them has succeeded since.',
-    ),
   failedShare: maybeShare.describe(
     'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
   ),

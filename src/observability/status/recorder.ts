@@ -12,9 +12,6 @@ import { isNoKey, maxFailures, maxUncertainPayments } from './thresholds.ts';
 /** Milliseconds. */
 const recent = 60_000;
 
-/** Milliseconds without a failure, but with a success, after which it seems over. */
-const quietTime = 10_000;
-
 /** The last used logins. */
 const maxLogins = 1_000;
 
@@ -169,7 +166,6 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
   const window = new RequestWindow(monotonic());
   /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
   const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
-  const endings = createEndings();
   let skew: { readonly at: number; readonly seconds: number } | undefined;
   /** A login that was rejected before this time may have a good key. */
   let explainedUntil = Number.NEGATIVE_INFINITY;
@@ -183,16 +179,15 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
   };
   return {
     finished(context: RequestContext): void {
-      const { startedAt, durations, login = null, operation = null, keyRejected } = context;
+      const { startedAt, durations, login = null, keyRejected } = context;
       const { total = 0 } = durations;
       const endedAt = startedAt + total * 1000;
       const verdict = verdictOn(context);
       const failure =
         verdict === 'failed'
-          ? { cause: causeOf(context), detail: detailOf(context) ?? null, login, operation }
+          ? { cause: causeOf(context), detail: detailOf(context) ?? null, login }
           : undefined;
       window.recordRequest(endedAt, total, verdict, failure);
-      endings.add(verdict, { lastAt: endedAt, login, operation });
       if (login === null || keyRejected === undefined) return;
       setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
       if (keyRejected && isNoKey(heard(endedAt))) explainedUntil = endedAt;
@@ -215,45 +210,10 @@ function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, deta
       const rejectedNames = rejected.slice(-maxRejectedNames).map(([login]) => login);
       return {
         ...summary,
-        failures: failures.map(({ lastAt, operation, ...one }) => ({
-          ...one,
-          lastAt: shown(lastAt),
-          over: endings.isOver(now, { lastAt, operation, login: one.login }),
-        })),
-        rejectionsOver: endings.rejectionsOver(now),
+        failures: failures.map((one) => ({ ...one, lastAt: shown(one.lastAt) })),
         logins: { ...counts, rejectedNames: rejectedNames.toReversed() },
         clockSkew,
       };
-    },
-  };
-}
-
-/** Requests that ended alike, and when the last of them did: monotonic, milliseconds. */
-interface Ending {
-  readonly lastAt: number;
-  /** `null` if they have several, or none. */
-  readonly login: string | null;
-  readonly operation: string | null;
-}
-
-/** The last success and the last rejection of each login and operation, by which a failure seems over. */
-function createEndings() {
-  const last = { succeeded: new Map<string, Ending>(), rejected: new Map<string, Ending>() };
-  const isOver = (now: number, { lastAt, login, operation }: Ending): boolean =>
-    now - lastAt >= quietTime &&
-    [...last.succeeded.values()].some(
-      (one) =>
-        one.lastAt > lastAt && [one.login, null].includes(login) && [one.operation, null].includes(operation),
-    );
-  return {
-    add(verdict: Verdict, one: Ending): void {
-      if (verdict === 'succeeded' || verdict === 'rejected')
-        setBounded(last[verdict], `${one.operation} ${one.login}`, one, maxLogins);
-    },
-    isOver,
-    rejectionsOver(now: number): boolean {
-      const rejected = [...last.rejected.values()].filter(({ lastAt }) => now - lastAt < recent);
-      return rejected.length > 0 && rejected.every((one) => isOver(now, one));
     },
   };
 }

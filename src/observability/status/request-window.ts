@@ -28,8 +28,6 @@ interface Failures {
   readonly detail: string | null;
   /** If all of them have the same. */
   readonly login: string | null;
-  /** The same. */
-  readonly operation: string | null;
 }
 
 /** What happened in one second. */
@@ -44,12 +42,7 @@ interface Slot extends Record<Verdict, number> {
 
 function together(one: Failures | undefined, later: Failures): Failures {
   if (one === undefined) return later;
-  return {
-    ...later,
-    count: one.count + later.count,
-    login: one.login === later.login ? one.login : null,
-    operation: one.operation === later.operation ? one.operation : null,
-  };
+  return { ...later, count: one.count + later.count, login: one.login === later.login ? one.login : null };
 }
 
 /**
@@ -72,7 +65,7 @@ export class RequestWindow {
     now: number,
     seconds: number,
     verdict: Verdict,
-    failure?: Omit<Failures, 'count' | 'lastAt'>,
+    failure?: Pick<Failures, 'cause' | 'detail' | 'login'>,
   ): void {
     const slot = this.#slotOf(now);
     slot[verdict] += 1;

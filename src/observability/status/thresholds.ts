@@ -52,11 +52,10 @@ export function saturation({ inFlight, maxInFlight }: Environment): 'bad' | 'war
  * Bad if most responses are rejections: then it is not a single caller or a rotation. `info` if all requests that got one
  * succeeded with another key, as during a rotation.
  */
-export function rejections(one: Environment): Severity | 'ok' {
-  const { rejectedShare, rejectedRequests, rejectionsOver, allFail } = one;
+export function rejections({ rejectedShare, rejectedRequests, allFail }: Environment): Severity | 'ok' {
   if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
   if (rejectedRequests === 0) return 'info';
-  return !rejectionsOver && (allFail || rejectedShare > 0.5) ? 'bad' : 'warn';
+  return allFail || rejectedShare > 0.5 ? 'bad' : 'warn';
 }
 
 /** Seconds without the end of a request from which a gateway is silent. */

@@ -56,7 +56,7 @@ const verdicts = (accepted: number, rejected: number, ...rejectedNames: string[]
   logins: { accepted, rejected, rejectedNames },
 });
 
-const none = { cause: '', detail: null, login: null, count: 3, share: 0.25, lastAt: ago(0), over: false };
+const none = { cause: '', detail: null, login: null, count: 3, share: 0.25, lastAt: ago(0) };
 type Failures = Environment['failures'][number];
 /** An environment of which a quarter of the requests failed so. */
 const failing = (cause: string, fields: Partial<Failures> = {}, more: Partial<Environment> = {}): Facts =>
@@ -113,18 +113,6 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     ],
   ],
   [
-    'the limit, which was reached, and is over',
-    failing('overloaded', { lastAt: ago(20), over: true }, { inFlight: 0, maxInFlight: 20 }),
-    [
-      /^warn saturated: production was at its limit, .* It seems over: no such failure for 20 s, and requests/,
-    ],
-  ],
-  [
-    'the limit, which is nearly reached again',
-    failing('overloaded', { lastAt: ago(20), over: true }, { inFlight: 450 }),
-    [/^warn saturated: production was at its limit, .* No failure for 20 s\. 450 of 500/],
-  ],
-  [
     'the limit, which is reached',
     failing('overloaded', {}, { inFlight: 20, maxInFlight: 20 }),
     [/^bad saturated: production is at its limit, and 3/],
@@ -147,11 +135,6 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
   ['half of them rejections', rejected(0.5), [/^warn .*: 50% of/]],
   ['mostly rejections', rejected(0.6), [/^bad .*: 60% of/]],
   ['only rejections', rejected(0.03, { allFail: true }), [/^bad .*: 3% of .* and now every request fails/]],
-  [
-    'mostly rejections, which are over',
-    rejected(0.6, { rejectionsOver: true }),
-    [/^warn .*: 60% of .* It seems over: each login is accepted again\. /],
-  ],
   [
     'rejections of one login',
     rejected(0.6, verdicts(9, 1, 'gamma')),
@@ -459,19 +442,9 @@ it.each<[what: string, fields: Facts, expected: RegExp[]]>([
     [/^bad .* of all\. No failure for 8 s\. /],
   ],
   [
-    'requests that failed: many, and it is over',
-    failing('gateway-timeout', { share: 0.9, lastAt: ago(40), over: true }),
-    [/^warn gateway-timeout: .* It seems over: no such failure for 40 s, and requests have/],
-  ],
-  [
-    'requests that failed, and it is over, while all fail for another cause',
-    failing('gateway-timeout', { lastAt: ago(40), over: true }, { allFail: true }),
-    [/^warn gateway-timeout: .* in the last minute, 25% of all\. It seems over/],
-  ],
-  [
-    'requests that failed, some time ago, while the gateway is silent',
-    failing('gateway-timeout', { lastAt: ago(40), over: true }, { inFlight: 9, waiting: 4 }),
-    [/^bad gateway-silent/, /^bad gateway-timeout: .* of all\. No failure for 40 s\. /],
+    'requests that failed: few, some time ago, while all fail for another cause',
+    failing('gateway-timeout', { share: 0.01, lastAt: ago(8) }, { allFail: true }),
+    [/^warn gateway-timeout: .* in the last minute, 1% of all\. No failure for 8 s\. /],
   ],
   [
     'requests that failed: few, but now all',

@@ -60,7 +60,6 @@ describe('an environment', () => {
       requestsPerSecond: 0.2,
       rejectedShare: 0.5,
       rejectedRequests: 0,
-      rejectionsOver: false,
       failedShare: 0,
       allFail: false,
       failures: [],
@@ -285,33 +284,13 @@ describe('failures of an environment', () => {
     finish({ status: 404, gatewayStatus: 404 });
     const [lastAt, mixed, one] = [time(10_000), { login: null, count: 2 }, { login: 'acme', count: 1 }];
     expect(failures()).toEqual([
-      { cause: 'gateway-unreachable', detail: 'refused', ...mixed, share: 0.25, lastAt, over: false },
-      { cause: 'gateway-status', detail: '503', ...one, share: 0.125, lastAt, over: false },
+      { cause: 'gateway-unreachable', detail: 'refused', ...mixed, share: 0.25, lastAt },
+      { cause: 'gateway-status', detail: '503', ...one, share: 0.125, lastAt },
     ]);
     now = 69_999;
     expect(failures()).toHaveLength(2);
     now = 70_000;
     expect(failures()).toEqual([]);
-  });
-
-  it('seem over after 10 s with a success, of the same login and operation if all have the same', () => {
-    const over = () => failures().map((one) => one.over);
-    finish();
-    finish({ status: 503, reason: 'key-missing', login: 'acme', outcome: 'not-sent' });
-    finish({ status: 500, gatewayStatus: 500, login: 'acme' });
-    finish({ status: 500, gatewayStatus: 500, login: 'beta' });
-    now = 10_000;
-    expect(over()).toEqual([false, false]);
-    finish({ login: 'beta' });
-    expect(over()).toEqual([false, true]);
-    finish({ login: 'acme', operation: 'status' });
-    expect(over()).toEqual([false, true]);
-    finish({ login: 'acme' });
-    expect(over()).toEqual([true, true]);
-    now = 11_000;
-    finish({ status: 500, gatewayStatus: 500, login: 'beta' });
-    finish({ login: 'beta' });
-    expect(over()).toEqual([true, false]);
   });
 
   it('have the TLS alert of the gateway, why Vault does not sign for that environment, or the kind of the key', () => {
@@ -343,21 +322,6 @@ describe('failures of an environment', () => {
 });
 
 describe('what the gateway said to a login', () => {
-  it('is a rejection that seems over 10 s later, if each login and operation has succeeded since', () => {
-    const over = () => recorder.environment('sandbox').rejectionsOver;
-    finish({ login: 'acme' });
-    expect(over()).toBe(false);
-    finish({ login: 'acme', status: 403, gatewayStatus: 403 });
-    now = 10_000;
-    finish({ login: 'beta' });
-    finish({ login: 'acme', operation: 'status' });
-    expect(over()).toBe(false);
-    finish({ login: 'acme' });
-    expect(over()).toBe(true);
-    now = 60_000;
-    expect(over()).toBe(false);
-  });
-
   it('is what it said to its last request of the last minute', () => {
     const logins = () => recorder.environment('sandbox').logins;
     finish({ login: 'acme', keyRejected: true });

@@ -12,7 +12,6 @@ interface Event {
   /** Of a failed request. */
   readonly cause: FailureCause;
   readonly login: string | null;
-  readonly operation: string | null;
   readonly verdict: Verdict;
 }
 
@@ -27,7 +26,6 @@ const event: fc.Arbitrary<Event> = fc.record({
   rejected: fc.boolean(),
   cause: fc.constantFrom('internal', 'gateway-timeout'),
   login: fc.constantFrom('acme', 'acme', 'acme', 'beta', null),
-  operation: fc.constantFrom('transfer', 'transfer', 'status', null),
   verdict: fc.constantFrom('succeeded', 'failed', 'rejected', 'neither'),
 });
 
@@ -52,12 +50,8 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
   const failed = requests.filter(({ verdict }) => verdict === 'failed');
   const failures = [...Map.groupBy(failed, ({ cause }) => cause)].map(([cause, list]) => {
     const lastAt = list.at(-1)?.at;
-    const common = <T>(of: (one: Event) => T): T | null => {
-      const [value, ...others] = new Set(list.map(of));
-      return value === undefined || others.length > 0 ? null : value;
-    };
-    const same = { login: common((one) => one.login), operation: common((one) => one.operation) };
-    const one = { cause, detail: String(lastAt), ...same };
+    const [login, ...others] = new Set(list.map((one) => one.login));
+    const one = { cause, detail: String(lastAt), login: others.length === 0 ? login : null };
     return { ...one, lastAt, count: list.length, share: list.length / requests.length };
   });
   const latest = requests.filter(
@@ -90,9 +84,8 @@ describe('the window', () => {
           seen.push({ ...one, at: now });
           if (one.seconds === undefined) window.recordResponse(now, one.rejected);
           else {
-            const { verdict, cause, login, operation } = one;
-            const failure =
-              verdict === 'failed' ? { cause, detail: String(now), login, operation } : undefined;
+            const { verdict, cause, login } = one;
+            const failure = verdict === 'failed' ? { cause, detail: String(now), login } : undefined;
             window.recordRequest(now, one.seconds, verdict, failure);
           }
           expect(window.summary(now)).toEqual(naiveSummary(seen, startedAt, now));
