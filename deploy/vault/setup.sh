@@ -24,7 +24,7 @@ KUBERNETES_REVIEWER_JWT_FILE=${KUBERNETES_REVIEWER_JWT_FILE:-} # file with the t
 KUBERNETES_DISABLE_LOCAL_CA_JWT=${KUBERNETES_DISABLE_LOCAL_CA_JWT:-} # true: do not use those of the pod of Vault
 KUBERNETES_REPLACE_CONFIG=${KUBERNETES_REPLACE_CONFIG:-} # yes: replace an existing configuration
 KUBERNETES_NAMESPACE=${KUBERNETES_NAMESPACE:-}   # new role: countersign
-KUBERNETES_SERVICE_ACCOUNT=${KUBERNETES_SERVICE_ACCOUNT:-} # new role: the name of the role
+KUBERNETES_SERVICE_ACCOUNT=${KUBERNETES_SERVICE_ACCOUNT:-} # new role: countersign, that of the Helm chart
 KUBERNETES_AUDIENCE=${KUBERNETES_AUDIENCE:-}     # new role: vault, like vaultToken.audience of the Helm chart
 
 # The script parses the default output format.
@@ -223,7 +223,7 @@ kubernetes() {
   kubernetes_config
   path=auth/$KUBERNETES_MOUNT/role/$ROLE
   read_role "$path"
-  setting bound_service_account_names "$KUBERNETES_SERVICE_ACCOUNT" "$ROLE"
+  setting bound_service_account_names "$KUBERNETES_SERVICE_ACCOUNT" countersign
   setting bound_service_account_namespaces "$KUBERNETES_NAMESPACE" countersign
   setting audience "$KUBERNETES_AUDIENCE" vault
   setting token_ttl "$TOKEN_TTL" 1h
@@ -246,15 +246,17 @@ for name in "$KV_MOUNT" "$KV_PREFIX" "$ROLE" "${TRANSIT_MOUNT:-none}"; do
     '' | *[!A-Za-z0-9_./-]*) fail "KV_MOUNT, KV_PREFIX, ROLE and TRANSIT_MOUNT may have letters, digits, and ._-/ only, not '$name'" ;;
   esac
 done
+for method in $AUTH; do
+  case $method in
+    approle | kubernetes) ;;
+    *) fail "AUTH must be approle, kubernetes or both, not $method" ;;
+  esac
+done
 kv
 transit
 policy proxy
 policy platform
 for method in $AUTH; do
-  case $method in
-    approle) approle ;;
-    kubernetes) kubernetes ;;
-    *) fail "AUTH must be approle, kubernetes or both, not $method" ;;
-  esac
+  "$method"
 done
 say "Done. Vault is configured for $ENVIRONMENT: role $ROLE, policies $ROLE-proxy and $ROLE-platform."

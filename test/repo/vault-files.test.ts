@@ -209,13 +209,13 @@ esac
     expect(setUp({ PATH: `${folder.path}/bao:/usr/bin:/bin` })).toMatchObject({ status: 0 });
   });
 
-  it('binds the Kubernetes role to one service account and its audience', () => {
+  it('binds the Kubernetes role to the service account of the chart and its audience', () => {
     const { status, changes } = setUp({ AUTH: 'kubernetes', KUBERNETES_NAMESPACE: 'payments' });
     expect(status).toBe(0);
     expect(changes.slice(3)).toEqual([
       'vault auth enable -path=kubernetes kubernetes',
       'vault write auth/kubernetes/config kubernetes_host=https://kubernetes.default.svc',
-      'vault write auth/kubernetes/role/countersign-production token_policies=countersign-production-proxy bound_service_account_names=countersign-production bound_service_account_namespaces=payments audience=vault token_ttl=1h token_max_ttl=24h',
+      'vault write auth/kubernetes/role/countersign-production token_policies=countersign-production-proxy bound_service_account_names=countersign bound_service_account_namespaces=payments audience=vault token_ttl=1h token_max_ttl=24h',
     ]);
   });
 
@@ -321,6 +321,6 @@ esac
     folder.file('state/secrets', 'secret/    pki    pki_1    map[]\n');
     expect(setUp({})).toMatchObject({ status: 1, stderr: 'setup.sh: secret is not a KV mount\n' });
     folder.file('state/secrets', '');
-    expect(setUp({ AUTH: 'ldap' })).toMatchObject({ status: 1 });
+    expect(setUp({ AUTH: 'approle ldap' })).toMatchObject({ status: 1, changes: [''] });
   });
 });
