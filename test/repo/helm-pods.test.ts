@@ -2,9 +2,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { describe, expect } from '@jest/globals';
-import { validateConfig } from '../../src/config/load.ts';
+import { afterAll, describe, expect } from '@jest/globals';
+import { loadConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
+import { Folder } from '../support/folder.ts';
 import {
   at,
   ciValues,
@@ -22,8 +23,11 @@ import {
 import { execForm, readStages } from '../support/image.ts';
 import { listen } from '../support/listening.ts';
 import { itWith } from '../support/requires.ts';
+import { root } from '../support/sources.ts';
 
 const whenHelm = itWith('helm');
+const folder = new Folder();
+afterAll(() => folder.remove());
 const probes = ['startupProbe', 'livenessProbe', 'readinessProbe'];
 
 /** Values at any depth whose key ends in File, and keys.directory. */
@@ -40,19 +44,22 @@ describe.each(ciValues)('with the %s values', (name) => {
 
   whenHelm(
     'helm template prints nothing else, and the configuration is valid with the variables of the pod',
-    () => {
+    async () => {
       expect(template(args)).toMatchObject({ status: 0, stderr: '' });
       const names = list(container(args), 'env').map((variable) => at(variable, 'name'));
       const lookUp = (variable: string) => (names.includes(variable) ? 'a1'.repeat(32) : undefined);
-      const checked = validateConfig(configText(args), { lookUp, builtIn: builtInOperations });
+      const file = folder.file(`${name}.yaml`, configText(args).replaceAll('/app/', root));
+      const checked = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
       expect('problems' in checked ? checked.problems : []).toEqual([]);
     },
   );
 
-  whenHelm('every file of the configuration is in a mounted directory', () => {
+  whenHelm('every file of the configuration is in a mounted directory, or in the image', () => {
     const folders = list(container(args), 'volumeMounts').map((mount) => String(at(mount, 'mountPath')));
+    // The image has it.
+    const mounted = [...folders, '/app/config'];
     const homeless = filesNamed(configIn(args)).filter(
-      (file) => !folders.some((folder) => file === folder || file.startsWith(`${folder}/`)),
+      (file) => !mounted.some((folder) => file === folder || file.startsWith(`${folder}/`)),
     );
     expect(homeless).toEqual([]);
   });

@@ -1,35 +1,52 @@
-import { globSync, readdirSync, readFileSync } from 'node:fs';
+import { globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { jwtProblems } from '../../src/auth/jwt/jwt-error.ts';
 import { parseToken } from '../../src/auth/jwt/parse-token.ts';
-import { validateConfig } from '../../src/config/load.ts';
+import { loadConfig, validateConfig } from '../../src/config/load.ts';
 import { errorTable } from '../../src/errors.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { startOnly } from '../../src/service/reload.ts';
 import { run } from '../support/cli.ts';
 import { blocksOf } from '../support/doc-examples.ts';
-import { at, configText, list, record, renderOne, template, values } from '../support/helm.ts';
+import { Folder } from '../support/folder.ts';
+import {
+  at,
+  chart,
+  configIn,
+  configText,
+  helm,
+  list,
+  record,
+  renderOne,
+  template,
+  values,
+} from '../support/helm.ts';
 import { itWith } from '../support/requires.ts';
 import { root, sourcesIn } from '../support/sources.ts';
+import { Ca } from '../support/stub-vault/certificates.ts';
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const namesIn = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+const digest = '2f77668a9dfbf8d5848b9eeb4a7145ca94c6ed9236e4a773f6dcafa5132b2f91';
 const check = (text: string, variables: Readonly<Record<string, string>> = {}) =>
   validateConfig(text, { lookUp: (name) => variables[name], builtIn: builtInOperations });
 
-it('config has the examples, which are valid', () => {
+it('config has the examples, which are valid', async () => {
   const isExample = (name: string) =>
     read(`config/${name}`).startsWith('# yaml-language-server: $schema=./schema.json');
   const examples = readdirSync(join(root, 'config')).filter(isExample).sort();
-  expect(examples).toEqual(['directory.yaml', 'embedded.yaml', 'vault.yaml']);
+  expect(examples).toEqual(['directory.yaml', 'embedded.yaml', 'production.yaml', 'vault.yaml']);
+  const variables = new Map([
+    ['COUNTERSIGN_KEYS', '/tmp/keys'],
+    ['COUNTERSIGN_GATEWAY', 'http://127.0.0.1:8090'],
+    ['BILLING_TOKEN_SHA256', digest],
+    ['CHECKOUT_TOKEN_SHA256', digest],
+  ]);
   for (const name of examples) {
-    const checked = check(read(`config/${name}`), {
-      COUNTERSIGN_KEYS: '/tmp/keys',
-      COUNTERSIGN_GATEWAY: 'http://127.0.0.1:8090',
-      BILLING_TOKEN_SHA256: '2f77668a9dfbf8d5848b9eeb4a7145ca94c6ed9236e4a773f6dcafa5132b2f91',
-    });
+    const options = { lookUp: (variable: string) => variables.get(variable), skipFiles: true };
+    const checked = await loadConfig(join(root, 'config', name), builtInOperations, options);
     expect([name, checked]).toEqual([name, expect.objectContaining({ config: expect.anything() })]);
   }
 });
@@ -87,10 +104,69 @@ describe('the commands of Countersign in all pages', () => {
 describe('docs/production.md', () => {
   const page = read('docs/production.md');
 
-  it('has the audit folder that the unit makes, which has to exist at the start', () => {
-    const [, folder = ''] = /directory: ([^,]+),/.exec(page) ?? [];
-    const [, made = ''] = /^StateDirectory=(.*)$/m.exec(read('deploy/systemd/countersign.service')) ?? [];
-    expect(made.split(' ').map((name) => `/var/lib/${name}`)).toContain(folder);
+  const unit = read('deploy/systemd/countersign.service');
+  const ofMachine = read('config/production.yaml');
+  const ofCluster = values('production');
+
+  it('names every file of its configuration for a virtual machine, with which the unit starts', async () => {
+    const folder = new Folder();
+    try {
+      const installed = [...page.matchAll(/^install .* -t (\S+) (.*)$/gm)].flatMap(
+        ([, to = '', names = '']) => names.split(' ').map((name) => `${to}/${name}`),
+      );
+      const { certFile, keyFile } = new Ca(folder.path, 'ca').issue('tls');
+      const contents: Record<string, string> = {
+        'config.yaml': ofMachine.replaceAll(/\/etc\/countersign|\/var\/lib\/countersign/g, folder.path),
+        'operations.yaml': read('config/operations.yaml'),
+        'vault-ca.crt': readFileSync(certFile, 'utf8'),
+        'tls.crt': readFileSync(certFile, 'utf8'),
+        'tls.key': readFileSync(keyFile, 'utf8'),
+        'audit.key': digest,
+      };
+      for (const path of installed) {
+        const name = path.replace('/etc/countersign/', '');
+        writeFileSync(folder.at(name), contents[name] ?? name, { mode: 0o600 });
+      }
+      const [, made = ''] = /^StateDirectory=(.*)$/m.exec(unit) ?? [];
+      for (const name of made.split(' '))
+        mkdirSync(folder.at(name.replace('countersign', '.')), { recursive: true });
+      const [, checked = ''] = /^ExecStartPre=\S+ check --config (.*)$/m.exec(unit) ?? [];
+      expect(installed).toContain(checked);
+      const [, variables = ''] = /^EnvironmentFile=-(.*)$/m.exec(unit) ?? [];
+      expect(installed).toContain(variables);
+      const [, variable = ''] = /echo "(\w+)=.*" > environment$/m.exec(ofMachine) ?? [];
+      const lookUp = (name: string) => (name === variable ? digest : undefined);
+      const loaded = await loadConfig(folder.at('config.yaml'), builtInOperations, {
+        lookUp,
+        certificatesAt: Date.now(),
+      });
+      expect(loaded).toEqual(expect.objectContaining({ notices: [] }));
+    } finally {
+      folder.remove();
+    }
+  });
+
+  itWith('helm')('has the same configuration for Kubernetes, with Secrets that its comments make', () => {
+    const [machine, cluster]: unknown[] = [parse(ofMachine), configIn(ofCluster)];
+    for (const section of ['environments', 'callers'])
+      expect(at(cluster, section)).toEqual(at(machine, section));
+    expect(at(cluster, 'audit', 'required')).toBe(at(machine, 'audit', 'required'));
+    const text = read('helm/countersign/ci/production-values.yaml');
+    const made = [...text.matchAll(/^# .* create secret (?:generic|tls) (\S+)/gm)].map(
+      ([, name = '']) => name,
+    );
+    const used = [...text.matchAll(/secretName: ([\w-]+)/g)].map(([, name = '']) => name);
+    expect(made.sort()).toEqual(used.sort());
+  });
+
+  itWith('helm')('binds the role in Vault to the pods that it installs', () => {
+    const setup = /ENVIRONMENT=(\S+) .*KUBERNETES_NAMESPACE=(\S+) /.exec(page) ?? [];
+    const install = /^helm install (\S+) .*--namespace (\S+)/m.exec(page) ?? [];
+    expect(setup[2]).toBe(install[2]);
+    expect(at(configIn(ofCluster), 'keys', 'vault', 'auth', 'role')).toBe(`countersign-${setup[1]}`);
+    const line = ['template', String(install[1]), chart, '--kube-version', '1.34.0', ...ofCluster];
+    const [, bound = ''] = /"\$KUBERNETES_SERVICE_ACCOUNT" (\S+)$/m.exec(read('deploy/vault/setup.sh')) ?? [];
+    expect(helm(line).stdout).toContain(`\n      serviceAccountName: ${bound}\n`);
   });
 
   it('has the commands of pages whose commands are run', () => {

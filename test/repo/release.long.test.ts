@@ -18,7 +18,13 @@ const { version, dependencies }: Manifest = JSON.parse(readFileSync(join(root, '
 const folder = new Folder();
 afterAll(() => folder.remove());
 const path = [dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter);
-const env = { PATH: path, HOME: folder.path, BILLING_TOKEN_SHA256: '0'.repeat(64) };
+const digest = '0'.repeat(64);
+const env = {
+  PATH: path,
+  HOME: folder.path,
+  BILLING_TOKEN_SHA256: digest,
+  CHECKOUT_TOKEN_SHA256: digest,
+};
 
 const run = (cwd: string, command: string, ...args: string[]): string =>
   execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
@@ -68,7 +74,7 @@ it('the tarball runs without npm, with the command of its unit', () => {
   unpack(`countersign-${version}.tar.gz`, installed);
   const unit = readFileSync(join(installed, 'deploy/systemd/countersign.service'), 'utf8');
   const [, check = ''] = /^ExecStartPre=\/opt\/countersign\/bin\/countersign (check .*)$/m.exec(unit) ?? [];
-  const config = folder.file('config.yaml', readFileSync(join(root, 'config/vault.yaml'), 'utf8'));
+  const config = join(installed, 'config/production.yaml');
   const args = [...check.replace('/etc/countersign/config.yaml', config).split(' '), '--no-file-checks'];
   const { status, stdout, stderr } = spawnSync(join(installed, 'bin/countersign'), args, {
     env,
