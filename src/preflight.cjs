@@ -16,6 +16,10 @@ const first = { major: 22, minor: 18 };
  * @type {Readonly<Record<number, readonly [number, number]>>}
  */
 const firstGood = { 22: [23, 4], 24: [22, 1], 26: [12, 1] };
+/** The versions to use, for messages. */
+const goodVersions = `${Object.entries(firstGood)
+  .map(([major, [minor, patch]]) => `${major}.${minor}.${patch}`)
+  .join(', ')} or later`;
 
 /**
  * Whether this Node may use connections again.
@@ -36,14 +40,14 @@ function partsOf(version) {
 
 const [major = 0, minor = 0] = partsOf(process.version);
 if (major < first.major || (major === first.major && minor < first.minor)) {
+  const inCheckout = ', or on Linux x64 run "npm ci" without --omit=optional, which installs one';
   process.stderr.write(
-    `Countersign requires Node ${first.major}.${first.minor} or later, but this is Node ${process.version.slice(1)}` +
-      ` (${process.execPath}). Upgrade Node, or on Linux x64 run "npm ci" without --omit=optional,` +
-      ' which installs one.\n',
+    `Countersign requires Node ${goodVersions}, but this is Node ${process.version.slice(1)} (${process.execPath}).` +
+      ` Upgrade Node${__dirname.endsWith('src') ? inCheckout : ''}.\n`,
   );
   process.exit(1);
 }
 if (require.main === module && process.argv[2] === '--is-good' && !keepsResponsesApart(process.version))
   process.exit(1);
 
-module.exports = { keepsResponsesApart };
+module.exports = { goodVersions, keepsResponsesApart };

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Config } from '../config/schema.ts';
 import { fromEnvironment } from '../config/variables.ts';
 import type { Logger } from '../observability/logger.ts';
-import { keepsResponsesApart } from '../preflight.cjs';
+import { goodVersions, keepsResponsesApart } from '../preflight.cjs';
 
 /**
  * Whether a Node is used that can mix up responses on connections that are used again. Connections are used once there
@@ -18,7 +18,7 @@ export function nodeVersionFault(
 ): string | undefined {
   if (keepsResponsesApart(version)) return undefined;
   if (!isDemo && !allowUnsafeNode)
-    return `Node ${version} can give a request the response to another one (CVE-2026-48931). Use 22.23.4, 24.22.1, 26.12.1 or later; for development, allowUnsafeNode: true starts without reused connections`;
+    return `Node ${version} can give a request the response to another one (CVE-2026-48931). Use ${goodVersions}; for development, allowUnsafeNode: true starts without reused connections`;
   log.message('warn', 'connections are not used again: this Node version can mix up their responses', {
     node: version,
   });

@@ -17,9 +17,9 @@ const pretending = (version: string): string[] => [
   folder.file(`${version}.cjs`, `Object.defineProperty(process, 'version', { value: '${version}' });`),
 ];
 
-const sentence = (version: string, path: string): RegExp =>
+const sentence = (version: string, path: string, hint = ', or .*"npm ci".*'): RegExp =>
   new RegExp(
-    `^Countersign requires Node 22\\.18 or later, but this is Node ${version} \\(${path}\\)\\. Upgrade Node, or .*\\.$`,
+    `^Countersign requires Node 22\\.23\\.4, 24\\.22\\.1, 26\\.12\\.1 or later, but this is Node ${version} \\(${path}\\)\\. Upgrade Node${hint}\\.$`,
   );
 /** Lines that npm itself prints are excluded. */
 const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) => !/^(npm |$)/.test(line));
@@ -46,6 +46,14 @@ describe('a Node older than the package requires', () => {
       stdout: '',
       lines: [expect.stringMatching(sentence('22\\.17\\.9', process.execPath))],
     });
+  });
+
+  it('gets no hint at npm where Countersign is built, as in the tarball', () => {
+    mkdirSync(folder.at('dist'));
+    cpSync(join(root, 'src/preflight.cjs'), folder.at('dist/preflight.cjs'));
+    const argv = [...pretending('v20.1.2'), folder.at('dist/preflight.cjs')];
+    const { stderr } = spawnSync(process.execPath, argv, { encoding: 'utf8', env: {} });
+    expect(linesOf(stderr)).toEqual([expect.stringMatching(sentence('20\\.1\\.2', process.execPath, ''))]);
   });
 
   withOldNode.each(['start', 'countersign', 'test'])(
