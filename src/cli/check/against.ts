@@ -32,7 +32,12 @@ interface Allowed {
 interface Located {
   readonly config: Config;
   readonly folder: string;
+  /** Names of variables that are not set, each with its {@link placeholder} in the configuration. */
+  readonly unset: readonly string[];
 }
+
+/** In place of a variable that is not set: a digest fits most fields. */
+export const placeholder = (name: string): string => hash('sha256', name);
 
 /** Exit code. */
 const allowsMore = 3;
@@ -43,18 +48,21 @@ export async function checkAgainst(now: Located, before: Located, json: boolean,
     ...allowedMore(now.config, before.config),
     settings: otherSettings(await settingsOf(now), await settingsOf(before)),
   };
+  const withNames = (text: string) =>
+    [...now.unset, ...before.unset].reduce(
+      (named, name) => named.replaceAll(placeholder(name), () => `\${${name}}`),
+      text,
+    );
+  const rowsOf = (entries: readonly object[]): string[][] =>
+    entries.map((entry) => Object.values(entry).map((value) => withNames(shown(value))));
   const tables = [
     table(['CALLER', 'NEW CREDENTIAL'], rowsOf(more.credentials)),
     table(['CALLER', 'ENVIRONMENT', 'OPERATION', 'LOGIN'], rowsOf(more.requests)),
     table(['SETTING', 'BEFORE', 'NOW'], rowsOf(more.settings)),
   ].filter((lines) => lines.length > 1);
   const lines = tables.length === 0 ? ['allows nothing more'] : tables.flat();
-  for (const line of json ? [JSON.stringify(more, null, 2)] : lines) io.out(line);
+  for (const line of json ? [withNames(JSON.stringify(more, null, 2))] : lines) io.out(line);
   return tables.length === 0 ? 0 : allowsMore;
-}
-
-function rowsOf(entries: readonly object[]): string[][] {
-  return entries.map((entry) => Object.values(entry).map(shown));
 }
 
 /** Decided by what authenticates and authorizes requests. */

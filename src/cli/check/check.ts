@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { configText } from '../../config/print.ts';
@@ -13,7 +12,7 @@ import { command, type Io, type OptionValues, optionNames } from '../shared/comm
 import { configFileOf, formatProblems, validConfig } from '../shared/config-file.ts';
 import { columns } from '../shared/table.ts';
 import { loginOptions, lookUpUsed, optionLogin, withLogin } from '../shared/vault-login.ts';
-import { checkAgainst } from './against.ts';
+import { checkAgainst, placeholder } from './against.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
@@ -104,7 +103,12 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
   if (online) return checkOnline(withLogin(loaded.config, login), operations, json, io);
   if (against !== undefined) {
     const before = await loadBefore(against, maySkip);
-    return checkAgainst({ config: loaded.config, folder: dirname(file) }, before, json, io);
+    return checkAgainst(
+      { config: loaded.config, folder: dirname(file), unset: [...unset.values()] },
+      before,
+      json,
+      io,
+    );
   }
   const shown = summary(rowsOf(loaded.config, operations)).concat(notices);
   for (const line of print ? [configText(loaded.config).trimEnd()] : shown) io.out(line);
@@ -118,15 +122,15 @@ async function loadBefore(file: string, maySkip: boolean) {
   const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
   const known: LoadedConfig =
     'problems' in loaded ? { problems: withVariables(loaded.problems, unset) } : loaded;
-  return { config: validConfig(file, known).config, folder: dirname(file) };
+  return { config: validConfig(file, known).config, folder: dirname(file), unset: [...unset.values()] };
 }
 
-/** In place of a variable that is not set: a digest fits most fields. Adds the path of its field, and its name, to `unset`. */
+/** A placeholder for a variable that is not set. Adds the path of its field, and its name, to `unset`. */
 function lookUpOrNote(unset: Map<string, string>): EnvLookup {
   return (name, path) => {
     const value = fromEnvironment(name);
     if (value === undefined) unset.set(path, name);
-    return value ?? hash('sha256', name);
+    return value ?? placeholder(name);
   };
 }
 

@@ -271,7 +271,7 @@ describe('countersign check --against', () => {
     });
   });
 
-  it('compares values from variables that are not set by their names, or says which to set', async () => {
+  it('compares and prints values from variables that are not set by their names, or says which to set', async () => {
     const withVariables = (fields: object) => ({
       callers: [{ name: 'billing', credentials: [{ tokenSha256: '${COUNTERSIGN_TEST_A}' }], allow: [] }],
       ...fields,
@@ -281,6 +281,10 @@ describe('countersign check --against', () => {
       checkout('new', withVariables(sandbox({ baseUrl: '${COUNTERSIGN_TEST_B}' }))),
     ];
     expect(await rows(one, one)).toEqual([]);
+    const none = checkout('none', {});
+    expect(await rows(one, none)).toEqual(['billing {"tokenSha256":"${COUNTERSIGN_TEST_A}"}']);
+    const { out } = await runCommandHere(check, '--no-file-checks', '--against', none, one);
+    expect(out).toBe('CALLER   NEW CREDENTIAL\nbilling  {"tokenSha256":"${COUNTERSIGN_TEST_A}"}');
     const problem = `${other}:1: environments.sandbox.baseUrl: requires the environment variable COUNTERSIGN_TEST_B, which is not set: set it to a value that fits\n1 problem`;
     const against = ['--no-file-checks', '--against'];
     expect(await runCommandHere(check, ...against, one, other)).toMatchObject({ code: 2, out: problem });
