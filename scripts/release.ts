@@ -19,7 +19,7 @@ const run = (cwd: string, command: string, ...args: string[]): string =>
 const quietly = ['--no-audit', '--no-fund', '--prefer-offline'];
 
 /** A tar file whose bytes depend on nothing but the names and contents of the files. */
-function pack(parent: string, name: string, file: string): void {
+function pack(parent: string, name: string, file: string, ...options: readonly string[]): void {
   const constant = [
     '--sort=name',
     '--mtime=@0',
@@ -27,6 +27,7 @@ function pack(parent: string, name: string, file: string): void {
     '--group=0',
     '--numeric-owner',
     '--mode=u=rwX,go=rX',
+    ...options,
   ];
   run(parent, 'tar', ...constant, '--use-compress-program=gzip -n', '-cf', join(target, file), name);
 }
@@ -57,7 +58,9 @@ try {
   cpSync(join(folder, 'package-lock.json'), join(stage, 'package-lock.json'));
   run(stage, 'npm', 'ci', '--ignore-scripts', '--omit=dev', '--omit=optional', ...quietly);
   pack(join(folder, 'stage'), name, `${name}.tar.gz`);
-  pack(join(folder, 'helm'), 'countersign', `countersign-chart-${version}.tgz`);
+  // As `helm package`, which has a time in its bytes: files in place of links to them, without what is ignored.
+  const asHelm = ['--dereference', '--exclude-ignore-recursive=.helmignore'];
+  pack(join(folder, 'helm'), 'countersign', `countersign-chart-${version}.tgz`, ...asHelm);
   cpSync(join(folder, 'sbom.cdx.json'), join(target, `${name}.cdx.json`));
 } finally {
   run(root, 'git', 'worktree', 'remove', '--force', folder);

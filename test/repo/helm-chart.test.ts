@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, globSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, globSync, lstatSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
@@ -39,6 +39,18 @@ whenHelm(
     expect(packed.sort()).toEqual(expected.sort());
   },
 );
+
+whenHelm('a copy of the chart that lost its links has no alerts and no dashboards, and says so', () => {
+  const copy = folder.at('without-links');
+  cpSync(chart, copy, { recursive: true, filter: (file) => !lstatSync(file).isSymbolicLink() });
+  const { status, stderr } = template(values('everything'), copy);
+  expect(status).toBe(1);
+  expect(stderr).toContain(
+    '- prometheusRule is enabled, but this copy of the chart has no files/prometheus/',
+  );
+  expect(stderr).toContain('- dashboards is enabled, but this copy of the chart has no files/dashboards/');
+  expect(template(values('minimal'), copy)).toMatchObject({ status: 0 });
+});
 
 it('chart, package and image name the same version', () => {
   const version = at(JSON.parse(textOf('package.json')), 'version');

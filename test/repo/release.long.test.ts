@@ -5,7 +5,9 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Folder } from '../support/folder.ts';
+import { chart, helm, render, values } from '../support/helm.ts';
 import { acquire } from '../support/port-lock.ts';
+import { itWith } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 import { until } from '../support/until.ts';
 
@@ -58,6 +60,20 @@ it('a release is the package, the tarball, the chart, the SBOM, and their checks
   );
   expect(run(folder.at('first'), 'sha256sum', '--check', '--quiet', 'SHA256SUMS')).toBe('');
   expect(again).toBe(sums);
+});
+
+itWith('helm')('the chart renders its alerts and dashboards, and holds the files that helm packages', () => {
+  const released = folder.at(`first/countersign-chart-${version}.tgz`);
+  const source = join(folder.at('first-clone'), chart);
+  const rendered = (from: string) => render(values('everything'), undefined, from);
+  expect(rendered(released)).toEqual(rendered(source));
+  expect(helm(['package', source, '--destination', folder.path])).toMatchObject({ status: 0 });
+  const filesIn = (archive: string) =>
+    run(root, 'tar', '-tzf', archive)
+      .split('\n')
+      .filter((name) => !name.endsWith('/'))
+      .sort();
+  expect(filesIn(released)).toEqual(filesIn(folder.at(`countersign-${version}.tgz`)));
 });
 
 it('changes that are not committed are no release', () => {

@@ -3,7 +3,7 @@ Rejects values that Kubernetes, Prometheus or Countersign would reject or misrea
 values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
-{{- $checks := list "checkNames" "checkPorts" "checkFamilies" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkClaims" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
+{{- $checks := list "checkFiles" "checkNames" "checkPorts" "checkFamilies" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkClaims" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
 {{- $problems := list -}}
 {{- range $checks -}}
 {{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
@@ -14,6 +14,17 @@ values.schema.json cannot express, or only without a helpful message.
 {{- fail (printf "\n- %s" (join "\n- " $problems)) -}}
 {{- end -}}
 {{- include "countersign.checkGracePeriod" . -}}
+{{- end }}
+
+{{/* They are links in a checkout, which not every way to pack or copy a chart follows. */}}
+{{- define "countersign.checkFiles" -}}
+{{- $problems := list -}}
+{{- range $value, $files := dict "prometheusRule" "files/prometheus/*.rules.yaml" "dashboards" "files/dashboards/*.json" -}}
+{{- if and (get $.Values $value).enabled (not ($.Files.Glob $files)) -}}
+{{- $problems = append $problems (printf "%s is enabled, but this copy of the chart has no %s: take the chart of a release, or pack a checkout with helm package" $value $files) -}}
+{{- end -}}
+{{- end -}}
+{{- with $problems }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
 {{/* Service names are DNS labels that begin with a letter. */}}
