@@ -47,7 +47,7 @@ function visit(schema: Schema): void {
   allowVariable(schema);
   chooseByName(schema);
   omitRequired(schema, 'directory', ['directory']);
-  // Of the audit trail; countersign.checkAudit requires it if the chart does not set it.
+  // Of the audit trail.
   omitRequired(schema, 'sync', ['keyFile']);
 }
 

@@ -119,11 +119,11 @@ values.schema.json cannot express, or only without a helpful message.
 {{- with $problems }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
-{{/* Without audit.enabled the configuration has to name the key file. */}}
+{{/* The section of the configuration is what the chart does not set. */}}
 {{- define "countersign.checkAudit" -}}
 {{- $audit := default dict (include "countersign.givenConfig" . | fromYaml).audit -}}
-{{- if and $audit (not .Values.audit.enabled) (not $audit.keyFile) -}}
-{{- list "config.audit has no keyFile: set audit.enabled and audit.secretName, and the chart sets it" | toYaml -}}
+{{- if and $audit (not .Values.audit.enabled) -}}
+{{- list "config.audit has no key: set audit.enabled and audit.secretName" | toYaml -}}
 {{- end -}}
 {{- if and .Values.audit.enabled $audit.sync (not .Values.audit.volume) -}}
 {{- list "config.audit.sync needs a directory: set audit.volume, since standard output cannot be written through to a disk" | toYaml -}}
