@@ -286,7 +286,7 @@ testRejections('values that do not fit', [
   ],
   [
     'an egress proxy that the network policy would block',
-    'config has an egressProxy, which the network policy would block',
+    'would block the egressProxy of config: set networkPolicy.egressProxy.to to its address',
     'networkPolicy.enabled=true',
     `${environment}.egressProxy={"url":"http://egress.internal:3128"}`,
   ],
@@ -311,6 +311,15 @@ testRejections('other values that do not fit', [
     'config.audit.sync needs a directory: set audit.volume',
     'audit={"enabled":true,"secretName":"audit"}',
     'config.audit={"sync":true}',
+  ],
+]);
+
+testRejections('a store of claims', [
+  [
+    'one that the network policy would block',
+    'would block config.payments.once.store: set networkPolicy.claims.to to its address',
+    'networkPolicy.enabled=true',
+    'config.payments={"once":{"store":"rediss://redis.internal","keyFile":"/k"}}',
   ],
 ]);
 

@@ -40,9 +40,20 @@ describe('the network policy', () => {
     `config.jwtIssuers={"idp":{"issuer":"https://idp.example","audience":"countersign",${field}}}`;
   const direct = '{"baseUrl":"https://sandbox.gateway.test","product":"gw"}';
   const proxy = '{"url":"http://egress.internal:3128"}';
+  const claims = (store: string) =>
+    values(
+      'minimal',
+      on,
+      `config.payments.once={"store":"${store}","keyFile":"/k"}`,
+      'networkPolicy.claims.to=[{"ipBlock":{"cidr":"10.0.9.5/32"}}]',
+    );
   const dns = [53, 53];
   whenHelm.each<[string, string[], unknown[]]>([
-    ['DNS, Vault, JWT issuers and the gateway', values('vault-kubernetes'), [dns, [8200], [6443], [443]]],
+    [
+      'DNS, Vault, JWT issuers and the gateway',
+      values('vault-kubernetes'),
+      [dns, [8200], [443, 6443], [443]],
+    ],
     ['no Vault without one', values('directory-keys'), [dns, [443]]],
     ['no issuer with a file', values('minimal', on, issuer('"jwks":{"file":"/k"}')), [dns, [8200], [443]]],
     ['JWT issuers', values('minimal', on, issuer('"leeway":"1s"')), [dns, [8200], [443, 6443], [443]]],
@@ -53,6 +64,34 @@ describe('the network policy', () => {
       [dns, [8200], [443], [3128]],
     ],
     ['one for Vault', values('egress-proxy', `config.keys.vault.egressProxy=${proxy}`), [dns, [3128]]],
+    [
+      'the URLs in the configuration',
+      values(
+        'minimal',
+        on,
+        'config.environments.sandbox.baseUrl="https://sandbox.gateway.test:8443/v2:1"',
+        'config.keys.vault.address="https://vault.internal"',
+        'config.tracing={"otlp":"https://[2001:db8::4319]"}',
+      ),
+      [dns, [443, 8200], [8443], [443, 4318]],
+    ],
+    [
+      'an own choice beside them',
+      values('directory-keys', 'networkPolicy.gateway.ports=[8443]'),
+      [dns, [443, 8443]],
+    ],
+    [
+      'a variable, of which only the scheme is known',
+      values(
+        'directory-keys',
+        'config.environments.sandbox.baseUrl="https://${HOST}"',
+        'extraEnv=[{"name":"HOST","value":"h"}]',
+      ),
+      [dns, [443]],
+    ],
+    ['a store of claims', claims('rediss://redis.internal'), [dns, [8200], [443], [6379]]],
+    ['one at another port', claims('rediss://redis.internal:6380/2'), [dns, [8200], [443], [6380]]],
+    ['no store in memory', claims('memory'), [dns, [8200], [443]]],
     ['tracing', values('directory-keys', 'config.tracing={"otlp":"http://c:4318"}'), [dns, [443], [4318]]],
     [
       'a collector behind a proxy',

@@ -3,7 +3,7 @@ Rejects values that Kubernetes, Prometheus or Countersign would reject or misrea
 values.schema.json cannot express, or only without a helpful message.
 */}}
 {{- define "countersign.checkValues" -}}
-{{- $checks := list "checkFiles" "checkNames" "checkPorts" "checkFamilies" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkClaims" "checkVariables" "checkPlaintext" "checkEgressProxy" -}}
+{{- $checks := list "checkFiles" "checkNames" "checkPorts" "checkFamilies" "checkScrape" "checkDuplicates" "checkEnv" "checkAudit" "checkClaims" "checkVariables" "checkPlaintext" "checkEgress" -}}
 {{- $problems := list -}}
 {{- range $checks -}}
 {{- with include (printf "countersign.%s" .) $ | fromYamlArray -}}
@@ -99,13 +99,15 @@ values.schema.json cannot express, or only without a helpful message.
 {{- end }}
 
 {{/* An empty list of peers would allow all. */}}
-{{- define "countersign.checkEgressProxy" -}}
-{{- $proxied := hasKey (include "countersign.connectsTo" . | fromYaml) "egressProxy" -}}
-{{- with .Values.networkPolicy -}}
-{{- if and $proxied .enabled (not .egressProxy.to) -}}
-{{- list "config has an egressProxy, which the network policy would block: set networkPolicy.egressProxy.to to its address, such as [{ ipBlock: { cidr: 10.0.8.4/32 } }], and networkPolicy.egressProxy.ports" | toYaml -}}
+{{- define "countersign.checkEgress" -}}
+{{- $problems := list -}}
+{{- $kinds := include "countersign.connectsTo" . | fromYaml -}}
+{{- range $kind, $what := dict "egressProxy" "the egressProxy of config" "claims" "config.payments.once.store" -}}
+{{- if and $.Values.networkPolicy.enabled (hasKey $kinds $kind) (not (get $.Values.networkPolicy $kind).to) -}}
+{{- $problems = append $problems (printf "the network policy would block %s: set networkPolicy.%s.to to its address, such as [{ ipBlock: { cidr: 10.0.8.4/32 } }]" $what $kind) -}}
 {{- end -}}
 {{- end -}}
+{{- with $problems }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
 {{/* Values of environment variables must be strings, and YAML reads 8 and true as other types. */}}

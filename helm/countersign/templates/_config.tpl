@@ -9,25 +9,50 @@
 {{- if and (eq $keys.source "vault") (eq (dig "auth" "method" "" (default dict $keys.vault)) "kubernetes") -}}true{{- end }}
 {{- end }}
 
-{{/* YAML with each kind of server that the pod connects to: vault, jwtIssuers, gateway, tracing; egressProxy for those behind one. */}}
+{{/*
+YAML with the ports of each kind of server that the pod connects to: gateway, vault, jwtIssuers, tracing, claims; egressProxy in
+place of those behind one.
+*/}}
 {{- define "countersign.connectsTo" -}}
 {{- $config := include "countersign.givenConfig" . | fromYaml -}}
-{{- $kinds := dict -}}
+{{- $servers := list -}}
 {{- range $config.environments -}}
-{{- $_ := set $kinds (ternary "egressProxy" "gateway" (hasKey . "egressProxy")) true -}}
+{{- $servers = append $servers (list "gateway" .baseUrl .egressProxy) -}}
 {{- end -}}
 {{- if eq $config.keys.source "vault" -}}
-{{- $_ := set $kinds (ternary "egressProxy" "vault" (hasKey (default dict $config.keys.vault) "egressProxy")) true -}}
+{{- $vault := default dict $config.keys.vault -}}
+{{- $servers = append $servers (list "vault" $vault.address $vault.egressProxy) -}}
 {{- end -}}
 {{- range $config.jwtIssuers -}}
 {{- if not (dig "jwks" "file" "" .) -}}
-{{- $_ := set $kinds (ternary "egressProxy" "jwtIssuers" (hasKey . "egressProxy")) true -}}
+{{- $servers = append $servers (list "jwtIssuers" (dig "jwks" "url" .issuer .) .egressProxy) -}}
 {{- end -}}
 {{- end -}}
 {{- with $config.tracing -}}
-{{- $_ := set $kinds (ternary "egressProxy" "tracing" (hasKey . "egressProxy")) true -}}
+{{- $servers = append $servers (list "tracing" .otlp .egressProxy) -}}
+{{- end -}}
+{{- $store := dig "payments" "once" "store" "memory" $config -}}
+{{- if ne $store "memory" -}}
+{{- $servers = append $servers (list "claims" $store nil) -}}
+{{- end -}}
+{{- $kinds := dict -}}
+{{- range $servers -}}
+{{- $kind := index . 0 -}}
+{{- $url := index . 1 -}}
+{{- with index . 2 -}}
+{{- $kind = "egressProxy" -}}
+{{- $url = .url -}}
+{{- end -}}
+{{- $_ := set $kinds $kind (append (default list (get $kinds $kind)) (include "countersign.port" $url | int)) -}}
 {{- end -}}
 {{- toYaml $kinds }}
+{{- end }}
+
+{{/* The port of a URL. Its host and port may be variables: then the default of its scheme. */}}
+{{- define "countersign.port" -}}
+{{- $port := regexFind "^[^/]*//[^/?#]*" . | regexFind ":[0-9]+$" | trimPrefix ":" -}}
+{{- $defaults := dict "http" "80" "redis" "6379" "rediss" "6379" -}}
+{{- default (default "443" (get $defaults (regexFind "^[a-z]+" .))) $port }}
 {{- end }}
 
 {{/* "true" if a JWT issuer uses the token or the CA of the Kubernetes API that the chart mounts, else empty. */}}
