@@ -135,6 +135,12 @@ describe('the notes', () => {
       'NOTE: the image is not pinned. Set image.digest.',
     ]);
     expect(notes('vault-kubernetes')).not.toContain('NOTE:');
+    const alerts = 'prometheusRule.enabled=true';
+    expect(notes('vault-kubernetes', alerts).match(/^NOTE: .*$/gm)).toEqual([
+      'NOTE: the alerts link to no runbook. Set config.admin.runbookUrl.',
+    ]);
+    const runbook = 'config.admin.runbookUrl="https://wiki.test/runbook"';
+    expect(notes('vault-kubernetes', alerts, runbook)).not.toContain('NOTE:');
     expect(notes('directory-keys')).not.toContain('vault write');
   });
 
@@ -221,7 +227,7 @@ testRejections('values of a wrong form', [
   ['a login that climbs', '/keySecrets/0/login', 'keySecrets[0].login=".."'],
   ['an unknown threshold', "'skew' not allowed", 'prometheusRule.thresholds.skew=1'],
   ['a ratio above 1', '/thresholds/saturationRatio', 'prometheusRule.thresholds.saturationRatio=80'],
-  ['a runbook prefix that is no URL', '/runbookUrlPrefix', 'prometheusRule.runbookUrlPrefix="x"'],
+  ['a removed value', 'set config.admin.runbookUrl', 'prometheusRule.runbookUrlPrefix="https://wiki/"'],
   ['a misspelled section', "'/config': additional properties 'kees' not allowed", 'config.kees={}'],
   ['a misspelled field of the Vault login', "'tokenfile' not allowed", `${vault}.tokenfile="/t"`],
   ['a removed option', "value must be 'absent, since it was removed", `${environment}.canaryEndpoint="77"`],

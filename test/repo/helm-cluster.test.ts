@@ -237,15 +237,15 @@ describe('the PrometheusRule', () => {
     expect(JSON.parse(back)).toEqual(groups);
   });
 
-  whenHelm('has the given prefix before every runbook_url', () => {
-    const prefix = 'https://git.internal/payments/countersign/blob/main/';
+  whenHelm('has alerts that link to the runbook that the status page links to', () => {
+    const runbookUrl = 'https://wiki.test/countersign/$1/runbook';
     const urls = (ofGroups: unknown[]) =>
       rulesOf(ofGroups)
         .map((rule) => at(rule, 'annotations', 'runbook_url'))
         .filter((url) => typeof url === 'string');
     expect(urls(groups).length).toBeGreaterThan(10);
-    expect(urls(rendered(`prometheusRule.runbookUrlPrefix="${prefix}"`))).toEqual(
-      urls(groups).map((url) => prefix + url),
+    expect(urls(rendered(`config.admin.runbookUrl="${runbookUrl}"`))).toEqual(
+      urls(groups).map((url) => url.replace('deploy/runbook.md', () => runbookUrl)),
     );
   });
 

@@ -3,10 +3,10 @@ A rule file with the thresholds and the runbook URL from the values. A comment o
 thresholds: `> 0.02 # threshold: gatewayRejectionsRatio=0.02`.
 */}}
 {{- define "countersign.rules" -}}
-{{- $thresholds := .values.thresholds -}}
+{{- $thresholds := .thresholds -}}
 {{- $lines := list -}}
 {{- range splitList "\n" .text -}}
-{{- $line := regexReplaceAll "^( *runbook_url: )" . (printf "${1}%s" (replace "$" "$$" $.values.runbookUrlPrefix)) -}}
+{{- $line := replace "runbook_url: deploy/runbook.md" (printf "runbook_url: %s" $.runbook) . -}}
 {{- range regexFindAll "[A-Za-z]+=[0-9.]+" (regexFind "# threshold: .*" $line) -1 -}}
 {{- $marked := splitn "=" 2 . -}}
 {{- $number := printf "([ (])%s([ ,)])" (regexQuoteMeta $marked._1) -}}
