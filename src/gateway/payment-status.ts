@@ -87,7 +87,7 @@ export const statusRows = {
 export type StatusRowName = keyof typeof statusRows;
 
 /** Each `transaction-type` of what comes after a payment (docs/gateway-interface.md sections 3 and 12). */
-const refunds = ['reversal', 'refund'];
+export const refunds: readonly string[] = ['reversal', 'refund'];
 const laterStages = ['cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
 
 /**

@@ -152,6 +152,28 @@ describe('countersign payments query', () => {
     }
   });
 
+  it('a capture is not decided by what was before it, nor by a refund since', async () => {
+    const lines = [lineOf('order-7', { operation: 'capture' })];
+    const { 'gw-order-id': orderid = '' } = fieldsOf((await transfer('order-7')).body);
+    pass();
+    const notYet = {
+      row: 'processing',
+      decision: 'query-again',
+      detail: 'the status is not that of the capture yet',
+    };
+    const advice = 'the latest capture of the order, if it is this one';
+    expect((await decide(lines)).results).toMatchObject([notYet]);
+    for (const [command, result] of [
+      ['capture', { row: 'approved', decision: 'ask-support', advice }],
+      ['return', notYet],
+    ] as const) {
+      const form = String(new URLSearchParams({ client_orderid: 'order-7', orderid }));
+      expect((await proxy.post(`/sandbox/gw/api/v2/${command}/1234`, form)).status).toBe(200);
+      pass();
+      expect((await decide(lines)).results).toMatchObject([result]);
+    }
+  });
+
   it('--watch queries until each payment is decided, and prints what changed', async () => {
     const watched = ['processing-at-first', 'found-later', 'declined'];
     await Promise.all(watched.map(transfer));

@@ -4,6 +4,7 @@ import {
   type Advice,
   adviceOf,
   type Decision,
+  refunds,
   type StatusRowName,
   statusRowOf,
 } from '../../gateway/payment-status.ts';
@@ -110,14 +111,21 @@ async function responseTo(
   }
 }
 
-/** Published operations on an order that there is: until its status has this `transaction-type`, it is that of what was before. */
-const stageOf: ReadonlyMap<string, string> = new Map([
-  ['return', 'reversal'],
-  ['capture', 'capture'],
+/** Published operations on an order that there is: its status is that of another stage unless it has this `transaction-type`. */
+const stageOf: ReadonlyMap<string, readonly string[]> = new Map([
+  ['return', refunds],
+  ['capture', ['capture']],
 ]);
 
 /** Rows that say what became of one stage of an order. */
-const ofAStage: readonly StatusRowName[] = ['approved', 'declined', 'in error', 'unknown'];
+const ofAStage: readonly StatusRowName[] = [
+  'refunded',
+  'not refunded',
+  'approved',
+  'declined',
+  'in error',
+  'unknown',
+];
 
 function read(
   response: SmallResponse,
@@ -132,7 +140,8 @@ function read(
   const stage = stageOf.get(operation);
   const row = statusRowOf(form, product);
   const isAboutIt =
-    stage === undefined || form?.some(([name, value]) => name === 'transaction-type' && value === stage);
+    stage === undefined ||
+    form?.some(([name, value]) => name === 'transaction-type' && stage.includes(value));
   if (!isAboutIt && ofAStage.includes(row))
     return { row: 'processing', detail: `the status is not that of the ${operation} yet` };
   const details = [
