@@ -49,10 +49,9 @@ func (s *shop) pay(ctx context.Context, form url.Values) countersign.Response {
 		order.Set("orderid", sent.OrderID)
 		s.orders.Store(id, order)
 	}
-	// The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
-	if sent.Row == "not created" && s.client.Status(ctx, order).Row == "not found" {
-		sent.Next = countersign.NotPaid
-		return sent
+	// A real shop shows it to the payer. It does not prove that there is no order.
+	if message := sent.Fields["error-message"]; message != "" {
+		fmt.Printf("%q\n", message)
 	}
 	return s.client.UntilDecided(ctx, order, s.patience)
 }

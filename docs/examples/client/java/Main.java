@@ -51,9 +51,9 @@ public class Main {
         if (sent.next() != Next.QUERY) return sent;
         if (sent.orderId() != null) order.put("orderid", sent.orderId());
         orders.put(order.get("client_orderid"), Map.copyOf(order));
-        // The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
-        if (sent.row().equals("not created") && countersign.status(order).row().equals("not found"))
-            return sent.with(sent.row(), Next.NOT_PAID);
+        // A real shop shows it to the payer. It does not prove that there is no order.
+        String message = sent.field("error-message");
+        if (!message.isEmpty()) System.out.println(printable(message));
         return countersign.untilDecided(order, patience);
     }
 
@@ -82,8 +82,12 @@ public class Main {
 
     /** A real shop acts on it here, once: the same callback may come again. */
     private static void report(Countersign.Callback callback, Response found) {
-        String id = callback.order().getOrDefault("client_orderid", "").replaceAll("[\\p{Cntrl}\"]", "?");
-        System.out.printf("%s: \"%s\" is %s: %s%n", callback.result(), id, found.next(), found.row());
+        String id = printable(callback.order().getOrDefault("client_orderid", ""));
+        System.out.printf("%s: %s is %s: %s%n", callback.result(), id, found.next(), found.row());
+    }
+
+    private static String printable(String text) {
+        return '"' + text.replaceAll("[\\p{Cntrl}\"]", "?") + '"';
     }
 
     private void handle(HttpExchange exchange) throws IOException {

@@ -17,14 +17,12 @@ import { setTimeout } from 'node:timers/promises';
  */
 // Without a connection, and of Countersign: any other status of what was not sent is for the caller to correct.
 const temporary = [0, 408, 429, 500, 502, 503, 504];
-const isInvalid = (r) => r.status === 200 && r.fields.type === 'validation-error' && !r.orderId;
 const afterSending = [
   ['another order', 'query', (r) => r.orderMismatch],
   ['order ID reused', 'ask-support', (r) => r.reason === 'order-id-reused'],
   ['not sent', 'send-again', (r) => r.outcome === 'not-sent' && temporary.includes(r.status)],
   ['not sent', 'fix', (r) => r.outcome === 'not-sent'],
   ['rejected', 'fix', (r) => r.outcome === 'answered' && [401, 403].includes(r.status)],
-  ['not created', 'query', (r) => r.outcome === 'answered' && isInvalid(r)],
   ['may be processed', 'query', () => true],
 ];
 // Of a refund, and of what else was done to a payment since.

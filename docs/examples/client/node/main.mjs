@@ -20,9 +20,9 @@ async function pay(form) {
   const sent = await countersign.send('v4/transfer', { ...form, server_callback_url: callbackUrl() });
   if (sent.next !== 'query') return sent;
   if (sent.orderId) order.orderid = sent.orderId;
-  // The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
-  if (sent.row === 'not created' && (await countersign.status(order)).row === 'not found')
-    return { ...sent, next: 'not-paid' };
+  // A real shop shows it to the payer. It does not prove that there is no order.
+  const message = sent.fields['error-message'];
+  if (message) console.log(JSON.stringify(message));
   return untilDecided(order);
 }
 

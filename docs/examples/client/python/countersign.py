@@ -30,7 +30,6 @@ AFTER_SENDING = [
     ("not sent", "send-again", lambda r: r.outcome == "not-sent" and r.status in TEMPORARY),
     ("not sent", "fix", lambda r: r.outcome == "not-sent"),
     ("rejected", "fix", lambda r: r.outcome == "answered" and r.status in (401, 403)),
-    ("not created", "query", lambda r: r.outcome == "answered" and _is_invalid(r)),
     ("may be processed", "query", lambda r: True),
 ]
 # Of a refund, and of what else was done to a payment since.
@@ -188,10 +187,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 _opener = urllib.request.build_opener(_NoRedirect)
-
-
-def _is_invalid(response: Response) -> bool:
-    return response.status == 200 and response.fields.get("type") == "validation-error" and not response.order_id
 
 
 def _is_refund(response: Response) -> bool:

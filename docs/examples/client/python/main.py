@@ -46,9 +46,9 @@ class Shop(BaseHTTPRequestHandler):
             return sent
         if sent.order_id:
             order["orderid"] = sent.order_id
-        # The payer sees why. If the query finds no order either, the corrected form is a new payment with a new order ID.
-        if sent.row == "not created" and countersign.status(order).row == "not found":
-            return replace(sent, next="not-paid")
+        # A real shop shows it to the payer. It does not prove that there is no order.
+        if message := sent.fields.get("error-message"):
+            print(json.dumps(message), flush=True)
         return countersign.until_decided(order, seconds)
 
     def refund(self, form):

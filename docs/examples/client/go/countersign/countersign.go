@@ -37,7 +37,6 @@ const (
 
 func afterSending(found Response) (row string, next Next) {
 	notSent, answered, status := found.Outcome == "not-sent", found.Outcome == "answered", found.Status
-	isInvalid := status == 200 && found.Fields["type"] == "validation-error" && found.OrderID == ""
 	switch {
 	case found.OrderMismatch != "":
 		return "another order", Query
@@ -49,8 +48,6 @@ func afterSending(found Response) (row string, next Next) {
 		return "not sent", Fix
 	case answered && (status == 401 || status == 403):
 		return "rejected", Fix
-	case answered && isInvalid:
-		return "not created", Query
 	}
 	return "may be processed", Query
 }

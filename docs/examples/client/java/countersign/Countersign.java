@@ -56,7 +56,6 @@ public final class Countersign {
             new Row("not sent", SEND_AGAIN, r -> r.outcome.equals("not-sent") && TEMPORARY.contains(r.status)),
             new Row("not sent", FIX, r -> r.outcome.equals("not-sent")),
             new Row("rejected", FIX, r -> r.outcome.equals("answered") && Set.of(401, 403).contains(r.status)),
-            new Row("not created", QUERY, r -> r.outcome.equals("answered") && r.isInvalid()),
             new Row("may be processed", QUERY, r -> true));
     /** Of what else than a refund was done to a payment since. */
     private static final Set<String> LATER_STAGES = Set.of("cancel", "chargeback", "fraud", "dispute", "retrieval");
@@ -95,10 +94,6 @@ public final class Countersign {
             return new Response(
                     status, outcome, reason, message, requestId, orderMismatch, retryAfter, fields, orderId, body, row,
                     next);
-        }
-
-        private boolean isInvalid() {
-            return status == 200 && field("type").equals("validation-error") && orderId == null;
         }
 
         private boolean isRefund() {
