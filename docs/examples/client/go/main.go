@@ -96,8 +96,8 @@ func (s *shop) callback(response http.ResponseWriter, request *http.Request) {
 		report(found, *found.Found)
 	}
 	response.WriteHeader(found.RespondWith)
-	// The gateway does not repeat what it got 200 for.
-	if found.RespondWith == 200 && found.Found.Next == countersign.Query {
+	// The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
+	if found.RespondWith == 200 && found.Found.Next == countersign.Query && s.stored(found.Order.Get("client_orderid")) != nil {
 		go func() { report(found, s.client.UntilDecided(ctx, found.Order, s.patience)) }()
 	}
 }

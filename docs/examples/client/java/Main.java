@@ -75,8 +75,9 @@ public class Main {
         if (found.found() == null) System.out.println(found.result());
         else report(found, found.found());
         exchange.sendResponseHeaders(found.respondWith(), -1);
-        // The gateway does not repeat what it got 200 for.
-        if (found.respondWith() == 200 && found.found().next() == Next.QUERY)
+        // The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
+        boolean isUndecided = found.respondWith() == 200 && found.found().next() == Next.QUERY;
+        if (isUndecided && orders.containsKey(found.order().getOrDefault("client_orderid", "")))
             report(found, countersign.untilDecided(found.order(), patience));
     }
 

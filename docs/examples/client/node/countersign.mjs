@@ -60,10 +60,12 @@ const unconnected = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 /** Seconds; longer than Countersign waits for the gateway. */
 const timeout = 35;
 
-/** 12.5 is 12.50. What the order does not have is not compared. */
-function hasAnotherAmount(order, fields) {
-  const differs = 'amount' in order && Number(order.amount) !== Number(fields.amount);
-  return differs || ('currency' in order && order.currency !== fields.currency);
+/** Why what a query says is left to a person. A refund has no status of a payment, and 12.5 is 12.50. */
+function doubtOf(order, { next, fields }) {
+  if (order['by-request-sn']) return ['paid', 'not-paid'].includes(next) && 'another stage';
+  const { amount, currency } = order;
+  const isOrdered = amount && currency && Number(amount) === Number(fields.amount) && currency === fields.currency;
+  return next === 'paid' && !isOrdered && 'another amount';
 }
 
 function decided(table, response) {
@@ -103,8 +105,8 @@ export class Countersign {
     const names = ['client_orderid', 'orderid', 'by-request-sn'].filter((name) => order[name]);
     const form = Object.fromEntries(names.map((name) => [name, order[name]]));
     const found = decided(afterQuery, await this.post(`/api/v4/status/${endpoint}`, { login, ...form }));
-    const isAnother = found.next === 'paid' && hasAnotherAmount(order, found.fields);
-    return isAnother ? { ...found, row: 'another amount', next: 'ask-support' } : found;
+    const doubt = doubtOf(order, found);
+    return doubt ? { ...found, row: doubt, next: 'ask-support' } : found;
   }
 
   /** Queries the status until nothing is left to query: at most for 15 minutes, then a person decides. */

@@ -43,8 +43,9 @@ async function callback(received) {
     console.log(`${result}: ${JSON.stringify(order.client_orderid)} is ${next}: ${row}`);
   if (found) report(found);
   else console.log(result);
-  // The gateway does not repeat what it got 200 for.
-  if (respondWith === 200 && found.next === 'query') void untilDecided(order).then(report);
+  // The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
+  if (respondWith === 200 && found.next === 'query' && orders.has(order.client_orderid))
+    void untilDecided(order).then(report);
   return [respondWith, ''];
 }
 

@@ -107,9 +107,8 @@ class Countersign:
         names = [name for name in ("client_orderid", "orderid", "by-request-sn") if order.get(name)]
         form = {"login": self._login, **{name: order[name] for name in names}}
         found = _decided(AFTER_QUERY, self.post(f"/api/v4/status/{self._endpoint}", form))
-        if found.next == "paid" and _has_another_amount(order, found.fields):
-            return replace(found, row="another amount", next="ask-support")
-        return found
+        doubt = _doubt(order, found)
+        return replace(found, row=doubt, next="ask-support") if doubt else found
 
     def until_decided(self, order: Mapping, seconds: float = 900) -> Response:
         """Queries the status until nothing is left to query: at most for 15 minutes, then a person decides."""
@@ -193,13 +192,20 @@ def _is_refund(response: Response) -> bool:
     return response.fields.get("transaction-type") in REFUNDS
 
 
-def _has_another_amount(order: Mapping, fields: Mapping) -> bool:
-    """12.5 is 12.50. What the order does not have is not compared."""
+def _doubt(order: Mapping, found: Response) -> str | None:
+    """Why what a query says is left to a person. A refund has no status of a payment."""
+    if order.get("by-request-sn"):
+        return "another stage" if found.next in ("paid", "not-paid") else None
+    return "another amount" if found.next == "paid" and not _has_amount(order, found.fields) else None
+
+
+def _has_amount(order: Mapping, fields: Mapping) -> bool:
+    """12.5 is 12.50."""
     try:
-        differs = "amount" in order and Decimal(order["amount"]) != Decimal(fields.get("amount", "NaN"))
-    except (ArithmeticError, TypeError, ValueError):
-        differs = True
-    return differs or ("currency" in order and order["currency"] != fields.get("currency"))
+        is_amount = Decimal(order["amount"]) == Decimal(fields["amount"])
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+    return is_amount and bool(order.get("currency")) and order["currency"] == fields.get("currency")
 
 
 def _decided(table, response: Response) -> Response:

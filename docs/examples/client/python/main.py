@@ -67,8 +67,8 @@ class Shop(BaseHTTPRequestHandler):
         found = countersign.callback(received, lambda client_orderid: orders.get(client_orderid, {}))
         self.report(found, found.found)
         self.respond(found.respond_with)
-        # The gateway does not repeat what it got 200 for.
-        if found.respond_with == 200 and found.found.next == "query":
+        # The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
+        if found.respond_with == 200 and found.found.next == "query" and found.order["client_orderid"] in orders:
             self.report(found, countersign.until_decided(found.order, seconds))
 
     def report(self, callback, found):

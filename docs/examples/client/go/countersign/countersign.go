@@ -126,22 +126,22 @@ func (c *Client) Status(ctx context.Context, order url.Values) Response {
 	}
 	found := c.Post(ctx, "/api/v4/status/"+c.Endpoint, form.Encode())
 	found.Row, found.Next = afterQuery(found)
-	if found.Next == Paid && hasAnotherAmount(order, found.Fields) {
+	isRefund := order.Get("by-request-sn") != ""
+	switch {
+	case isRefund && (found.Next == Paid || found.Next == NotPaid):
+		found.Row, found.Next = "another stage", AskSupport // A refund has no status of a payment.
+	case found.Next == Paid && !hasAmount(order, found.Fields):
 		found.Row, found.Next = "another amount", AskSupport
 	}
 	return found
 }
 
-// 12.5 is 12.50. What the order does not have is not compared.
-func hasAnotherAmount(order url.Values, fields map[string]string) bool {
-	if order.Has("amount") {
-		ordered, isNumber := new(big.Rat).SetString(order.Get("amount"))
-		found, isFound := new(big.Rat).SetString(fields["amount"])
-		if !isNumber || !isFound || ordered.Cmp(found) != 0 {
-			return true
-		}
-	}
-	return order.Has("currency") && order.Get("currency") != fields["currency"]
+// 12.5 is 12.50.
+func hasAmount(order url.Values, fields map[string]string) bool {
+	ordered, isNumber := new(big.Rat).SetString(order.Get("amount"))
+	found, isFound := new(big.Rat).SetString(fields["amount"])
+	currency := order.Get("currency")
+	return isNumber && isFound && ordered.Cmp(found) == 0 && currency != "" && currency == fields["currency"]
 }
 
 // Patience is how long to query the status of a payment.

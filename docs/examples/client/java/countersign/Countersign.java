@@ -146,20 +146,21 @@ public final class Countersign {
         form.keySet().retainAll(Set.of("client_orderid", "orderid", "by-request-sn"));
         form.put("login", login);
         Response found = post("/api/v4/status/" + endpoint, encoded(form)).by(AFTER_QUERY);
-        boolean isAnother = found.next == PAID && hasAnotherAmount(order, found);
-        return isAnother ? found.with("another amount", ASK_SUPPORT) : found;
+        // A refund has no status of a payment.
+        if (order.containsKey("by-request-sn") && Set.of(PAID, NOT_PAID).contains(found.next))
+            return found.with("another stage", ASK_SUPPORT);
+        return found.next == PAID && !hasAmount(order, found) ? found.with("another amount", ASK_SUPPORT) : found;
     }
 
-    /** 12.5 is 12.50. What the order does not have is not compared. */
-    private static boolean hasAnotherAmount(Map<String, String> order, Response found) {
-        String amount = order.get("amount"), currency = order.get("currency");
+    /** 12.5 is 12.50. */
+    private static boolean hasAmount(Map<String, String> order, Response found) {
+        String amount = order.getOrDefault("amount", ""), currency = order.getOrDefault("currency", "");
         try {
-            if (amount != null && new BigDecimal(amount).compareTo(new BigDecimal(found.field("amount"))) != 0)
-                return true;
+            boolean isAmount = new BigDecimal(amount).compareTo(new BigDecimal(found.field("amount"))) == 0;
+            return isAmount && !currency.isEmpty() && currency.equals(found.field("currency"));
         } catch (NumberFormatException error) {
-            return true;
+            return false;
         }
-        return currency != null && !currency.equals(found.field("currency"));
     }
 
     /** Queries the status until nothing is left to query. After the patience a person decides. */
