@@ -78,7 +78,8 @@ export const statusRows = {
     late: { decision: 'ask-support', text: 'query every hour meanwhile' },
   },
   'no response': {
-    recognizedBy: "the query's status is not 200, its body has no `status`, or it is about another order",
+    recognizedBy:
+      "the query's status is not 200, its body has no `status` or two, or two of `transaction-type`, or it is about another order",
     advice: { decision: 'query-again', text: 'nothing is known' },
     late: { decision: 'ask-support', text: 'query again when the gateway responds' },
   },
@@ -99,13 +100,13 @@ const laterStages = ['cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
 export function statusRowOf(form: ResponseFields | undefined, product: string): StatusRowName {
   const values = (name: string): string[] =>
     (form ?? []).flatMap(([found, value]) => (found === name && value !== '' ? [value] : []));
-  const [status, ...others] = new Set(values('status'));
-  if (status === undefined || others.length > 0) return 'no response';
-  const isOf = (stages: readonly string[]) =>
-    values('transaction-type').some((type) => stages.includes(type));
-  if (isOf(laterStages)) return 'later stage';
-  if (status === 'approved') return isOf(refunds) ? 'refunded' : 'approved';
-  if (status === 'declined' || status === 'filtered') return isOf(refunds) ? 'not refunded' : 'declined';
+  const [status, ...statuses] = new Set(values('status'));
+  const [stage = '', ...stages] = new Set(values('transaction-type'));
+  if (status === undefined || statuses.length > 0 || stages.length > 0) return 'no response';
+  if (laterStages.includes(stage)) return 'later stage';
+  const isRefund = refunds.includes(stage);
+  if (status === 'approved') return isRefund ? 'refunded' : 'approved';
+  if (status === 'declined' || status === 'filtered') return isRefund ? 'not refunded' : 'declined';
   if (status === 'unknown') return 'unknown';
   if (status !== 'error') return 'processing';
   if (values('error-code').includes('124')) return 'ambiguous';

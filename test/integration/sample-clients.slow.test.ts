@@ -108,13 +108,14 @@ const toPayments: Readonly<Record<string, readonly [Respond, decision: string]>>
   limited: [own(429, 'caller-limit', 'not-sent', inOneSecond), 'send-again: not sent caller-limit'],
   invalid: [own(400, 'parameter-invalid', 'not-sent'), 'fix: not sent parameter-invalid Wrong: "a\\b".'],
 };
-const ofA = (stage: string) => ({ 'transaction-type': stage });
+const ofA = (stage: string | string[]) => ({ 'transaction-type': stage });
 const inThreeSeconds = { 'Retry-After': '3' };
 /** The first response to a query, and what the shop decides. The next one says that it is declined. */
 const toQueries: Readonly<Record<string, readonly [Respond, decision: string]>> = {
   page: [page, 'not-paid: declined 7'],
   'crossed-status': [statusOf('approved', crossed), 'not-paid: declined 7'],
   'two-statuses': [ofGateway(200, { status: ['approved', 'declined'] }), 'not-paid: declined 7'],
+  'two-stages': [statusOf('approved', {}, ofA(['sale', 'chargeback'])), 'not-paid: declined 7'],
   busy: [own(503, 'overloaded', 'not-sent', inThreeSeconds), 'not-paid: declined 7'],
   'limited-query': [own(429, 'caller-limit', 'not-sent', inThreeSeconds), 'not-paid: declined 7'],
   'declined-refund': [statusOf('declined', {}, ofA('reversal')), 'not-refunded: not refunded 7'],

@@ -240,6 +240,8 @@ describe('the row of a status query', () => {
     ['status=chain_declined&gw-order-id=1', 'processing'],
     ['status=APPROVED', 'processing'],
     ['status=approved&status=declined', 'no response'],
+    ['transaction-type=sale&transaction-type=chargeback&status=approved', 'no response'],
+    ['transaction-type=reversal&transaction-type=&transaction-type=reversal&status=approved', 'refunded'],
     ['type=async-response', 'no response'],
     ['transaction-type=reversal&status=approved', 'refunded'],
     ['transaction-type=refund&status=filtered', 'not refunded'],

@@ -28,8 +28,9 @@ const afterSending = [
 // Of a refund, and of what else was done to a payment since.
 const isRefund = (r) => ['reversal', 'refund'].includes(r.fields['transaction-type']);
 const laterStages = ['cancel', 'chargeback', 'fraud', 'dispute', 'retrieval'];
+const isRepeated = (r) => ['status', 'transaction-type'].some((name) => Array.isArray(r.fields[name]));
 const afterQuery = [
-  ['no response', 'query', (r) => r.status !== 200 || !r.fields.status],
+  ['no response', 'query', (r) => r.status !== 200 || !r.fields.status || isRepeated(r)],
   ['later stage', 'ask-support', (r) => laterStages.includes(r.fields['transaction-type'])],
   ['refunded', 'refunded', (r) => isRefund(r) && r.fields.status === 'approved'],
   ['not refunded', 'not-refunded', (r) => isRefund(r) && ['declined', 'filtered'].includes(r.fields.status)],
@@ -179,7 +180,7 @@ export class Countersign {
       orderMismatch, // it is about another order: take nothing from it
       retryAfter: Number.parseInt(headers['retry-after']) || 0, // seconds
       body,
-      fields, // of the body, if it is a form or JSON
+      fields, // of the body, if it is a form or JSON; of a repeated one an array
       orderId: fields[`${this.#url.split('/').at(-1)}-order-id`], // of the gateway: the name begins with the product
     };
   }

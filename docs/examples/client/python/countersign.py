@@ -36,7 +36,7 @@ AFTER_SENDING = [
 REFUNDS = ("reversal", "refund")
 LATER_STAGES = ("cancel", "chargeback", "fraud", "dispute", "retrieval")
 AFTER_QUERY = [
-    ("no response", "query", lambda r: r.status != 200 or not r.fields.get("status")),
+    ("no response", "query", lambda r: r.status != 200 or not r.fields.get("status") or _is_repeated(r)),
     ("later stage", "ask-support", lambda r: r.fields.get("transaction-type") in LATER_STAGES),
     ("refunded", "refunded", lambda r: _is_refund(r) and r.fields["status"] == "approved"),
     ("not refunded", "not-refunded", lambda r: _is_refund(r) and r.fields["status"] in ("declined", "filtered")),
@@ -72,7 +72,7 @@ class Response:
     order_mismatch: str | None = None  # it is about another order: take nothing from it
     retry_after: int = 0  # seconds
     body: bytes = b""
-    fields: Mapping = field(default_factory=dict)  # of the body, if it is a form
+    fields: Mapping = field(default_factory=dict)  # of the body, if it is a form; of a repeated one a list
     order_id: str | None = None  # of the gateway
     row: str | None = None
     next: str | None = None  # what to do now
@@ -186,6 +186,10 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 _opener = urllib.request.build_opener(_NoRedirect)
+
+
+def _is_repeated(response: Response) -> bool:
+    return any(isinstance(response.fields.get(name), list) for name in ("status", "transaction-type"))
 
 
 def _is_refund(response: Response) -> bool:

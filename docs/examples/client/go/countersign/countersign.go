@@ -57,10 +57,12 @@ var refunds = []string{"reversal", "refund"}
 var laterStages = []string{"cancel", "chargeback", "fraud", "dispute", "retrieval"}
 
 func afterQuery(found Response) (row string, next Next) {
-	status, stage := found.Fields["status"], found.Fields["transaction-type"]
+	status := found.Fields["status"]
+	stage, hasStage := found.Fields["transaction-type"]
+	isRepeated := hasStage && stage == ""
 	isRefund := slices.Contains(refunds, stage)
 	switch {
-	case found.Status != 200, status == "":
+	case found.Status != 200, status == "", isRepeated:
 		return "no response", Query
 	case slices.Contains(laterStages, stage):
 		return "later stage", AskSupport
@@ -94,7 +96,7 @@ type Response struct {
 	OrderMismatch string // it is about another order: take nothing from it
 	RetryAfter    time.Duration
 	Body          []byte
-	Fields        map[string]string // of the body, if it is a form
+	Fields        map[string]string // of the body, if it is a form; empty: it is repeated
 	OrderID       string            // of the gateway
 	Row           string
 	Next          Next
@@ -257,8 +259,8 @@ func (c *Client) read(received *http.Response, body []byte) Response {
 	var members map[string]any
 	_ = json.Unmarshal(body, &members) // No members: it is no form.
 	for name, value := range members {
-		if text, ok := value.(string); ok {
-			found.Fields[name] = text
+		if value != "" {
+			found.Fields[name], _ = value.(string)
 		}
 	}
 	if strings.HasPrefix(header.Get("Content-Type"), "application/problem+json") {

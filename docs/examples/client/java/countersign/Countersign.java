@@ -61,7 +61,7 @@ public final class Countersign {
     private static final Set<String> LATER_STAGES = Set.of("cancel", "chargeback", "fraud", "dispute", "retrieval");
     private static final Set<String> DECLINED = Set.of("declined", "filtered");
     private static final List<Row> AFTER_QUERY = List.of(
-            new Row("no response", QUERY, r -> r.status != 200 || r.field("status").isEmpty()),
+            new Row("no response", QUERY, r -> r.status != 200 || r.field("status").isEmpty() || r.isRepeated()),
             new Row("later stage", ASK_SUPPORT, r -> LATER_STAGES.contains(r.field("transaction-type"))),
             new Row("refunded", REFUNDED, r -> r.isRefund() && r.field("status").equals("approved")),
             new Row("not refunded", NOT_REFUNDED, r -> r.isRefund() && DECLINED.contains(r.field("status"))),
@@ -79,6 +79,7 @@ public final class Countersign {
      * @param reason of Countersign's own error (docs/errors.md), or why there is no response; may be null
      * @param message its detail, or the gateway's error-message; may be empty
      * @param requestId finds the log line; may be null
+     * @param fields of the body, if it is a form; empty: it is repeated
      * @param orderMismatch if not null, it is about another order: take nothing from it
      * @param orderId of the gateway; may be null
      * @param row of the table that says what is next
@@ -94,6 +95,10 @@ public final class Countersign {
             return new Response(
                     status, outcome, reason, message, requestId, orderMismatch, retryAfter, fields, orderId, body, row,
                     next);
+        }
+
+        private boolean isRepeated() {
+            return "".equals(fields.get("transaction-type"));
         }
 
         private boolean isRefund() {
