@@ -186,7 +186,7 @@ describe('the environment of the process', () => {
     ['Math.random', /^src\/(cli|service)\//],
     ['randomBytes', /^src\/(cli|service)\//],
     ['console.', /^never$/],
-  ])('is accessed through %s only in the composition root and the CLI', (name, place) => {
+  ])('is accessed through %s only in %s', (name, place) => {
     const wrong = sources.filter(({ path, text }) => code(text).includes(name) && !place.test(path));
     expect(wrong.map(({ path }) => path)).toEqual([]);
   });

@@ -37,6 +37,7 @@ faults:
 - { operation: transfer }
 - { fault: drip, beforeEffect: true }
 - { fault: cut }
+caller: { tokens: [] }
 `;
     expect(problemsOf(text)).toEqual([
       'line 1: logins["a/b"]: must be 1 to 128 of A-Z a-z 0-9 . _ ~ @ -',
@@ -48,6 +49,7 @@ faults:
       'line 9: faults[0]: has no effect: add fault or delaySeconds',
       'line 10: faults[1].beforeEffect: requires fault to be a status, reset or garbage',
       'line 11: faults[2].cutAfterBytes: belongs to fault: cut, so set both or neither',
+      'line 12: caller.tokens: must have a token, or be absent to accept any request',
     ]);
   });
 
