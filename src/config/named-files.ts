@@ -36,7 +36,9 @@ export async function keyDirectoryNotices({ keys }: Config): Promise<Finding[]> 
     (error: unknown) => errorCode(error) === 'ENOENT',
   );
   if (isMissing)
-    return [{ path, message: 'names a folder that does not exist: requests that need a key fail until it does' }];
+    return [
+      { path, message: 'names a folder that does not exist: requests that need a key fail until it does' },
+    ];
   if (!(await isPassable(dirname(keys.directory)))) return [];
   // {environment}/{login}/{file}
   const files = await openFilesBelow(keys.directory, 2);
