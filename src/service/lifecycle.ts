@@ -23,8 +23,13 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
   const { listener, admin } = service.ports;
   try {
     await service.replace(loaded);
+    await listener.listen(loaded.config.proxy);
+    await admin.listen(loaded.config.admin);
   } catch (error) {
-    await Promise.all([audit?.close(auditTimeout.stop), once?.close()]);
+    // A process that has one port alone must not look healthy.
+    listener.destroyAll();
+    admin.destroyAll();
+    await Promise.all([audit?.close(auditTimeout.stop), once?.close(), service.stop()]);
     throw error;
   }
   return {

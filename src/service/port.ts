@@ -1,11 +1,12 @@
-import { Acceptor } from '../net/acceptor.ts';
+import { createServer, type Socket } from 'node:net';
+import { type Address, listen } from '../net/http.ts';
 import type { InboundServer, ServerLimits } from '../proxy/inbound/server.ts';
 import type { ServerTls } from '../proxy/inbound/server-tls.ts';
+import { SlotList } from '../util/slot-list.ts';
 
-/** What a configuration says about a port. */
+/** What a configuration says about a port, except its address. */
 export interface PortSettings {
-  readonly host: string;
-  readonly port: number;
+  /** Each uses a file descriptor. Without a free one, no key file can be read and no gateway reached. */
   readonly maxConnections: number;
   readonly limits: ServerLimits;
   readonly tls: ServerTls | undefined;
@@ -14,116 +15,97 @@ export interface PortSettings {
 interface PortOptions {
   readonly createServer: (limits: ServerLimits, tls: ServerTls | undefined) => InboundServer;
   /** Called for each connection beyond `maxConnections`, which is closed. */
-  readonly dropped: (acceptor: Acceptor) => void;
-}
-
-interface Opened extends Pick<PortSettings, 'host' | 'port'> {
-  readonly acceptor: Acceptor;
-  readonly url: string;
-}
-
-interface Served {
-  readonly opened: Opened;
-  readonly server: InboundServer;
+  readonly dropped: (port: Port) => void;
 }
 
 /**
- * A port of the process, and what serves its connections. Limits and certificates change while connections are open; with
- * another address, or when TLS is switched on or off, those from before end, each after the response to its current request.
+ * Accepts the connections of an address, and passes each of them to the server that is current by then. Limits and
+ * certificates change while connections are open; when TLS is switched on or off, or clients are verified in another
+ * way, those from before end, each after the response to its current request.
  */
 export class Port {
-  readonly #options: PortOptions;
+  readonly #listening = createServer({ noDelay: true });
+  /** All open ones, also those in a TLS handshake and after CONNECT, which no HTTP server knows. */
+  readonly #sockets = new SlotList<Socket>();
+  readonly #createServer: PortOptions['createServer'];
   /** The current one last, before it those whose connections are ending. */
-  readonly #served = new Set<Served>();
-  #current: Served | undefined;
-  #opened: Opened | undefined;
+  readonly #servers = new Set<InboundServer>();
+  #current: InboundServer | undefined;
+  #url = '';
   #isDraining = false;
 
   constructor(options: PortOptions) {
-    this.#options = options;
+    this.#createServer = options.createServer;
+    this.#listening
+      .on('drop', () => options.dropped(this))
+      .on('connection', (socket) => {
+        // Without a listener, a reset during a TLS handshake or after CONNECT would end the process.
+        socket.on('error', () => {}).once('close', this.#sockets.add(socket));
+        this.#current?.accept(socket);
+      });
   }
 
   get url(): string {
-    const { opened, server } = this.#current ?? notInUse();
-    return server.hasTls ? opened.url.replace('http:', 'https:') : opened.url;
+    return this.#current?.hasTls === true ? this.#url.replace('http:', 'https:') : this.#url;
   }
 
-  /** Listens at this address, beside the one in use if that is another. @throws Error of `listen`, such as `EADDRINUSE` */
-  async open({ host, port }: Pick<PortSettings, 'host' | 'port'>): Promise<void> {
-    const inUse = this.#current?.opened;
-    this.#opened = inUse;
-    if (inUse?.host === host && inUse.port === port) return;
-    const acceptor: Acceptor = new Acceptor(() => this.#options.dropped(acceptor));
-    const url = await acceptor.listen({ host, port });
-    this.#opened = { host, port, acceptor, url };
+  /** To be called when {@link use} has said what serves its connections. @throws Error of `listen`, such as `EADDRINUSE` */
+  async listen(address: Address): Promise<void> {
+    this.#url = await listen(this.#listening, address);
   }
 
-  /** Undoes {@link open}. */
-  cancel(): void {
-    if (this.#opened !== this.#current?.opened) this.#opened?.acceptor.stopListening();
-    this.#opened = this.#current?.opened;
-  }
-
-  /**
-   * Serves connections in this way from now on.
-   *
-   * @param isOpened at the address that was opened last, else at the one in use
-   */
-  use({ limits, tls, maxConnections }: Omit<PortSettings, 'host' | 'port'>, isOpened: boolean): void {
+  /** Serves connections in this way from now on. */
+  use({ limits, tls, maxConnections }: PortSettings): void {
+    this.#listening.maxConnections = maxConnections;
     const before = this.#current;
-    const opened = (isOpened ? this.#opened : before?.opened) ?? notInUse();
-    opened.acceptor.maxConnections = maxConnections;
-    if (before?.opened === opened && before.server.useTls(tls)) {
-      before.server.limits = limits;
+    if (before?.useTls(tls)) {
+      before.limits = limits;
       return;
     }
-    const server = this.#options.createServer(limits, tls);
+    const server = this.#createServer(limits, tls);
     if (this.#isDraining) server.connections.drain();
-    server.serve(opened.acceptor);
-    this.#current = { opened, server };
-    this.#served.add(this.#current);
-    if (before !== undefined) void this.#retire(before, opened);
+    this.#current = server;
+    this.#servers.add(server);
+    if (before !== undefined) void this.#retire(before);
   }
 
   /** Each connection ends with its next response. */
   drain(): void {
     this.#isDraining = true;
-    for (const { server } of this.#served) server.connections.drain();
+    for (const { connections } of this.#servers) connections.drain();
   }
 
+  /** Accepts no more connections; those that are open go on. */
   stopListening(): void {
-    for (const { opened } of this.#served) opened.acceptor.stopListening();
+    this.#listening.close();
   }
 
   /** Closes idle connections now, and the others after the response to their current request. */
   endWhenIdle(): void {
-    for (const { server } of this.#served) server.connections.endWhenIdle();
+    for (const { connections } of this.#servers) connections.endWhenIdle();
   }
 
   /** Resolves when no connection is open. */
   async allEnded(): Promise<void> {
-    await Promise.all(Array.from(this.#served, ({ server }) => server.connections.allEnded()));
+    await Promise.all(Array.from(this.#servers, ({ connections }) => connections.allEnded()));
+  }
+
+  /** Ends every open connection, also during a response. */
+  endAll(): void {
+    for (const socket of this.#sockets.values()) socket.destroy();
   }
 
   /** Ends the port and all its connections, also during a response. */
   destroyAll(): void {
     this.stopListening();
-    for (const { opened, server } of this.#served) {
-      opened.acceptor.destroyAll();
-      server.stopTimers();
-    }
+    this.endAll();
+    for (const server of this.#servers) server.stopTimers();
   }
 
-  async #retire(before: Served, now: Opened): Promise<void> {
-    const { opened, server } = before;
-    if (opened !== now) opened.acceptor.stopListening();
+  async #retire(server: InboundServer): Promise<void> {
     server.connections.endWhenIdle();
     await server.connections.allEnded();
     server.stopTimers();
-    this.#served.delete(before);
+    this.#servers.delete(server);
   }
-}
-
-function notInUse(): never {
-  throw new TypeError('the port is not open');
 }

@@ -1,5 +1,4 @@
 import type { RequestListener } from 'node:http';
-import type { Config } from '../config/schema.ts';
 import { InboundServer } from '../proxy/inbound/server.ts';
 import { adminLimits } from './admin.ts';
 import { Port } from './port.ts';
@@ -7,18 +6,6 @@ import type { Service } from './service.ts';
 import type { Shared } from './shared.ts';
 
 export type Ports = Readonly<Record<'listener' | 'admin', Port>>;
-
-/** @throws Error if one of them cannot be opened: the other may be open then */
-export async function openPorts({ listener, admin }: Ports, config: Config): Promise<void> {
-  await listener.open(config.proxy);
-  await admin.open(config.admin);
-}
-
-/** Closes what was opened and is not used: a process that has one port alone must not look healthy. */
-export function cancelPorts({ listener, admin }: Ports): void {
-  listener.cancel();
-  admin.cancel();
-}
 
 /** Every request is handled by the service that is current by then, whichever one its connection was opened with. */
 export function createPorts(shared: Shared, inUse: { readonly current: Service | undefined }): Ports {
@@ -54,16 +41,16 @@ export function createPorts(shared: Shared, inUse: { readonly current: Service |
           requestRejected: () => {},
         }),
       // Whoever can connect can take all connections. Then they all end, so that the next probe finds room.
-      dropped: (acceptor) => acceptor.destroyAll(),
+      dropped: (port) => port.endAll(),
     }),
   };
 }
 
-/** Serves the connections of both ports as a service says. @param areOpened at the addresses that were opened last */
-export function usePorts(ports: Ports, { config, certificates }: Service, areOpened: boolean): void {
-  const { proxy, admin } = config;
+/** Serves the connections of both ports as a service says. */
+export function usePorts({ listener, admin }: Ports, { config, certificates }: Service): void {
+  const { proxy } = config;
   const { headers, body } = proxy.timeouts;
-  const listener = {
+  listener.use({
     maxConnections: proxy.maxConnections,
     tls: certificates.tlsOf('listener', config),
     limits: {
@@ -73,12 +60,10 @@ export function usePorts(ports: Ports, { config, certificates }: Service, areOpe
       keepAliveTimeout: 60_000,
       maxHeaderSize: 16_384,
     },
-  };
-  ports.listener.use(listener, areOpened);
-  const own = {
-    maxConnections: admin.maxConnections,
+  });
+  admin.use({
+    maxConnections: config.admin.maxConnections,
     tls: certificates.tlsOf('admin', config),
     limits: adminLimits,
-  };
-  ports.admin.use(own, areOpened);
+  });
 }

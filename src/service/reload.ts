@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
-import { cancelPorts, createPorts, openPorts, type Ports, usePorts } from './ports.ts';
+import { createPorts, type Ports, usePorts } from './ports.ts';
 import { buildService, type Service } from './service.ts';
 import type { Shared } from './shared.ts';
 
@@ -41,20 +41,21 @@ export class ServiceInUse {
    */
   async replace(loaded: ValidConfig): Promise<void> {
     const previous = this.current;
+    // What may be open on loopback depends on the host, so that the rest of such a configuration cannot be applied.
+    if (previous !== undefined && addressesOf(previous.config) !== addressesOf(loaded.config))
+      throw new Error('the address of a port changes: restart');
     const next = await buildService(loaded, this.#shared, previous);
     try {
       if (previous !== undefined) await next.check(previous);
-      await openPorts(this.ports, loaded.config);
       if (this.#shared.isDraining()) throw new Error('the process is shutting down');
     } catch (error) {
-      cancelPorts(this.ports);
       await next.stop(this.#services);
       throw error;
     }
     this.current = next;
     this.#services.add(next);
-    next.begin(() => usePorts(this.ports, next, false), previous);
-    usePorts(this.ports, next, true);
+    next.begin(() => usePorts(this.ports, next), previous);
+    usePorts(this.ports, next);
     if (previous !== undefined) void this.#drain(previous);
   }
 
@@ -78,4 +79,8 @@ export class ServiceInUse {
     this.#services.delete(previous);
     await previous.stop(this.#services);
   }
+}
+
+function addressesOf({ proxy, admin }: Config): string {
+  return [proxy.host, proxy.port, admin.host, admin.port].join(' ');
 }

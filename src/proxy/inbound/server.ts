@@ -2,7 +2,6 @@ import { createServer as createHttpServer, type RequestListener, type Server, ST
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { errorCode, isParserError, ProxyError } from '../../errors.ts';
-import type { Acceptor } from '../../net/acceptor.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
 import type { RequestContext } from '../../request-context.ts';
 import { Connections } from './connection.ts';
@@ -46,15 +45,17 @@ export class InboundServer {
     this.#limits = limits;
     this.#options = options;
     this.#server = this.#createServer();
+    // A server of Node that hears this begins to end connections whose heads and requests take longer than its limits.
+    this.#server.emit('listening');
   }
 
   get hasTls(): boolean {
     return this.#options.tls !== undefined;
   }
 
-  /** Serves what this accepts from now on. */
-  serve(acceptor: Acceptor): void {
-    acceptor.use(this.#server);
+  /** Serves a connection. */
+  accept(socket: Socket): void {
+    this.#server.emit('connection', socket);
   }
 
   /** Holds for open connections too; a TLS handshake keeps the time of the start. */

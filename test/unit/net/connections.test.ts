@@ -1,57 +1,13 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { errorCode } from '../../../src/errors.ts';
-import { Acceptor } from '../../../src/net/acceptor.ts';
 import { createAgent, drainAgent } from '../../../src/net/agent.ts';
 import { closeServer, listen as listenOn } from '../../../src/net/http.ts';
 import { harness } from '../../support/harness.ts';
 import { listen } from '../../support/listening.ts';
-import { RawConnection } from '../../support/raw-http.ts';
 import { until } from '../../support/until.ts';
-
-const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-const serverThatSays = (text: string) => createServer((_request, response) => response.end(text));
-
-const textOn = async (connection: RawConnection): Promise<string> =>
-  (await connection.send(get).response()).body.toString();
-
-describe('an acceptor', () => {
-  let acceptor: Acceptor;
-  let url: string;
-
-  beforeEach(async () => {
-    acceptor = new Acceptor(() => {});
-    acceptor.use(serverThatSays('first'));
-    url = await acceptor.listen({ host: '127.0.0.1', port: 0 });
-  });
-  afterEach(() => {
-    acceptor.stopListening();
-    acceptor.destroyAll();
-  });
-
-  it('passes new connections to the server in use, and leaves those that are open where they are', async () => {
-    const before = await RawConnection.open(url);
-    expect(await textOn(before)).toBe('first');
-    acceptor.use(serverThatSays('second'));
-    expect(await textOn(await RawConnection.open(url))).toBe('second');
-    acceptor.stopListening();
-    await expect(RawConnection.open(url)).rejects.toThrow('ECONNREFUSED');
-    expect(await textOn(before)).toBe('first');
-  });
-
-  it('can end all connections, also those after CONNECT, of which no server knows', async () => {
-    const server = serverThatSays('first');
-    const tunnelled = new Promise((resolve) => server.once('connect', resolve));
-    acceptor.use(server);
-    const [idle, tunnel] = [await RawConnection.open(url), await RawConnection.open(url)];
-    tunnel.send('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n');
-    await tunnelled;
-    acceptor.destroyAll();
-    await Promise.all([idle.gone(), tunnel.gone()]);
-  });
-});
 
 const starts = harness();
 

@@ -4,16 +4,12 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
-import { InboundServer } from '../../../src/proxy/inbound/server.ts';
-import { adminLimits } from '../../../src/service/admin.ts';
 import { startCountersign } from '../../../src/service/lifecycle.ts';
-import { Port } from '../../../src/service/port.ts';
 import { auditIn, recordsIn } from '../../support/audit.ts';
 import { configFor } from '../../support/config.ts';
 import { paths, post, transferForm, verdict } from '../../support/forwarding.ts';
 import { harness } from '../../support/harness.ts';
 import { listen } from '../../support/listening.ts';
-import { RawConnection } from '../../support/raw-http.ts';
 import { testKeys, writeKeys } from '../../support/service.ts';
 import { until } from '../../support/until.ts';
 
@@ -121,30 +117,4 @@ it.each([
   const { stdout } = spawn(process.execPath, ['--input-type=module', '--eval', script]);
   const lines = (await text(stdout)).trimEnd().split('\n');
   expect(lines.map((line): unknown => JSON.parse(line))).toHaveLength(count);
-});
-
-it('what changes before an opened port is used concerns the port in use', async () => {
-  const port = new Port({
-    createServer: (limits, tls) =>
-      new InboundServer(limits, {
-        handle: (_request, response) => void response.end(),
-        requestRejected: () => {},
-        monotonic: performance.now.bind(performance),
-        newRequestId: () => 'id',
-        tls,
-        tlsObserver: { connected() {}, failed() {} },
-      }),
-    dropped: () => {},
-  });
-  starts.atEnd(() => port.destroyAll());
-  const settings = { limits: adminLimits, maxConnections: 10, tls: undefined };
-  await port.open({ host: '127.0.0.1', port: 0 });
-  port.use(settings, true);
-  const { url } = port;
-  await port.open({ host: '127.0.0.2', port: 0 });
-  port.use(settings, false);
-  expect(port.url).toBe(url);
-  port.cancel();
-  const connection = starts.closing(await RawConnection.open(url));
-  expect((await connection.send('GET / HTTP/1.1\r\nHost: x\r\n\r\n').response()).status).toBe(200);
 });
