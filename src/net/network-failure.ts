@@ -64,12 +64,6 @@ export function networkFailureOf(error: unknown): NetworkFailure {
   return code === 'ETIMEDOUT' ? 'timeout' : 'other';
 }
 
-/** A certificate may have a new CA. */
-export function isTlsFailure(error: unknown): boolean {
-  const failure = networkFailureOf(error);
-  return failure === 'tls' || failure === 'proxy-tls';
-}
-
 /** For the log: the kind of failure and the error code, without the message of Node, which contains addresses. */
 export function describeNetworkFailure(error: unknown): string {
   const note = error instanceof ConnectionError ? error.message : (errorCode(error) ?? 'no code');

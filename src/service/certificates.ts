@@ -19,35 +19,15 @@ interface Entry {
   readonly files: TlsFiles;
   readonly material: TlsMaterial;
   readonly certificates: readonly CertificateInUse[];
-  /** How many checks in a row found the files unusable. */
-  readonly failedChecks: number;
-  /** Why they are, since the second of these checks. */
+  /** Why the last check found the files unusable. */
+  readonly fault?: string;
+  /** The same, if the check before it did too. */
   readonly problem?: string | undefined;
 }
 
-export type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
+type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
 
 const none: TlsMaterial = {};
-/** While files stay unusable: the second check is reported, then about one per hour. */
-const checksBetweenReports = 60;
-
-type PortRole = 'listener' | 'admin';
-
-function tlsOf(
-  { cert, key, ca, crl }: TlsMaterial,
-  role: PortRole,
-  { proxy, admin }: Config,
-): ServerTls | undefined {
-  const { tls } = role === 'listener' ? proxy : admin;
-  if (cert === undefined || key === undefined || tls === undefined) return undefined;
-  return {
-    cert,
-    key,
-    minVersion: tls.minVersion,
-    ...(ca === undefined ? {} : { clientCa: ca }),
-    ...(crl === undefined ? {} : { clientCrl: crl }),
-  };
-}
 
 /**
  * All certificate, key and CA files of a configuration. Replaced files take effect at the next check. If they are unusable,
@@ -91,8 +71,11 @@ export class CertificateFiles {
   }
 
   /** What a port needs for TLS; `undefined` without it. */
-  tlsOf(role: PortRole, config: Config): ServerTls | undefined {
-    return tlsOf(this.materialOf({ role }), role, config);
+  tlsOf(role: 'listener' | 'admin', { proxy, admin }: Config): ServerTls | undefined {
+    const { tls } = role === 'listener' ? proxy : admin;
+    const { cert, key, ca, crl } = this.materialOf({ role });
+    if (cert === undefined || key === undefined || tls === undefined) return undefined;
+    return { cert, key, minVersion: tls.minVersion, clientCa: ca, clientCrl: crl };
   }
 
   /** Those that have a validity, for metrics and status. */
@@ -115,47 +98,30 @@ export class CertificateFiles {
     this.#entries.clear();
   }
 
-  /** Checks the files of one user at once, since TLS failed with them. Unusable ones are left to the next check. */
-  async checkNow(user: TlsUser, renew: OnRenewed): Promise<void> {
-    const before = this.#entries.get(nameOf(user));
-    if (before === undefined) return;
-    const read = await readInPlaceOf(before.material, before.files);
-    if ('material' in read && !isDeepStrictEqual(read.material, before.material))
-      this.#replace(before, entryOf(before, read.material), renew);
-  }
-
   /** Checks all files. @param renew is called for each user whose files were replaced */
   async check(renew: OnRenewed): Promise<void> {
-    for (const before of this.#entries.values()) {
+    for (const [name, before] of this.#entries) {
       const after = await this.#checkEntry(before);
-      if (after !== before) this.#replace(before, after, renew);
+      if (!this.#entries.has(name)) return;
+      this.#entries.set(name, after);
+      const { user, material } = after;
+      if (isDeepStrictEqual(material, before.material)) continue;
+      renew(user, material);
+      this.#log.message('info', 'certificate files reloaded', { ...user });
     }
-  }
-
-  #replace(before: Entry, after: Entry, renew: OnRenewed): void {
-    const { user, material } = after;
-    // Another check may have been faster.
-    if (this.#entries.get(nameOf(user)) !== before) return;
-    this.#entries.set(nameOf(user), after);
-    if (material === before.material) return;
-    renew(user, material);
-    this.#log.message('info', 'certificate files reloaded', { ...user });
   }
 
   async #checkEntry(entry: Entry): Promise<Entry> {
     const { user, files, material } = entry;
     const read = await readInPlaceOf(material, files);
-    if ('material' in read) {
-      if (!isDeepStrictEqual(read.material, material)) return entryOf(entry, read.material);
-      return entry.failedChecks === 0 ? entry : { ...entry, failedChecks: 0, problem: undefined };
-    }
-    const badLooks = entry.failedChecks + 1;
+    if ('material' in read) return entryOf(entry, read.material);
     const fault = faultsText(files, read.faults);
-    if (badLooks % checksBetweenReports === 2) {
+    const problem = entry.fault === undefined ? undefined : fault;
+    if (problem !== undefined && entry.problem === undefined) {
       const message = 'certificate files are unusable; keeping the previous ones';
       this.#log.message('error', message, { ...user, fault });
     }
-    return { ...entry, failedChecks: badLooks, problem: badLooks < 2 ? undefined : fault };
+    return { ...entry, fault, problem };
   }
 }
 
@@ -181,7 +147,7 @@ function entryOf({ user, files }: Pick<Entry, 'user' | 'files'>, material: TlsMa
     const validity = validityOf(material, part);
     return validity === undefined ? [] : [{ name: labelOf(role, part), environment, ...validity }];
   });
-  return { user, files, material, certificates, failedChecks: 0 };
+  return { user, files, material, certificates };
 }
 
 const labels: Readonly<Record<TlsUser['role'], Record<'cert' | 'ca', string>>> = {

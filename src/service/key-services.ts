@@ -56,14 +56,14 @@ const batch = 16;
  * @throws Error for a source that cannot be opened
  */
 export async function createKeyServices(config: KeysConfig, options: Options): Promise<KeyServices> {
-  const { clock, monotonic, random, metrics, decisions, tls, tlsFailed, tlsObserver } = options;
+  const { clock, monotonic, random, metrics, decisions, tls, tlsObserver } = options;
   const reports = reportsTo(metrics, monotonic);
   const { events } = reports;
   const { cache, rotationGracePeriod } = config;
   const source =
     config.source === 'directory'
       ? createDirectorySource({ directory: config.directory, rotationGracePeriod, now: clock })
-      : await openVault(config, { clock, monotonic, random, events, tls, tlsFailed, tlsObserver });
+      : await openVault(config, { clock, monotonic, random, events, tls, tlsObserver });
   const table = new KeyTable({ ...cache, rotationGracePeriod }, { clock, monotonic, random, events });
   const sourceName = config.source;
   const looked = decisions?.keysRefreshed;

@@ -14,10 +14,7 @@ const auditTimeout = { stop: 2_000, abort: 500 };
 /** @throws Error of `listen`, or for unreadable files */
 export async function startCountersign(loaded: ValidConfig, options: ServiceOptions) {
   let draining = false;
-  const shared = await createShared(loaded, options, {
-    isDraining: () => draining,
-    tlsFailed: () => service.current?.checkVaultCertificates(),
-  });
+  const shared = await createShared(loaded, options, () => draining);
   const { audit, once, metrics, tracing, clock } = shared;
   const service = new ServiceInUse(shared);
   const { listener, admin } = service.ports;

@@ -31,8 +31,6 @@ export interface Service {
    * @param renewPorts called when certificates of the ports were replaced
    */
   begin(renewPorts: () => void, previous?: Service): void;
-  /** TLS with Vault failed. */
-  checkVaultCertificates(): void;
   /** Ends what none of the others uses. */
   stop(others: ReadonlySet<Service>): Promise<void>;
 }
@@ -95,7 +93,6 @@ export async function buildService(
         renewPorts();
       });
     },
-    checkVaultCertificates: () => void certificates.checkNow({ role: 'vault' }, renew),
     async stop(others) {
       certificates.stop();
       for (const upstream of upstreams.clients.values()) upstream.drain();
@@ -148,14 +145,13 @@ async function keysOf(
   previous: KeyServices | undefined,
 ): Promise<KeyServices> {
   if (previous !== undefined && sameKeysConfig(previous.config, config.keys)) return previous;
-  const { clock, monotonic, random, metrics, decisions, tlsFailed } = shared;
+  const { clock, monotonic, random, metrics, decisions } = shared;
   return createKeyServices(config.keys, {
     clock,
     monotonic,
     random,
     metrics,
     decisions,
-    tlsFailed,
     tls: certificates.materialOf({ role: 'vault' }),
     tlsObserver: shared.tlsPeers.servers({ role: 'vault' }),
   });

@@ -68,8 +68,6 @@ export interface Shared extends WallClock, MonotonicClock, Randomness {
   readonly certificateCheckInterval: number;
   /** The process is shutting down. */
   readonly isDraining: () => boolean;
-  /** TLS with Vault failed: its certificate may have a new CA. */
-  readonly tlsFailed: () => void;
 }
 
 const minute = 60_000;
@@ -78,7 +76,7 @@ const minute = 60_000;
 export async function createShared(
   loaded: ValidConfig,
   options: ServiceOptions,
-  { isDraining, tlsFailed }: Pick<Shared, 'isDraining' | 'tlsFailed'>,
+  isDraining: () => boolean,
 ): Promise<Shared> {
   const { config, digest } = loaded;
   const { logDestination } = options;
@@ -124,7 +122,6 @@ export async function createShared(
     renderInterval: options.renderInterval,
     certificateCheckInterval: options.certificateCheckInterval ?? minute,
     isDraining,
-    tlsFailed,
   };
 }
 

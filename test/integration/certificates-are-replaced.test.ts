@@ -104,7 +104,7 @@ describeWith('openssl')('replaced certificate files (needs the program openssl)'
     expect((await proxy.balance()).status).toBe(502);
   });
 
-  it.each(['by a check', 'by a reload', 'as soon as TLS fails'])(
+  it.each(['by a check', 'by a reload'])(
     'of Vault, %s, are used for new connections, and cached keys survive',
     async (how) => {
       const clients = new Ca(folder.path, 'clients');

@@ -2,7 +2,6 @@ import type { Agent, IncomingHttpHeaders } from 'node:http';
 import type { VaultConfig } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
 import { createAgent, drainAgent, type Reuse } from '../../net/agent.ts';
-import { isTlsFailure } from '../../net/network-failure.ts';
 import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { TlsMaterial } from '../../net/tls-material.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
@@ -39,8 +38,6 @@ export type VaultAddress = Pick<VaultConfig, 'address' | 'namespace' | 'timeout'
   Partial<Pick<VaultConfig, 'minVersion'>>;
 
 export interface TransportOptions {
-  /** TLS with Vault or the egress proxy failed: its certificate may have a new CA. */
-  readonly tlsFailed?: (() => void) | undefined;
   readonly tlsObserver?: TlsObserver | undefined;
 }
 
@@ -67,7 +64,7 @@ export interface TransportRequest {
  */
 export function transport(
   { address, timeout, egressProxy, minVersion }: VaultAddress,
-  { tlsFailed, tlsObserver: observer }: TransportOptions,
+  { tlsObserver: observer }: TransportOptions,
   material: TlsMaterial,
 ) {
   const agentWith = (options: Reuse): Agent =>
@@ -93,9 +90,7 @@ export function transport(
       const parsed = parseVaultResponse(response.status, response.headers, response.text);
       return { statusCode: response.status, body: parsed, request: { path: url.pathname } };
     } catch (error) {
-      if (!(error instanceof NoResponse)) throw error;
-      if (isTlsFailure(error.cause)) tlsFailed?.();
-      throw vaultErrorOf(error);
+      throw error instanceof NoResponse ? vaultErrorOf(error) : error;
     }
   }
 

@@ -25,8 +25,8 @@ const causes: readonly (readonly [RegExp, string])[] = [
 export interface ServerTls {
   readonly cert: string;
   readonly key: string;
-  readonly clientCa?: string;
-  readonly clientCrl?: string;
+  readonly clientCa: string | undefined;
+  readonly clientCrl: string | undefined;
   readonly minVersion: MinVersion;
 }
 
@@ -52,9 +52,8 @@ export function contextOptions({
   clientCrl,
   minVersion,
 }: ServerTls): SecureContextOptions {
-  const crl = clientCrl === undefined ? {} : { crl: clientCrl };
   const secureOptions = tlsPolicy.secureOptions | (clientCa === undefined ? 0 : constants.SSL_OP_NO_TICKET);
-  return { ...tlsPolicy, secureOptions, minVersion, cert, key, ca: clientCa ?? [], ...crl };
+  return { ...tlsPolicy, secureOptions, minVersion, cert, key, ca: clientCa ?? [], crl: clientCrl };
 }
 
 /** Reports the handshakes of an HTTPS server. */

@@ -1,11 +1,6 @@
 import { Agent, createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  ConnectionError,
-  describeNetworkFailure,
-  isTlsFailure,
-  networkFailureOf,
-} from '../../../src/net/network-failure.ts';
+import { describeNetworkFailure, networkFailureOf } from '../../../src/net/network-failure.ts';
 import { NoResponse, sendSmallRequest } from '../../../src/net/small-request.ts';
 import { type Listening, listen } from '../../support/listening.ts';
 import { until } from '../../support/until.ts';
@@ -140,12 +135,4 @@ it.each([
 ])('an error with the code %s is a failure of %s', (code, failure, text) => {
   const error = Object.assign(new Error('of 192.0.2.1'), { code });
   expect([networkFailureOf(error), describeNetworkFailure(error)]).toEqual([failure, text]);
-  expect(isTlsFailure(error)).toBe(failure === 'tls');
-});
-
-it('TLS fails also with an egress proxy, which says so itself', () => {
-  const error = new ConnectionError('proxy-tls', 'CERT_HAS_EXPIRED');
-  expect(isTlsFailure(error)).toBe(true);
-  expect(describeNetworkFailure(error)).toBe('TLS with the egress proxy: CERT_HAS_EXPIRED');
-  expect(isTlsFailure(new ConnectionError('proxy-denied', 'status 403'))).toBe(false);
 });
