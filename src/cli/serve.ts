@@ -7,12 +7,7 @@ import { type Countersign, startCountersign } from '../service/lifecycle.ts';
 import { type OpenLog, openLog } from '../service/open-log.ts';
 import { installCrashHandlers } from '../service/shutdown.ts';
 import type { Signals } from '../service/signals.ts';
-import {
-  nodeVersionFault,
-  unusedProxyVariables,
-  warnOfCoreDumps,
-  warnOfDescriptorLimit,
-} from '../service/start-checks.ts';
+import { nodeVersionFault, unusedProxyVariables, warnOfCoreDumps } from '../service/start-checks.ts';
 import { CliError, describeListenError, exitCode, messageOf, withheldMessage } from './shared/cli-error.ts';
 import { command } from './shared/command.ts';
 import {
@@ -179,7 +174,6 @@ async function reopenAudit(service: Pick<Countersign, 'reopenAudit'>, log: Logge
 
 function logStart(config: Config, service: Countersign, log: Logger): void {
   log.message('info', 'started', { proxy: service.proxyUrl, admin: service.adminUrl, node: process.version });
-  warnOfDescriptorLimit(config, log);
   warnOfCallers(config, log);
 }
 

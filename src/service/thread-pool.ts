@@ -11,9 +11,6 @@ const spareThreads = 1;
 /** Threads that signatures leave to DNS lookups and file reads. */
 const otherThreads = 2;
 const variable = 'UV_THREADPOOL_SIZE';
-/** Of libuv, where the variable is not a number. */
-const minSize = 1;
-const maxSize = 1_024;
 
 /**
  * Sets the size of libuv's thread pool, on which RSA signatures are made, unless the operator has set it. Has no effect
@@ -29,9 +26,8 @@ export function sizeThreadPool(environment = process.env, cores = availableParal
 /**
  * How many RSA signatures may be made at once so that other work finds a free thread.
  *
- * @param poolSize the value of `UV_THREADPOOL_SIZE`, read as libuv does
+ * @param poolSize the value of `UV_THREADPOOL_SIZE`
  */
 export function signingConcurrency(poolSize: string | undefined): number {
-  const size = Math.min(maxSize, Math.max(minSize, Number.parseInt(poolSize ?? '4', 10) || minSize));
-  return Math.max(1, size - otherThreads);
+  return Math.max(1, Number.parseInt(poolSize ?? '4', 10) - otherThreads || 1);
 }

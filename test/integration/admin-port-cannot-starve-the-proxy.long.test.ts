@@ -44,20 +44,6 @@ describe('400 connections to the admin port with incomplete headers', () => {
   }, 15_000);
 });
 
-it.each([
-  ['below', 1_000_000_000, 1],
-  ['not below', 100, 0],
-])(
-  'an open file limit that is %s what the maximum number of connections needs is warned of, or not',
-  async (_, maxConnections, count) => {
-    const process = await starts.process({ config: { proxy: { port: 0, maxConnections } } });
-    const warnings = process.logLines().filter(({ msg }) => String(msg).startsWith('the open file limit is'));
-    expect(warnings).toHaveLength(count);
-    for (const warning of warnings)
-      expect(warning).toMatchObject({ level: 'warn', needed: 1_000_000_000 + 100 + 2 * 500 + 100 });
-  },
-);
-
 describe('with a thousand logins', () => {
   const logins = Array.from({ length: 1_000 }, (_, index) => `merchant-${index}`);
   let process: CountersignProcess;

@@ -1,12 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { configSchema } from '../../../src/config/schema.ts';
 import { keepsResponsesApart } from '../../../src/preflight.cjs';
 import {
   coreDumpProblem,
-  descriptorsNeeded,
   nodeVersionFault,
-  openFilesLimit,
   unsafeSettings,
   unusedProxyVariables,
 } from '../../../src/service/start-checks.ts';
@@ -93,31 +89,11 @@ it.each([
   expect(lines).toHaveLength(good ? 0 : 2);
 });
 
-it('the descriptors needed are those of both listeners, of all gateways, and a reserve', () => {
-  const config = configSchema.parse({
-    proxy: { maxConnections: 1000 },
-    admin: { maxConnections: 20 },
-    environments: {
-      sandbox: { baseUrl: 'https://a.test', product: 'gw', maxInFlight: 7 },
-      production: { baseUrl: 'https://b.test', product: 'gw', maxInFlight: 30 },
-    },
-    keys: { source: 'directory', directory: 'keys' },
-  });
-  expect(descriptorsNeeded(config)).toBe(1000 + 20 + 2 * 7 + 2 * 30 + 100);
-});
-
-it('the soft limits are read from the text of the kernel', () => {
-  expect(openFilesLimit(readFileSync('/proc/self/limits', 'utf8'))).toBeGreaterThan(0);
-  const files = (limits: string): string => `Max open files            ${limits} files`;
-  expect(openFilesLimit(files('1024                 4096                '))).toBe(1024);
-  expect(openFilesLimit(files('unlimited            unlimited           '))).toBeUndefined();
-  expect([openFilesLimit(''), coreDumpProblem('')]).toEqual([undefined, undefined]);
-});
-
 it.each([
   ['0                    unlimited            bytes', false],
   ['unlimited            unlimited            bytes', true],
   ['4096                 unlimited            bytes', true],
+  ['', false],
 ])('core dumps with the limits %s are allowed: %s', (limits, isAllowed) => {
   const problem = coreDumpProblem(`Max cpu time  unlimited\nMax core file size        ${limits}\n`);
   expect(problem !== undefined).toBe(isAllowed);
@@ -141,7 +117,6 @@ it.each([
   ['3', 1],
   ['0', 1],
   ['many', 1],
-  ['5000', 1_022],
 ])('a pool of size %s makes %d signatures at once', (size, concurrency) => {
   expect(signingConcurrency(size)).toBe(concurrency);
 });
