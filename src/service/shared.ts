@@ -20,7 +20,7 @@ import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
 import { type Audit, openAudit } from './audit.ts';
 import { type Once, openOnce } from './once.ts';
 import { packageVersion } from './package-info.ts';
-import { createNonceGenerator, system } from './system.ts';
+import { system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
 
 /** What a start may replace; all but the log only in tests and in the demo. */
@@ -115,7 +115,7 @@ export async function createShared(
       config.payments.once &&
       (await openOnce(config.payments.once, { clock, monotonic, random, log, metrics })),
     newRequestId: randomUUID,
-    nonce: options.nonce ?? createNonceGenerator(),
+    nonce: options.nonce ?? (() => randomUUID().replaceAll('-', '')),
     userAgent: `countersign/${version}`,
     signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
     acceptUnknownTokens: options.acceptUnknownTokens ?? false,

@@ -1,8 +1,7 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { fieldsForRestart } from '../../../src/service/reload.ts';
 import { loginsIn } from '../../../src/service/shared.ts';
-import { createNonceGenerator } from '../../../src/service/system.ts';
 
 const audit = { directory: '/audit', keyFile: '/audit/key' };
 const configOf = (overrides: object = {}) =>
@@ -36,13 +35,4 @@ it('the logins that the log may name are those of endpoints and of grants, but n
     ],
   });
   expect(loginsIn(config).sort()).toEqual(['five', 'four', 'one', 'six', 'three', 'two']);
-});
-
-describe('nonces', () => {
-  it('are 128 bits in hexadecimal, and never the same, in one batch, over several and of two sources', () => {
-    const nonce = createNonceGenerator();
-    const made = [...Array.from({ length: 1000 }, nonce), createNonceGenerator()()];
-    expect(made.filter((text) => !/^[0-9a-f]{32}$/.test(text))).toEqual([]);
-    expect(new Set(made).size).toBe(made.length);
-  });
 });
