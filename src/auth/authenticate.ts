@@ -56,11 +56,6 @@ export interface AuthenticatedCaller {
 /** Throws ProxyError `caller-unknown`, which does not say what was wrong. */
 export type Authenticate = (presented: PresentedCredentials) => Promise<AuthenticatedCaller>;
 
-/** One method of authentication. `undefined`: no such credentials were presented. A promise with a JWT only. */
-type Authenticator = (
-  presented: PresentedCredentials,
-) => AuthenticatedCaller | undefined | Promise<AuthenticatedCaller>;
-
 export interface AuthenticatorOptions {
   readonly callers: readonly CallerConfig[];
   /** Verifies a JWT. Absent if no issuer is configured. @throws JwtError */
@@ -91,64 +86,48 @@ export function presentedCredentials(request: IncomingMessage, now: number): Pre
 
 /**
  * Finds the configured caller for credentials. An invalid bearer token is an error: there is no fallback to a
- * certificate or to `anonymous`.
+ * certificate or to `anonymous`. A token whose hash is configured is that credential, even if it has the form of a JWT. The
+ * configuration allows `anonymous` only on loopback or with `allowAnonymous: true`.
  */
 export function createAuthenticator(options: AuthenticatorOptions): Authenticate {
-  const owners = ownersIn(options.callers);
-  const [byToken, byName, anonymously] = [
-    byBearerToken(owners, options),
-    byCertificate(owners),
-    byAnonymous(owners),
-  ];
-  return async (presented) => {
-    if (presented.revoked) throw invalidCredentials();
-    const authenticated = byToken(presented) ?? byName(presented) ?? anonymously(presented);
-    if (authenticated === undefined) throw invalidCredentials();
-    return authenticated;
-  };
-}
+  const { callers, verifyJwt, acceptUnknownTokens } = options;
+  const byDigest = new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller]));
+  const byName = callersByName(callers);
+  const anonymous = credentialsOf(callers, 'anonymous')[0]?.caller;
 
-type Owners = ReturnType<typeof ownersIn>;
-
-/** The caller of each credential but JWTs. DNS names are in lower case. */
-function ownersIn(callers: readonly CallerConfig[]) {
-  return {
-    byDigest: new Map(credentialsOf(callers, 'tokenSha256').map((one) => [one.tokenSha256, one.caller])),
-    byUri: new Map(credentialsOf(callers, 'certificateUri').map((one) => [one.certificateUri, one.caller])),
-    byDnsName: new Map(
-      credentialsOf(callers, 'certificateDns').map((one) => [one.certificateDns.toLowerCase(), one.caller]),
-    ),
-    anonymous: credentialsOf(callers, 'anonymous')[0]?.caller,
-  };
-}
-
-/** A token whose hash is configured is that credential, even if it has the form of a JWT. */
-function byBearerToken(
-  { byDigest }: Owners,
-  { verifyJwt, acceptUnknownTokens }: AuthenticatorOptions,
-): Authenticator {
-  return ({ authorization }) => {
-    const bearer = authorization === undefined ? undefined : bearerToken(authorization);
-    if (bearer === undefined || (acceptUnknownTokens && bearer.token === undefined)) return undefined;
-    if (bearer.token === undefined) throw invalidCredentials();
+  async function byToken(token: string | undefined): Promise<AuthenticatedCaller | undefined> {
     // The time of a lookup can at most disclose a digest, and no token follows from its digest.
-    const digest = tokenDigest(bearer.token);
+    const digest = token === undefined ? '' : tokenDigest(token);
     const caller = byDigest.get(digest);
     if (caller !== undefined) return { caller, credential: { kind: 'token', tokenHash: shortHash(digest) } };
-    if (verifyJwt !== undefined && looksLikeJwt(bearer.token)) {
-      return verifyJwt(bearer.token).catch((error: unknown) => {
+    if (token !== undefined && verifyJwt !== undefined && looksLikeJwt(token)) {
+      return verifyJwt(token).catch((error: unknown) => {
         throw error instanceof JwtError ? rejectedJwt(error) : error;
       });
     }
     if (!acceptUnknownTokens) throw invalidCredentials();
     return undefined;
+  }
+
+  return async ({ authorization, certificate, revoked }) => {
+    if (revoked) throw invalidCredentials();
+    const bearer = bearerToken(authorization);
+    const known = (bearer && (await byToken(bearer.token))) ?? (certificate && byName(certificate));
+    if (known !== undefined) return known;
+    if (anonymous === undefined) throw invalidCredentials();
+    return { caller: anonymous, credential: { kind: 'anonymous' } };
   };
 }
 
-function byCertificate({ byUri, byDnsName }: Owners): Authenticator {
-  return ({ certificate }) => {
-    if (certificate === undefined) return undefined;
-    const { uris, dnsNames, fingerprint } = certificate;
+/** Finds the caller that has one of the names of a certificate. DNS names are the same in any case. */
+function callersByName(callers: readonly CallerConfig[]) {
+  const byUri = new Map(
+    credentialsOf(callers, 'certificateUri').map((one) => [one.certificateUri, one.caller]),
+  );
+  const byDnsName = new Map(
+    credentialsOf(callers, 'certificateDns').map((one) => [one.certificateDns.toLowerCase(), one.caller]),
+  );
+  return ({ uris, dnsNames, fingerprint }: PresentedCertificate): AuthenticatedCaller | undefined => {
     const matches = [
       ...uris.map((name) => ({ name, caller: byUri.get(name) })),
       ...dnsNames.map((name) => ({ name, caller: byDnsName.get(name.toLowerCase()) })),
@@ -160,11 +139,6 @@ function byCertificate({ byUri, byDnsName }: Owners): Authenticator {
     }
     return undefined;
   };
-}
-
-/** The configuration allows `anonymous` only on loopback or with `allowAnonymous: true`. */
-function byAnonymous({ anonymous }: Owners): Authenticator {
-  return () => anonymous && { caller: anonymous, credential: { kind: 'anonymous' } };
 }
 
 type Credential = CallerConfig['credentials'][number];
