@@ -1,13 +1,24 @@
 import type { Config, OperationConfig, OperationOverride } from '../config/schema.ts';
 
-const statusQuery: Omit<OperationConfig, 'path'> = {
+/** Defaults of an operation. Validation of a configured one requires path, signature and login. */
+const operationDefaults: OperationConfig = {
+  path: '',
+  signature: 'RSA-SHA256',
+  loginFrom: 'header',
+  readOnly: false,
+  retryOn403: false,
+  once: false,
+  parameters: {},
+  allowRepeatedParameters: true,
+};
+
+const statusQuery: OperationConfig = {
+  ...operationDefaults,
   signature: 'RSA-SHA256',
   loginFrom: 'body',
   readOnly: true,
   retryOn403: true,
-  once: false,
   parameters: { login: { required: true }, client_orderid: { required: true } },
-  allowRepeatedParameters: true,
 };
 
 /** The operation that is Countersign's own: it verifies a callback, and sends nothing. */
@@ -20,47 +31,38 @@ export const verifyCallback = 'verify-callback';
  */
 export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
   'manager-balance': {
+    ...operationDefaults,
     path: '/api/v2/get-balance/manager/{login}',
     signature: 'HMAC-SHA1',
     loginFrom: 'path',
     readOnly: true,
     retryOn403: true,
-    once: false,
     parameters: { 'balance-name': { maxLength: 128 } },
-    allowRepeatedParameters: true,
   },
-  'order-status': { path: '/api/v4/status/{endpoint}', ...statusQuery },
-  'order-status-group': { path: '/api/v4/status/group/{endpointGroup}', ...statusQuery },
+  'order-status': { ...statusQuery, path: '/api/v4/status/{endpoint}' },
+  'order-status-group': { ...statusQuery, path: '/api/v4/status/group/{endpointGroup}' },
   'pan-eligibility-send': {
+    ...operationDefaults,
     path: '/api/v2/pan-eligibility/send/{endpoint}',
     signature: 'HMAC-SHA1',
-    loginFrom: 'header',
-    readOnly: false,
-    retryOn403: false,
     once: true,
-    parameters: {},
-    allowRepeatedParameters: true,
   },
   // Without an order ID its outcome could not be queried, and a gateway may take either one of two amounts. The interface
   // says neither (docs/gateway-interface.md section 11), so both are our choice.
   transfer: {
+    ...operationDefaults,
     path: '/api/v4/transfer/{endpoint}',
     signature: 'RSA-SHA256',
-    loginFrom: 'header',
-    readOnly: false,
-    retryOn403: false,
     once: true,
     parameters: { client_orderid: { required: true } },
     allowRepeatedParameters: false,
   },
   [verifyCallback]: {
+    ...operationDefaults,
     path: '/verify-callback',
     signature: 'SHA1-control',
     control: ['status', 'orderid', 'client_orderid'],
-    loginFrom: 'header',
     readOnly: true,
-    retryOn403: false,
-    once: false,
     parameters: { control: { required: true } },
     allowRepeatedParameters: false,
   },
@@ -124,15 +126,3 @@ export function createOperationTable({ operations, environments }: Config): Oper
   const own = Object.entries(environments);
   return new Map(own.map(([name, settings]) => [name, mergeOperations([operations, settings.operations])]));
 }
-
-/** Defaults of a configured operation. Validation requires path, signature and login. */
-const operationDefaults: OperationConfig = {
-  path: '',
-  signature: 'RSA-SHA256',
-  loginFrom: 'header',
-  readOnly: false,
-  retryOn403: false,
-  once: false,
-  parameters: {},
-  allowRepeatedParameters: true,
-};

@@ -70,14 +70,8 @@ export function responseAsJson(fields: ResponseFields): string {
  * `serial-number` if it is UUID-shaped (section 2.2). `undefined` for what the response does not have.
  */
 export function resultOf(fields: ResponseFields) {
-  let status: string | undefined;
-  let code: string | undefined;
-  let serial: string | undefined;
-  for (const [name, value] of fields) {
-    if (name === 'status') status ??= value;
-    else if (name === 'error-code') code ??= value;
-    else if (name === 'serial-number') serial ??= value;
-  }
+  const valueOf = (name: string): string | undefined => fields.find(([found]) => found === name)?.[1];
+  const [status, code, serial] = [valueOf('status'), valueOf('error-code'), valueOf('serial-number')];
   const errorCode: GatewayErrorCode = code === '124' ? code : 'other';
   return {
     gatewayErrorCode: code === undefined || code === '' ? undefined : errorCode,
