@@ -10,18 +10,13 @@ import { KeySelector } from '../keys/selector.ts';
 import { KeyTable, type Login } from '../keys/table.ts';
 import type { VaultOptions } from '../keys/vault/source.ts';
 import type { TlsMaterial } from '../net/tls-material.ts';
-import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createSteadyState } from '../observability/outages.ts';
 import { type Secret, sameSecret } from '../secret.ts';
 import { type MonotonicClock, setTimer } from '../util/clock.ts';
+import type { Shared } from './shared.ts';
 
-interface Options extends Omit<VaultOptions, 'events'> {
-  readonly tls: TlsMaterial;
-  readonly metrics: EventObserver;
-  /** At log level `debug` only. */
-  readonly decisions: DebugLog | undefined;
-}
+type KeysShared = Pick<Shared, 'clock' | 'monotonic' | 'random' | 'metrics' | 'decisions' | 'tlsPeers'>;
 
 /** A key source, and what is known of its keys. Services whose `keys` have the same configuration share it. */
 export interface KeyServices {
@@ -53,13 +48,18 @@ const batch = 16;
 /**
  * Opens the key source, which begins to log in. Nothing is reported before {@link KeyServices.begin}.
  *
+ * @param tls for Vault
  * @throws Error for a source that cannot be opened
  */
-export async function createKeyServices(config: KeysConfig, options: Options): Promise<KeyServices> {
-  const { clock, monotonic, random, metrics, decisions, tls, tlsObserver } = options;
+export async function createKeyServices(
+  config: KeysConfig,
+  tls: TlsMaterial,
+  { clock, monotonic, random, metrics, decisions, tlsPeers }: KeysShared,
+): Promise<KeyServices> {
   const reports = reportsTo(metrics, monotonic);
   const { events } = reports;
   const { cache, rotationGracePeriod } = config;
+  const tlsObserver = tlsPeers.servers({ role: 'vault' });
   const source =
     config.source === 'directory'
       ? createDirectorySource({ directory: config.directory, rotationGracePeriod, now: clock })

@@ -52,9 +52,20 @@ export async function buildService(
   const applyTracing = await shared.tracing.prepare(config.tracing);
   const inflight = new InflightRequests();
   const upstreams = createUpstreams(config, certificates, inflight, shared.tlsPeers);
-  const keys = await keysOf(config, certificates, shared, previous?.keys);
-  const jwtIssuers = jwtIssuersOf(config, shared, previous?.jwtIssuers);
-  const readiness = (): Readiness => readinessOf(keys, jwtIssuers, shared);
+  const keys =
+    previous !== undefined && sameKeysConfig(previous.config.keys, config.keys)
+      ? previous.keys
+      : await createKeyServices(config.keys, certificates.materialOf({ role: 'vault' }), shared);
+  const jwtIssuers = createJwtIssuers(config, shared, previous?.jwtIssuers);
+  const readiness = (): Readiness =>
+    computeReadiness({
+      draining: shared.isDraining(),
+      keySourceReady: keys.source.ready(),
+      auditUnavailable: shared.audit?.isUnavailable() ?? false,
+      keysCached: keys.table.hasKeys(),
+      jwtKeysAvailable: jwtIssuers.available(),
+      ...shared.logState(),
+    });
   const { verify: verifyJwt } = jwtIssuers;
   const renew = ({ role, environment = '' }: TlsUser): void => {
     if (role === 'vault') {
@@ -125,39 +136,4 @@ function createUpstreams(
       if (settings !== undefined) connect(environment, settings);
     },
   };
-}
-
-function readinessOf(keys: KeyServices, jwtIssuers: JwtIssuers, shared: Shared): Readiness {
-  return computeReadiness({
-    draining: shared.isDraining(),
-    keySourceReady: keys.source.ready(),
-    auditUnavailable: shared.audit?.isUnavailable() ?? false,
-    keysCached: keys.table.hasKeys(),
-    jwtKeysAvailable: jwtIssuers.available(),
-    ...shared.logState(),
-  });
-}
-
-async function keysOf(
-  config: Config,
-  certificates: CertificateFiles,
-  shared: Shared,
-  previous: KeyServices | undefined,
-): Promise<KeyServices> {
-  if (previous !== undefined && sameKeysConfig(previous.config, config.keys)) return previous;
-  const { clock, monotonic, random, metrics, decisions } = shared;
-  return createKeyServices(config.keys, {
-    clock,
-    monotonic,
-    random,
-    metrics,
-    decisions,
-    tls: certificates.materialOf({ role: 'vault' }),
-    tlsObserver: shared.tlsPeers.servers({ role: 'vault' }),
-  });
-}
-
-function jwtIssuersOf(config: Config, shared: Shared, previous: JwtIssuers | undefined): JwtIssuers {
-  const { clock, monotonic, random, log, metrics, tlsPeers } = shared;
-  return createJwtIssuers(config, { clock, monotonic, random, log, metrics, tlsPeers }, previous);
 }

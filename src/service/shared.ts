@@ -4,21 +4,20 @@ import type { ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { fromEnvironment } from '../config/variables.ts';
 import { createRoutes } from '../gateway/router.ts';
-import { createDebugLog, type DebugLog } from '../observability/debug-log.ts';
+import { createDebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { createKeyLog } from '../observability/key-log.ts';
-import type { LogDestination, LogState } from '../observability/log-destination.ts';
+import type { LogDestination } from '../observability/log-destination.ts';
 import { sampleRejections } from '../observability/log-sampling.ts';
 import type { Logger } from '../observability/logger.ts';
 import { LoginRedactor } from '../observability/login-redactor.ts';
-import { createPrometheus, type Prometheus } from '../observability/prometheus.ts';
-import { createStatusRecorder, type StatusRecorder } from '../observability/status/recorder.ts';
-import { createTlsPeers, type TlsPeers } from '../observability/tls-peers.ts';
-import { createTracing, type Tracing } from '../observability/tracing/tracing.ts';
+import { createPrometheus } from '../observability/prometheus.ts';
+import { createStatusRecorder } from '../observability/status/recorder.ts';
+import { createTlsPeers } from '../observability/tls-peers.ts';
+import { createTracing } from '../observability/tracing/tracing.ts';
 import { ConcurrencyLimiter, MemoryBudget } from '../proxy/limits.ts';
-import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
-import { type Audit, openAudit } from './audit.ts';
-import { type Once, openOnce } from './once.ts';
+import { openAudit } from './audit.ts';
+import { openOnce } from './once.ts';
 import { packageVersion } from './package-info.ts';
 import { system } from './system.ts';
 import { signingConcurrency } from './thread-pool.ts';
@@ -37,47 +36,17 @@ export interface ServiceOptions extends Partial<typeof system> {
   readonly certificateCheckInterval?: number;
 }
 
-/** What a process has once, and each service hands over to the next. */
-export interface Shared extends WallClock, MonotonicClock, Randomness {
-  /** When the process started. Monotonic, milliseconds. */
-  readonly startedAt: number;
-  readonly log: Logger;
-  readonly logLinesDropped: () => number;
-  readonly logState: () => LogState;
-  /** At log level `debug` only. */
-  readonly decisions: DebugLog | undefined;
-  readonly redactor: LoginRedactor;
-  /** Everybody who observes what happens: metrics, status and log. */
-  readonly metrics: EventObserver;
-  readonly prometheus: Prometheus;
-  readonly recorder: StatusRecorder;
-  readonly tlsPeers: TlsPeers;
-  readonly tracing: Tracing;
-  readonly limiter: ConcurrencyLimiter;
-  readonly memory: MemoryBudget;
-  readonly audit: Audit | undefined;
-  readonly once: Once | undefined;
-  readonly newRequestId: () => string;
-  readonly nonce: () => string;
-  readonly userAgent: string;
-  /** Maximum concurrent RSA signatures where the configuration has no limit. */
-  readonly signingConcurrency: number;
-  readonly acceptUnknownTokens: boolean;
-  readonly renderInterval: number | undefined;
-  /** Milliseconds. */
-  readonly certificateCheckInterval: number;
-  /** The process is shutting down. */
-  readonly isDraining: () => boolean;
-}
+export type Shared = Awaited<ReturnType<typeof createShared>>;
 
 const minute = 60_000;
 
-/** @throws Error if the audit trail cannot be opened */
-export async function createShared(
-  loaded: ValidConfig,
-  options: ServiceOptions,
-  isDraining: () => boolean,
-): Promise<Shared> {
+/**
+ * What a process has once, and each service hands over to the next.
+ *
+ * @param isDraining the process is shutting down
+ * @throws Error if the audit trail cannot be opened
+ */
+export async function createShared(loaded: ValidConfig, options: ServiceOptions, isDraining: () => boolean) {
   const { config, digest } = loaded;
   const { logDestination } = options;
   const { clock, monotonic, random } = { ...system, ...options };
@@ -95,12 +64,15 @@ export async function createShared(
     clock,
     monotonic,
     random,
+    /** When the process started. Monotonic, milliseconds. */
     startedAt: monotonic(),
     log: sampled,
     logLinesDropped: () => logDestination?.dropped ?? 0,
     logState: () => logDestination?.state() ?? { logLinesDropped: false, logStalled: false },
+    /** At log level `debug` only. */
     decisions,
     redactor,
+    /** Everybody who observes what happens: metrics, status and log. */
     metrics,
     prometheus,
     recorder,
@@ -114,9 +86,10 @@ export async function createShared(
     once:
       config.payments.once &&
       (await openOnce(config.payments.once, { clock, monotonic, random, log, metrics })),
-    newRequestId: randomUUID,
+    newRequestId: (): string => randomUUID(),
     nonce: options.nonce ?? (() => randomUUID().replaceAll('-', '')),
     userAgent: `countersign/${version}`,
+    /** Maximum concurrent RSA signatures where the configuration has no limit. */
     signingConcurrency: signingConcurrency(fromEnvironment('UV_THREADPOOL_SIZE')),
     acceptUnknownTokens: options.acceptUnknownTokens ?? false,
     renderInterval: options.renderInterval,

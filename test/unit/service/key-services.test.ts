@@ -4,6 +4,7 @@ import { configSchema, type KeysConfig } from '../../../src/config/schema.ts';
 import type { KeyRing } from '../../../src/keys/ring.ts';
 import { createDebugLog, type DebugLog } from '../../../src/observability/debug-log.ts';
 import { createPrometheus } from '../../../src/observability/prometheus.ts';
+import { createTlsPeers } from '../../../src/observability/tls-peers.ts';
 import { createKeyServices, type KeyServices, sameKeysConfig } from '../../../src/service/key-services.ts';
 import { system } from '../../../src/service/system.ts';
 import { Folder } from '../../support/folder.ts';
@@ -44,14 +45,10 @@ async function open(directory = folder.path, cache = {}, decisions?: DebugLog): 
       void reported.push(`${login} ${ring === undefined ? removal : 'read'}`),
   };
   const { clock, monotonic, random } = system;
-  const services = await createKeyServices(configOf({ source: 'directory', directory, cache }), {
-    clock,
-    monotonic,
-    random,
-    metrics,
-    decisions,
-    tls: {},
-  });
+  const log = { message() {}, handshakeFailed() {} };
+  const tlsPeers = createTlsPeers({ log, metrics, monotonic });
+  const shared = { clock, monotonic, random, metrics, decisions, tlsPeers };
+  const services = await createKeyServices(configOf({ source: 'directory', directory, cache }), {}, shared);
   opened.push(services);
   return services;
 }
