@@ -1,30 +1,18 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { Server as NetServer, Socket } from 'node:net';
-import { errorCode } from '../errors.ts';
 
 export interface Address {
+  /** `::` is IPv6 and IPv4. */
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
 }
 
-/**
- * Listens at a host; at `::` for IPv6 and IPv4, of which a machine may have only one.
- *
- * @returns the `http:` URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE`
- */
-export async function listen(server: NetServer, address: Address): Promise<string> {
-  try {
-    return await listenAt(server, address);
-  } catch (error) {
-    if (address.host !== '::' || errorCode(error) !== 'EAFNOSUPPORT') throw error;
-    return listenAt(server, { ...address, host: '0.0.0.0' });
-  }
-}
-
-async function listenAt(server: NetServer, { host, port }: Address): Promise<string> {
-  await once(server.listen(port, host), 'listening');
+/** @returns the `http:` URL with the actual port. @throws Error of `listen`, such as `EADDRINUSE` */
+export async function listen(server: NetServer, { host, port }: Address): Promise<string> {
+  // Without a host, Node listens at `::`, or at 0.0.0.0 on a machine that has no IPv6.
+  await once(server.listen(port, host === '::' ? undefined : host), 'listening');
   const address = server.address();
   const actualPort = typeof address === 'object' && address !== null ? address.port : port;
   return `http://${host.includes(':') ? `[${host}]` : host}:${actualPort}`;

@@ -1,10 +1,8 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, request, Server } from 'node:http';
+import { createServer, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { expect, it } from '@jest/globals';
-import { errorCode } from '../../../src/errors.ts';
 import { createAgent, drainAgent } from '../../../src/net/agent.ts';
-import { closeServer, listen as listenOn } from '../../../src/net/http.ts';
 import { harness } from '../../support/harness.ts';
 import { listen } from '../../support/listening.ts';
 import { until } from '../../support/until.ts';
@@ -69,36 +67,4 @@ it('a connection is used again, but not on a Node that can mix up responses', as
   } finally {
     Object.defineProperty(process, 'version', own);
   }
-});
-
-/** A machine on which these hosts fail with this code, as Node reports it. */
-class Machine extends Server {
-  readonly tried: string[] = [];
-  readonly #failing: Readonly<Record<string, string>>;
-
-  constructor(failing: Readonly<Record<string, string>>) {
-    super();
-    this.#failing = failing;
-  }
-
-  override listen(...given: unknown[]): this {
-    const host = String(given[1]);
-    this.tried.push(host);
-    const code = this.#failing[host];
-    if (code === undefined) return super.listen(0, '127.0.0.1');
-    process.nextTick(() => this.emit('error', Object.assign(new Error(code), { code })));
-    return this;
-  }
-}
-
-it.each([
-  ['::', 'EAFNOSUPPORT', ['::', '0.0.0.0']],
-  ['::', 'EADDRINUSE', ['::']],
-  ['::1', 'EAFNOSUPPORT', ['::1']],
-])('listening at %s where that fails with %s tries %j', async (host, code, tried) => {
-  const server = new Machine({ [host]: code });
-  const address = await listenOn(server, { host, port: 0 }).catch(errorCode);
-  await closeServer(server);
-  expect(server.tried).toEqual(tried);
-  expect(address).toMatch(tried.length > 1 ? /^http:\/\/0\.0\.0\.0:\d+$/ : code);
 });
