@@ -57,20 +57,11 @@ export class NoResponse extends Error {
  * @throws NoResponse, or why there is no agent
  */
 export async function sendSmallRequest(request: Request, way: Way): Promise<SmallResponse> {
-  const { timeout, stopped, maxResponseBytes: maxBytes, again } = way;
+  const { timeout, stopped } = way;
   const late = AbortSignal.timeout(timeout);
   const signal = stopped === undefined ? late : AbortSignal.any([late, stopped]);
-  const send = async (): Promise<SmallResponse> => {
-    const agent = await way.agent;
-    try {
-      return await requestOver(request, agent, signal, maxBytes);
-    } catch (error) {
-      if (again === undefined || !(error instanceof StaleConnection)) throw error;
-      return requestOver(request, again, signal, maxBytes);
-    }
-  };
   try {
-    return await abortable(send(), signal);
+    return await abortable(requestOver(request, way, signal), signal);
   } catch (error) {
     if (late.aborted) throw new NoResponse('late', `no response within ${timeout / 1000} s`);
     if (signal.aborted) throw new NoResponse('stopped', 'ended before there was a response');
@@ -78,27 +69,24 @@ export async function sendSmallRequest(request: Request, way: Way): Promise<Smal
   }
 }
 
-/** A kept-alive connection ended: most likely the server had already closed it. */
-class StaleConnection extends NoResponse {}
-
-/** @throws NoResponse */
-async function requestOver(
-  { method, url, headers, body }: Request,
-  agent: Agent,
-  signal: AbortSignal,
-  maxBytes: number,
-): Promise<SmallResponse> {
-  let request: ClientRequest | undefined;
+/** @throws NoResponse, or why there is no agent */
+async function requestOver(request: Request, way: Way, signal: AbortSignal): Promise<SmallResponse> {
+  const { method, url, headers, body } = request;
+  const agent = await way.agent;
+  let sent: ClientRequest | undefined;
   try {
     const send = url.protocol === 'https:' ? tlsRequest : plainRequest;
-    request = send(url, { method, agent, signal, headers });
-    request.end(body);
-    const response = await responseTo(request);
-    return { ...headOf(response), ...(await collect(response, maxBytes)) };
+    sent = send(url, { method, agent, signal, headers });
+    sent.end(body);
+    const response = await responseTo(sent);
+    return { ...headOf(response), ...(await collect(response, way.maxResponseBytes)) };
   } catch (error) {
     if (error instanceof NoResponse) throw error;
-    const isStale = request?.reusedSocket && errorCode(error) === 'ECONNRESET';
-    throw new (isStale ? StaleConnection : NoResponse)('failed', describeNetworkFailure(error), error);
+    // Most likely the server had already closed it.
+    const isStale = sent?.reusedSocket === true && errorCode(error) === 'ECONNRESET';
+    if (isStale && way.again !== undefined)
+      return requestOver(request, { ...way, agent: way.again, again: undefined }, signal);
+    throw new NoResponse('failed', describeNetworkFailure(error), error);
   }
 }
 
