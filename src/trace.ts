@@ -27,9 +27,7 @@ export interface SpanAttributes {
   readonly 'http.route'?: string | undefined;
   readonly 'server.address'?: string | undefined;
   readonly 'server.port'?: number | undefined;
-  readonly 'url.scheme'?: string | undefined;
   readonly 'countersign.attempts'?: number | undefined;
-  readonly 'countersign.audit.required'?: boolean | undefined;
   readonly 'countersign.caller'?: string | undefined;
   readonly 'countersign.connection'?: 'pooled' | 'dedicated' | undefined;
   readonly 'countersign.environment'?: string | undefined;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KeysConfig } from '../config/schema.ts';
 import { createDirectorySource } from '../keys/directory/source.ts';
 import { SourceUnavailable } from '../keys/errors.ts';
-import type { KeySource, KeySourceObserver, SignRemotely } from '../keys/key-source.ts';
+import type { KeySource, KeySourceObserver } from '../keys/key-source.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
 import { KeyReader } from '../keys/reader.ts';
 import type { KeyRing } from '../keys/ring.ts';
@@ -18,35 +18,14 @@ import type { Shared } from './shared.ts';
 
 type KeysShared = Pick<Shared, 'clock' | 'monotonic' | 'random' | 'metrics' | 'decisions' | 'tlsPeers'>;
 
-/** A key source, and what is known of its keys. Services whose `keys` have the same configuration share it. */
-export interface KeyServices {
-  readonly config: KeysConfig;
-  readonly source: KeySource;
-  readonly table: KeyTable;
-  readonly reader: KeyReader;
-  readonly keySelector: KeySelector;
-  /** Absent if the source has no keys that do not leave it. */
-  readonly signRemotely: SignRemotely | undefined;
-  /**
-   * Reads the logins that are in use with another source, before requests need them. The current key of each stays the
-   * current one if this source has it too.
-   *
-   * @param environments those that are configured
-   * @throws Error if the source does not respond, or one of them cannot be read
-   */
-  readInUse(from: KeyServices, environments: readonly string[]): Promise<void>;
-  /** Reports what has happened since the source was opened, and what will. @param previous reports no more */
-  begin(previous?: KeyServices): void;
-  /** Ends the reports. */
-  retire(): void;
-  stop(): Promise<void>;
-}
+export type KeyServices = Awaited<ReturnType<typeof createKeyServices>>;
 
 /** Logins that are read at the same time. */
 const batch = 16;
 
 /**
- * Opens the key source, which begins to log in. Nothing is reported before {@link KeyServices.begin}.
+ * A key source, and what is known of its keys. Services whose `keys` have the same configuration share it. It begins to log
+ * in; nothing is reported before `begin`.
  *
  * @param tls for Vault
  * @throws Error for a source that cannot be opened
@@ -55,7 +34,7 @@ export async function createKeyServices(
   config: KeysConfig,
   tls: TlsMaterial,
   { clock, monotonic, random, metrics, decisions, tlsPeers }: KeysShared,
-): Promise<KeyServices> {
+) {
   const reports = reportsTo(metrics, monotonic);
   const { events } = reports;
   const { cache, rotationGracePeriod } = config;
@@ -76,8 +55,19 @@ export async function createKeyServices(
     table,
     reader,
     keySelector: new KeySelector({ table, reader, monotonic, setTimer, events: metrics }),
+    /** Absent if the source has no keys that do not leave it. */
     signRemotely: source.sign,
-    async readInUse({ table: before, config: replaced }, environments) {
+    /**
+     * Reads the logins that are in use with another source, before requests need them. The current key of each stays the
+     * current one if this source has it too.
+     *
+     * @param environments those that are configured
+     * @throws Error if the source does not respond, or one of them cannot be read
+     */
+    async readInUse(
+      { table: before, config: replaced }: { readonly table: KeyTable; readonly config: KeysConfig },
+      environments: readonly string[],
+    ): Promise<void> {
       await source.check().catch((error: unknown) => {
         throw new Error(
           `the new key source cannot be used: ${error instanceof Error ? error.message : 'unknown'}`,
@@ -97,18 +87,20 @@ export async function createKeyServices(
           }),
         );
     },
-    begin(previous) {
+    /** Reports what has happened since the source was opened, and what will. @param previous reports no more */
+    begin(previous?: { retire(): void }): void {
       if (previous !== undefined) {
         previous.retire();
         metrics.keySourceReplaced(config.source);
       }
       reports.begin();
     },
-    retire() {
+    /** Ends the reports. */
+    retire(): void {
       table.retire();
       reports.end();
     },
-    async stop() {
+    async stop(): Promise<void> {
       reader.stop();
       reports.end();
       await source.stop();

@@ -17,8 +17,6 @@ interface OnceOptions extends WallClock, MonotonicClock, Randomness {
   readonly metrics: Pick<EventObserver, 'claimMade' | 'claimStoreUp'>;
 }
 
-export type Once = Awaited<ReturnType<typeof openOnce>>;
-
 const messages = {
   failed: 'order IDs cannot be claimed; payments are not sent',
   recovered: 'order IDs can be claimed again',

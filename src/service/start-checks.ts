@@ -64,34 +64,25 @@ const unsafeOptions: readonly (readonly [name: RegExp, effect: string])[] = [
   [/^--experimental-(default-)?config-file$/, 'sets options that Countersign cannot check'],
 ];
 
-/** Environment variables of the same kind. */
-const unsafeVariables: readonly (readonly [
-  name: string,
-  isUnsafe: (value: string) => boolean,
-  problem: string,
-])[] = [
-  [
-    'NODE_TLS_REJECT_UNAUTHORIZED',
-    (value) => value === '0',
-    'NODE_TLS_REJECT_UNAUTHORIZED=0 disables certificate verification. Unset it; trust a CA with caFile.',
-  ],
-  [
-    'NODE_DEBUG',
-    isSet,
-    'NODE_DEBUG makes Node print request headers, including Vault tokens and signatures. Unset it.',
-  ],
-  ['NODE_DEBUG_NATIVE', isSet, 'NODE_DEBUG_NATIVE makes Node print internal data. Unset it.'],
-  ['DEBUG', isSet, 'DEBUG makes the Vault client print tokens and keys. Unset it.'],
-];
+/** Environment variables of the same kind. Of the first, only the value 0. */
+const unsafeVariables: Readonly<Record<string, string>> = {
+  NODE_TLS_REJECT_UNAUTHORIZED: '=0 disables certificate verification. Unset it; trust a CA with caFile.',
+  NODE_DEBUG: ' makes Node print request headers, including Vault tokens and signatures. Unset it.',
+  NODE_DEBUG_NATIVE: ' makes Node print internal data. Unset it.',
+  DEBUG: ' makes the Vault client print tokens and keys. Unset it.',
+};
 
 /** Unsafe settings of the process, and what to do. Includes NODE_OPTIONS. */
 export function unsafeSettings(
   lookUp: (name: string) => string | undefined = fromEnvironment,
   execArgv: readonly string[] = process.execArgv,
 ): string[] {
-  const variables = unsafeVariables.filter(([name, isUnsafe]) => isUnsafe(lookUp(name) ?? ''));
+  const variables = Object.entries(unsafeVariables).filter(([name]) => {
+    const value = lookUp(name) ?? '';
+    return name === 'NODE_TLS_REJECT_UNAUTHORIZED' ? value === '0' : value !== '';
+  });
   return [
-    ...variables.map(([, , problem]) => problem),
+    ...variables.map(([name, problem]) => name + problem),
     ...optionProblems(execArgv, 'the command line'),
     ...optionProblems(wordsOf(lookUp('NODE_OPTIONS') ?? ''), 'NODE_OPTIONS'),
   ];
@@ -106,7 +97,7 @@ const proxyVariables = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name)
 export function unusedProxyVariables(
   lookUp: (name: string) => string | undefined = fromEnvironment,
 ): readonly string[] {
-  return proxyVariables.filter((name) => isSet(lookUp(name) ?? ''));
+  return proxyVariables.filter((name) => lookUp(name));
 }
 
 function optionProblems(words: readonly string[], place: string): string[] {
@@ -121,8 +112,4 @@ function optionProblems(words: readonly string[], place: string): string[] {
 /** NODE_OPTIONS may contain quotes and backslashes anywhere in a word; option names need none. */
 function wordsOf(options: string): string[] {
   return options.replace(/["\\]/g, '').split(/\s+/);
-}
-
-function isSet(value: string): boolean {
-  return value !== '';
 }
