@@ -24,33 +24,8 @@ interface AppParts {
   readonly inflight: InflightRequests;
 }
 
-/** Of what a process has once. */
-type AppShared = Pick<
-  Shared,
-  | 'acceptUnknownTokens'
-  | 'audit'
-  | 'clock'
-  | 'decisions'
-  | 'limiter'
-  | 'log'
-  | 'memory'
-  | 'metrics'
-  | 'monotonic'
-  | 'newRequestId'
-  | 'nonce'
-  | 'once'
-  | 'random'
-  | 'redactor'
-  | 'signingConcurrency'
-  | 'userAgent'
-> & { readonly tracing: Pick<Shared['tracing'], 'begin'> };
-
 /** Builds what handles the requests of the proxy port. Opens no port, file or connection. */
-export function createApp(
-  { config, operations, resolve }: Routes,
-  parts: AppParts,
-  shared: AppShared,
-): Express {
+export function createApp({ config, operations, resolve }: Routes, parts: AppParts, shared: Shared): Express {
   const { keys, verifyJwt, upstreams, inflight } = parts;
   const { clock, monotonic, random, log, metrics, decisions, redactor } = shared;
   const audit = shared.audit?.log;

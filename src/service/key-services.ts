@@ -35,8 +35,7 @@ export async function createKeyServices(
   tls: TlsMaterial,
   { clock, monotonic, random, metrics, decisions, tlsPeers }: KeysShared,
 ) {
-  const reports = reportsTo(metrics, monotonic);
-  const { events } = reports;
+  const { events, ...reports } = reportsTo(metrics, monotonic);
   const { cache, rotationGracePeriod } = config;
   const tlsObserver = tlsPeers.servers({ role: 'vault' });
   const source =
@@ -68,24 +67,19 @@ export async function createKeyServices(
       { table: before, config: replaced }: { readonly table: KeyTable; readonly config: KeysConfig },
       environments: readonly string[],
     ): Promise<void> {
-      await source.check().catch((error: unknown) => {
-        throw new Error(
-          `the new key source cannot be used: ${error instanceof Error ? error.message : 'unknown'}`,
-        );
-      });
+      await source.check().catch(cannotBeUsed);
       events.keySourceUp(true);
-      const isNeeded = (login: Login): boolean =>
-        before.isInUse(login) && environments.includes(login.ref.environment);
       // The last used one is stored last: it is kept longest.
-      const inUse = [...before.logins()].filter(isNeeded).toReversed();
+      const inUse = [...before.logins()]
+        .filter((login) => before.isInUse(login) && environments.includes(login.ref.environment))
+        .toReversed();
       const isSameStore = placeOf(config) === placeOf(replaced);
+      const readRing = async (login: Login): Promise<void> => {
+        const known = isSameStore ? login.ring : [];
+        table.seed(login, ...(await ringOf(login.ref, known, source, monotonic)));
+      };
       for (let first = 0; first < inUse.length; first += batch)
-        await Promise.all(
-          inUse.slice(first, first + batch).map(async (login) => {
-            const known = isSameStore ? login.ring : [];
-            table.seed(login, ...(await ringOf(login.ref, known, source, monotonic)));
-          }),
-        );
+        await Promise.all(inUse.slice(first, first + batch).map(readRing));
     },
     /** Reports what has happened since the source was opened, and what will. @param previous reports no more */
     begin(previous?: { retire(): void }): void {
@@ -115,6 +109,10 @@ async function openVault(
 ): Promise<KeySource> {
   const { connectVault, createVaultSource } = await import('../keys/vault/source.ts');
   return createVaultSource(connectVault(config.vault, options), config.rotationGracePeriod, options);
+}
+
+function cannotBeUsed(error: unknown): never {
+  throw new Error(`the new key source cannot be used: ${error instanceof Error ? error.message : 'unknown'}`);
 }
 
 /** Where secrets are. Versions of another place, and keys that only that has, mean nothing here. */

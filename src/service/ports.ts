@@ -1,4 +1,3 @@
-import type { RequestListener } from 'node:http';
 import { InboundServer } from '../proxy/inbound/server.ts';
 import { adminLimits } from './admin.ts';
 import { Port } from './port.ts';
@@ -10,39 +9,35 @@ export type Ports = Readonly<Record<'listener' | 'admin', Port>>;
 /** Every request is handled by the service that is current by then, whichever one its connection was opened with. */
 export function createPorts(shared: Shared, inUse: { readonly current: Service | undefined }): Ports {
   const { monotonic, newRequestId, tlsPeers, log, metrics, audit } = shared;
-  const handle =
-    (role: keyof Ports): RequestListener =>
-    (request, response) =>
-      inUse.current?.handle[role](request, response);
+  const portOf = (
+    role: keyof Ports,
+    requestRejected: Shared['log']['requestFinished'],
+    dropped: (port: Port) => void,
+  ): Port =>
+    new Port({
+      createServer: (limits, tls) =>
+        new InboundServer(limits, {
+          handle: (request, response) => inUse.current?.handle[role](request, response),
+          monotonic,
+          newRequestId,
+          tls,
+          tlsObserver: tlsPeers.clients(role),
+          requestRejected,
+        }),
+      dropped,
+    });
+  // Before it reached the handler.
+  const requestRejected: Shared['log']['requestFinished'] = (context) => {
+    for (const observer of [log, metrics, audit?.log]) observer?.requestFinished(context);
+  };
   return {
-    listener: new Port({
-      createServer: (limits, tls) =>
-        new InboundServer(limits, {
-          handle: handle('listener'),
-          monotonic,
-          newRequestId,
-          tls,
-          tlsObserver: tlsPeers.clients('listener'),
-          // Before it reached the handler.
-          requestRejected: (context) => {
-            for (const observer of [log, metrics, audit?.log]) observer?.requestFinished(context);
-          },
-        }),
-      dropped: () => metrics.connectionRejected(),
-    }),
-    admin: new Port({
-      createServer: (limits, tls) =>
-        new InboundServer(limits, {
-          handle: handle('admin'),
-          monotonic,
-          newRequestId,
-          tls,
-          tlsObserver: tlsPeers.clients('admin'),
-          requestRejected: () => {},
-        }),
-      // Whoever can connect can take all connections. Then they all end, so that the next probe finds room.
-      dropped: (port) => port.endAll(),
-    }),
+    listener: portOf('listener', requestRejected, () => metrics.connectionRejected()),
+    // Whoever can connect can take all connections. Then they all end, so that the next probe finds room.
+    admin: portOf(
+      'admin',
+      () => {},
+      (port) => port.endAll(),
+    ),
   };
 }
 

@@ -1,4 +1,3 @@
-import type { RequestListener } from 'node:http';
 import type { ValidConfig } from '../config/load.ts';
 import type { Config, EnvironmentConfig } from '../config/schema.ts';
 import { createRoutes } from '../gateway/router.ts';
@@ -14,38 +13,23 @@ import { createJwtIssuers, type JwtIssuers } from './jwt-issuers.ts';
 import { createKeyServices, type KeyServices, sameKeysConfig } from './key-services.ts';
 import { loginsIn, type Shared } from './shared.ts';
 
-/** Everything of one configuration that runs, except the ports. */
-export interface Service {
-  readonly config: Config;
-  readonly handle: Readonly<Record<'listener' | 'admin', RequestListener>>;
+/** What a service hands over to the next. */
+interface Handed {
   readonly certificates: CertificateFiles;
   readonly keys: KeyServices;
   readonly jwtIssuers: JwtIssuers;
-  /** Its own requests. */
-  readonly inflight: InflightRequests;
-  /** @throws Error if it cannot take the place of the previous one */
-  check(previous: Service): Promise<void>;
-  /**
-   * It handles all new requests from now on.
-   *
-   * @param renewPorts called when certificates of the ports were replaced
-   */
-  begin(renewPorts: () => void, previous?: Service): void;
-  /** Ends what none of the others uses. */
-  stop(others: ReadonlySet<Service>): Promise<void>;
 }
 
+export type Service = Awaited<ReturnType<typeof buildService>>;
+
 /**
- * Builds the service of a configuration. Nothing of it is visible, to clients or in metrics, before it begins.
+ * Builds everything of a configuration that runs, except the ports. Nothing of it is visible, to clients or in metrics, before
+ * it begins.
  *
  * @param previous the service that it replaces: key source and cached keys are handed over if their configuration is the same
  * @throws Error for unreadable files; the previous service is unchanged then
  */
-export async function buildService(
-  loaded: ValidConfig,
-  shared: Shared,
-  previous?: Service,
-): Promise<Service> {
+export async function buildService(loaded: ValidConfig, shared: Shared, previous?: Handed) {
   const { config } = loaded;
   const routes = createRoutes(config);
   const certificates = await CertificateFiles.read(config, shared.log, previous?.certificates);
@@ -53,19 +37,11 @@ export async function buildService(
   const inflight = new InflightRequests();
   const upstreams = createUpstreams(config, certificates, inflight, shared.tlsPeers);
   const keys =
-    previous !== undefined && sameKeysConfig(previous.config.keys, config.keys)
+    previous !== undefined && sameKeysConfig(previous.keys.config, config.keys)
       ? previous.keys
       : await createKeyServices(config.keys, certificates.materialOf({ role: 'vault' }), shared);
   const jwtIssuers = createJwtIssuers(config, shared, previous?.jwtIssuers);
-  const readiness = (): Readiness =>
-    computeReadiness({
-      draining: shared.isDraining(),
-      keySourceReady: keys.source.ready(),
-      auditUnavailable: shared.audit?.isUnavailable() ?? false,
-      keysCached: keys.table.hasKeys(),
-      jwtKeysAvailable: jwtIssuers.available(),
-      ...shared.logState(),
-    });
+  const readiness = (): Readiness => readinessOf({ keys, jwtIssuers }, shared);
   const { verify: verifyJwt } = jwtIssuers;
   const renew = ({ role, environment = '' }: TlsUser): void => {
     if (role === 'vault') {
@@ -83,14 +59,21 @@ export async function buildService(
     certificates,
     keys,
     jwtIssuers,
+    /** Its own requests. */
     inflight,
-    async check(replaced) {
+    /** @throws Error if it cannot take the place of the previous one */
+    async check(replaced: Handed): Promise<void> {
       if (keys === replaced.keys) return;
       await keys.readInUse(replaced.keys, Object.keys(config.environments));
       // That may have taken a while.
       await certificates.check(renew);
     },
-    begin(renewPorts, replaced) {
+    /**
+     * It handles all new requests from now on.
+     *
+     * @param renewPorts called when certificates of the ports were replaced
+     */
+    begin(renewPorts: () => void, replaced?: Handed): void {
       shared.redactor.allow(loginsIn(config));
       shared.prometheus.reconfigure(routes);
       shared.recorder.reconfigure(loaded);
@@ -104,7 +87,8 @@ export async function buildService(
         renewPorts();
       });
     },
-    async stop(others) {
+    /** Ends what none of the others uses. */
+    async stop(others: ReadonlySet<Handed>): Promise<void> {
       certificates.stop();
       for (const upstream of upstreams.clients.values()) upstream.drain();
       jwtIssuers.stop();
@@ -136,4 +120,15 @@ function createUpstreams(
       if (settings !== undefined) connect(environment, settings);
     },
   };
+}
+
+function readinessOf({ keys, jwtIssuers }: Pick<Handed, 'keys' | 'jwtIssuers'>, shared: Shared): Readiness {
+  return computeReadiness({
+    draining: shared.isDraining(),
+    keySourceReady: keys.source.ready(),
+    auditUnavailable: shared.audit?.isUnavailable() ?? false,
+    keysCached: keys.table.hasKeys(),
+    jwtKeysAvailable: jwtIssuers.available(),
+    ...shared.logState(),
+  });
 }

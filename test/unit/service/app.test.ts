@@ -3,16 +3,14 @@ import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createRoutes } from '../../../src/gateway/router.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
-import { LoginRedactor } from '../../../src/observability/login-redactor.ts';
-import { createPrometheus } from '../../../src/observability/prometheus.ts';
+import { createLogger } from '../../../src/observability/logger.ts';
 import { InflightRequests } from '../../../src/proxy/inflight-requests.ts';
-import { ConcurrencyLimiter, MemoryBudget } from '../../../src/proxy/limits.ts';
 import type { UpstreamClient } from '../../../src/proxy/outbound/upstream-client.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { createApp } from '../../../src/service/app.ts';
+import { createShared } from '../../../src/service/shared.ts';
 import { fixedKeys } from '../../support/fixed-keys.ts';
 import { post, transferForm } from '../../support/forwarding.ts';
-import { routesOf } from '../../support/routes.ts';
 import { until } from '../../support/until.ts';
 
 const ok = { status: 200, headers: {}, body: Buffer.from('OK') };
@@ -26,6 +24,8 @@ const config = configSchema.parse({
 
 type Sent = Parameters<UpstreamClient['send']>;
 
+const requestFinished = (context: RequestContext): void => void logged.push(context);
+
 /** What the gateway does with a request. */
 let forward: UpstreamClient['send'];
 let logged: RequestContext[];
@@ -35,40 +35,12 @@ let url: string;
 
 beforeEach(async () => {
   [forward, logged, inflight] = [async () => ok, [], new InflightRequests()];
-  const metrics = createPrometheus({ version: '0', routes: routesOf() });
-  const monotonic = () => performance.now();
+  const log = { ...createLogger('error', { write() {} }), requestFinished };
+  const shared = await createShared({ config, digest: 'digest' }, { log }, () => false);
   const ring = parseKeys({ control_key: 'secret' }, { version: 1 });
-  const keys = { ...fixedKeys(() => ring, { clock: Date.now, monotonic }), signRemotely: undefined };
+  const keys = { ...fixedKeys(() => ring, shared), signRemotely: undefined };
   const upstreams = new Map([['sandbox', { send: (...sent: Sent) => forward(...sent), drain: () => {} }]]);
-  const app = createApp(
-    createRoutes(config),
-    { keys, verifyJwt: undefined, upstreams, inflight },
-    {
-      limiter: new ConcurrencyLimiter({ monotonic }),
-      memory: new MemoryBudget(1_000_000),
-      metrics,
-      decisions: undefined,
-      audit: undefined,
-      once: undefined,
-      tracing: { begin: () => undefined },
-      acceptUnknownTokens: false,
-      log: {
-        requestFinished: (context) => logged.push(context),
-        handshakeFailed() {},
-        internalError() {},
-        crash() {},
-        message() {},
-      },
-      clock: Date.now,
-      monotonic,
-      nonce: () => 'nonce',
-      random: () => 0,
-      newRequestId: () => 'id',
-      redactor: new LoginRedactor([]),
-      userAgent: 'countersign/test',
-      signingConcurrency: 1,
-    },
-  );
+  const app = createApp(createRoutes(config), { keys, verifyJwt: undefined, upstreams, inflight }, shared);
   const server = createServer(app);
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
