@@ -109,10 +109,9 @@ interface ReadableResponse {
   readonly body: Buffer;
   /** Set if `body` is only the first part. */
   readonly rest?: unknown;
+  /** Absent if it has none, or was not read yet. */
+  readonly form?: ResponseFields | undefined;
 }
-
-/** With its form, if it has one. */
-type ReadResponse = ReadableResponse & { readonly form?: ResponseFields | undefined };
 
 /** The form in a response; `undefined` if it has none, or one that is not read. */
 export function formIn(response: ReadableResponse): ResponseFields | undefined {
@@ -141,14 +140,14 @@ const refusedWith: readonly number[] = [400, 404, 409, 422];
  * gateway's own is a testimony for it: a load balancer responds with 200, 302, 404 or 429 as well. What a gateway responds
  * to a wrong control is not known, so only a success says something about one: no `error`, be it the type or the status.
  */
-export function testimonyOf(response: ReadResponse, { signature }: Pick<Operation, 'signature'>) {
+export function testimonyOf(response: ReadableResponse, { signature }: Pick<Operation, 'signature'>) {
   const testimony = testimonyOfOAuth(response);
   if (signature !== 'SHA1-control') return testimony;
   const isError = response.form?.some(([name, value]) => name === 'status' && value === 'error');
   return testimony === 'accepted' && isError === false ? 'accepted' : 'silent';
 }
 
-function testimonyOfOAuth(response: ReadResponse) {
+function testimonyOfOAuth(response: ReadableResponse) {
   const { status } = response;
   if (isRejection(status)) return 'rejected';
   const isSuccess = status >= 200 && status < 300;
@@ -163,7 +162,7 @@ function testimonyOfOAuth(response: ReadResponse) {
  * balances (section 2.1), which has none, `balances`. Empty: it is not the gateway's. Problem documents of others have a
  * `type` too (RFC 9457), and a content type of their own.
  */
-function typeIn(response: ReadResponse): string {
+function typeIn(response: ReadableResponse): string {
   const { body, form, headers } = response;
   if (form !== undefined) return form.find(([name]) => name === 'type')?.[1] ?? '';
   if (!/^application\/(?!problem\+)[\w.+-]*json\b/i.test(headers['content-type'] ?? '')) return '';

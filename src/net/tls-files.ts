@@ -61,10 +61,8 @@ export async function readTlsFiles(
   const texts = named.map(({ part }, index) => [part, read.contents[index]?.toString('utf8')] as const);
   const absent = texts.filter(([, text]) => text === undefined);
   const material: TlsMaterial = Object.fromEntries(texts.filter(([, text]) => text !== undefined));
-  const faults = [
-    ...absent.map(([part]) => ({ part, message: 'does not exist' })),
-    ...(absent.length === 0 ? tlsFaults(material) : []),
-  ];
+  const faults =
+    absent.length === 0 ? tlsFaults(material) : absent.map(([part]) => ({ part, message: 'does not exist' }));
   return faults.length === 0 ? { material } : { faults };
 }
 

@@ -129,18 +129,13 @@ function periodsOfCertificates(pem: string): Validity[] | undefined {
  * since would be accepted again. A CA without a list needs no rule: none of its certificates is accepted.
  */
 export function outdatedLists(inUse: TlsMaterial, found: TlsMaterial): TlsFault[] {
-  const latest = latestLists(inUse);
-  const isOlder = [...latestLists(found)].some(([issuer, from]) => from < (latest.get(issuer) ?? from));
+  const lists = revocationListsIn(found.crl ?? '') ?? [];
+  const isOlder = revocationListsIn(inUse.crl ?? '')?.some(({ issuer, from }) => {
+    const same = lists.filter((list) => list.issuer === issuer);
+    return same.length > 0 && same.every((list) => list.from < from);
+  });
   const message = 'has a revocation list that is older than the one in use: write the latest list of the CA';
-  return isOlder ? [{ part: 'crl', message }] : [];
-}
-
-/** The latest `thisUpdate` of each CA. */
-function latestLists({ crl = '' }: TlsMaterial): Map<string, number> {
-  const latest = new Map<string, number>();
-  for (const { issuer, from } of revocationListsIn(crl) ?? [])
-    latest.set(issuer, Math.max(from, latest.get(issuer) ?? from));
-  return latest;
+  return isOlder === true ? [{ part: 'crl', message }] : [];
 }
 
 function privateKeyIn(pem: string): KeyObject | undefined {
