@@ -63,10 +63,7 @@ export async function buildService(loaded: ValidConfig, shared: Shared, previous
     inflight,
     /** @throws Error if it cannot take the place of the previous one */
     async check(replaced: Handed): Promise<void> {
-      if (keys === replaced.keys) return;
-      await keys.readInUse(replaced.keys, Object.keys(config.environments));
-      // That may have taken a while.
-      await certificates.check(renew);
+      if (keys !== replaced.keys) await keys.readInUse(replaced.keys, Object.keys(config.environments));
     },
     /**
      * It handles all new requests from now on.
