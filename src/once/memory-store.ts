@@ -30,7 +30,10 @@ export class MemoryStore implements ClaimStore {
   async claim(name: string, claim: string): Promise<string | undefined> {
     const { ttl, monotonic, max = maxClaims, report } = this.#options;
     const now = monotonic();
-    this.#forget(now);
+    for (const [old, { until }] of this.#claims) {
+      if (until > now) break;
+      this.#claims.delete(old);
+    }
     const existing = this.#claims.get(name);
     if (existing !== undefined) return existing.claim;
     const hasRoom = this.#claims.size < max;
@@ -38,11 +41,6 @@ export class MemoryStore implements ClaimStore {
     if (!hasRoom) throw new StoreUnavailable('full');
     this.#claims.set(name, { claim, until: now + ttl });
     return undefined;
-  }
-
-  async find(name: string): Promise<string | undefined> {
-    this.#forget(this.#options.monotonic());
-    return this.#claims.get(name)?.claim;
   }
 
   async replace(name: string, claim: string, next?: string): Promise<void> {
@@ -53,11 +51,4 @@ export class MemoryStore implements ClaimStore {
   }
 
   async close(): Promise<void> {}
-
-  #forget(now: number): void {
-    for (const [name, { until }] of this.#claims) {
-      if (until > now) return;
-      this.#claims.delete(name);
-    }
-  }
 }

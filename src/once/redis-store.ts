@@ -113,6 +113,7 @@ export class RedisStore implements ClaimStore {
     }
   }
 
+  /** The claim of this name. @throws StoreUnavailable */
   async find(name: string): Promise<string | undefined> {
     const connection = this.#connected();
     const found = await connection.send('GET', prefix + name);

@@ -7,8 +7,6 @@ export interface ClaimStore {
    * @throws StoreUnavailable if neither is certain. This one is removed, if it was stored, as soon as the store responds
    */
   claim(name: string, claim: string): Promise<string | undefined>;
-  /** @returns the claim of this name. @throws StoreUnavailable */
-  find(name: string): Promise<string | undefined>;
   /**
    * Replaces exactly this claim, or removes it where there is no next one; if another is there, nothing changes. Resolves
    * when it is done, or after a while: then it is done as soon as the store responds.

@@ -94,10 +94,6 @@ class Connection implements ClaimStore {
     }
   }
 
-  find(name: string): Promise<string | undefined> {
-    return this.#command(() => this.#server.find(name));
-  }
-
   async replace(name: string, claim: string, next?: string): Promise<void> {
     const change = this.#repeat(() => this.#server.replace(name, claim, next));
     this.#changes.add(change);
@@ -281,7 +277,7 @@ async function simulateOrders(options: SimulationOptions, random: Random, tally:
       at - (times[index - 1] ?? -ttl) < ttl - requestTimeout;
     if (times.some(isAgain)) tally.doubled += 1;
     else if (times.length > 1) tally.sentLater += 1;
-    const { requestId = '' } = parseClaim((await server.find(name)) ?? '') ?? {};
+    const { requestId = '' } = parseClaim((await server.claim(name, '')) ?? '') ?? {};
     const end = ends.get(requestId) ?? '';
     if (end.startsWith('not-sent') || end === 'answered 403') tally.left += 1;
   }
