@@ -142,7 +142,6 @@ const allowedOutside: readonly (readonly [from: string, to: readonly string[]])[
   ['scripts/recording', ['src', 'test/support']],
   ['scripts', ['scripts', 'test/support']],
   ['test/support', ['src']],
-  ['test/abuse', ['test/support']],
   ['test/bench', ['test/support']],
   ['test/faults', ['test/support']],
   ['test/rotation-model', ['src', 'test/support']],
