@@ -1,6 +1,4 @@
-import { createServer, type RequestListener } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
-import type { SecureContextOptions } from 'node:tls';
+import { createServer } from 'node:http';
 import { listen } from '../support/listening.ts';
 import type { ReceivedRequest } from '../support/verify.ts';
 
@@ -9,9 +7,10 @@ const balance =
 const status = 'type=status-response\n&status=approved\n&amount=10.42\n&currency=USD\n&gw-order-id=6570344\n';
 
 /** A gateway that keeps the last request and verifies nothing, to leave the machine to what is measured. */
-export async function startUpstream(tls?: SecureContextOptions) {
+export async function startUpstream() {
   let last: ReceivedRequest | undefined;
-  const listener: RequestListener = (request, response) => {
+  // Never ends an idle connection: proxies fail a request on one that ends at that moment.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
@@ -20,17 +19,9 @@ export async function startUpstream(tls?: SecureContextOptions) {
       last = { method, url, authorization: headers.authorization, body: Buffer.concat(chunks) };
       response.end(path.includes('/status/') ? status : balance);
     });
-  };
-  // Never ends an idle connection: proxies fail a request on one that ends at that moment.
-  const options = { keepAliveTimeout: 0 };
-  const server =
-    tls === undefined ? createServer(options, listener) : createTlsServer({ ...options, ...tls }, listener);
+  });
   const { port, close } = await listen(server);
-  return {
-    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
-    last: () => last,
-    stop: close,
-  };
+  return { url: `http://127.0.0.1:${port}`, last: () => last, stop: close };
 }
 
 export type Upstream = Awaited<ReturnType<typeof startUpstream>>;

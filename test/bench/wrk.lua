@@ -1,16 +1,10 @@
--- Arguments: the form; the mean pause of a connection between two requests in ms; the number of logins.
+-- Arguments: the form; the mean pause of a connection between two requests in ms.
 function init(args)
-  local pause, logins, sent = tonumber(args[2]), tonumber(args[3]), 0
+  local pause = tonumber(args[2])
   wrk.method, wrk.body = "POST", args[1]
   wrk.headers["Content-Type"] = "application/x-www-form-urlencoded"
   -- Exponential pauses spread the requests as many independent clients do.
   if pause > 0 then delay = function() return -math.log(1 - math.random()) * pause end end
-  if logins > 1 then
-    request = function()
-      sent = sent + 1
-      return wrk.format(nil, wrk.path .. "-" .. sent % logins)
-    end
-  end
 end
 
 function done(summary, latency)

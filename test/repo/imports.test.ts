@@ -148,7 +148,7 @@ const allowedOutside: readonly (readonly [from: string, to: readonly string[]])[
   ['test/rotations', ['test/support']],
   ['test/unit', ['src', 'scripts', 'test/support', 'test/faults', 'test/rotation-model', 'test/rotations']],
   ['test/integration', ['src', 'scripts', 'test/support', 'test/faults']],
-  ['test/repo', ['src', 'scripts', 'test/support', 'test/bench']],
+  ['test/repo', ['src', 'scripts', 'test/support']],
 ];
 
 describe('imports outside of src', () => {
