@@ -3,10 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { flag, matching } from '../config/schema/values.ts';
 import { identifierPattern } from '../identifiers.ts';
-import { htmlResponse, type SimulatorResponse, writeHead, writeResponse } from './response.ts';
+import { htmlResponse, type SimulatorResponse, writeResponse } from './response.ts';
 import { orderIdOf, type VerifiedRequest } from './verified-request.ts';
-
-const statuses = ['status-403', 'status-429', 'status-500', 'status-502', 'status-503'] as const;
 
 export const seconds = z.number({ error: 'must be a number of seconds' }).min(0).max(86_400);
 
@@ -19,35 +17,24 @@ export const faultRule = z
     times: z.int().min(1).max(1_000_000).optional().describe('Requests it applies to; all if absent.'),
     delaySeconds: seconds.default(0).describe('Delay of the response, after the effect.'),
     fault: z
-      .enum([...statuses, 'reset', 'garbage', 'drip', 'cut'])
+      .enum(['status-403', 'status-429', 'status-500', 'status-502', 'status-503', 'reset'])
       .optional()
       .describe(
-        '`status-403` (always before the effect), `status-429`, `status-500`, `status-502`, `status-503`, `reset`, `garbage` (not HTTP), `drip` (slow) or `cut` (ends in the body).',
+        '`status-403` (always before the effect), `status-429`, `status-500`, `status-502`, `status-503`, or `reset`: no response.',
       ),
-    beforeEffect: flag.describe('With a status, `reset` or `garbage`: no order is made.'),
-    cutAfterBytes: z
-      .int()
-      .min(0)
-      .max(1_048_576)
-      .optional()
-      .describe('With `cut`: bytes of the body that are sent.'),
+    beforeEffect: flag.describe('With a fault: no order is made.'),
   })
   .refine(({ fault, delaySeconds }) => fault !== undefined || delaySeconds > 0, {
     error: 'has no effect: add fault or delaySeconds',
   })
-  // Only faults whose response does not depend on the effect.
-  .refine(({ fault = 'cut', beforeEffect }) => !beforeEffect || (fault !== 'drip' && fault !== 'cut'), {
+  .refine(({ fault, beforeEffect }) => !beforeEffect || fault !== undefined, {
     path: ['beforeEffect'],
-    error: 'requires fault to be a status, reset or garbage',
-  })
-  .refine(({ fault, cutAfterBytes }) => (fault === 'cut') === (cutAfterBytes !== undefined), {
-    path: ['cutAfterBytes'],
-    error: 'belongs to fault: cut, so set both or neither',
+    error: 'requires fault',
   });
 
 type FaultRule = z.output<typeof faultRule>;
 /** How a response fails to be what the gateway wanted to send. */
-export type Fault = Partial<Pick<FaultRule, 'delaySeconds' | 'fault' | 'cutAfterBytes'>>;
+export type Fault = Partial<Pick<FaultRule, 'delaySeconds' | 'fault'>>;
 
 export interface ActiveFault {
   /** From 1; a reset starts again. */
@@ -132,46 +119,17 @@ export const statusFaults: ReadonlyMap<Fault['fault'], SimulatorResponse> = new 
   ['status-503', htmlResponse(503, 'Service unavailable')],
 ]);
 
-const secondsPerByte = 0.1;
-
 /** Sends the response, or simulates the fault. */
 export async function deliver(
   response: ServerResponse,
   {
     content,
-    fault: { delaySeconds = 0, fault, cutAfterBytes = 0 } = {},
+    fault: { delaySeconds = 0, fault } = {},
   }: { readonly content: SimulatorResponse; readonly fault?: Fault },
 ): Promise<void> {
-  await pause(delaySeconds);
+  // Does not keep the process alive.
+  if (delaySeconds > 0) await sleep(delaySeconds * 1000, undefined, { ref: false });
   if (response.destroyed) return;
-  if (fault === 'cut') cut(response, content, cutAfterBytes);
-  else if (fault === 'drip') await drip(response, content);
-  else if (fault === 'reset') response.socket?.resetAndDestroy();
-  else if (fault === 'garbage') response.socket?.end('this is not HTTP\r\n\r\n');
+  if (fault === 'reset') response.socket?.resetAndDestroy();
   else writeResponse(response, content);
-}
-
-async function drip(response: ServerResponse, content: SimulatorResponse): Promise<void> {
-  writeHead(response, content);
-  for (const byte of Buffer.from(content.body)) {
-    await pause(secondsPerByte);
-    if (response.destroyed) return;
-    response.write(Buffer.of(byte));
-  }
-  response.end();
-}
-
-/** A body that is not longer than that is complete. */
-function cut(response: ServerResponse, content: SimulatorResponse, bytes: number): void {
-  const body = Buffer.from(content.body);
-  if (body.length <= bytes) return writeResponse(response, content);
-  writeHead(response, content);
-  response.flushHeaders();
-  response.write(body.subarray(0, bytes));
-  response.socket?.end();
-}
-
-/** Does not keep the process alive. */
-async function pause(seconds: number): Promise<void> {
-  if (seconds > 0) await sleep(seconds * 1000, undefined, { ref: false });
 }

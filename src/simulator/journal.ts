@@ -94,8 +94,8 @@ export function entryOf(
     /** What the rejection or a 404 means, and what to check. */
     hint: rejection ? rejections[rejection] : status === 404 ? unknownPath : undefined,
     fault: isFaulty ? { id: faultId, fault, delaySeconds: delaySeconds || undefined } : undefined,
-    /** Of the response; `null` for faults without a valid one. */
-    status: fault === 'reset' || fault === 'garbage' ? null : status,
+    /** Of the response; `null` if a fault left none. */
+    status: fault === 'reset' ? null : status,
   };
 }
 

@@ -46,18 +46,12 @@ export function controlRejection(reason: string, serialNumber: string): Simulato
 
 /** Not `response.send`, which would rewrite the content type and add an `ETag`. */
 export function writeResponse(response: ServerResponse, content: SimulatorResponse): void {
-  writeHead(response, content);
-  response.end(content.body);
-}
-
-export function writeHead(
-  response: ServerResponse,
-  { status, type, body, undocumented, headers }: SimulatorResponse,
-): void {
+  const { status, type, body, undocumented, headers } = content;
   response.writeHead(status, {
     'Content-Type': type,
     'Content-Length': Buffer.byteLength(body),
     ...(undocumented ? { 'Simulator-Undocumented': 'true' } : {}),
     ...headers,
   });
+  response.end(body);
 }

@@ -16,9 +16,8 @@ export interface Route {
 }
 
 /** The built-in operations and those of the scenario. The first that matches a path is the one that the proxy finds. */
-export function routesOf({ product, signatures, operations, responses }: Scenario): Route[] {
-  const methods = Object.entries(signatures).map(([name, signature]) => [name, { signature }] as const);
-  return mergeOperations([operations, Object.fromEntries(methods)])
+export function routesOf({ product, operations, responses }: Scenario): Route[] {
+  return mergeOperations([operations])
     .filter(({ name }) => name !== verifyCallback)
     .toSorted(literalsFirst)
     .map((operation) => ({

@@ -66,10 +66,6 @@ const scenarioSchema = z.strictObject(
   {
     product: matching(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment').default('gw'),
     timestampWindowSeconds: z.int().min(1).max(86_400).default(300),
-    signatures: z
-      .record(operationName, z.enum(['HMAC-SHA1', 'RSA-SHA256']))
-      .default({})
-      .describe('Overrides the signature method of operations.'),
     operations: operationOverrides.describe(
       "The operations section of the proxy's configuration: the simulator accepts what that section adds or overrides.",
     ),
@@ -133,7 +129,7 @@ export function parseScenario(text: string, operations: Scenario['operations'] =
 
 /** Rules across fields: known names, distinct IDs, operations that do not contradict each other. */
 function checkScenario(scenario: Scenario, report: Report): void {
-  const { endpoints, faults, groups, logins, orders, responses, signatures } = scenario;
+  const { endpoints, faults, groups, logins, orders, responses } = scenario;
   const checkKnown = (name: string, known: readonly string[], section: string, path: Path) => {
     if (!known.includes(name)) report(path, `is not in ${section}: add it there, or correct it`);
   };
@@ -157,7 +153,6 @@ function checkScenario(scenario: Scenario, report: Report): void {
 
   checkOperations({ operations: scenario.operations, environments: {} }, builtInOperations, report);
   const operations = [...Object.keys(builtInOperations), ...Object.keys(scenario.operations)];
-  for (const name of Object.keys(signatures)) checkOperation(name, operations, ['signatures', name], report);
   for (const [index, { operation }] of faults.entries())
     checkOperation(operation, operations, ['faults', index, 'operation'], report);
   // Built-in operations respond from the rest of the scenario.

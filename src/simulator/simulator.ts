@@ -71,7 +71,7 @@ function createApp(options: SimulatorOptions, state: SimulatorState, routes: rea
   return app;
 }
 
-/** What a request without an effect would get; `reset` and `garbage` do not send it. */
+/** What a request without an effect would get; `reset` does not send it. */
 const noEffect = htmlResponse(500, 'No effect');
 
 /** Verifies a request, and lets it take effect unless a fault comes before that. */

@@ -47,7 +47,7 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
     'logins: { shop: { balances: [] }, constructor: {} }',
     'endpoints: ["9"]',
     'groups: { "90": ["9"] }',
-    'signatures: { transfer: HMAC-SHA1 }',
+    'operations: { transfer: { signature: HMAC-SHA1 } }',
     'orders: [{ login: shop, endpoint: "9", client_orderid: o1, orderid: "5", stages: [{ status: approved }] }]',
   );
   const { proxyUrl, stop } = await processes.startDemo(['--scenario', scenario]);

@@ -373,11 +373,12 @@ async function decide(shop: Shop, orders: readonly string[]): Promise<Record<str
 
 /** The parameters of the requests of an operation that the gateway received. */
 async function journalOf(operation: string): Promise<Record<string, string>[]> {
-  const { body } = await get(`${demo.gatewayAdminUrl}/journal?operation=${operation}`);
-  const { entries }: { entries: { parameters: { name: string; value: string }[] }[] } = JSON.parse(body);
-  return entries.map(({ parameters }) =>
-    Object.fromEntries(parameters.map(({ name, value }) => [name, value])),
-  );
+  const { body } = await get(`${demo.gatewayAdminUrl}/journal`);
+  const { entries }: { entries: { operation: string; parameters: { name: string; value: string }[] }[] } =
+    JSON.parse(body);
+  return entries
+    .filter((entry) => entry.operation === operation)
+    .map(({ parameters }) => Object.fromEntries(parameters.map(({ name, value }) => [name, value])));
 }
 
 async function idsAt(operation: string): Promise<string[]> {

@@ -195,9 +195,10 @@ describe('the simulator', () => {
   });
 
   it('has the signature method and the window of its scenario', async () => {
-    const own = { signatures: { transfer: 'HMAC-SHA1' as const }, timestampWindowSeconds: 5 };
-    const scenario = { ...loadScenario(shippedScenario()), ...own };
-    const other = await starts.simulator({ scenario });
+    const own = `logins: { acme: { balances: [] } }
+timestampWindowSeconds: 5
+operations: { transfer: { signature: HMAC-SHA1 } }`;
+    const other = await starts.simulator({ scenario: loadScenario(own) });
     const reasonOf = (draft: Draft) => reasonFor(draft, unchanged, other.url);
     expect(await reasonOf(transfer())).toBe('method-wrong');
     expect(await reasonOf(changed('oauth_timestamp', String(seconds - 5)))).toBe(200);

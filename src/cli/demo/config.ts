@@ -82,10 +82,7 @@ function runningConfig(
     Object.hasOwn(scenario.logins, login),
   );
   const endpoints = withoutPrototype({ ...endpointsOf(scenario), ...Object.fromEntries(known) });
-  const signatures = Object.entries(scenario.signatures).map(
-    ([name, signature]) => [name, { ...scenario.operations[name], signature }] as const,
-  );
-  const operations = withoutPrototype({ ...scenario.operations, ...Object.fromEntries(signatures) });
+  const operations = withoutPrototype(scenario.operations);
   const { tokens, maxInFlight } = scenario.caller;
   const callers = config.callers.map((caller) => ({
     ...caller,

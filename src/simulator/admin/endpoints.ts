@@ -3,7 +3,6 @@ import type { Request } from 'express';
 import { z } from 'zod';
 import { parseValue } from '../../config/parse-value.ts';
 import { type Finding, findingsOf } from '../../config/problem.ts';
-import { matching } from '../../config/schema/values.ts';
 import { Secret } from '../../secret.ts';
 import { parseJson } from '../../util/text.ts';
 import { type ActiveFault, faultRule } from '../faults.ts';
@@ -71,13 +70,6 @@ const keysBody = z
     ({ controlKeys, publicKeys }) => controlKeys !== undefined || publicKeys !== undefined,
     'must have controlKeys or publicKeys',
   );
-const journalQuery = z.strictObject({
-  operation: z.string().optional(),
-  login: z.string().optional(),
-  after: matching(/^\d{1,15}$/, 'must be the ID of an entry')
-    .transform(Number)
-    .default(0),
-});
 const nothing = z.strictObject({});
 const resetBody = z.strictObject({ parts: z.array(z.enum(stateParts)).min(1).optional() });
 const clockBody = z.strictObject({
@@ -88,40 +80,31 @@ const clockBody = z.strictObject({
 const table: Readonly<Record<string, Endpoint>> = {
   'GET /': {
     summary: 'This list of endpoints.',
-    run: read('body', nothing, () =>
-      endpoints.map(({ method, path, summary }) => ({ method, path, summary })),
-    ),
+    run: read(nothing, () => endpoints.map(({ method, path, summary }) => ({ method, path, summary }))),
   },
   'GET /journal': {
-    summary: 'The last 1,000 requests, oldest first. Query: `operation`, `login`, `after` (an `id`).',
-    run: read('query', journalQuery, ({ journal }, { operation, login, after }) => ({
-      total: journal.total,
-      entries: journal
-        .entries()
-        .filter((entry) => entry.id > after)
-        .filter((entry) => operation === undefined || entry.operation === operation)
-        .filter((entry) => login === undefined || entry.login === login),
-    })),
+    summary: 'The last 1,000 requests, oldest first.',
+    run: read(nothing, ({ journal }) => ({ total: journal.total, entries: journal.entries() })),
   },
   'POST /reset': {
     summary: `Returns to the start. Body: \`parts\`, of ${stateParts.map((part) => `\`${part}\``).join(', ')}; without it all.`,
-    run: read('body', resetBody, (simulator, { parts }) => simulator.reset(parts)),
+    run: read(resetBody, (simulator, { parts }) => simulator.reset(parts)),
   },
   'GET /faults': {
     summary: 'The faults, in the order in which they are tried.',
-    run: read('body', nothing, ({ faults }) => faults.list().map(shownFault)),
+    run: read(nothing, ({ faults }) => faults.list().map(shownFault)),
   },
   'POST /faults': {
     summary: 'Adds a fault. Body: its fields.',
     status: 201,
-    run: read('body', faultRule, ({ keys, faults, operations }, rule) => {
+    run: read(faultRule, ({ keys, faults, operations }, rule) => {
       // A misspelled name would never match.
       const findings = findingsOf((report) => {
         checkOperation(rule.operation, operations, ['operation'], report);
         if (rule.login !== undefined && !keys.has(rule.login))
           report(['login'], 'is not in the scenario: add it under logins, or correct it');
       });
-      if (findings.length > 0) throw invalid('body', findings);
+      if (findings.length > 0) throw invalid(findings);
       const added = faults.add(rule);
       if (added !== undefined) return shownFault(added);
       throw new AdminError(409, 'There are too many faults. Remove some with DELETE /faults');
@@ -129,29 +112,29 @@ const table: Readonly<Record<string, Endpoint>> = {
   },
   'DELETE /faults': {
     summary: 'Removes all, also those of the scenario.',
-    run: read('body', nothing, ({ faults }) => faults.clear()),
+    run: read(nothing, ({ faults }) => faults.clear()),
   },
   'DELETE /faults/{id}': {
     summary: 'Removes one.',
-    run: read('body', nothing, ({ faults }, _, { id = '' }) => {
+    run: read(nothing, ({ faults }, _, { id = '' }) => {
       if (!/^\d{1,15}$/.test(id) || !faults.remove(Number(id)))
         throw new AdminError(404, 'Unknown fault. GET /faults lists them');
     }),
   },
   'GET /clock': {
     summary: 'The clock offset.',
-    run: read('body', nothing, ({ clock }) => shownClock(clock)),
+    run: read(nothing, ({ clock }) => shownClock(clock)),
   },
   'PUT /clock': {
     summary: 'Sets it. Body: `offsetSeconds`.',
-    run: read('body', clockBody, ({ clock }, { offsetSeconds }) => {
+    run: read(clockBody, ({ clock }, { offsetSeconds }) => {
       clock.offsetSeconds = offsetSeconds;
       return shownClock(clock);
     }),
   },
   'GET /keys': {
     summary: 'By login: the number of control keys, the fingerprints of public keys.',
-    run: read('body', nothing, ({ keys }) =>
+    run: read(nothing, ({ keys }) =>
       Object.fromEntries([...keys].map(([login, accepted]) => [login, shownKeys(accepted)])),
     ),
   },
@@ -176,7 +159,7 @@ export const endpoints = Object.entries(table).map(([request, endpoint]) => {
 
 /** @param change of the keys of one kind, with those that are given */
 function changeKeys(change: <T>(old: readonly T[], given: readonly T[] | undefined) => readonly T[]) {
-  return read('body', keysBody, ({ keys }, given, { login = '' }) => {
+  return read(keysBody, ({ keys }, given, { login = '' }) => {
     const old = keys.get(login);
     if (old === undefined) throw new AdminError(404, 'Unknown login. Add it to the scenario under logins');
     const accepted = {
@@ -205,28 +188,20 @@ function shownClock({ offsetSeconds, now }: Simulator['clock']) {
 /** @param segments the variable ones of the path */
 type Run<T> = (simulator: Simulator, input: T, segments: Partial<Record<string, string>>) => unknown;
 
-/** Input that an endpoint does not read is an error. */
-function read<T extends z.ZodType>(
-  part: 'body' | 'query',
-  schema: T,
-  run: Run<z.output<T>>,
-): Endpoint['run'] {
+/** @param schema of the body; input that an endpoint does not read is an error that lists every problem by its path */
+function read<T extends z.ZodType>(schema: T, run: Run<z.output<T>>): Endpoint['run'] {
   return (simulator, request) => {
-    inputOf(part === 'body' ? 'query' : 'body', nothing, request);
+    if (request.originalUrl.includes('?'))
+      throw new AdminError(400, 'No endpoint reads a query. Leave it out');
+    const { data, findings } = parseValue(schema, jsonOf(request));
+    if (data === undefined) throw invalid(findings);
     const segments = Object.entries(request.params).map(([name, segment]) => [name, String(segment)]);
-    return run(simulator, inputOf(part, schema, request), Object.fromEntries(segments));
+    return run(simulator, data, Object.fromEntries(segments));
   };
 }
 
-/** @throws AdminError that lists every problem by its path */
-function inputOf<T extends z.ZodType>(part: 'body' | 'query', schema: T, request: Request): z.output<T> {
-  const { data, findings } = parseValue(schema, part === 'body' ? jsonOf(request) : { ...request.query });
-  if (data === undefined) throw invalid(part, findings);
-  return data;
-}
-
-function invalid(part: 'body' | 'query', findings: readonly Finding[]): AdminError {
-  return new AdminError(400, `The ${part} is not valid. See docs/simulator.md`, findings);
+function invalid(findings: readonly Finding[]): AdminError {
+  return new AdminError(400, 'The body is not valid. See docs/simulator.md', findings);
 }
 
 /** An absent body is an empty object. */

@@ -82,12 +82,11 @@ ${order('beta', '2', 1)}${order('gamma', '2', 2)}`);
     expect(await timeoutsWith(500)).toEqual({ connect: 500, request: 500 });
   });
 
-  it('operations, their signatures and the product are those of the scenario', async () => {
+  it('operations and the product are those of the scenario', async () => {
     const refund = 'path: "/api/v4/return/{endpoint}", loginFrom: header';
     const config = await configOf(`logins: { acme: {} }
 product: pay
-operations: { refund: { ${refund}, signature: RSA-SHA256 } }
-signatures: { refund: HMAC-SHA1, transfer: HMAC-SHA1 }
+operations: { refund: { ${refund}, signature: HMAC-SHA1 }, transfer: { signature: HMAC-SHA1 } }
 `);
     expect(config.environments['sandbox']).toMatchObject({
       baseUrl: defaultGatewayUrl,

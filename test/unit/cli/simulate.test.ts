@@ -84,7 +84,7 @@ describe('countersign simulate', () => {
     expect(code).toBe(2);
     expect(err.split('\n')).toEqual([
       'countersign simulate: invalid scenario',
-      `${file}:4: faults[0].fault: must be status-403 or status-429 or status-500 or status-502 or status-503 or reset or garbage or drip or cut`,
+      `${file}:4: faults[0].fault: must be status-403 or status-429 or status-500 or status-502 or status-503 or reset`,
       `${file}:5: faults[1].delay: is not a known key`,
       '2 problems',
       'See: countersign simulate --help',

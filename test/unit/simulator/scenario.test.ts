@@ -35,8 +35,7 @@ ${order('2', 'status: declined, error-code: "1"')}
 ${order('3', 'status: approved, type: x')}
 faults:
 - { operation: transfer }
-- { fault: drip, beforeEffect: true }
-- { fault: cut }
+- { delaySeconds: 1, beforeEffect: true }
 caller: { tokens: [] }
 `;
     expect(problemsOf(text)).toEqual([
@@ -47,9 +46,8 @@ caller: { tokens: [] }
       'line 6: orders[1].stages[0]: must have error-message and error-code, because its status is declined, error or filtered',
       'line 7: orders[2].stages[0]: must omit type, by-request-sn, merchant-order-id',
       'line 9: faults[0]: has no effect: add fault or delaySeconds',
-      'line 10: faults[1].beforeEffect: requires fault to be a status, reset or garbage',
-      'line 11: faults[2].cutAfterBytes: belongs to fault: cut, so set both or neither',
-      'line 12: caller.tokens: must have a token, or be absent to accept any request',
+      'line 10: faults[1].beforeEffect: requires fault',
+      'line 11: caller.tokens: must have a token, or be absent to accept any request',
     ]);
   });
 
@@ -61,7 +59,6 @@ groups: { "77": ["1", "3"] }
 orders:
 ${order('7', 'status: x, serial-number: s', 'acme', '2')}
 ${order('7', 'status: x, serial-number: s', 'beta')}
-signatures: { transfers: HMAC-SHA1 }
 faults: [{ operation: refunds, fault: reset }]
 operations:
   refund: ${refund}
@@ -75,11 +72,10 @@ responses: { transfer: { a: b } }
       'line 6: orders[1].login: is not in logins: add it there, or correct it',
       'line 6: orders[1].orderid: is used before: every order and stage needs its own',
       'line 6: orders[1].stages[0].serial-number: is used before: every order and stage needs its own',
-      'line 7: signatures.transfers: is not an operation; did you mean "transfer"?',
-      'line 8: faults[0].operation: is not an operation; did you mean "refund"?',
-      'line 11: operations.pay: conflicts with the path of "transfer"',
-      'line 12: operations.lacking: is not a built-in operation, so it also requires signature, loginFrom',
-      'line 13: responses.transfer: is not an operation that this scenario adds',
+      'line 7: faults[0].operation: is not an operation; did you mean "refund"?',
+      'line 10: operations.pay: conflicts with the path of "transfer"',
+      'line 11: operations.lacking: is not a built-in operation, so it also requires signature, loginFrom',
+      'line 12: responses.transfer: is not an operation that this scenario adds',
     ]);
   });
 });
