@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ import { blocksOf } from '../support/doc-examples.ts';
 import { findProgram } from '../support/find-program.ts';
 import { Folder } from '../support/folder.ts';
 import { type Listening, listen } from '../support/listening.ts';
-import { describeWhere, describeWith } from '../support/requires.ts';
+import { describeWith } from '../support/requires.ts';
 import { root } from '../support/sources.ts';
 
 // A client is generated from docs/openapi.yaml and runs the function of docs/calling.md against the demo: nothing throws while
@@ -45,13 +45,6 @@ const atAStub: Readonly<Record<string, { expected: string; respond: (response: S
       response.end('<html>Maintenance</html>');
     },
   },
-  'JSON-of-the-gateway-with-an-error': {
-    expected: 'answered 502 -',
-    respond: (response) => {
-      response.writeHead(502, { 'Content-Type': 'application/json', 'Countersign-Outcome': 'answered' });
-      response.end('[{"reason": 7}]');
-    },
-  },
   'response-of-a-mesh': {
     expected: 'unknown 503 -',
     respond: (response) => {
@@ -70,7 +63,6 @@ const atAStub: Readonly<Record<string, { expected: string; respond: (response: S
       response.write('type=', () => response.socket?.destroySoon());
     },
   },
-  'closed-connection': { expected: 'unknown - -', respond: (response) => void response.socket?.destroy() },
 };
 
 const expected = Object.fromEntries([
@@ -111,7 +103,7 @@ function targetOf(order: string): string {
 
 interface Generated {
   readonly name: string;
-  readonly describe: ReturnType<typeof describeWith>;
+  readonly program: Parameters<typeof describeWith>[0];
   /** Of the block in the page. */
   readonly language: string;
   /** Generates the client in a folder that has the function of the page. @returns the program that uses it */
@@ -122,15 +114,10 @@ const source = join(root, 'test/repo/generated-clients');
 const nodeTypes = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
 const run = promisify(execFile);
 
-const offline = { ...process.env, GOPROXY: 'off', GOFLAGS: '-mod=readonly' };
-/** `go mod download` was run before: a test fetches nothing. */
-const hasGoModules =
-  spawnSync('go', ['mod', 'download'], { cwd: join(source, 'go'), env: offline }).status === 0;
-
 const languages: readonly Generated[] = [
   {
     name: 'Python (openapi-python-client)',
-    describe: describeWith('openapi-python-client'),
+    program: 'openapi-python-client',
     language: 'python',
     async generate(folder) {
       const options = ['--path', 'openapi.yaml', '--meta', 'none', '--output-path', 'countersign_client'];
@@ -140,26 +127,12 @@ const languages: readonly Generated[] = [
   },
   {
     name: 'TypeScript (@hey-api/openapi-ts)',
-    describe: describeWith('openapi-ts'),
+    program: 'openapi-ts',
     language: 'typescript',
     async generate(folder) {
       await run('openapi-ts', ['--file', 'openapi-ts.config.mjs', '--no-log-file'], { cwd: folder });
       await run(join(root, 'node_modules/.bin/tsc'), ['--project', folder, ...nodeTypes]);
       return [process.execPath, join(folder, 'dist/main.js')];
-    },
-  },
-  {
-    name: 'Go (oapi-codegen)',
-    describe: hasGoModules
-      ? describeWith('oapi-codegen')
-      : describeWhere(false, 'go mod download in test/repo/generated-clients/go was not run'),
-    language: 'go',
-    async generate(folder) {
-      cpSync(join(folder, 'go'), folder, { recursive: true });
-      const options = ['-generate', 'types,client', '-package', 'countersign', '-o', 'countersign/client.go'];
-      await run('oapi-codegen', [...options, 'openapi.yaml'], { cwd: folder });
-      await run('go', ['build', '-o', 'main', '.'], { cwd: folder, env: offline });
-      return [join(folder, 'main')];
     },
   },
 ];
@@ -170,8 +143,8 @@ function pythonOf(program: string): string {
   return existsSync(beside) ? beside : 'python3';
 }
 
-for (const { name, describe, language, generate } of languages) {
-  describe(name, () => {
+for (const { name, program, language, generate } of languages) {
+  describeWith(program)(name, () => {
     const folder = new Folder();
     afterAll(() => folder.remove());
     let printed: readonly string[];

@@ -5,7 +5,6 @@ import { findProgram } from './find-program.ts';
 const programs = {
   jq: 'Debian package jq',
   helm: 'go install helm.sh/helm/v3/cmd/helm',
-  'oapi-codegen': 'go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen',
   'openapi-python-client': 'Python package openapi-python-client',
   'openapi-ts': 'npm package @hey-api/openapi-ts',
   openssl: 'Debian package openssl',
