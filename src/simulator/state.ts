@@ -91,8 +91,4 @@ export class NonceMemory {
   clear(): void {
     this.#expiries.clear();
   }
-
-  get size(): number {
-    return this.#expiries.size;
-  }
 }

@@ -85,17 +85,6 @@ describe('a status query', () => {
     );
   });
 
-  it('finds an order by either spelling of its ID', async () => {
-    const transferred = await fieldsFor(transferDraft([['client-order-id', 'spelled-1']]));
-    expect(transferred).toMatchObject({ 'merchant-order-id': 'spelled-1' });
-    pass();
-    const found = { status: 'approved', 'merchant-order-id': 'spelled-1' };
-    for (const name of ['client_orderid', 'client-order-id'])
-      expect(await fieldsFor(statusDraft([[name, 'spelled-1']]))).toMatchObject(found);
-    const unknown = await fieldsFor(statusDraft([['client-order-id', 'nothing']]));
-    expect(unknown).toMatchObject({ status: 'error', 'merchant-order-id': 'nothing' });
-  });
-
   it('names the order id after the product, and gives each request a UUID as serial number', async () => {
     const scenario = { ...loadScenario(shippedScenario()), product: 'pay' };
     const other = await starts.simulator({ scenario });
@@ -107,13 +96,15 @@ describe('a status query', () => {
   });
 
   const declined = { status: 'declined', 'error-message': 'Declined by the issuer', 'error-code': '9101' };
+  const approved = { status: 'approved', 'merchant-order-id': 'invoice-1' };
   const [of, group] = ['/gw/api/v4/status/1236', '/gw/api/v4/status/group/'];
   it.each<[string, Draft, Fields]>([
     ['a declined order: its message and code', order('invoice-2'), declined],
+    ['an order by the other spelling of its ID', statusDraft([['client-order-id', 'invoice-1']]), approved],
     ['two orders, by orderid', order('invoice-4', { orderid: '900005' }), { amount: '21.00' }],
     ['the order of another login', order('invoice-1', {}, of, 'beta'), { 'gw-order-id': '900007' }],
     ['no order of another login', order('invoice-2', {}, of, 'beta'), { status: 'error' }],
-    ['an order of a group', order('invoice-1', {}, `${group}77`), { status: 'approved' }],
+    ['an order of a group', order('invoice-1', {}, `${group}77`), approved],
     ['no order of another group', order('invoice-1', {}, `${group}78`), { status: 'error' }],
   ])('finds %s', async (_, draft, fields) => {
     expect(await fieldsFor(draft)).toMatchObject(fields);
@@ -150,13 +141,7 @@ describe('by-request-sn', () => {
   const invoice5 = (more: Fields = {}) => order('invoice-5', more, '/gw/api/v4/status/1235');
   const firstStage = '00000000-0000-4000-8000-000000000001';
 
-  it('if absent gives the last stage', async () => {
-    const fields = await fieldsFor(invoice5());
-    expect(fields).toMatchObject({ 'serial-number': 'sn-1', 'transaction-type': 'reversal' });
-    expect(fields).not.toHaveProperty('by-request-sn');
-  });
-
-  it('of an earlier request gives that stage and is echoed; of a query, what that one showed', async () => {
+  it('of an earlier request gives that stage and is echoed; of a query, what that one showed; without it, the last', async () => {
     expect((await send(invoice5({ 'by-request-sn': firstStage }))).body).toBe(
       `type=status-response\n&serial-number=sn-1\n&by-request-sn=${firstStage}\n` +
         '&merchant-order-id=invoice-5\n&gw-order-id=900006\n&status=approved\n&amount=30.00\n' +
@@ -167,6 +152,9 @@ describe('by-request-sn', () => {
     // Not of another order.
     const other = await fieldsFor(order('invoice-1', { 'by-request-sn': 'sn-1' }));
     expect(other).toMatchObject({ status: 'error', 'error-code': '9003' });
+    const last = await fieldsFor(invoice5());
+    expect(last).toMatchObject({ 'serial-number': 'sn-4', 'transaction-type': 'reversal' });
+    expect(last).not.toHaveProperty('by-request-sn');
   });
 });
 
@@ -182,16 +170,12 @@ describe('a transfer', () => {
     card_printed_name: 'ADA EXAMPLE',
   });
 
-  it('gets an async-response without a status', async () => {
-    const response = await send(paid());
+  it('gets a response without a status, and becomes an order that is processing, then final, without its card', async () => {
+    const response = await send(withCard);
     expect(response.headers['simulator-undocumented']).toBeUndefined();
     expect(response.body).toBe(
       'type=async-response\n&serial-number=sn-1\n&merchant-order-id=t-1\n&gw-order-id=900008\n&end-point-id=1234\n',
     );
-  });
-
-  it('becomes an order that is processing, then final, without anything of the card', async () => {
-    await send(withCard);
     const query = () => send(order('t-1', { orderid: '900008' }));
     expect((await query()).body).toBe(
       'type=status-response\n&serial-number=sn-2\n&merchant-order-id=t-1\n&gw-order-id=900008\n' +
@@ -298,15 +282,6 @@ describe('a transfer', () => {
   });
 });
 
-it('a pan-eligibility request makes an order, which is polled', async () => {
-  const draft = balanceDraft(Object.entries({ 'client-order-id': 'p-1', 'sending-card-ref-id': '42' }));
-  const made = await fieldsFor({ ...draft, path: '/gw/api/v2/pan-eligibility/send/1234' });
-  expect(made).toMatchObject({ type: 'async-response', 'merchant-order-id': 'p-1' });
-  pass();
-  const status = await fieldsFor(statusDraft([['client-order-id', 'p-1']]));
-  expect(status).toMatchObject({ status: 'approved', 'merchant-order-id': 'p-1' });
-});
-
 describe('an operation that the scenario adds', () => {
   let own: TestSimulator;
   beforeAll(async () => {
@@ -322,7 +297,7 @@ operations:
     const text = shippedScenario().replace('\nresponses:\n', responses) + added;
     own = await starts.simulator({ scenario: loadScenario(text), serialNumber: () => 'sn-1' });
   });
-  const to = async (path: string, draft: Draft = transfer()) => {
+  const to = async (path: string, draft: Draft) => {
     const { status, headers, body } = await post(own.url, { ...draft, path: `/gw/api/${path}` });
     const isUndocumented = headers['simulator-undocumented'] === 'true';
     return { status, rejection: headers['simulator-rejection'], isUndocumented, ...fieldsOf(body) };
@@ -330,6 +305,7 @@ operations:
 
   const undocumented = { 'serial-number': 'sn-1', isUndocumented: true };
   it.each<[what: string, path: string, draft: Draft, expected: object]>([
+    ['an order', 'v4/refund/1234', transfer(), { type: 'async-response', 'merchant-order-id': 't-1' }],
     ['another method than it says', 'v4/refund/1234', balanceDraft(), { rejection: 'method-wrong' }],
     ['its own response', 'v4/declined/1234', transfer(), { ...undocumented, status: 'declined' }],
     [
@@ -345,16 +321,5 @@ operations:
     ['its path in place of a built-in one', 'v5/transfer/1234', transfer(), { type: 'async-response' }],
   ])('has %s', async (_, path, draft, expected) => {
     expect(await to(path, draft)).toMatchObject(expected);
-  });
-
-  it('makes an order', async () => {
-    expect(await to('v4/refund/1234')).toMatchObject({
-      type: 'async-response',
-      'serial-number': 'sn-1',
-      'merchant-order-id': 't-1',
-      'gw-order-id': expect.stringMatching(/^9\d{5}$/),
-      'end-point-id': '1234',
-    });
-    expect(own.simulator.seen.accepted({ operation: 'refund', login: 'acme' })).toBe(1);
   });
 });
