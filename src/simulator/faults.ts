@@ -36,71 +36,52 @@ type FaultRule = z.output<typeof faultRule>;
 /** How a response fails to be what the gateway wanted to send. */
 export type Fault = Partial<Pick<FaultRule, 'delaySeconds' | 'fault'>>;
 
-export interface ActiveFault {
-  /** From 1; a reset starts again. */
-  readonly id: number;
-  readonly rule: FaultRule;
-  /** How many more requests it applies to; `undefined` if it applies to all. */
-  readonly remaining: number | undefined;
-}
-
 const maxFaults = 1000;
 
-/** The faults that apply now: those added while running, oldest first, then those of the scenario. */
+/** The faults that apply now, whose `times` count down: those added while running, oldest first, then those of the scenario. */
 export class FaultRules {
   readonly #scenario: readonly FaultRule[];
-  #active: readonly ActiveFault[] = [];
-  #lastId = 0;
+  #added: readonly FaultRule[] = [];
+  #ofScenario: readonly FaultRule[];
 
   constructor(scenario: readonly FaultRule[]) {
     this.#scenario = scenario;
-    this.reset();
+    this.#ofScenario = scenario;
   }
 
-  list(): readonly ActiveFault[] {
-    return this.#active;
+  list(): readonly FaultRule[] {
+    return [...this.#added, ...this.#ofScenario];
   }
 
-  /** @returns `undefined` if there are too many faults already */
-  add(rule: FaultRule): ActiveFault | undefined {
-    if (this.#active.length >= maxFaults) return undefined;
-    const added = this.#activate(rule);
-    const isOfScenario = ({ id }: ActiveFault): boolean => id <= this.#scenario.length;
-    this.#active = [...this.#active, added].sort((a, b) => Number(isOfScenario(a)) - Number(isOfScenario(b)));
-    return added;
-  }
-
-  /** @returns whether there was one with this ID */
-  remove(id: number): boolean {
-    const before = this.#active.length;
-    this.#active = this.#active.filter((fault) => fault.id !== id);
-    return this.#active.length < before;
+  /** @returns whether there was room for it */
+  add(rule: FaultRule): boolean {
+    if (this.list().length >= maxFaults) return false;
+    this.#added = [...this.#added, rule];
+    return true;
   }
 
   /** Removes all faults, also those of the scenario. */
   clear(): void {
-    this.#active = [];
+    this.#added = [];
+    this.#ofScenario = [];
   }
 
   /** Returns to the faults of the scenario. */
   reset(): void {
-    this.#lastId = 0;
-    this.#active = this.#scenario.map((rule) => this.#activate(rule));
+    this.#added = [];
+    this.#ofScenario = this.#scenario;
   }
 
   /** The first fault that matches the request, which uses it once. */
-  take(operation: string, request: VerifiedRequest): ActiveFault | undefined {
-    const found = this.#active.find(({ rule }) => matches(rule, operation, request));
-    if (found?.remaining !== undefined) {
-      const left = { ...found, remaining: found.remaining - 1 };
-      this.#active = this.#active.flatMap((one) => (one !== found ? one : left.remaining > 0 ? left : []));
-    }
+  take(operation: string, request: VerifiedRequest): FaultRule | undefined {
+    const found = this.list().find((rule) => matches(rule, operation, request));
+    const { times } = found ?? {};
+    if (times === undefined) return found;
+    const used = (rule: FaultRule) =>
+      rule !== found ? rule : times > 1 ? { ...rule, times: times - 1 } : [];
+    this.#added = this.#added.flatMap(used);
+    this.#ofScenario = this.#ofScenario.flatMap(used);
     return found;
-  }
-
-  #activate(rule: FaultRule): ActiveFault {
-    this.#lastId += 1;
-    return { id: this.#lastId, rule, remaining: rule.times };
   }
 }
 

@@ -62,20 +62,18 @@ export interface Handled {
   readonly content: SimulatorResponse;
   readonly rejection?: VerificationFailure;
   readonly fault?: Fault;
-  /** Of a fault that has one. */
-  readonly faultId?: number | undefined;
 }
 
 /** What the journal has of a request. Holds no card data, keys or signatures; its size is bounded. */
 export function entryOf(
   { method, path }: { readonly method: string; readonly path: string },
   { form, login, steps }: VerificationTrace,
-  { content: { status }, rejection, faultId, fault: { fault, delaySeconds = 0 } = {} }: Handled,
+  { content: { status }, rejection, fault: { fault, delaySeconds = 0 } = {} }: Handled,
   time: number,
   operation?: string,
 ) {
   const omitted = form.length - maxParameters;
-  const isFaulty = faultId !== undefined || fault !== undefined || delaySeconds > 0;
+  const isFaulty = fault !== undefined || delaySeconds > 0;
   return {
     /** When the response was decided, in UTC: real time, without the clock offset. */
     time: new Date(time).toISOString(),
@@ -93,7 +91,7 @@ export function entryOf(
     rejection,
     /** What the rejection or a 404 means, and what to check. */
     hint: rejection ? rejections[rejection] : status === 404 ? unknownPath : undefined,
-    fault: isFaulty ? { id: faultId, fault, delaySeconds: delaySeconds || undefined } : undefined,
+    fault: isFaulty ? { fault, delaySeconds: delaySeconds || undefined } : undefined,
     /** Of the response; `null` if a fault left none. */
     status: fault === 'reset' ? null : status,
   };

@@ -24,17 +24,16 @@ interface OrderQuery {
   readonly orderId?: string | undefined;
 }
 
-/** The orders of the scenario, those that requests add, and what each status response showed. */
+/** The orders of the scenario, and those that requests add. */
 export class Ledger {
   readonly #scenario: Scenario['orders'];
   #initial: readonly Order[] = [];
   #added: Order[] = [];
-  readonly #shown = new Map<string, { readonly order: Order; readonly stage: Stage }>();
-  readonly #capacity: { readonly orders: number; readonly responses: number };
+  readonly #capacity: number;
   #lastOrderId = 0n;
 
-  /** @param capacity numbers of added orders, and of serial numbers of status responses; the oldest are dropped first */
-  constructor(orders: Scenario['orders'], capacity: { orders: number; responses: number }) {
+  /** @param capacity number of added orders; the oldest are dropped first */
+  constructor(orders: Scenario['orders'], capacity: number) {
     this.#scenario = orders;
     this.#capacity = capacity;
     this.reset();
@@ -49,7 +48,6 @@ export class Ledger {
       stages: [...stages],
     }));
     this.#added = [];
-    this.#shown.clear();
     this.#lastOrderId = this.#initial
       .map(({ orderId }) => BigInt(orderId))
       .reduce((last, id) => (id > last ? id : last), 0n);
@@ -60,7 +58,7 @@ export class Ledger {
     this.#lastOrderId += 1n;
     const added = { ...order, orderId: String(this.#lastOrderId) };
     this.#added.push(added);
-    if (this.#added.length > this.#capacity.orders) this.#added.shift();
+    if (this.#added.length > this.#capacity) this.#added.shift();
     return added;
   }
 
@@ -73,23 +71,5 @@ export class Ledger {
     );
     if (others.length > 0) return 'ambiguous';
     return order && endpoints.includes(order.endpoint) ? order : 'unknown';
-  }
-
-  /** The state of the order after one request: one that led to a stage, or an earlier status query. */
-  stageAt(order: Order, serialNumber: string): Stage | undefined {
-    const shown = this.#shown.get(serialNumber);
-    return (
-      order.stages.find((stage) => stage['serial-number'] === serialNumber) ??
-      (shown?.order === order ? shown.stage : undefined)
-    );
-  }
-
-  /** Records what the status response with this serial number showed. */
-  recordResponse(serialNumber: string, order: Order, stage: Stage): void {
-    this.#shown.set(serialNumber, { order, stage });
-    for (const oldest of this.#shown.keys()) {
-      if (this.#shown.size <= this.#capacity.responses) return;
-      this.#shown.delete(oldest);
-    }
   }
 }

@@ -148,11 +148,13 @@ export function statusResponse(
   if (order === 'unknown' || (order.foundFrom ?? now) > now) return unresolved('Order not found', '9002');
 
   const requested = parameter(request, 'by-request-sn');
-  const stage = requested === undefined ? order.stages.at(-1) : ledger.stageAt(order, requested);
+  const stage =
+    requested === undefined
+      ? order.stages.at(-1)
+      : order.stages.find((one) => one['serial-number'] === requested);
   if (stage === undefined) return unresolved('No such request for this order', '9003');
   const isProcessing = stage === order.stages.at(-1) && (order.processingUntil ?? now) > now;
   const shown = isProcessing ? { ...order.meanwhile, ...withoutResult(stage) } : stage;
-  ledger.recordResponse(serialNumber, order, shown);
   const echo: Pair[] = requested === undefined ? [] : [['by-request-sn', requested]];
   const fields: Pair[] = [
     ['type', 'status-response'],

@@ -87,17 +87,13 @@ function handle(
     const received = receivedFrom(httpRequest);
     const { login, form } = verifyRequest(received, route.operation, state, trace);
     const request = { login, path: received.path, form, serialNumber: serialNumber() };
-    const { id: faultId, rule } = state.faults.take(operation, request) ?? {};
-    if (rule?.fault === 'status-403') return { ...rejected('fault-injected'), faultId, fault: rule };
+    const rule = state.faults.take(operation, request);
+    if (rule?.fault === 'status-403') return { ...rejected('fault-injected'), fault: rule };
     if (!rule?.beforeEffect) trace.begin('operation');
     const content = rule?.beforeEffect ? noEffect : route.respond(request, state);
     const injected = rule?.beforeEffect ? undefined : faultOf?.(operation, request);
     const fault = injected ?? rule ?? {};
-    return {
-      content: statusFaults.get(fault.fault) ?? content,
-      fault,
-      faultId: injected ? undefined : faultId,
-    };
+    return { content: statusFaults.get(fault.fault) ?? content, fault };
   } catch (error) {
     if (!(error instanceof VerificationError)) throw error;
     trace.fail(error);

@@ -32,7 +32,7 @@ export function createState({ scenario, keys, clock: realClock }: StateOptions) 
     clock: { offsetSeconds: 0, now: (): number => realClock() + state.clock.offsetSeconds * 1000 },
     faults: new FaultRules(scenario.faults),
     journal: new Journal(1000),
-    ledger: new Ledger(scenario.orders, { orders: 1000, responses: 10_000 }),
+    ledger: new Ledger(scenario.orders, 1000),
     nonces: new NonceMemory(200_000),
     callbacks: new Callbacks(),
   };

@@ -141,19 +141,17 @@ describe('by-request-sn', () => {
   const invoice5 = (more: Fields = {}) => order('invoice-5', more, '/gw/api/v4/status/1235');
   const firstStage = '00000000-0000-4000-8000-000000000001';
 
-  it('of an earlier request gives that stage and is echoed; of a query, what that one showed; without it, the last', async () => {
+  it('of an earlier request gives that stage and is echoed; without it, the last one', async () => {
     expect((await send(invoice5({ 'by-request-sn': firstStage }))).body).toBe(
       `type=status-response\n&serial-number=sn-1\n&by-request-sn=${firstStage}\n` +
         '&merchant-order-id=invoice-5\n&gw-order-id=900006\n&status=approved\n&amount=30.00\n' +
         '&initial-amount=30.00\n&currency=USD\n&transaction-type=sale\n',
     );
-    const shown = { 'by-request-sn': 'sn-1', 'transaction-type': 'sale' };
-    expect(await fieldsFor(invoice5({ 'by-request-sn': 'sn-1' }))).toMatchObject(shown);
     // Not of another order.
-    const other = await fieldsFor(order('invoice-1', { 'by-request-sn': 'sn-1' }));
+    const other = await fieldsFor(order('invoice-1', { 'by-request-sn': firstStage }));
     expect(other).toMatchObject({ status: 'error', 'error-code': '9003' });
     const last = await fieldsFor(invoice5());
-    expect(last).toMatchObject({ 'serial-number': 'sn-4', 'transaction-type': 'reversal' });
+    expect(last).toMatchObject({ 'serial-number': 'sn-3', 'transaction-type': 'reversal' });
     expect(last).not.toHaveProperty('by-request-sn');
   });
 });
@@ -237,9 +235,6 @@ describe('a transfer', () => {
     expect(before).toMatchObject({ status: 'processing', amount: '12.30' });
     for (const result of ['error-message', 'error-code', 'transaction-date', 'order-stage'])
       expect(before).not.toHaveProperty(result);
-    pass(2);
-    const again = await fieldsFor(order('declined', { 'by-request-sn': before['serial-number'] ?? '' }));
-    expect(again).toMatchObject({ status: 'processing', amount: '12.30' });
   });
 
   it('sent twice becomes two orders, and the client_orderid ambiguous', async () => {

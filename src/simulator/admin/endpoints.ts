@@ -5,7 +5,7 @@ import { parseValue } from '../../config/parse-value.ts';
 import { type Finding, findingsOf } from '../../config/problem.ts';
 import { Secret } from '../../secret.ts';
 import { parseJson } from '../../util/text.ts';
-import { type ActiveFault, faultRule } from '../faults.ts';
+import { faultRule } from '../faults.ts';
 import { checkOperation } from '../scenario.ts';
 import { fingerprintOf, type GatewayKeys } from '../signature.ts';
 import type { Simulator } from '../simulator.ts';
@@ -92,7 +92,7 @@ const table: Readonly<Record<string, Endpoint>> = {
   },
   'GET /faults': {
     summary: 'The faults, in the order in which they are tried.',
-    run: read(nothing, ({ faults }) => faults.list().map(shownFault)),
+    run: read(nothing, ({ faults }) => faults.list()),
   },
   'POST /faults': {
     summary: 'Adds a fault. Body: its fields.',
@@ -105,21 +105,13 @@ const table: Readonly<Record<string, Endpoint>> = {
           report(['login'], 'is not in the scenario: add it under logins, or correct it');
       });
       if (findings.length > 0) throw invalid(findings);
-      const added = faults.add(rule);
-      if (added !== undefined) return shownFault(added);
-      throw new AdminError(409, 'There are too many faults. Remove some with DELETE /faults');
+      if (faults.add(rule)) return rule;
+      throw new AdminError(409, 'There are too many faults. Remove them with DELETE /faults');
     }),
   },
   'DELETE /faults': {
     summary: 'Removes all, also those of the scenario.',
     run: read(nothing, ({ faults }) => faults.clear()),
-  },
-  'DELETE /faults/{id}': {
-    summary: 'Removes one.',
-    run: read(nothing, ({ faults }, _, { id = '' }) => {
-      if (!/^\d{1,15}$/.test(id) || !faults.remove(Number(id)))
-        throw new AdminError(404, 'Unknown fault. GET /faults lists them');
-    }),
   },
   'GET /clock': {
     summary: 'The clock offset.',
@@ -174,11 +166,6 @@ function changeKeys(change: <T>(old: readonly T[], given: readonly T[] | undefin
 /** The number of control keys, and SHA-256 of the public keys (SPKI, DER) in hexadecimal. */
 function shownKeys({ controlKeys, publicKeys }: GatewayKeys) {
   return { controlKeys: controlKeys.length, publicKeys: publicKeys.map(fingerprintOf) };
-}
-
-function shownFault({ id, rule, remaining }: ActiveFault) {
-  const { times: _times, ...fields } = rule;
-  return { id, ...fields, remaining };
 }
 
 function shownClock({ offsetSeconds, now }: Simulator['clock']) {
