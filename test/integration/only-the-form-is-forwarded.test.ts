@@ -1,4 +1,4 @@
-import { createHash, createPublicKey } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
@@ -13,12 +13,11 @@ import { type Edge, harness } from '../support/harness.ts';
 import { expectProblem } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { Recorded } from '../support/recording-gateway.ts';
-import { testControlKey, testPrivateKey } from '../support/service.ts';
+import { testControlKey } from '../support/service.ts';
 import { root } from '../support/sources.ts';
 import { receivedFrom, verifyAuthorization } from '../support/verify.ts';
 
 const { balance, status, transfer } = paths;
-const publicKey = { publicKey: createPublicKey(testPrivateKey) };
 const controlKey = { controlKey: testControlKey };
 
 const starts = harness(afterAll);
@@ -116,27 +115,6 @@ describe('no header of the client reaches the gateway', () => {
       expectOwnHeaders('close');
     },
   );
-
-  it('with "Expect: 100-continue": the request is signed like every other', async () => {
-    const lines = Object.entries(tricks).map(([name, value]) => `${name}: ${value}`);
-    const length = `Content-Length: ${transferForm.length}`;
-    const connection = await edge.connect();
-    connection.send(formRequest(transfer, '', [length, ...lines, 'Expect: 100-continue']));
-    expect(await connection.response()).toMatchObject({ status: 100 });
-    expect(await connection.send(transferForm).response()).toMatchObject({ status: 200 });
-    connection.close();
-    expectOwnHeaders('close');
-    expect(received()).toMatchObject({ method: 'POST', target: '/gw/api/v4/transfer/1234' });
-    verifyAuthorization(receivedFrom(received()), publicKey);
-  });
-
-  it('sent in chunks: the upstream request has its length, once', async () => {
-    const chunks = ['client_orderid=', 'invoice-7', '&amount=1'];
-    const body = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('');
-    const lines = ['Transfer-Encoding: chunked', 'Trailer: Authorization'];
-    await edge.send(formRequest(transfer, `${body}0\r\nAuthorization: theirs\r\n\r\n`, lines));
-    expectOwnHeaders('close');
-  });
 });
 
 it('the README shows what a service sends, and what the gateway gets: not its token', async () => {

@@ -7,10 +7,6 @@ import { root } from '../support/sources.ts';
 const pages = globSync('**/*.md', { cwd: root, exclude: (path) => /(^|\/)node_modules$/.test(path) }).sort();
 
 describe('Markdown pages', () => {
-  it('include the documentation', () => {
-    expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/README.md', 'docs/adr/README.md']));
-  });
-
   it.each(pages)('%s has no broken link', (page) => {
     expect(linksIn(proseOf(page)).filter((link) => !resolves(link, page))).toEqual([]);
   });

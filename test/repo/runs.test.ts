@@ -22,18 +22,6 @@ describe('npm test, npm run test:slow and npm run test:long', () => {
     for (const run of runs) expect(run).not.toEqual([]);
   }, 60_000);
 
-  it.each([
-    ['test:slow', 'test/integration/incidents.slow.test.ts'],
-    ['test:long', 'test/integration/faults.long.test.ts'],
-  ])(
-    'run single files by their path: %s',
-    async (script, file) => {
-      expect(await selectedBy('test', '--', file)).toEqual([file]);
-      expect(await selectedBy(script, '--', file)).toEqual([file]);
-    },
-    60_000,
-  );
-
   it('are all run by .ci/run', () => {
     const script = readFileSync(join(root, '.ci/run'), 'utf8');
     expect([...script.matchAll(/^run_tests (\S+)$/gm)].map(([, name]) => name)).toEqual([

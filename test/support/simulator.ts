@@ -119,9 +119,9 @@ export function signatureOf(baseUrl: string, draft: Draft): string {
   return rsaSign('sha256', Buffer.from(otherBaseString('POST', url, pairs)), draft.key).toString('base64');
 }
 
-export function headerOf(oauth: readonly Pair[], signature: string, separator = ', '): string {
+export function headerOf(oauth: readonly Pair[], signature: string): string {
   const fields = [...oauth, ['oauth_signature', signature] as const];
-  return `OAuth ${fields.map(([name, value]) => `${name}="${escape(value)}"`).join(separator)}`;
+  return `OAuth ${fields.map(([name, value]) => `${name}="${escape(value)}"`).join(', ')}`;
 }
 
 export function bodyOf(pairs: readonly Pair[]): string {
