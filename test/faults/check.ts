@@ -45,7 +45,6 @@ export function check({ requests, processes }: Ledger, bounds: Bounds): Violatio
 type Rule = (record: RequestRecord, context: Context) => readonly string[];
 
 const rules: Readonly<Record<string, Rule>> = { doubled, lie, crossed, lost, late, unlogged, failed };
-export const ruleNames = [...Object.keys(rules), 'process'];
 
 const when = (holds: boolean, detail: () => string): string[] => (holds ? [detail()] : []);
 
@@ -166,7 +165,7 @@ function failed({ response, ending }: RequestRecord, { isCalm }: Context): strin
 }
 
 /** The signal came before the request was over. */
-export function wasSignaled({ process, endedAt }: RequestRecord, signal: string): boolean {
+function wasSignaled({ process, endedAt }: RequestRecord, signal: string): boolean {
   return process?.signals.some(({ name, at }) => name === signal && at <= endedAt) ?? false;
 }
 

@@ -1,5 +1,4 @@
-import { oneOf, positiveInteger, runCommand } from '../support/command.ts';
-import { faultNames } from './faults.ts';
+import { positiveInteger, runCommand } from '../support/command.ts';
 import { report } from './report.ts';
 import { runFaults } from './run.ts';
 
@@ -11,21 +10,17 @@ what the log says. Exit code 1 where a promise was broken.
 
   --requests N   how many requests (default 10000)
   --seed S       which faults, callers and moments (default 1); the same seed gives the same
-  --only FAULT   only this fault, beside good responses
-  --rolling N    instead of all that: N restarts of one of two instances, under kept-alive load; no request may fail
-
-Faults: ${faultNames.join(', ')}`;
+  --rolling N    instead of all that: N restarts of one of two instances, under kept-alive load; no request may fail`;
 
 const text = { type: 'string' } as const;
 
-await runCommand(usage, { requests: text, seed: text, only: text, rolling: text }, async (values) => {
-  const { requests = '10000', seed = '1', only, rolling } = values;
+await runCommand(usage, { requests: text, seed: text, rolling: text }, async (values) => {
+  const { requests = '10000', seed = '1', rolling } = values;
   const run = await runFaults({
     requests: positiveInteger('requests', requests),
     seed: positiveInteger('seed', seed),
-    only: only === undefined ? undefined : oneOf('only', faultNames, only),
     rolling: rolling === undefined ? undefined : positiveInteger('rolling', rolling),
   });
-  console.log(`Seed ${seed}, Node ${process.version}\n\n${report(run)}`);
+  console.log(`Seed ${seed}, Node ${process.version}: ${report(run)}`);
   return run.violations.length === 0;
 });

@@ -51,8 +51,6 @@ export interface Session {
 export interface PlanOptions {
   readonly requests: number;
   readonly seed: number;
-  /** Only this fault, beside good responses. */
-  readonly only: FaultName | undefined;
   /** Only keep-alive callers, and a gateway that succeeds. */
   readonly isCalm: boolean;
 }
@@ -97,9 +95,8 @@ function planRequest(
   };
 }
 
-function chooseFault({ only, isCalm }: PlanOptions, random: Random): FaultName {
+function chooseFault({ isCalm }: PlanOptions, random: Random): FaultName {
   if (isCalm) return random.chance(0.3) ? 'good-slow' : 'good';
-  if (only !== undefined) return random.chance(0.5) ? only : 'good';
   return random.weighted(faultNames, (name) => faults[name].weight);
 }
 

@@ -5,7 +5,6 @@ import { noGateway, testKeys, writeKeys } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { runSession } from './callers.ts';
 import { type Bounds, check, type Violation } from './check.ts';
-import type { FaultName } from './faults.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { type Ledger, newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
@@ -15,16 +14,12 @@ import { Rollout, Supervisor } from './supervisor.ts';
 export interface FaultsOptions {
   readonly requests: number;
   readonly seed: number;
-  /** Only this fault, beside good responses. */
-  readonly only?: FaultName | undefined;
-  /** Restarts of a rollout in place of faults, signals and hostile callers. */
+  /** Restarts of a rollout in place of faults and signals. */
   readonly rolling?: number | undefined;
 }
 
 export interface Run extends Ledger {
   readonly violations: readonly Violation[];
-  /** What was done besides, how often. */
-  readonly actions: ReadonlyMap<string, number>;
 }
 
 /** Milliseconds; short, so that the runs are. */
@@ -41,7 +36,7 @@ const drainOf = (requestTimeout: number): number => timeouts.body + requestTimeo
 
 /** Sends requests through two instances, disturbs them, and checks what is on record then. */
 export async function runFaults(options: FaultsOptions): Promise<Run> {
-  const { seed, only, rolling } = options;
+  const { seed, rolling } = options;
   const isCalm = rolling !== undefined;
   const { requestTimeout, shutdownDelay, callers } = paceOf(isCalm);
   const stop = shutdownDelay + drainOf(requestTimeout) + 2_000;
@@ -61,7 +56,7 @@ export async function runFaults(options: FaultsOptions): Promise<Run> {
   try {
     await Promise.all(instances.map((instance) => instance.start()));
     const disturbance = isCalm ? new Rollout(instances, rolling) : new Supervisor(instances, seed);
-    const all = { requests: isCalm ? Number.POSITIVE_INFINITY : options.requests, seed, only, isCalm };
+    const all = { requests: isCalm ? Number.POSITIVE_INFINITY : options.requests, seed, isCalm };
     const sessions = sessionsOf(all);
     if (disturbance instanceof Rollout) void disturbance.over.finally(() => sessions.return(undefined));
     const own = {
@@ -76,9 +71,7 @@ export async function runFaults(options: FaultsOptions): Promise<Run> {
     await Promise.all(Array.from({ length: callers }, work));
     if (disturbance instanceof Supervisor) await disturbance.stop();
     await Promise.all(instances.map((instance) => instance.stop()));
-    const violations = check({ requests, processes }, bounds);
-    const actions = disturbance instanceof Supervisor ? disturbance.actions : new Map();
-    return { requests, processes, violations, actions };
+    return { requests, processes, violations: check({ requests, processes }, bounds) };
   } finally {
     for (const instance of instances) instance.kill();
     await gateway.close();

@@ -1,7 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { increment } from '../support/command.ts';
 import { Random } from '../support/random.ts';
-import { RawConnection } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
 import type { Instance } from './instance.ts';
 
@@ -11,20 +9,17 @@ const signals = [
   ...(['SIGHUP', 'SIGTERM', 'SIGHUP', 'SIGHUP', 'SIGTERM', 'SIGKILL', 'SIGHUP'] as const),
 ];
 
-/** Sends signals and hostile callers at random moments, and restarts ended processes, until it is stopped. */
+/** Sends signals at random moments, and restarts ended processes, until it is stopped. */
 export class Supervisor {
-  /** How often it did what. */
-  readonly actions = new Map<string, number>();
   readonly #instances: readonly Instance[];
   readonly #seed: number;
-  readonly #attacks: Promise<void>[] = [];
   readonly #loops: Promise<void>[];
   #stopping = false;
 
   constructor(instances: readonly Instance[], seed: number) {
     this.#instances = instances;
     this.#seed = seed;
-    this.#loops = [this.#restart(), this.#signal(), this.#attack()];
+    this.#loops = [this.#restart(), this.#signal()];
   }
 
   get #up(): readonly Instance[] {
@@ -39,7 +34,7 @@ export class Supervisor {
 
   async stop(): Promise<void> {
     this.#stopping = true;
-    await Promise.all([...this.#loops, ...this.#attacks]);
+    await Promise.all(this.#loops);
   }
 
   async #restart(): Promise<void> {
@@ -57,21 +52,9 @@ export class Supervisor {
       // One always accepts requests.
       if (this.#stopping || this.#up.length < 2) continue;
       const instance = random.pick(this.#up);
-      increment(this.actions, name);
       if (name === 'SIGTERM') void instance.stop();
       else instance.signal(name);
       sent += 1;
-    }
-  }
-
-  async #attack(): Promise<void> {
-    const random = new Random(this.#seed, 'hostile');
-    while (!this.#stopping) {
-      await wait(random.int(20, 400));
-      if (this.#up.length === 0) continue;
-      const { url, adminUrl } = random.pick(this.#up);
-      increment(this.actions, 'hostile caller');
-      this.#attacks.push(attack([url, url, url, adminUrl], random));
     }
   }
 }
@@ -114,35 +97,4 @@ export class Rollout {
     }
     clearInterval(this.#timer);
   }
-}
-
-const connectRequest = 'CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n';
-const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
-const upgrade = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
-
-/** What malicious clients send: nothing that may reach the gateway. */
-const texts: readonly ((random: Random) => string | Buffer)[] = [
-  () => connectRequest,
-  () => get + connectRequest,
-  () => upgrade,
-  (random) => get.repeat(random.int(20, 200)),
-  () => 'POST /plain/gw/api/v4/transfer/1 HTTP/1.1\r\nHost: x\r\n',
-  (random) => random.bytes(random.int(1, 300)),
-];
-
-/** Resolves when the connection, to the proxy or to the admin port, is over. */
-async function attack(urls: readonly string[], random: Random): Promise<void> {
-  // The instance may be down just now.
-  const connection = await RawConnection.open(random.pick(urls)).catch(() => undefined);
-  if (connection === undefined) return;
-  connection.send(random.pick(texts)(random));
-  const how = random.pick(['reset', 'unread', 'held'] as const);
-  if (how === 'held') await connection.received(Number.POSITIVE_INFINITY, 15_000);
-  else {
-    // With unread data, the system resets a connection that is closed.
-    if (how === 'unread') connection.pause();
-    await wait(random.int(0, 20));
-  }
-  if (how === 'reset') connection.reset();
-  else connection.close();
 }

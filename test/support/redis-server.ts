@@ -15,19 +15,9 @@ export class RedisServer {
   #child: ChildProcess | undefined;
 
   private constructor(port: number, args: readonly string[]) {
-    const durable = '--appendonly yes --appendfsync always --save'.split(' ');
+    const durable = `--bind 127.0.0.1 --port ${port} --appendonly yes --appendfsync always`.split(' ');
     this.port = port;
-    this.#args = [
-      '--bind',
-      '127.0.0.1',
-      '--port',
-      String(port),
-      ...durable,
-      '',
-      '--dir',
-      this.#folder.path,
-      ...args,
-    ];
+    this.#args = [...durable, '--save', '', '--dir', this.#folder.path, ...args];
   }
 
   static async start(args: readonly string[] = []): Promise<RedisServer> {
