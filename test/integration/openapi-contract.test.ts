@@ -4,34 +4,29 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { parse } from 'yaml';
-import { z } from 'zod';
 import { harness } from '../support/harness.ts';
 import { testPrivateKey } from '../support/service.ts';
 import { controlKey, noon } from '../support/simulator.ts';
 import { root } from '../support/sources.ts';
 
 const text = readFileSync(join(root, 'docs/openapi.yaml'), 'utf8');
-const operation = z.object({
-  operationId: z.string(),
-  requestBody: z.object({ content: z.record(z.string(), z.object({ schema: z.json() })) }),
-  responses: z.record(z.string(), z.object({ $ref: z.string() })),
-});
-const document = z
-  .object({
-    paths: z.record(z.string(), z.object({ post: operation })),
-    components: z.object({
-      schemas: z.looseObject({ Problem: z.looseObject({ properties: z.record(z.string(), z.json()) }) }),
-      responses: z.record(
-        z.string(),
-        z.object({
-          headers: z.record(z.string(), z.json()),
-          content: z.record(z.string(), z.object({ schema: z.record(z.string(), z.string()).optional() })),
-        }),
-      ),
-      headers: z.record(z.string(), z.object({ schema: z.record(z.string(), z.json()) })),
-    }),
-  })
-  .parse(parse(text));
+interface Described {
+  readonly operationId: string;
+  readonly requestBody: { readonly content: Readonly<Record<string, { readonly schema: object }>> };
+  readonly responses: Readonly<Record<string, { readonly $ref: string }>>;
+}
+interface DescribedResponse {
+  readonly headers: object;
+  readonly content: Readonly<Record<string, { readonly schema?: Readonly<Record<string, string>> }>>;
+}
+const document: {
+  readonly paths: Readonly<Record<string, { readonly post: Described }>>;
+  readonly components: {
+    readonly schemas: { readonly Problem: { readonly properties: object } };
+    readonly responses: Readonly<Record<string, DescribedResponse>>;
+    readonly headers: Readonly<Record<string, { readonly schema: object }>>;
+  };
+} = parse(text);
 
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 addFormats.default(ajv);
@@ -72,7 +67,7 @@ function expectDocumentedHeaders(response: Response): void {
   }
 }
 
-async function expectProblem(response: Response, { responses }: z.infer<typeof operation>): Promise<void> {
+async function expectProblem(response: Response, { responses }: Described): Promise<void> {
   expectDocumentedHeaders(response);
   expect(response.headers.get('Content-Type')).toBe('application/problem+json');
   expect(responses[response.status]?.$ref).toBe(`#/components/responses/${response.status}`);
@@ -86,7 +81,7 @@ const form = { login: 'acme', client_orderid: 'invoice-1', amount: '1.00', curre
 
 describe.each(Object.entries(document.paths))('%s', (path, { post: described }) => {
   const schema = described.requestBody.content['application/x-www-form-urlencoded']?.schema ?? false;
-  const isForm = ajv.compile(z.union([z.boolean(), z.record(z.string(), z.json())]).parse(schema));
+  const isForm = ajv.compile(schema);
   const { login: _, ...withoutLogin } = form;
   const isCallback = described.operationId === 'verify-callback';
   const login = isCallback ? { 'Countersign-Login': 'acme' } : {};
@@ -132,7 +127,7 @@ it('problems are as described for an unknown path too, and have no other field o
   if (first === undefined) throw new TypeError('no path');
   await expectProblem(await post('/api/v9/none', {}), first.post);
   const response = await fetch(`${api}/api/v4/transfer/1234`, { headers: { 'X-Request-Id': 'order-7' } });
-  const problem = z.record(z.string(), z.json()).parse(await response.json());
+  const problem: Record<string, unknown> = JSON.parse(await response.text());
   expect(problem['callerRequestId']).toBe('order-7');
   const { schemas, responses } = document.components;
   expect(Object.keys(schemas.Problem.properties)).toEqual(expect.arrayContaining(Object.keys(problem)));
