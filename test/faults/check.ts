@@ -15,8 +15,6 @@ export interface Bounds {
   readonly slack: number;
   /** Milliseconds from SIGTERM to the end of the process. */
   readonly stop: number;
-  /** No request may fail. */
-  readonly isCalm: boolean;
 }
 
 interface Context extends Bounds {
@@ -44,7 +42,7 @@ export function check({ requests, processes }: Ledger, bounds: Bounds): Violatio
 
 type Rule = (record: RequestRecord, context: Context) => readonly string[];
 
-const rules: Readonly<Record<string, Rule>> = { doubled, lie, crossed, lost, late, unlogged, failed };
+const rules: Readonly<Record<string, Rule>> = { doubled, lie, crossed, lost, late, unlogged };
 
 const when = (holds: boolean, detail: () => string): string[] => (holds ? [detail()] : []);
 
@@ -156,12 +154,6 @@ function unlogged(record: RequestRecord, { requestTimeout, slack }: Context): st
   const due = Math.max(record.endedAt, upstream.at(-1)?.at ?? 0) + requestTimeout + slack;
   if (process.signals.some(({ name, at }) => name === 'SIGKILL' && at <= due)) return [];
   return [`no line; seen ${upstream.length} times, response ${response?.status ?? ending}`];
-}
-
-/** Without faults, the caller gets the gateway's response. */
-function failed({ response, ending }: RequestRecord, { isCalm }: Context): string[] {
-  const isGood = response?.complete === true && response.status === 200 && response.outcome === 'answered';
-  return when(isCalm && !isGood, () => `${response?.status} ${response?.outcome} ${ending}`);
 }
 
 /** The signal came before the request was over. */

@@ -1,4 +1,3 @@
-import { post } from '../support/forwarding.ts';
 import { type CountersignProcess, listening, spawnServe } from '../support/process.ts';
 import { newProcess, type ProcessRecord, type RequestRecord } from './ledger.ts';
 
@@ -33,10 +32,6 @@ export class Instance {
 
   get url(): string {
     return this.#served?.url ?? '';
-  }
-
-  get adminUrl(): string {
-    return this.#served?.adminUrl ?? '';
   }
 
   /** Resolves when the process listens. */
@@ -82,15 +77,6 @@ export class Instance {
   /** Not part of the run. */
   kill(): void {
     this.#served?.signal('SIGKILL');
-  }
-
-  /** Whether `/readyz` returns 200, as a load balancer checks it. */
-  isReady(): Promise<boolean> {
-    const options = { method: 'GET', signal: AbortSignal.timeout(1_000) };
-    return post(`${this.adminUrl}/readyz`, '', {}, options).then(
-      ({ status }) => status === 200,
-      () => false,
-    );
   }
 }
 

@@ -9,17 +9,15 @@ while the processes are restarted, reloaded and killed. Then compares what the c
 what the log says. Exit code 1 where a promise was broken.
 
   --requests N   how many requests (default 10000)
-  --seed S       which faults, callers and moments (default 1); the same seed gives the same
-  --rolling N    instead of all that: N restarts of one of two instances, under kept-alive load; no request may fail`;
+  --seed S       which faults, callers and moments (default 1); the same seed gives the same`;
 
 const text = { type: 'string' } as const;
 
-await runCommand(usage, { requests: text, seed: text, rolling: text }, async (values) => {
-  const { requests = '10000', seed = '1', rolling } = values;
+await runCommand(usage, { requests: text, seed: text }, async (values) => {
+  const { requests = '10000', seed = '1' } = values;
   const run = await runFaults({
     requests: positiveInteger('requests', requests),
     seed: positiveInteger('seed', seed),
-    rolling: rolling === undefined ? undefined : positiveInteger('rolling', rolling),
   });
   console.log(`Seed ${seed}, Node ${process.version}: ${report(run)}`);
   return run.violations.length === 0;

@@ -51,8 +51,6 @@ export interface Session {
 export interface PlanOptions {
   readonly requests: number;
   readonly seed: number;
-  /** Only keep-alive callers, and a gateway that succeeds. */
-  readonly isCalm: boolean;
 }
 
 /** The same sessions for the same options. */
@@ -60,7 +58,7 @@ export function* sessionsOf(options: PlanOptions): Generator<Session> {
   let index = 0;
   for (let session = 0; index < options.requests; session += 1) {
     const random = new Random(options.seed, 'session', session);
-    const caller = options.isCalm ? 'keep-alive' : random.weighted(callerKinds, (kind) => callers[kind]);
+    const caller = random.weighted(callerKinds, (kind) => callers[kind]);
     const count = Math.min(requestsOf(caller, random), options.requests - index);
     const first = index;
     const requests = Array.from({ length: count }, (_, position) =>
@@ -82,7 +80,7 @@ function planRequest(
   place: Pick<RequestPlan, 'index' | 'caller' | 'position'>,
   random: Random,
 ): RequestPlan {
-  const fault = chooseFault(options, random);
+  const fault = random.weighted(faultNames, (name) => faults[name].weight);
   const isEarly = fault === 'early-response';
   return {
     ...place,
@@ -93,11 +91,6 @@ function planRequest(
     padding: isEarly ? random.int(400_000, 1_000_000) : random.chance(0.1) ? random.int(1_000, 60_000) : 0,
     chunked: random.chance(0.15),
   };
-}
-
-function chooseFault({ isCalm }: PlanOptions, random: Random): FaultName {
-  if (isCalm) return random.chance(0.3) ? 'good-slow' : 'good';
-  return random.weighted(faultNames, (name) => faults[name].weight);
 }
 
 /** The number of the request in an order ID. */

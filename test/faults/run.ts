@@ -9,13 +9,11 @@ import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { type Ledger, newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
 import { indexOf, type RequestPlan, sessionsOf } from './plan.ts';
-import { Rollout, Supervisor } from './supervisor.ts';
+import { Supervisor } from './supervisor.ts';
 
 export interface FaultsOptions {
   readonly requests: number;
   readonly seed: number;
-  /** Restarts of a rollout in place of faults and signals. */
-  readonly rolling?: number | undefined;
 }
 
 export interface Run extends Ledger {
@@ -23,24 +21,19 @@ export interface Run extends Ledger {
 }
 
 /** Milliseconds; short, so that the runs are. */
-const timeouts = { connect: 300, body: 2_000 } as const;
-
-/** Long in a rollout, so that a busy machine is no reason for a request to fail. */
-const paceOf = (isCalm: boolean) =>
-  isCalm
-    ? { requestTimeout: 15_000, shutdownDelay: 1_000, callers: 24 }
-    : { requestTimeout: 1_500, shutdownDelay: 300, callers: 128 };
-
-/** Milliseconds for requests that are in flight when a process stops: time for the slowest of them. */
-const drainOf = (requestTimeout: number): number => timeouts.body + requestTimeout + 2_500;
+const timeouts = { connect: 300, body: 2_000, request: 1_500, shutdownDelay: 300 } as const;
+/** For requests that are in flight when a process stops: time for the slowest of them. */
+const drain = timeouts.body + timeouts.request + 2_500;
+const bounds: Bounds = {
+  requestTimeout: timeouts.request,
+  slack: 15_000,
+  stop: timeouts.shutdownDelay + drain + 2_000,
+};
+/** At the same time. */
+const callers = 128;
 
 /** Sends requests through two instances, disturbs them, and checks what is on record then. */
-export async function runFaults(options: FaultsOptions): Promise<Run> {
-  const { seed, rolling } = options;
-  const isCalm = rolling !== undefined;
-  const { requestTimeout, shutdownDelay, callers } = paceOf(isCalm);
-  const stop = shutdownDelay + drainOf(requestTimeout) + 2_000;
-  const bounds: Bounds = { requestTimeout, slack: 15_000, stop, isCalm };
+export async function runFaults({ requests: count, seed }: FaultsOptions): Promise<Run> {
   const folder = new Folder();
   const requests: RequestRecord[] = [];
   const processes: ProcessRecord[] = [];
@@ -49,27 +42,25 @@ export async function runFaults(options: FaultsOptions): Promise<Run> {
   const gateway = await startFaultGateway({ seed, recordOf, ca });
   for (const site of Object.keys(gateway.urls)) writeKeys(folder.at('keys'), site, 'acme', testKeys);
   const configOf = (revision: number): object =>
-    configuration({ gateway, folder: folder.path, caFile: ca.file, isCalm, revision });
+    configuration({ gateway, folder: folder.path, caFile: ca.file, revision });
   const instances = ['a', 'b'].map(
-    (name) => new Instance({ name, configOf, processes, recordOf, stopBound: stop }),
+    (name) => new Instance({ name, configOf, processes, recordOf, stopBound: bounds.stop }),
   );
   try {
     await Promise.all(instances.map((instance) => instance.start()));
-    const disturbance = isCalm ? new Rollout(instances, rolling) : new Supervisor(instances, seed);
-    const all = { requests: isCalm ? Number.POSITIVE_INFINITY : options.requests, seed, isCalm };
-    const sessions = sessionsOf(all);
-    if (disturbance instanceof Rollout) void disturbance.over.finally(() => sessions.return(undefined));
+    const supervisor = new Supervisor(instances, seed);
+    const sessions = sessionsOf({ requests: count, seed });
     const own = {
       // A pipeline has up to eight requests, one after the other.
-      patience: 8 * requestTimeout + bounds.slack,
-      choose: disturbance.choose.bind(disturbance),
+      patience: 8 * bounds.requestTimeout + bounds.slack,
+      choose: supervisor.choose.bind(supervisor),
       recordOf: (plan: RequestPlan) => (requests[plan.index] ??= newRecord(plan)),
     };
     const work = async (): Promise<void> => {
       for (const session of sessions) await runSession(session, own);
     };
     await Promise.all(Array.from({ length: callers }, work));
-    if (disturbance instanceof Supervisor) await disturbance.stop();
+    await supervisor.stop();
     await Promise.all(instances.map((instance) => instance.stop()));
     return { requests, processes, violations: check({ requests, processes }, bounds) };
   } finally {
@@ -83,29 +74,32 @@ interface Setting {
   readonly gateway: FaultGateway;
   readonly folder: string;
   readonly caFile: string;
-  readonly isCalm: boolean;
   readonly revision: number;
 }
 
-function configuration({ gateway, folder, caFile, isCalm, revision }: Setting): object {
-  const { requestTimeout, shutdownDelay } = paceOf(isCalm);
+function configuration({ gateway, folder, caFile, revision }: Setting): object {
   const environments = Object.entries(gateway.urls).map(([site, baseUrl]) => {
     const environment = {
       baseUrl,
       product: 'gw',
-      timeouts: { connect: `${timeouts.connect}ms`, request: `${requestTimeout}ms` },
+      timeouts: { connect: `${timeouts.connect}ms`, request: `${timeouts.request}ms` },
       maxInFlight: 2_000,
       responseHeaders: [`X-Revision-${revision}`],
       ...(baseUrl.startsWith('https:') ? { caFile } : {}),
     };
     return [site, environment];
   });
-  const [drain, body] = [`${drainOf(requestTimeout)}ms`, `${timeouts.body}ms`];
+  const body = `${timeouts.body}ms`;
   return configFor(noGateway, {
     proxy: {
       port: 0,
       maxBodyBytes: 2_000_000,
-      timeouts: { headers: body, body, shutdown: drain, shutdownDelay: `${shutdownDelay}ms` },
+      timeouts: {
+        headers: body,
+        body,
+        shutdown: `${drain}ms`,
+        shutdownDelay: `${timeouts.shutdownDelay}ms`,
+      },
     },
     keys: { source: 'directory', directory: join(folder, 'keys') },
     // The order ID in the path of every operation, so that the first line of a request says whose it is.
