@@ -8,13 +8,8 @@ import { type Bounds, check, type Violation } from './check.ts';
 import { type FaultGateway, startFaultGateway } from './gateway.ts';
 import { Instance } from './instance.ts';
 import { type Ledger, newRecord, type ProcessRecord, type RequestRecord } from './ledger.ts';
-import { indexOf, type RequestPlan, sessionsOf } from './plan.ts';
+import { indexOf, type PlanOptions, type RequestPlan, sessionsOf } from './plan.ts';
 import { Supervisor } from './supervisor.ts';
-
-export interface FaultsOptions {
-  readonly requests: number;
-  readonly seed: number;
-}
 
 export interface Run extends Ledger {
   readonly violations: readonly Violation[];
@@ -33,13 +28,13 @@ const bounds: Bounds = {
 const callers = 128;
 
 /** Sends requests through two instances, disturbs them, and checks what is on record then. */
-export async function runFaults({ requests: count, seed }: FaultsOptions): Promise<Run> {
+export async function runFaults(options: PlanOptions): Promise<Run> {
   const folder = new Folder();
   const requests: RequestRecord[] = [];
   const processes: ProcessRecord[] = [];
   const recordOf = (orderId: string): RequestRecord | undefined => requests[indexOf(orderId)];
   const ca = new Ca(folder.path, 'ca');
-  const gateway = await startFaultGateway({ seed, recordOf, ca });
+  const gateway = await startFaultGateway({ seed: options.seed, recordOf, ca });
   for (const site of Object.keys(gateway.urls)) writeKeys(folder.at('keys'), site, 'acme', testKeys);
   const configOf = (revision: number): object =>
     configuration({ gateway, folder: folder.path, caFile: ca.file, revision });
@@ -48,8 +43,8 @@ export async function runFaults({ requests: count, seed }: FaultsOptions): Promi
   );
   try {
     await Promise.all(instances.map((instance) => instance.start()));
-    const supervisor = new Supervisor(instances, seed);
-    const sessions = sessionsOf({ requests: count, seed });
+    const supervisor = new Supervisor(instances, options.seed);
+    const sessions = sessionsOf(options);
     const own = {
       // A pipeline has up to eight requests, one after the other.
       patience: 8 * bounds.requestTimeout + bounds.slack,

@@ -132,12 +132,6 @@ describe('the package', () => {
     expect(files.filter((file) => /\.m?ts$/.test(file))).toEqual([]);
   });
 
-  it('has a command that validates a configuration', () => {
-    const args = ['check', '--no-file-checks', '--config', join(installed, 'config/vault.yaml')];
-    const { status, stdout } = spawnSync(command, args, { env, encoding: 'utf8' });
-    expect([status, stdout]).toEqual([0, expect.stringContaining('production')]);
-  });
-
   it('runs on the Node that came with it where the path has none that is good enough, and says so', () => {
     const old = folder.at('old-node');
     mkdirSync(old);
