@@ -65,7 +65,6 @@ const transferRule = z.strictObject({
 const scenarioSchema = z.strictObject(
   {
     product: matching(/^[A-Za-z0-9_~-]{1,64}$/, 'must be one path segment').default('gw'),
-    timestampWindowSeconds: z.int().min(1).max(86_400).default(300),
     operations: operationOverrides.describe(
       "The operations section of the proxy's configuration: the simulator accepts what that section adds or overrides.",
     ),

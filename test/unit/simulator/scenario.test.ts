@@ -15,7 +15,7 @@ const order = (orderid: string, stage: string, login = 'acme', endpoint = '1') =
 
 describe('a scenario', () => {
   it('requires only logins', () => {
-    const defaults = { product: 'gw', timestampWindowSeconds: 300, orders: [] };
+    const defaults = { product: 'gw', orders: [] };
     expect(loadScenario('logins: {}')).toMatchObject(defaults);
     expect(problemsOf('')).toEqual(['line 1: must be a mapping that contains at least logins']);
   });
