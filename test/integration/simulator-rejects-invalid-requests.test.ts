@@ -248,7 +248,7 @@ const refund = `${whole}&amount=0.94&currency=USD`;
 const good = sha1(`acmeinvoice-190000194USD${controlKey}`);
 
 /** Posts a form of a return with this control. */
-async function refundWith(form: string, control: string) {
+async function refundWith(form: string, control: string): Promise<Record<string, unknown>> {
   const body = `${form}&control=${control}`;
   const response = await send(url, { path: '/gw/api/v2/return/1234', authorization: undefined, body });
   const { status, headers } = response;
@@ -273,13 +273,19 @@ describe('the simulator verifies a control', () => {
 
   it('of a return, which is a further stage of its order', async () => {
     const made = { type: 'async-response', 'gw-order-id': '900001' };
-    expect(await refundWith(refund, good)).toMatchObject(made);
-    const status = async () =>
-      fieldsOf((await post(url, statusDraft([['client_orderid', 'invoice-1']]))).body);
+    const first = await refundWith(refund, good);
+    expect(first).toMatchObject(made);
+    const status = async (...more: (readonly [string, string])[]) =>
+      fieldsOf((await post(url, statusDraft([['client_orderid', 'invoice-1'], ...more]))).body);
     const stage = { 'transaction-type': 'reversal', 'reversal-amount': '0.94' };
     expect(await status()).toMatchObject({ status: 'processing', ...stage });
     simulator.clock.offsetSeconds = 1;
     expect(await status()).toMatchObject({ status: 'approved', amount: '0.94', ...stage });
+    await refundWith(refund, good);
+    expect(await status()).toMatchObject({ status: 'processing' });
+    expect(await status(['by-request-sn', String(first['serial-number'])])).toMatchObject({
+      status: 'approved',
+    });
     simulator.reset();
     expect(await status()).toMatchObject({ 'transaction-type': 'transfer', amount: '10.42' });
   });
