@@ -13,17 +13,18 @@ import { type UsableKeys, usableKeys } from '../../keys/ring.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { decodeReceived } from '../../proxy/inbound/read-form.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
-import { wholeNumberIn } from '../../util/text.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
 import { generateDemoKeys } from '../demo/keys.ts';
 import { findDemo, settingsOf } from '../demo/ready-file.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
-import { command, type Io, type OptionValues } from '../shared/command.ts';
+import { command, type Io, type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions, optionLogin, withLogin } from '../shared/vault-login.ts';
-import { compareBaseStrings } from './compare.ts';
 import { renderCallback, renderControl, renderExplanation } from './render.ts';
+
+/** Seconds since 1970, of twelve digits: one of milliseconds has more. */
+const maxTimestamp = 999_999_999_999;
 
 const options = {
   'target PATH': 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
@@ -34,10 +35,11 @@ const options = {
   'demo FILE': 'Ready file of the demo to use (default: the demo that was started last)',
   'login LOGIN': 'Value for the Countersign-Login header',
   ...loginOptions,
-  'compare FILE':
-    'A base string to compare with; exits with 1 and shows the first difference. Its nonce and timestamp are the default',
   'nonce TEXT': 'Nonce (default: random)',
-  'timestamp SECONDS': 'Unix timestamp (default: now)',
+  'timestamp SECONDS': parsed(
+    'Unix timestamp (default: now)',
+    wholeNumber(1, maxTimestamp, 'must be Unix seconds'),
+  ),
   curl: 'Print a curl command that sends the signed request directly to the gateway; not for payments, unless it is on loopback, nor with a control',
   'show-values': 'Do not redact card data',
 };
@@ -48,19 +50,12 @@ const spec = {
   about:
     'Explains step by step how a form is signed. Sends nothing to the gateway. Redacts card data, and hides controls, and the signature of a payment unless the gateway is on loopback: with it, anyone could make the payment.',
   options,
-  exitCodes:
-    '0 ok, 1 the base string differs or the proxy would reject the request, 2 invalid configuration or usage',
+  exitCodes: '0 ok, 1 the proxy would reject the request, 2 invalid configuration or usage',
 };
 
-/** Seconds since 1970, of twelve digits. */
-const maxTimestamp = 999_999_999_999;
-
-/** The exit code is 1 if the base string differs, or the proxy would reject the request. */
 export const explain = command(spec, async ({ values }, io) => {
-  const { target, timestamp } = values;
-  const isTimestamp = timestamp === undefined || wholeNumberIn(timestamp, 1, maxTimestamp) !== undefined;
-  if (target === undefined || !isTimestamp)
-    throw new CliError('--target PATH is required, and --timestamp must be Unix seconds', exitCode.usage);
+  const { target } = values;
+  if (target === undefined) throw new CliError('--target PATH is required', exitCode.usage);
   try {
     const request = await requestFrom(target, values);
     const file = configFileOf(values.config);
@@ -79,17 +74,13 @@ export const explain = command(spec, async ({ values }, io) => {
 
 /** @throws an error of node:fs for a file that cannot be read */
 async function requestFrom(target: string, values: OptionValues<typeof options>) {
-  const body = await (values.form === undefined ? readAll(process.stdin) : readFile(values.form));
-  const expected = values.compare === undefined ? undefined : (await readFile(values.compare, 'utf8')).trim();
-  const timestamp = values.timestamp ?? signedParameter(expected, 'oauth_timestamp');
   return {
     target,
-    body,
+    body: await (values.form === undefined ? readAll(process.stdin) : readFile(values.form)),
     login: values.login,
-    expected,
-    nonce: values.nonce ?? signedParameter(expected, 'oauth_nonce') ?? randomBytes(16).toString('hex'),
+    nonce: values.nonce ?? randomBytes(16).toString('hex'),
     /** Seconds. */
-    timestamp: Number(timestamp ?? Math.floor(Date.now() / 1000)),
+    timestamp: values.timestamp ?? Math.floor(Date.now() / 1000),
     curl: values.curl,
     showValues: values['show-values'],
   };
@@ -105,15 +96,13 @@ async function explainWith(
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
   const { signature: method } = destination.operation;
-  if (method === 'SHA1-control' && request.expected !== undefined)
-    throw new CliError('--compare is for OAuth: SHA1-control has no base string', exitCode.usage, true);
   const report = (problem: string): void => io.err(problem);
   const events = { loginFailed: report, keyProblem: report };
-  const { lines, baseString } = await withInventory(config.keys, events, async ({ source }) => {
+  const lines = await withInventory(config.keys, events, async ({ source }) => {
     const loginRef = { environment: destination.environment, login };
     const keys = await keysOf(config, destination, loginRef, source);
     if (destination.operation.name === verifyCallback)
-      return { lines: renderCallback({ ...request, destination, login, form }, keys), baseString: '' };
+      return renderCallback({ ...request, destination, login, form }, keys);
     const [{ key, ...entry }] = keys;
     const signer = (text: string) => {
       if (!('publicKey' in key)) return methods[method].sign(text, key, '');
@@ -121,15 +110,12 @@ async function explainWith(
       return source.sign(loginRef, key, text);
     };
     const explained = { ...request, destination, login, form, key: { ...entry, key }, signer };
-    if (method === 'SHA1-control') return { lines: renderControl(explained), baseString: '' };
+    if (method === 'SHA1-control') return renderControl(explained);
     const unsigned = unsignedRequest(explained, method, request.nonce, request.timestamp);
     return renderExplanation({ ...explained, unsigned });
   });
   for (const line of lines) io.out(line);
-  if (request.expected === undefined) return exitCode.done;
-  const { equal, lines: comparison } = compareBaseStrings(baseString, request.expected);
-  for (const line of comparison) io.out(line);
-  return equal ? exitCode.done : exitCode.failed;
+  return exitCode.done;
 }
 
 /** The keys of the ring; the first one would sign the first request. */
@@ -142,11 +128,6 @@ async function keysOf(
   const ring = ringIn(await source.read(login)) ?? [];
   const { kind } = methods[operation.signature];
   return usableKeys(login, ring, kind, Date.now(), config.keys.rotationGracePeriod);
-}
-
-/** A parameter of the expected base string, in which `=` is `%3D` and `&` is `%26`. */
-function signedParameter(expected: string | undefined, name: string): string | undefined {
-  return new RegExp(`(?:%26|&)${name}%3D([\\w.~-]+)`).exec(expected ?? '')?.[1];
 }
 
 /**

@@ -79,10 +79,8 @@ function requestLines({ destination, login }: Pick<Explained, 'destination' | 'l
   ];
 }
 
-/** The signing steps of a request (docs/gateway-interface.md section 5.1) as lines to print, and the base string. */
-export async function renderExplanation(
-  explained: Explanation,
-): Promise<{ lines: string[]; baseString: string }> {
+/** The signing steps of a request (docs/gateway-interface.md section 5.1) as lines to print. */
+export async function renderExplanation(explained: Explanation): Promise<string[]> {
   const { destination, unsigned, key, signer, curl, showValues } = explained;
   const parameters = showValues ? (text: string) => text : redactParameters;
   const prepared = prepare(unsigned);
@@ -107,14 +105,14 @@ export async function renderExplanation(
     '',
     ...(isShown ? [] : hidden),
   ];
-  if (!curl || !isShown) return { lines, baseString: prepared.baseString };
+  if (!curl || !isShown) return lines;
   const command = [
     `curl -X POST '${destination.url.href}' \\`,
     `  -H 'Authorization: ${header}' \\`,
     `  --data-raw '${parameters(prepared.body)}'`,
     '',
   ];
-  return { lines: [...lines, ...command], baseString: prepared.baseString };
+  return [...lines, ...command];
 }
 
 /**
