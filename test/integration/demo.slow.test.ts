@@ -82,7 +82,7 @@ it('responds with 401 and 503 as the scenario says', async () => {
   expect(await send('shop', { authorization })).toEqual([200, undefined, false]);
   expect(await send('shop')).toEqual([401, 'caller-unknown', false]);
   expect(await send('gone', { authorization })).toEqual([503, 'key-source-unavailable', true]);
-  const rotate = ['demo', 'rotate', '--kind', 'control_key', '--after', '0', '--ready-file', readyFile];
+  const rotate = ['demo', 'rotate', '--after', '0', '--ready-file', readyFile];
   expect(await processes.run(rotate)).toMatchObject({ code: 0, err: '' });
   const { out } = await stop();
   expect(out).toContain(`curl -H 'Authorization: Bearer test-token' -X POST ${proxyUrl}${balance}/shop\n`);

@@ -1,21 +1,13 @@
-import { createPublicKey, generateKeyPair, randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { generateKeyPair, randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode } from '../../errors.ts';
-import type { KeyKind } from '../../oauth1/methods.ts';
 import { CliError } from '../shared/cli-error.ts';
 import { demoEnvironment } from './config.ts';
 
-/** A throwaway key, as both sides of a demo store it. */
-export interface NewKey {
-  /** Name of its file in the key directory of a login. */
-  readonly file: string;
-  readonly content: string;
-  /** Body of `PUT /keys/{login}` of the simulator (docs/simulator.md). */
-  readonly registration: Readonly<Record<string, readonly string[]>>;
-}
+const privateKeyFile = 'private_key.pem';
 
 /** Throwaway keys for the demo. */
 export type DemoKeys = Awaited<ReturnType<typeof generateDemoKeys>>;
@@ -65,7 +57,7 @@ export async function generateDemoKeys(logins: readonly string[]) {
     remove,
     /** Replaces the keys of a login by what cannot be read, even by root. */
     makeUnreadable(login: string): void {
-      const file = join(directory, demoEnvironment, login, 'private_key.pem');
+      const file = join(directory, demoEnvironment, login, privateKeyFile);
       rmSync(file);
       mkdirSync(file);
     },
@@ -75,31 +67,19 @@ export async function generateDemoKeys(logins: readonly string[]) {
 /** Writes new keys of a login to where the directory source reads them. */
 async function writeKeys(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  for (const kind of ['control_key', 'private_key'] as const) writeKey(directory, await generateKey(kind));
+  writeAtomically(join(directory, 'control_key'), randomBytes(24).toString('base64url'));
+  await writePrivateKey(directory);
 }
 
-export async function generateKey(kind: KeyKind): Promise<NewKey> {
-  if (kind === 'control_key') {
-    const content = randomBytes(24).toString('base64url');
-    return { file: 'control_key', content, registration: { controlKeys: [content] } };
-  }
-  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
-  const publicKey = createPublicKey(privateKey).export({ type: 'spki', format: 'pem' });
-  return {
-    file: 'private_key.pem',
-    content: privateKey.export({ type: 'pkcs8', format: 'pem' }),
-    registration: { publicKeys: [publicKey] },
-  };
-}
-
-/** Writes a key to where the directory source reads it. */
-export function writeKey(directory: string, { file, content }: NewKey): void {
-  writeAtomically(join(directory, file), content);
-}
-
-/** Whether a directory has this key now. @throws an error of node:fs if it has none */
-export function hasKey(directory: string, { file, content }: NewKey): boolean {
-  return readFileSync(join(directory, file), 'utf8') === content;
+/** Writes a new RSA key to where the directory source reads it. @returns the public key, PEM */
+export async function writePrivateKey(directory: string): Promise<string> {
+  const { privateKey, publicKey } = await promisify(generateKeyPair)('rsa', {
+    modulusLength: 2048,
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+  });
+  writeAtomically(join(directory, privateKeyFile), privateKey);
+  return publicKey;
 }
 
 /** Writes a file that only this user can read. A reader sees the old content or the new one, never a part. */
