@@ -4,7 +4,7 @@ import { exitCode } from './shared/cli-error.ts';
 import { group, type Io, type Run } from './shared/command.ts';
 
 const commands = group('', [
-  ['serve', 'Run the proxy', async () => (await import('./serve-or-demo.ts')).serveOrDemo],
+  ['serve', 'Run the proxy', async () => (await import('./serve.ts')).serve],
   [
     'demo',
     'Run the proxy with a gateway simulator, for tests',

@@ -19,13 +19,13 @@ import {
 } from './shared/config-file.ts';
 
 const options = {
-  'config FILE': 'Configuration file (COUNTERSIGN_CONFIG; default: the demo, see countersign demo --help)',
+  'config FILE': 'Configuration file (COUNTERSIGN_CONFIG)',
   ...settingOptions,
 };
 
 const spec = {
   name: 'serve',
-  usage: '[--config FILE] [--port PORT] [--admin-port PORT] [--log-level LEVEL]',
+  usage: '--config FILE [--port PORT] [--admin-port PORT] [--log-level LEVEL]',
   about:
     'Runs the proxy until SIGTERM or SIGINT. SIGHUP reloads the configuration. An option has precedence over its environment variable (in parentheses), and that over the file.',
   options,
@@ -35,7 +35,9 @@ const spec = {
 
 /** Runs the proxy until a signal. */
 export const serve = command(spec, async ({ values }, _io, signals) => {
-  const file = configFileOf(values.config) ?? '';
+  const file = configFileOf(values.config);
+  if (file === undefined)
+    throw new CliError('--config FILE is required. Without one: countersign demo', exitCode.usage);
   const load = async (): Promise<LoadedConfig> => {
     const ports = { proxy: values.port, admin: values['admin-port'] };
     const loaded = await loadConfig(file, builtInOperations, { ports });

@@ -88,14 +88,13 @@ it('responds with 401 and 503 as the scenario says', async () => {
   expect(out).toContain(`curl -H 'Authorization: Bearer test-token' -X POST ${proxyUrl}${balance}/shop\n`);
 }, 60_000);
 
-it('is what serve without a configuration runs; --port 0 picks a free port for each of the four', async () => {
+it('--port 0 picks a free port for each of the four', async () => {
   const readyFile = join(processes.folder, 'ready.json');
-  const { child, finished } = processes.spawn(['serve', '--port', '0', '--ready-file', readyFile]);
+  const { child, finished } = processes.spawn(['demo', '--port', '0', '--ready-file', readyFile]);
   await until(() => existsSync(readyFile) || child.exitCode !== null, 'the demo is ready', 30);
   const demo: Record<string, string> = JSON.parse(readFileSync(readyFile, 'utf8'));
   const urls = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl'].map((name) => demo[name] ?? '');
   expect(urls.filter((url) => /:(8080|9090|8090|8091)$/.test(url))).toEqual([]);
-  expect((await post(`${demo['proxyUrl']}${balance}/acme`)).status).toBe(200);
   child.kill('SIGINT');
   expect(await finished).toMatchObject({ code: 0, err: '' });
 });

@@ -50,13 +50,15 @@ it('serve rejects a wrong option or variable in a sentence, before it starts', a
     return `${code} ${err}`;
   };
   const end = '\nSee: countersign serve --help';
+  expect(await rejected([])).toBe(
+    `2 countersign serve: --config FILE is required. Without one: countersign demo${end}`,
+  );
   expect(await rejected(['--port', '70000'])).toBe(
     `2 countersign serve: --port must be a port from 0 to 65535; 0 picks a free one${end}`,
   );
   expect(await rejected(['--config', 'c.yaml'], { COUNTERSIGN_LOG_LEVEL: 'loud' })).toBe(
     `2 countersign serve: COUNTERSIGN_LOG_LEVEL must be one of debug, info, warn, error, silent${end}`,
   );
-  // It does not run the demo instead.
   expect(await rejected([], { COUNTERSIGN_CONFIG: '' })).toBe(
     `2 countersign serve: COUNTERSIGN_CONFIG is empty: set it to a file, or unset it${end}`,
   );

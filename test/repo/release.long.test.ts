@@ -152,7 +152,7 @@ describe('the package', () => {
 
   it('is the demo: the first command that it prints works', async () => {
     const unlock = await acquire();
-    const child = spawn(command, ['serve'], {
+    const child = spawn(command, ['demo'], {
       env: { ...env, TMPDIR: folder.path },
       stdio: ['ignore', 'pipe', 'inherit'],
     });

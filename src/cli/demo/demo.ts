@@ -69,23 +69,20 @@ const spec = {
 
 type Settings = Awaited<ReturnType<typeof settingsFrom>>;
 
-/** Runs until a signal. @param name of the command: `serve` without a configuration runs the demo */
-export function demoAs(name: 'demo' | 'serve'): Run {
-  return command({ ...spec, name }, async ({ values }, _io, signals) => {
-    const settings = await settingsFrom(values);
-    if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
-    const keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
-    try {
-      return await serveDemo(settings, keys, signals);
-    } finally {
-      keys.remove();
-    }
-  });
-}
+const runDemo = command(spec, async ({ values }, _io, signals) => {
+  const settings = await settingsFrom(values);
+  if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
+  const keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
+  try {
+    return await serveDemo(settings, keys, signals);
+  } finally {
+    keys.remove();
+  }
+});
 
 /** `demo`, or `demo rotate`. */
 export const demo: Run = (argv, io, signals) =>
-  argv[0] === 'rotate' ? rotateDemoKey(argv.slice(1), io, signals) : demoAs('demo')(argv, io, signals);
+  argv[0] === 'rotate' ? rotateDemoKey(argv.slice(1), io, signals) : runDemo(argv, io, signals);
 
 async function serveDemo(settings: Settings, keys: DemoKeys, signals: Signals): Promise<number> {
   const gateway = await startGateway(settings, keys);

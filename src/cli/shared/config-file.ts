@@ -8,15 +8,10 @@ import { fromVariable, type OptionValues, oneOf, port } from './command.ts';
 
 const configVariable = 'COUNTERSIGN_CONFIG';
 
-/** Also to an empty text. */
-export function isConfigVariableSet(): boolean {
-  return fromEnvironment(configVariable) !== undefined;
-}
-
 /**
  * The file of `--config`, else of the environment variable. `undefined`: neither is given.
  *
- * @throws CliError for an empty variable: a deployment that lost its file must not run the demo in its place
+ * @throws CliError for an empty variable: what lost its file must not check or explain another one in its place
  */
 export function configFileOf(option: string | undefined, lookUp = fromEnvironment): string | undefined {
   const file = option ?? lookUp(configVariable);

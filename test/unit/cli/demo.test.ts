@@ -269,13 +269,6 @@ describe('the usage of a demo', () => {
     expect([code, err]).toEqual([2, expect.stringContaining(message)]);
   });
 
-  it('names the command that was given, and not the one that it runs', async () => {
-    expect(await run(['serve', '--prot', '80'])).toMatchObject({
-      code: 2,
-      err: 'countersign serve: unknown option --prot; did you mean "--port"?\nSee: countersign serve --help',
-    });
-  });
-
   it.each(['gateway-port', 'gateway-admin-port'])('names --%s when that port is in use', async (option) => {
     const { port, close } = await listen(createServer());
     // Without logins, no keys are made.
