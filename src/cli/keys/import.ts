@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { type KeyFields, parseKeys } from '../../keys/key.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
@@ -8,19 +10,7 @@ import { command, type Io, oneOf } from '../shared/command.ts';
 import { commonOptions } from './options.ts';
 import { addKey, addOptions } from './write.ts';
 
-/** What `process.stdin` is at a terminal. */
-export interface Terminal extends AsyncIterable<unknown> {
-  setRawMode(raw: boolean): unknown;
-  setEncoding(encoding: 'utf8'): unknown;
-}
-
 type Content = Uint8Array | string;
-
-const controlC = '\u0003';
-
-const controlD = '\u0004';
-
-const backspaces = ['\u007f', '\b'];
 
 const options = {
   ...commonOptions,
@@ -52,16 +42,12 @@ export const importKey = command(spec, ({ values }, io) => {
 function readKey(kind: KeyKind, file: string | undefined, io: Io): Promise<Content> {
   if (file !== undefined) return readFile(file);
   if (!process.stdin.isTTY) return buffer(process.stdin);
-  const isControlKey = kind === 'control_key';
-  const prompt = isControlKey
-    ? 'Control key, then Enter (input hidden):'
-    : 'Private key in PEM (input hidden):';
-  const end = isControlKey ? /\n$/ : /-----END [A-Z ]*PRIVATE KEY-----\s*$/;
-  return promptSecret(
-    process.stdin,
-    () => io.err(prompt),
-    (typed) => end.test(typed),
-  );
+  return kind === 'control_key'
+    ? promptSecret(() => io.err('Control key, then Enter (input hidden):'), /^/)
+    : promptSecret(
+        () => io.err('Private key in PEM, then Enter (input hidden):'),
+        /-----END [A-Z ]*PRIVATE KEY-----/,
+      );
 }
 
 async function readPassphrase(file: string | undefined): Promise<string | undefined> {
@@ -93,38 +79,29 @@ function assertUsable(fields: KeyFields, from = 'standard input'): void {
 }
 
 /**
- * Reads from a terminal with echo off. Checks for completeness after each chunk and not after each line: the rest of
- * a pasted text would go to the shell and into its history.
+ * Lines typed or pasted at the terminal, which shows nothing of them. What comes in one piece with the last line is
+ * taken too: the rest of a pasted text would go to the shell and into its history.
  *
- * @param printPrompt prints the prompt; called after echo is off
+ * @param prompt called when nothing is shown any more
+ * @param lastLine how the last line looks
  * @throws CliError for Ctrl-C
  */
-export async function promptSecret(
-  terminal: Terminal,
-  printPrompt: () => void,
-  isComplete: (text: string) => boolean,
-): Promise<string> {
-  terminal.setEncoding('utf8');
-  terminal.setRawMode(true);
+export async function promptSecret(prompt: () => void, lastLine: RegExp): Promise<string> {
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const terminal = createInterface({ input: process.stdin, output: nowhere, terminal: true, historySize: 0 });
+  let text = '';
+  const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
+  terminal.on('line', (line) => {
+    text += `${line}\n`;
+    if (lastLine.test(line)) resolve();
+  });
+  terminal.once('close', resolve);
+  terminal.once('SIGINT', () => reject(new CliError('Interrupted. Nothing was written.')));
   try {
-    printPrompt();
-    let text = '';
-    for await (const chunk of terminal) {
-      for (const character of String(chunk)) {
-        if (character === controlC) throw new CliError('Interrupted. Nothing was written.');
-        if (character === controlD) return text;
-        text = typed(text, character);
-      }
-      if (isComplete(text)) return text;
-    }
+    prompt();
+    await ended;
     return text;
   } finally {
-    terminal.setRawMode(false);
+    terminal.close();
   }
-}
-
-/** Raw mode leaves this to us: Enter is a carriage return, and backspace is a character. */
-function typed(text: string, character: string): string {
-  if (backspaces.includes(character)) return text.slice(0, -1);
-  return text + (character === '\r' ? '\n' : character);
 }

@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { callers } from '../../../src/cli/callers.ts';
-import { promptSecret, type Terminal } from '../../../src/cli/keys/import.ts';
 import {
   describeListenError,
   exitCode,
@@ -22,6 +22,7 @@ import { Folder } from '../../support/folder.ts';
 import { listen } from '../../support/listening.ts';
 import { itWhere } from '../../support/requires.ts';
 import { root } from '../../support/sources.ts';
+import { until } from '../../support/until.ts';
 
 describe('errors', () => {
   const folder = new Folder();
@@ -245,68 +246,37 @@ describe('settings', () => {
   });
 });
 
-describe('a prompt', () => {
-  /** A terminal at which these pieces are typed or pasted. */
-  function terminal(...pieces: readonly string[]) {
-    const modes: boolean[] = [];
-    const given: Terminal = {
-      setRawMode: (raw) => modes.push(raw),
-      setEncoding: () => {},
-      async *[Symbol.asyncIterator]() {
-        yield* pieces;
-      },
-    };
-    return { given, modes };
-  }
+const hasScript = spawnSync('script', ['--version']).error === undefined;
 
-  const line = (text: string) => text.endsWith('\n');
-
-  it.each([
-    [['k', 'e', 'y', '\r'], 'key\n'],
-    [['kez\u007fy\r'], 'key\n'],
-    [['ke', 'x\by', '\r', 'not read'], 'key\n'],
-    [['key\u0004rest'], 'key'],
-    [['key'], 'key'],
-  ])('reads %j', async (pieces, text) => {
-    expect(await promptSecret(terminal(...pieces).given, () => {}, line)).toBe(text);
-  });
-
-  it('reads a whole paste, so that no part of it reaches the shell', async () => {
-    expect(await promptSecret(terminal('first\rsecond\r').given, () => {}, line)).toBe('first\nsecond\n');
-  });
-
-  it('prompts after echo is off, and turns it on again afterwards', async () => {
-    const { given, modes } = terminal('key\r');
-    const atPrompt: boolean[] = [];
-    await promptSecret(given, () => atPrompt.push(...modes), line);
-    expect({ atPrompt, modes }).toEqual({ atPrompt: [true], modes: [true, false] });
-  });
-
-  it('aborts on Ctrl-C, and turns echo on again', async () => {
-    const { given, modes } = terminal('ke\u0003');
-    await expect(promptSecret(given, () => {}, line)).rejects.toThrow('Interrupted. Nothing was written.');
-    expect(modes).toEqual([true, false]);
-  });
-
-  const hasScript = spawnSync('script', ['--version']).error === undefined;
-  const itAtTerminal = itWhere(hasScript, 'script is not installed (Debian package bsdutils)');
-
-  itAtTerminal('shows nothing of what is typed at a real terminal', async () => {
+describe('a prompt at a terminal', () => {
+  /** What a terminal shows, at whose prompt these pieces are typed or pasted. The last line is one without `BEGIN`. */
+  async function shownFor(pieces: readonly string[]): Promise<string> {
     const program = `
       import { promptSecret } from './src/cli/keys/import.ts';
-      const text = await promptSecret(process.stdin, () => process.stdout.write('Key: '), (t) => t.endsWith('\\n'));
-      process.stdout.write(' length ' + text.length);`;
+      const text = await promptSecret(() => process.stdout.write('Key: '), /^(?!BEGIN)/).catch(String);
+      process.stdout.write(' is ' + Buffer.from(text).toString('hex'));`;
     const command = `"${process.execPath}" --input-type=module -e "$PROGRAM"`;
     const env = { ...process.env, PROGRAM: program };
     const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: root, env });
+    const closed = new Promise((resolve) => child.once('close', resolve));
     let shown = '';
-    child.stdout.on('data', (text: Buffer) => {
-      if (!shown.includes('Key: ') && String(text).includes('Key: ')) child.stdin.write('planted-key\r');
-      shown += String(text);
-    });
-    await new Promise((resolve) => child.once('close', resolve));
-    expect(shown).toContain('length 12');
-    expect(shown).not.toContain('planted');
+    child.stdout.on('data', (text: Buffer) => (shown += String(text)));
+    await until(() => shown.includes('Key: '));
+    for (const piece of pieces) {
+      child.stdin.write(piece);
+      await wait(300);
+    }
+    await closed;
+    return shown;
+  }
+
+  itWhere(hasScript, 'script is not installed (Debian package bsdutils)').each([
+    ['a line, with backspace', ['kez\u007fy\r'], 'key\n'],
+    ['lines until the last one', ['BEGIN\r', 'END\r'], 'BEGIN\nEND\n'],
+    ['a whole paste, so that no part of it reaches the shell', ['first\rsecond\r'], 'first\nsecond\n'],
+    ['nothing after Ctrl-C', ['key\u0003'], 'CliError: Interrupted. Nothing was written.'],
+  ])('reads %s, and shows none of it', async (_, pieces, text) => {
+    expect(await shownFor(pieces)).toBe(`Key:  is ${Buffer.from(text).toString('hex')}`);
   });
 });
 
