@@ -2,7 +2,6 @@ import { writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { redactedLogin } from '../../src/observability/login-redactor.ts';
 import { auditIn, recordsIn } from '../support/audit.ts';
 import { run } from '../support/cli.ts';
 import { type ConfigInput, configFor } from '../support/config.ts';
@@ -65,10 +64,10 @@ async function claimNames(store: RedisServer): Promise<string[]> {
 }
 
 /** Runs a command about payments with this configuration. */
-async function payments(config: Partial<ConfigInput>, argv: readonly string[], input?: string) {
+async function payments(config: Partial<ConfigInput>, argv: readonly string[]) {
   const file = starts.folder().file('cli.yaml', JSON.stringify(configFor(noGateway, config)));
   const [name = '', ...more] = argv;
-  return run(['payments', name, '--config', file, ...more], input);
+  return run(['payments', name, '--config', file, ...more]);
 }
 const place = '--environment sandbox --login acme --operation transfer'.split(' ');
 
@@ -305,34 +304,6 @@ describeWith('redis-server')('claims in Redis', () => {
     ]);
     const verified = await run(['audit', 'verify', audit.directory, '--key-file', audit.keyFile]);
     expect(verified).toMatchObject({ code: 0 });
-  });
-
-  it('are shown beside what the query of each payment in the log says', async () => {
-    const store = await redis();
-    const edge = await start(store.url);
-    edge.gateway.respond = (response, { target }) => {
-      if (target.includes('/transfer/')) response.socket?.destroy();
-      else response.setHeader('Content-Type', 'text/html;charset=utf-8').end('status=approved\n');
-    };
-    await pay(edge);
-    const [request] = await edge.requestLines();
-    const queried = await run(['payments', 'query', '--json', '--url', edge.url], JSON.stringify(request));
-    const show = (input: string) => payments(claimsIn(store.url), ['show'], input);
-    const shown = await show(queried.out);
-    expect(shown).toMatchObject({ code: 0, err: '' });
-    expect(shown.out.replaceAll(/\s+/g, ' ')).toContain(
-      `order-1 acme approved: paid transfer: unknown, request ${String(request?.['requestId'])}`,
-    );
-    const err = expect.stringContaining('not a line of payments query --json');
-    expect(await show('other')).toMatchObject({ code: 2, err });
-    // Of these it is not known whether they are claimed.
-    for (const [fields, claim] of [
-      [{ environment: 'nowhere' }, 'unknown environment'],
-      [{ login: redactedLogin }, 'not shown in full'],
-    ] as const) {
-      const { out } = await show(JSON.stringify({ ...JSON.parse(queried.out), ...fields }));
-      expect(out.trim().endsWith(`approved: paid  ${claim}`)).toBe(true);
-    }
   });
 
   it('of a payment that is sent again during its release are not taken for the released one', async () => {

@@ -1,11 +1,8 @@
 import { hostname, userInfo } from 'node:os';
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
 import { clientOrderIdOf } from '../../audit/record-fields.ts';
 import { loadConfig, type ValidConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations, createOperationTable } from '../../gateway/operations.ts';
-import { isShownInFull } from '../../gateway/order-id.ts';
 import { orderIdNames } from '../../identifiers.ts';
 import { type Claim, claimName, type Order, parseClaim } from '../../once/claim.ts';
 import type { RedisStore } from '../../once/redis-store.ts';
@@ -13,12 +10,10 @@ import { StoreUnavailable } from '../../once/store.ts';
 import { openAudit } from '../../service/audit.ts';
 import { readOnceKey } from '../../service/once.ts';
 import { isoTime } from '../../util/clock.ts';
-import { entriesOf, parseJson, printable } from '../../util/text.ts';
 import { openClaims } from '../shared/claims.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
-import { table } from '../shared/table.ts';
 
 const options = {
   'config FILE': 'Configuration file (COUNTERSIGN_CONFIG)',
@@ -40,18 +35,16 @@ const usage = '--config FILE --environment NAME --login LOGIN --operation NAME';
 export const showClaim = command(
   {
     name: 'payments show',
-    usage: `${usage} ORDER_ID\n--config FILE`,
-    about:
-      'Shows which request claimed an order ID (payments.once), when, and how it ended. Without ORDER_ID reads the lines of "payments query --json" from standard input, and shows the claim of each payment beside what its query says.',
+    usage: `${usage} ORDER_ID`,
+    about: 'Shows which request claimed an order ID (payments.once), when, and how it ended.',
     options,
     maxPositionals: 1,
   },
   async ({ values, positionals: [orderId] }, io) => {
     const loaded = await loadForClaims(values);
-    const order = orderId === undefined ? undefined : orderOf(values, orderId, loaded);
-    return withClaims(loaded, async (claims) => {
-      if (order === undefined) await showClaims(loaded, claims, process.stdin, io);
-      else for (const line of linesOf(await claims.find(order))) io.out(line);
+    const order = orderOf(values, orderId, loaded);
+    return withClaims(loaded, async ({ find }) => {
+      for (const line of linesOf(await find(order))) io.out(line);
       return exitCode.done;
     });
   },
@@ -133,60 +126,15 @@ async function withClaims(
 }
 
 /** @throws CliError for what cannot be claimed */
-function orderOf(values: Values, orderId: string | undefined, loaded: ValidConfig): Order {
+function orderOf(values: Values, orderId: string | undefined, { config }: ValidConfig): Order {
   const environment = required(values.environment, '--environment NAME');
   const login = required(values.login, '--login LOGIN');
   const operation = required(values.operation, '--operation NAME');
-  const known = operationsWithOnce(loaded, environment);
+  const known = createOperationTable(config).get(environment);
   if (known === undefined) throw new CliError(`unknown environment "${environment}"`, exitCode.usage);
-  if (!known.includes(operation))
+  if (!known.some(({ name, once }) => once && name === operation))
     throw new CliError(`"${operation}" is no operation with once`, exitCode.usage);
   return { environment, login, operation, orderId: required(orderId, 'ORDER_ID') };
-}
-
-/** `undefined` for an unknown environment. */
-function operationsWithOnce({ config }: ValidConfig, environment: string): readonly string[] | undefined {
-  return createOperationTable(config)
-    .get(environment)
-    ?.flatMap(({ name, once }) => (once ? [name] : []));
-}
-
-/** A row for each line that is the result of a query. A return claims nothing, but its payment may: each operation that claims is looked up. */
-async function showClaims(
-  loaded: ValidConfig,
-  claims: Claims,
-  input: Readable & { isTTY?: boolean },
-  io: Io,
-): Promise<void> {
-  const use = 'Run: countersign payments query --json | countersign payments show --config FILE';
-  if (input.isTTY) throw new CliError(`no input. ${use}`, exitCode.usage);
-  const rows: string[][] = [];
-  for await (const line of createInterface({ input })) {
-    const result = entriesOf(parseJson(line));
-    const textOf = (name: string): string => (typeof result[name] === 'string' ? result[name] : '');
-    const order = { environment: textOf('environment'), login: textOf('login'), orderId: textOf('orderId') };
-    const [row, decision] = [textOf('row'), textOf('decision').replace('-', ' ')];
-    if (decision === '') throw new CliError(`not a line of payments query --json. ${use}`, exitCode.usage);
-    const claim = await claimOf(order, loaded, claims);
-    rows.push([order.orderId || '-', order.login || '-', `${row}: ${decision}`, claim]);
-  }
-  for (const line of table(['ORDER', 'LOGIN', 'THE QUERY SAYS', 'CLAIM'], rows)) io.out(printable(line));
-}
-
-async function claimOf(
-  order: Omit<Order, 'operation'>,
-  loaded: ValidConfig,
-  { find }: Claims,
-): Promise<string> {
-  if (![order.orderId, order.login].every(isShownInFull)) return 'not shown in full';
-  const operations = operationsWithOnce(loaded, order.environment);
-  if (operations === undefined) return 'unknown environment';
-  const shown: string[] = [];
-  for (const operation of operations) {
-    const found = await find({ ...order, operation });
-    if (found !== undefined) shown.push(`${operation}: ${outcomeOf(found)}, request ${requestOf(found)}`);
-  }
-  return shown.length === 0 ? 'none' : shown.join('; ');
 }
 
 /** Of a claim without an end: its request may still be sent. Beside its own time, a minute for clocks that differ. */
