@@ -25,7 +25,7 @@ interface LoadOptions {
   readonly folder?: string;
   /** Skips the check of referenced files, which do not exist on a build machine. */
   readonly skipFiles?: boolean;
-  /** Milliseconds since 1970. If given, certificates must be valid at this time, and a key file for all is noticed. */
+  /** Milliseconds since 1970. If given, certificates must be valid at this time, and a missing key directory is noticed. */
   readonly certificatesAt?: number;
   /** What options and variables set in place of the ports in the file. */
   readonly ports?: Ports | undefined;
@@ -84,7 +84,7 @@ export async function loadConfig(
   resolveFiles(config, folder);
   const findings = skipFiles ? [] : await fileFindings(config, certificatesAt);
   if (findings.length > 0) return { problems: inOrder(located(findings, checked.lineOf)) };
-  const directory = skipFiles || certificatesAt === undefined ? [] : await keyDirectoryNotices(config);
+  const directory = skipFiles || certificatesAt === undefined ? [] : keyDirectoryNotices(config);
   const notices = inOrder([...checked.notices, ...located(directory, checked.lineOf)]);
   return { config, digest: hash('sha256', Buffer.concat([bytes, added.bytes])), notices };
 }
@@ -117,6 +117,6 @@ export function validateConfig(
   const parsed = parseText(text, withOperations(operations, schemaWithRules(builtIn, ports)), lookUp);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
-  const notices = findingsOf((report) => reportNotices(config, builtIn, report));
+  const notices = findingsOf((report) => reportNotices(config, report));
   return { config, lineOf, notices: inOrder(located(notices, lineOf)) };
 }

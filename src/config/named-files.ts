@@ -1,5 +1,6 @@
-import { access, constants, readdir, stat } from 'node:fs/promises';
-import { dirname, join, relative, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { access, constants, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { auditKeyFault } from '../audit/key.ts';
 import { errorCode } from '../errors.ts';
 import { readTlsFiles, type TlsFiles, type TlsUser, tlsFilesIn } from '../net/tls-files.ts';
@@ -24,58 +25,11 @@ async function unreadableFiles(config: Config): Promise<Finding[]> {
   return (await Promise.all(checked)).flat();
 }
 
-const readableByAll = 0o004;
-const passableByAll = 0o001;
-
-/** A key directory that does not exist; key files that every user of this machine can read: one finding, with the first of them. */
-export async function keyDirectoryNotices({ keys }: Config): Promise<Finding[]> {
-  if (keys.source !== 'directory') return [];
-  const path = ['keys', 'directory'];
-  const isMissing = await stat(keys.directory).then(
-    () => false,
-    (error: unknown) => errorCode(error) === 'ENOENT',
-  );
-  if (isMissing)
-    return [
-      { path, message: 'names a folder that does not exist: requests that need a key fail until it does' },
-    ];
-  if (!(await isPassable(dirname(keys.directory)))) return [];
-  // {environment}/{login}/{file}
-  const files = await openFilesBelow(keys.directory, 2);
-  const [first] = files.toSorted();
-  if (first === undefined) return [];
-  const others = files.length === 1 ? '' : `, as ${files.length - 1} more`;
-  const message = `has a file that every user of this machine can read, ${relative(keys.directory, first)}${others}: chmod o-r, or chmod 700 the directory`;
-  return [{ path, message }];
-}
-
-/** Files in the folders at this depth that all may read on their way from here. Symbolic links are followed. */
-async function openFilesBelow(folder: string, depth: number): Promise<string[]> {
-  const mode = await modeOf(folder);
-  if (mode === undefined || (mode & passableByAll) === 0) return [];
-  const entries = await readdir(folder).catch(() => []);
-  // A mounted Secret has its files once more in a folder `..data`.
-  const paths = entries.filter((name) => !name.startsWith('..')).map((name) => join(folder, name));
-  const found: string[] = [];
-  for (const path of paths) {
-    if (depth > 0) found.push(...(await openFilesBelow(path, depth - 1)));
-    else if (((await modeOf(path)) ?? 0) & readableByAll) found.push(path);
-  }
-  return found;
-}
-
-/** Whether all may pass a folder and those that it is in. */
-async function isPassable(folder: string): Promise<boolean> {
-  const parent = dirname(folder);
-  const mode = (await modeOf(folder)) ?? 0;
-  return (mode & passableByAll) !== 0 && (parent === folder || (await isPassable(parent)));
-}
-
-/** `undefined` where there is nothing, or no such mode. */
-async function modeOf(path: string): Promise<number | undefined> {
-  if (process.platform === 'win32') return undefined;
-  const found = await stat(path).catch(() => undefined);
-  return found?.mode;
+/** A key directory may be made later; that of a typing error never is. */
+export function keyDirectoryNotices({ keys }: Config): Finding[] {
+  if (keys.source !== 'directory' || existsSync(keys.directory)) return [];
+  const message = 'names a folder that does not exist: requests that need a key fail until it does';
+  return [{ path: ['keys', 'directory'], message }];
 }
 
 /** Certificates and keys that cannot be parsed, do not match, or are not valid now. */

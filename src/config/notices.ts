@@ -1,18 +1,15 @@
 import { matchesPattern } from '../identifiers.ts';
-import { type Path, type Report } from './problem.ts';
-import type { BuiltIn } from './rules.ts';
-import type { Config, OperationOverride } from './schema.ts';
+import type { Report } from './problem.ts';
+import type { Config } from './schema.ts';
 import { canonicalUrl, isPlaintextRemote } from './url.ts';
 
 /** Reports what is valid, and may yet surprise: `check` prints it, and does not fail. */
-export function reportNotices(config: Config, builtIn: BuiltIn, report: Report): void {
+export function reportNotices(config: Config, report: Report): void {
   noticeCallers(config, report);
   noticeUnusedEndpoints(config, report);
   noticeBaseUrls(config, report);
   noticeTimeouts(config, report);
-  noticeOperations(config, builtIn, report);
   noticePlainPasswords(config, report);
-  noticeMount(config, report);
   noticeClaims(config, report);
 }
 
@@ -88,30 +85,6 @@ function noticeTimeouts({ proxy, environments }: Config, report: Report): void {
   );
 }
 
-/** Fields of an operation with the name of a built-in one. */
-const definition = ['path', 'signature', 'loginFrom'] as const;
-
-/** All that a new operation requires: it was added, perhaps before there was a built-in one, whose other fields it gets. */
-function noticeOperations({ operations, environments }: Config, builtIn: BuiltIn, report: Report): void {
-  const layers: [Path, Readonly<Record<string, OperationOverride>>][] = [
-    [['operations'], operations],
-    ...Object.entries(environments).map(([name, own]): [Path, typeof operations] => [
-      ['environments', name, 'operations'],
-      own.operations,
-    ]),
-  ];
-  for (const [path, layer] of layers)
-    for (const [name, fields] of Object.entries(layer)) {
-      const own = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined;
-      if (own === undefined || definition.some((field) => fields[field] === undefined)) continue;
-      const kept = Object.keys(own).filter((field) => !Object.hasOwn(fields, field));
-      report(
-        [...path, name],
-        `is the name of a built-in operation, of which it overrides fields${kept.length === 0 ? '' : ` and keeps ${kept.join(', ')}`}: use another name if this is another operation`,
-      );
-    }
-}
-
 /** TLS with the server does not protect the password for the proxy. */
 function noticePlainPasswords({ environments, keys, jwtIssuers }: Config, report: Report): void {
   const vault = keys.source === 'vault' ? { vault: keys.vault } : {};
@@ -122,15 +95,4 @@ function noticePlainPasswords({ environments, keys, jwtIssuers }: Config, report
           [group, name, 'egressProxy', 'url'],
           'sends the password for the proxy unencrypted: everybody on the way can read it. Use an https: URL if the proxy has one',
         );
-}
-
-/** `check --online` knows; without it, the name of a path is likely. */
-function noticeMount({ keys }: Config, report: Report): void {
-  if (keys.source !== 'vault') return;
-  const [, mount] = /^(.+)\/(?:data|metadata)$/.exec(keys.vault.mount) ?? [];
-  if (mount === undefined) return;
-  report(
-    ['keys', 'vault', 'mount'],
-    `ends in a part that Countersign adds itself: is the mount called ${mount}? "countersign check --online" tells`,
-  );
 }

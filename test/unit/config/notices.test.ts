@@ -79,16 +79,6 @@ describe('a notice', () => {
   });
 
   it.each(rows`
-    secret/data      || noticed
-    team/kv/metadata || noticed
-    secret           || none
-  `)('says that a mount has a part that Countersign adds: %s %s', (mount, noticed) => {
-    const vault = `address: "https://vault.example:8200", mount: ${mount}, auth: { method: token, token: x }`;
-    const notice = '2 keys.vault.mount: ends in a part that Countersign adds itself';
-    expectNotice(withKeys(`{ source: vault, vault: { ${vault} } }`), noticed === 'none' ? noticed : notice);
-  });
-
-  it.each(rows`
     { shutdown: 10s } || 30s || 5 proxy.timeouts.shutdown: is shorter than timeouts.request of sandbox: a shutdown can cut off requests, and the outcome of a payment is unknown then
     {}                || 40s || is shorter than timeouts.request of sandbox
     { shutdown: 40s } || 40s || none
@@ -102,20 +92,6 @@ describe('a notice', () => {
     store: "redis://127.0.0.1", keyFile: /k  || none
   `)('says that claims in memory are of one instance: %s', (once, notice) => {
     expectNotice(`${minimal}payments: { once: { ${once} } }\n`, notice);
-  });
-
-  it('says that an operation that looks new is built in', () => {
-    const withOperation = (fields: string) => `${minimal}operations: { transfer: { ${fields} } }\n`;
-    const full = 'path: "/api/v4/pay/{endpoint}", signature: RSA-SHA256, loginFrom: header';
-    expect(noticesOf(withOperation(full))).toEqual([
-      '5 operations.transfer: is the name of a built-in operation, of which it overrides fields and keeps readOnly, retryOn403, once, parameters, allowRepeatedParameters: use another name if this is another operation',
-    ]);
-    expectNotice(withOperation('signature: HMAC-SHA1'));
-    expectNotice(
-      minimal.replace('product: gw', `product: gw, operations: { transfer: { ${full} } }`),
-      '3 environments.sandbox.operations.transfer: is the',
-    );
-    expectNotice(`${minimal}operations: { refund: { ${full.replace('pay', 'refund')} } }\n`);
   });
 
   it('says which password for an egress proxy is sent unencrypted', () => {
