@@ -39,8 +39,7 @@ export const serve = command(spec, async ({ values }, _io, signals) => {
   if (file === undefined)
     throw new CliError('--config FILE is required. Without one: countersign demo', exitCode.usage);
   const load = async (): Promise<LoadedConfig> => {
-    const ports = { proxy: values.port, admin: values['admin-port'] };
-    const loaded = await loadConfig(file, builtInOperations, { ports });
+    const loaded = await loadConfig(file, builtInOperations);
     return 'config' in loaded ? { ...loaded, config: withSettings(loaded.config, values) } : loaded;
   };
   return runService({ file, load }, signals);

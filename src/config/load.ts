@@ -13,7 +13,7 @@ import {
 import { parseText } from './parse-value.ts';
 import { findingsOf, inOrder, located, type Path, type Problem } from './problem.ts';
 import { withReplacement } from './removed.ts';
-import { type BuiltIn, type Ports, schemaWithRules } from './rules.ts';
+import { type BuiltIn, schemaWithRules } from './rules.ts';
 import type { Config } from './schema.ts';
 import { type EnvLookup, fromEnvironment } from './variables.ts';
 import { readDocument } from './yaml.ts';
@@ -27,8 +27,6 @@ interface LoadOptions {
   readonly skipFiles?: boolean;
   /** Milliseconds since 1970. If given, certificates must be valid at this time, and a missing key directory is noticed. */
   readonly certificatesAt?: number;
-  /** What options and variables set in place of the ports in the file. */
-  readonly ports?: Ports | undefined;
 }
 
 export interface ValidConfig {
@@ -52,13 +50,7 @@ export type LoadedConfig =
 export async function loadConfig(
   file: string,
   builtIn: BuiltIn,
-  {
-    lookUp = fromEnvironment,
-    folder = dirname(file),
-    skipFiles = false,
-    certificatesAt,
-    ports,
-  }: LoadOptions = {},
+  { lookUp = fromEnvironment, folder = dirname(file), skipFiles = false, certificatesAt }: LoadOptions = {},
 ): Promise<LoadedConfig> {
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
@@ -78,7 +70,7 @@ export async function loadConfig(
       ),
     };
   }
-  const checked = validateConfig(text, { lookUp, builtIn, ports, operations: added.operations });
+  const checked = validateConfig(text, { lookUp, builtIn, operations: added.operations });
   if ('problems' in checked) return checked;
   const { config } = checked;
   resolveFiles(config, folder);
@@ -99,7 +91,7 @@ type CheckedText =
       readonly notices: readonly Problem[];
     };
 
-interface ValidateOptions extends Pick<LoadOptions, 'ports'> {
+interface ValidateOptions {
   readonly lookUp: EnvLookup;
   readonly builtIn: BuiltIn;
   /** Of the file that `operationsFile` names. */
@@ -112,9 +104,9 @@ interface ValidateOptions extends Pick<LoadOptions, 'ports'> {
  */
 export function validateConfig(
   text: string,
-  { lookUp, builtIn, ports, operations = {} }: ValidateOptions,
+  { lookUp, builtIn, operations = {} }: ValidateOptions,
 ): CheckedText {
-  const parsed = parseText(text, withOperations(operations, schemaWithRules(builtIn, ports)), lookUp);
+  const parsed = parseText(text, withOperations(operations, schemaWithRules(builtIn)), lookUp);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
   const notices = findingsOf((report) => reportNotices(config, report));

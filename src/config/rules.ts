@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { Secret } from '../secret.ts';
 import { type Path, pathText, type Report, repeated, reportUnknown } from './problem.ts';
 import { type Config, configSchema, type OperationConfig, type OperationOverride } from './schema.ts';
-import { canonicalUrl, isLoopback, isPlaintextRemote, plainAddress } from './url.ts';
+import { canonicalUrl, isLoopback, isPlaintextRemote } from './url.ts';
 
 /** What is invalid is `undefined`. */
 type Partly<T> =
@@ -14,19 +14,13 @@ type Credential = Config['callers'][number]['credentials'][number];
 
 export type BuiltIn = Readonly<Record<string, OperationConfig>>;
 
-/** What is used in place of `proxy.port` and `admin.port`. */
-export interface Ports {
-  readonly proxy?: number | undefined;
-  readonly admin?: number | undefined;
-}
-
 /** The schema with the rules across fields. They also hold between the valid fields of an invalid configuration. */
-export function schemaWithRules(builtIn: BuiltIn, ports: Ports = {}) {
+export function schemaWithRules(builtIn: BuiltIn) {
   return configSchema.superRefine(
     (config, context) => {
       const report = reportTo(context);
       for (const issue of context.issues) drop(config, issue);
-      checkPorts(config, ports, report);
+      checkPorts(config, report);
       checkEnvironments(config, report);
       checkOperations(config, builtIn, report);
       checkClaims(config, report);
@@ -56,12 +50,11 @@ function drop(config: object, { code, path = [] }: Pick<z.core.$ZodRawIssue, 'co
   if (last !== undefined && isContainer(part) && !isAboutKeys) Reflect.set(part, last, undefined);
 }
 
-/** Only one of two listeners at the same address can start. Port 0 is a free one for each. */
-function checkPorts({ proxy, admin }: Parts, ports: Ports, report: Report): void {
-  const port = ports.proxy ?? proxy?.port;
-  if (port === undefined || port === 0 || port !== (ports.admin ?? admin?.port)) return;
-  if (!shareAddress(proxy?.host, admin?.host)) return;
-  report(['admin', 'port'], 'is also the port of the proxy, so Countersign could not start: use another one');
+/** Port 0 is a free one for each. */
+function checkPorts({ proxy, admin }: Parts, report: Report): void {
+  const port = proxy?.port ?? 0;
+  if (port !== 0 && port === admin?.port)
+    report(['admin', 'port'], 'is also the port of the proxy: use another one');
 }
 
 /** A claim has to outlive the request that made it. */
@@ -70,15 +63,6 @@ function checkClaims({ payments, environments = {} }: Parts, report: Report): vo
   const late = Object.entries(environments).find(([, one]) => (one?.timeouts?.request ?? 0) >= ttl);
   if (late === undefined) return;
   report(['payments', 'once', 'ttl'], `must be longer than timeouts.request of ${late[0]}: lengthen it`);
-}
-
-/** Whether listeners at these hosts have an address in common. `::` includes the addresses of IPv4. */
-function shareAddress(one: string | undefined, other: string | undefined): boolean {
-  if (one === undefined || other === undefined) return false;
-  const [a, b] = [plainAddress(one), plainAddress(other)];
-  const isAny = (host: string) => host === '0.0.0.0' || host === '::';
-  const isName = (host: string) => host === 'localhost';
-  return a === b || isAny(a) || isAny(b) || (isLoopback(a) && isLoopback(b) && (isName(a) || isName(b)));
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isIPv4, isIPv6 } from 'node:net';
+import { isIPv4 } from 'node:net';
 import { z } from 'zod';
 
 /**
@@ -47,38 +47,14 @@ export function isLoopback(host: string): boolean {
   return (isIPv4(host) && host.startsWith('127.')) || host === '::1' || host.toLowerCase() === 'localhost';
 }
 
+/** A connection to the unspecified address reaches this host, too. Other addresses of 127.0.0.0/8 may be other servers. */
+const thisHost = ['localhost', '127.0.0.1', '[::1]', '0.0.0.0', '[::]'];
+
 /** Two {@link httpUrl}s with the same result lead to the same place. */
 export function canonicalUrl(url: string): string {
   const { protocol, hostname, port, pathname } = new URL(url);
-  return `${protocol}//${canonicalHost(hostname)}:${port}${canonicalPath(pathname)}`;
-}
-
-/** One name for loopback. */
-function canonicalHost(hostname: string): string {
-  const address = plainAddress(hostname.replace(/^\[|\]$/g, '').replace(/\.$/, ''));
-  return isThisHost(address) ? 'localhost' : address;
-}
-
-/** One text for an address or name, also for an IPv4 address that is mapped to IPv6 (RFC 4291 section 2.5.5.2). */
-export function plainAddress(host: string): string {
-  const url = `http://${isIPv6(host) ? `[${host}]` : host}`;
-  const plain = URL.canParse(url) ? hostOf(new URL(url)) : host;
-  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(plain) ?? [];
-  return high === undefined || low === undefined ? plain : dotted(high, low);
-}
-
-/** Two groups of an IPv6 address as an IPv4 address. */
-function dotted(...groups: readonly string[]): string {
-  const bytes = groups.flatMap((group) => {
-    const value = Number.parseInt(group, 16);
-    return [value >> 8, value & 255];
-  });
-  return bytes.join('.');
-}
-
-/** A connection to the unspecified address reaches this host, too. Other addresses of 127.0.0.0/8 may be other servers. */
-function isThisHost(host: string): boolean {
-  return ['localhost', '127.0.0.1', '::1', '0.0.0.0', '::'].includes(host);
+  const host = thisHost.includes(hostname) ? 'localhost' : hostname;
+  return `${protocol}//${host}:${port}${canonicalPath(pathname)}`;
 }
 
 /** Unreserved characters decoded, the digits of others in upper case (RFC 3986 section 6.2.2), repeated slashes as one. */

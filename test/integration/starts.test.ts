@@ -21,13 +21,13 @@ const starts = harness();
 /** A port that another process has. */
 const occupy = async (): Promise<number> => starts.closing(await listen(createServer())).port;
 
-/** With this port for both, and this level. */
-const configuration = (port: number, level: 'info' | 'error' = 'info') =>
-  configFor(noGateway, { proxy: { port }, admin: { port }, log: { level } });
+const configuration = (proxyPort: number, adminPort: number, level: 'info' | 'error' = 'info') =>
+  configFor(noGateway, { proxy: { port: proxyPort }, admin: { port: adminPort }, log: { level } });
 
 it('serve takes file and ports from options and variables, also after a reload', async () => {
   const port = await occupy();
-  const file = starts.folder().file('config.yaml', stringify(configuration(port, 'error')));
+  const wrong = configuration(port, await occupy(), 'error');
+  const file = starts.folder().file('config.yaml', stringify(wrong));
   const process = starts.spawn({
     args: ['--port', '0'],
     env: {
@@ -66,7 +66,7 @@ it('serve rejects a wrong option or variable in a sentence, before it starts', a
 
 it('a port in use is reported with the option that changes it', async () => {
   const port = await occupy();
-  const process = starts.spawn({ file: configuration(port), args: ['--port', '0'] });
+  const process = starts.spawn({ file: configuration(0, port) });
   expect(await process.ended).toBe(1);
   expect(process.stderr()).toContain(
     `Countersign cannot start: 127.0.0.1:${port} is in use. Choose another port with --admin-port.\n`,
@@ -75,7 +75,7 @@ it('a port in use is reported with the option that changes it', async () => {
 
 it('serve warns of a proxy variable, which it does not use', async () => {
   const env = { HTTPS_PROXY: 'http://user:secret@proxy.test:3128' };
-  const process = starts.spawn({ file: configuration(0), env });
+  const process = starts.spawn({ file: configuration(0, 0), env });
   const warning = /"level":"warn".*"variables":"HTTPS_PROXY".*no HTTP proxy is used/;
   await until(() => warning.test(process.stdout()));
   expect(process.stdout()).not.toContain('secret');

@@ -91,11 +91,7 @@ async function localAdminPort(option: string | undefined): Promise<AdminPort> {
  */
 async function adminPortOf(file: string, portVariable: number | undefined): Promise<AdminPort> {
   const lookUp = (name: string): string => fromEnvironment(name) ?? hash('sha256', name);
-  const loaded = await loadConfig(file, builtInOperations, {
-    lookUp,
-    skipFiles: true,
-    ports: { admin: portVariable },
-  });
+  const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
   if ('problems' in loaded)
     throw new CliError(`${file} is not valid. Run: countersign check ${file}`, exitCode.usage);
   const { host, tls } = loaded.config.admin;

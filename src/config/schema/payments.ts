@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isLoopback } from '../url.ts';
+import { hostOf, isLoopback } from '../url.ts';
 import { duration, flag, minVersion, optionalFile, text, timeout } from './values.ts';
 
 /** `redis://host[:port][/number]`; credentials have their own fields. */
@@ -66,7 +66,7 @@ function isMemory(where: string): boolean {
 
 function isPlaintextRemote(where: string): boolean {
   if (!where.startsWith('redis:') || !URL.canParse(where)) return false;
-  return !isLoopback(new URL(where).hostname.replace(/^\[|\]$/g, ''));
+  return !isLoopback(hostOf(new URL(where)));
 }
 
 /** Operations that are not read-only. */
