@@ -114,9 +114,6 @@ const jwtCredential = z
     'must have a subject or claims: every token of the issuer would be this caller',
   );
 
-/** Name of a caller. */
-export const callerNamePattern = /^[a-z0-9][a-z0-9._-]{0,63}$/;
-
 /** What `echo "$TOKEN" | sha256sum` and `printf %s "$TOKEN" | sha256sum` print if the variable is empty. */
 const emptyDigests: ReadonlySet<string> = new Set(
   ['', '\n', '\r\n'].map((text) => createHash('sha256').update(text).digest('hex')),
@@ -174,7 +171,7 @@ const grant = z.strictObject({
 
 export const caller = z.strictObject({
   name: matching(
-    callerNamePattern,
+    /^[a-z0-9][a-z0-9._-]{0,63}$/,
     'must be 1 to 64 of a-z 0-9 . _ -, starting with a letter or digit',
   ).describe('Name in logs and metrics.'),
   mode: z
