@@ -2,14 +2,13 @@ import { describeKey } from '../../keys/key.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
 import type { KeyVersion } from '../../keys/vault/read-ring.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { command, parsed } from '../shared/command.ts';
+import { command, parsed, wholeNumber } from '../shared/command.ts';
 import { commonOptions, withVault } from './options.ts';
-import { checkAndSet, expectedVersion, versionNumber, writeOptions } from './write.ts';
+import { checkAndSet, expectedVersion } from './write.ts';
 
 const options = {
   ...commonOptions,
-  'to-version N': parsed('Version to restore', versionNumber),
-  ...writeOptions,
+  'to-version N': parsed('Version to restore', wholeNumber(1, 999_999_999, 'must be a whole number')),
 };
 
 const spec = {
@@ -24,7 +23,7 @@ export const rollBack = command(spec, ({ values }, io) => {
   const { 'to-version': restored } = values;
   if (restored === undefined) throw new CliError('--to-version N is required', exitCode.usage);
   return withVault(values, io, async (vault, login) => {
-    const { current: previousVersion } = await expectedVersion(vault, login, values);
+    const { current: previousVersion } = await expectedVersion(vault, login);
     if (restored === previousVersion) {
       throw new CliError(`version ${restored} is already current. Nothing was written.`);
     }

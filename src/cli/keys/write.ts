@@ -6,22 +6,14 @@ import { isVaultError } from '../../keys/vault/errors.ts';
 import type { History, VersionInfo } from '../../keys/vault/kv2.ts';
 import type { VaultConnection } from '../../keys/vault/source.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
-import { type Io, type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
+import type { Io, OptionValues } from '../shared/command.ts';
 import { type CommonValues, withVault } from './options.ts';
 
-export const versionNumber = wholeNumber(1, 999_999_999, 'must be a whole number');
-
-export const writeOptions = {
-  'cas N': parsed('Check-and-set: expected current version (default: the current one)', versionNumber),
-};
-
 export const addOptions = {
-  ...writeOptions,
   create: 'Create the secret of a new login; without it, the login must already have one',
   'public-key FILE': 'Also save the public key to FILE (must not exist)',
 };
 
-type WriteValues = CommonValues & OptionValues<typeof writeOptions> & { readonly create?: boolean };
 type AddValues = CommonValues & OptionValues<typeof addOptions>;
 
 /** The fields of the new key; `undefined` for those to remove. */
@@ -144,22 +136,20 @@ async function reportWritten(
 export async function expectedVersion(
   vault: VaultConnection,
   login: LoginRef,
-  values: WriteValues,
+  { create }: { readonly create?: boolean } = {},
 ): Promise<{ readonly current: number; readonly history: History | undefined }> {
-  const { cas: expected } = values;
   const history = await vault.kv.history(login);
   const current = history?.current ?? 0;
   const name = loginRefString(login);
-  if (current === 0 && !values.create) {
-    const remedy = values.create === undefined ? '' : ', or use --create to create it';
+  if (current === 0 && !create) {
+    const remedy = create === undefined ? '' : ', or use --create to create it';
     throw new CliError(`${name} has no secret in Vault. Check the spelling${remedy}. Nothing was written.`);
   }
-  if (current > 0 && values.create) {
+  if (current > 0 && create) {
     throw new CliError(
       `${name} already exists (version ${current}). Omit --create to add a version. Nothing was written.`,
     );
   }
-  if (expected !== undefined && expected !== current) throw casConflict(name, expected);
   return { current, history };
 }
 

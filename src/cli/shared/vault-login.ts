@@ -13,7 +13,6 @@ import { validConfig } from './config-file.ts';
 /** Options of every command that reads keys: an operator has another token than the pod, and not its files. */
 export const loginOptions = {
   'token-file FILE': 'Authenticate to Vault with this token file instead of the configured method',
-  'token-env NAME': 'Authenticate to Vault with the token in this environment variable',
   'ca-file FILE': 'Verify the certificate of Vault with this CA instead of keys.vault.caFile',
 };
 
@@ -58,9 +57,11 @@ interface VaultLogin {
   readonly auth?: VaultConfig['auth'] | undefined;
 }
 
-/** That of the options. @throws CliError for options that exclude each other, or a variable that is not set */
-export function optionLogin({ address, namespace, 'ca-file': caFile, ...values }: LoginValues): VaultLogin {
-  return { address, namespace, caFile, auth: tokenOption(values) };
+/** That of the options. */
+export function optionLogin(values: LoginValues): VaultLogin {
+  const { address, namespace, 'ca-file': caFile, 'token-file': tokenFile } = values;
+  const auth = tokenFile === undefined ? undefined : ({ method: 'token', tokenFile } as const);
+  return { address, namespace, caFile, auth };
 }
 
 /** The token that the `vault` program would use: that of its variable, or else of `vault login`. */
@@ -101,16 +102,4 @@ export function withLogin(config: Config, login: VaultLogin): Config {
     auth: login.auth ?? own.auth,
   };
   return { ...config, keys: { ...config.keys, vault } };
-}
-
-function tokenOption(values: LoginValues): VaultConfig['auth'] | undefined {
-  const { 'token-file': tokenFile, 'token-env': name } = values;
-  if (tokenFile !== undefined && name !== undefined) {
-    throw new CliError('--token-file and --token-env are mutually exclusive', exitCode.usage);
-  }
-  if (tokenFile !== undefined) return { method: 'token', tokenFile };
-  if (name === undefined) return undefined;
-  const token = fromEnvironment(name) ?? '';
-  if (token === '') throw new CliError(`the environment variable ${name} is not set`, exitCode.usage);
-  return { method: 'token', token: new Secret(token) };
 }
