@@ -112,29 +112,29 @@ describe('one that runs', () => {
     expect((await post(`${demo.proxyUrl}${balance}/acme`, '', headers)).status).toBe(200);
   });
 
-  it.each([true, false])(
-    'explain --curl prints a request that the running demo accepts (named: %s)',
-    async (isNamed) => {
-      const { readyFile, gatewayUrl, proxyUrl } = demo;
-      const target = '/sandbox/gw/api/v4/status/1234';
-      const argv = ['explain', '--target', target, '--curl', ...(isNamed ? ['--demo', readyFile] : [])];
-      const explained = shared.run(argv, 'login=acme&client_orderid=invoice-1');
-      const { code, out, err } = await explained;
-      expect([code, err]).toEqual([
-        0,
-        `Using the keys and the gateway simulator of the running demo at ${proxyUrl}.\n`,
-      ]);
-      const [, url = '', authorization = '', body = ''] =
-        /curl -X POST '(.*)' \\\n {2}-H 'Authorization: (.*)' \\\n {2}--data-raw '(.*)'/.exec(out) ?? [];
-      expect(url).toBe(`${gatewayUrl}/gw/api/v4/status/1234`);
-      const headers = { authorization, 'content-type': 'application/x-www-form-urlencoded' };
-      const response = await fetch(url, { method: 'POST', headers, body });
-      expect([response.status, await response.text()]).toEqual([
-        200,
-        expect.stringContaining('status=approved'),
-      ]);
-    },
-  );
+  it('explain --curl prints a request that the running demo accepts; without one it asks for a file', async () => {
+    const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--curl'];
+    const form = 'login=acme&client_orderid=invoice-1';
+    const { code, out, err } = await shared.run(argv, form);
+    expect([code, err]).toEqual([
+      0,
+      `Using the keys and the gateway simulator of the running demo at ${demo.proxyUrl}.\n`,
+    ]);
+    const [, url = '', authorization = '', body = ''] =
+      /curl -X POST '(.*)' \\\n {2}-H 'Authorization: (.*)' \\\n {2}--data-raw '(.*)'/.exec(out) ?? [];
+    expect(url).toBe(`${demo.gatewayUrl}/gw/api/v4/status/1234`);
+    const headers = { authorization, 'content-type': 'application/x-www-form-urlencoded' };
+    const response = await fetch(url, { method: 'POST', headers, body });
+    expect([response.status, await response.text()]).toEqual([
+      200,
+      expect.stringContaining('status=approved'),
+    ]);
+    expect(await processes.run(argv, form)).toEqual({
+      code: 2,
+      out: '',
+      err: '--config FILE is required, or start a demo: countersign demo\n',
+    });
+  });
 
   it('has other keys than another, which accepts the name of its container for operators if allowed', async () => {
     const other = await shared.startDemo(['--admin-allowed-host', 'gateway.test']);

@@ -13,14 +13,13 @@ import { type UsableKeys, usableKeys } from '../../keys/ring.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { decodeReceived } from '../../proxy/inbound/read-form.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
-import { defaultGatewayUrl, demoConfigFile, loadDemoConfig, readDemoScenario } from '../demo/config.ts';
-import { generateDemoKeys } from '../demo/keys.ts';
-import { findDemo, settingsOf } from '../demo/ready-file.ts';
+import { demoConfigFile, loadDemoConfig } from '../demo/config.ts';
+import { findRunningDemo, settingsOf } from '../demo/ready-file.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
-import { loadWithLogin, loginOptions, optionLogin, withLogin } from '../shared/vault-login.ts';
+import { loadWithLogin, loginOptions, optionLogin } from '../shared/vault-login.ts';
 import { renderCallback, renderControl, renderExplanation } from './render.ts';
 
 /** Seconds since 1970, of twelve digits: one of milliseconds has more. */
@@ -31,8 +30,7 @@ const options = {
   'form FILE':
     'Form as sent to the proxy, byte for byte: a line feed at its end is part of it (default: standard input)',
   'config FILE':
-    'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo, or else throwaway keys)',
-  'demo FILE': 'Ready file of the demo to use (default: the demo that was started last)',
+    'Configuration file (COUNTERSIGN_CONFIG; default: that of the demo that was started last and still runs)',
   'login LOGIN': 'Value for the Countersign-Login header',
   ...loginOptions,
   'nonce TEXT': 'Nonce (default: random)',
@@ -59,9 +57,8 @@ export const explain = command(spec, async ({ values }, io) => {
   try {
     const request = await requestFrom(target, values);
     const file = configFileOf(values.config);
-    const login = optionLogin(values);
-    if (file !== undefined) return await explainWith(await loadWithLogin(file, login), request, io);
-    return await withDemo(values.demo, io, (config) => explainWith(withLogin(config, login), request, io));
+    const config = file === undefined ? demoConfig(io) : loadWithLogin(file, optionLogin(values));
+    return await explainWith(await config, request, io);
   } catch (error) {
     if (error instanceof CliError && error.isPlain) throw error;
     const message =
@@ -130,27 +127,12 @@ async function keysOf(
   return usableKeys(login, ring, kind, Date.now(), config.keys.rotationGracePeriod);
 }
 
-/**
- * Works with the configuration of the running demo, or else with one that has throwaway keys, which are deleted afterwards.
- *
- * @param readyFile that of the demo to use; default: the one started last
- */
-async function withDemo(
-  readyFile: string | undefined,
-  io: Io,
-  work: (config: Config) => Promise<number>,
-): Promise<number> {
-  const running = findDemo(readyFile);
-  if (running !== undefined) {
-    io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
-    const loaded = await loadDemoConfig(running, await settingsOf(running));
-    return work(validConfig(demoConfigFile, loaded).config);
-  }
-  const keys = await generateDemoKeys(Object.keys((await readDemoScenario()).scenario.logins));
-  try {
-    const variables = { keyDirectory: keys.directory, gatewayUrl: defaultGatewayUrl };
-    return await work(validConfig(demoConfigFile, await loadDemoConfig(variables)).config);
-  } finally {
-    keys.remove();
-  }
+/** That of the running demo. @throws CliError if there is none */
+async function demoConfig(io: Io): Promise<Config> {
+  const running = findRunningDemo();
+  if (running === undefined)
+    throw new CliError('--config FILE is required, or start a demo: countersign demo', exitCode.usage, true);
+  io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
+  const loaded = await loadDemoConfig(running, await settingsOf(running));
+  return validConfig(demoConfigFile, loaded).config;
 }

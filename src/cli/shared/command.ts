@@ -148,7 +148,7 @@ export function command<T extends OptionTable>(
     try {
       if (parsed !== undefined) {
         const { values, positionals } = parsed;
-        return await run({ values: valuesOf(spec, values), positionals }, io, signals);
+        return await run({ values: valuesOf(options, values), positionals }, io, signals);
       }
       io.out(helpOf(spec));
       return exitCode.done;
@@ -182,21 +182,11 @@ function parse(argv: readonly string[], options: OptionTable, maxPositionals: nu
 
 type ParsedTexts = NonNullable<ReturnType<typeof parse>>['values'];
 
-/** @throws CliError with every option and environment variable that has an invalid value */
-function valuesOf<T extends OptionTable>(spec: Spec<T>, given: ParsedTexts): OptionValues<T>;
-function valuesOf({ name: command, options }: Spec<OptionTable>, given: ParsedTexts): object {
-  const problems: string[] = [];
+/** @throws CliError for an invalid value of an option or environment variable */
+function valuesOf<T extends OptionTable>(options: T, given: ParsedTexts): OptionValues<T>;
+function valuesOf(options: OptionTable, given: ParsedTexts): object {
   const valueOf = (row: ReturnType<typeof rowsOf>[number]): unknown => {
-    const { name, value, variable = '', fallback, isList } = row;
-    const parse = (text: string, source: string): unknown => {
-      try {
-        return row.parse(text, source);
-      } catch (error) {
-        if (!(error instanceof CliError)) throw error;
-        problems.push(error.message);
-        return undefined;
-      }
-    };
+    const { name, value, variable = '', fallback, isList, parse } = row;
     if (value === undefined) return given[name] === true;
     const texts = [given[name] ?? []].flat().map(String);
     if (isList) return texts.map((text) => parse(text, `--${name}`));
@@ -205,9 +195,7 @@ function valuesOf({ name: command, options }: Spec<OptionTable>, given: ParsedTe
     const text = texts[0] ?? fallback;
     return text === undefined ? undefined : parse(text, `--${name}`);
   };
-  const values = rowsOf(options).map((row) => [row.name, valueOf(row)]);
-  if (problems.length > 0) throw new CliError(problems.join(`\ncountersign ${command}: `), exitCode.usage);
-  return Object.fromEntries(values);
+  return Object.fromEntries(rowsOf(options).map((row) => [row.name, valueOf(row)]));
 }
 
 /** Characters in a line of the help. */
