@@ -78,19 +78,13 @@ const choices: readonly (readonly unknown[])[] = [keys, auth, credential, jwksSo
 function unknownKey(key: string, mapping: unknown): string {
   const options = choices.find((options) => options.includes(mapping)) ?? [mapping];
   const known = options.flatMap(keysOf);
-  if (!known.includes(key)) return `is not a known key${didYouMean(key, known)}`;
-  const alike = keysOf(mapping).filter((name) => lastWord(name) === lastWord(key));
-  const advice = alike.length === 1 ? `; did you mean "${alike[0]}"?` : ': remove it';
-  return `is not allowed in combination with its sibling keys${advice}`;
+  return known.includes(key)
+    ? 'is not allowed in combination with its sibling keys: remove it'
+    : `is not a known key${didYouMean(key, known)}`;
 }
 
 function keysOf(schema: unknown): string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
-}
-
-/** `File` of `tokenFile`. */
-function lastWord(name: string): string {
-  return /[A-Z][a-z]*$/.exec(name)?.[0] ?? name;
 }
 
 /** Our own texts for zod's issues. A message in the schema takes precedence. */

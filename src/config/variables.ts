@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { isCollection, parseDocument, Scalar, visit } from 'yaml';
 
 /**
@@ -10,6 +11,9 @@ export type EnvLookup = (name: string, path: string) => string | undefined;
 /** Own properties only: `${constructor}` is a variable that is not set. */
 export const fromEnvironment = (name: string): string | undefined =>
   Object.hasOwn(process.env, name) ? process.env[name] : undefined;
+
+/** In place of a variable that is not set: a digest fits most fields. */
+export const placeholder = (name: string): string => hash('sha256', name);
 
 /** `$${` is a literal `${`. A `${` without a valid name is an error. */
 const reference = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{/g;

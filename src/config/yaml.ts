@@ -55,8 +55,6 @@ const dialect = {
   logLevel: 'error',
 } as const;
 const quoteIt = 'has a ${NAME} without quotes within { } or [ ]: quote it, "${NAME}"';
-/** Nodes; yaml makes two for each level of a mapping. */
-const maxDepth = 40;
 
 /**
  * Parses YAML 1.2 (core schema, string keys, no tags). Replaces variables in string values after parsing, so that no
@@ -84,7 +82,7 @@ export function readDocument(text: string, lookUp?: EnvLookup): ReadDocument {
   });
   if (!isSound) return { problems, lineOf };
   try {
-    return { content: { value: document.toJS({ maxAliasCount: 100 }) }, problems, lineOf };
+    return { content: { value: document.toJS() }, problems, lineOf };
   } catch {
     problems.push(problemAt(0, 'expands too many aliases (*name): write some of them out'));
     return { problems, lineOf };
@@ -107,12 +105,6 @@ function checkNodes(
       if (alias.resolve(document) !== undefined) return;
       isSound = false;
       report(yamlMessage('BAD_ALIAS'), alias, above);
-    },
-    Collection(_, collection, above) {
-      if (above.length <= maxDepth) return undefined;
-      isSound = false;
-      report(yamlMessage('RESOURCE_EXHAUSTION'), collection, above);
-      return visit.SKIP;
     },
     Scalar(position, scalar, above) {
       const { value } = scalar;

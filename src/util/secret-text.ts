@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer';
-import { entriesOf, parseJson } from './text.ts';
 
 /**
  * What may be in a secret, besides that it is one line without outer white space: in a `token` only printable ASCII, in a
@@ -38,6 +37,7 @@ const faults = {
   notUtf8: 'is not text in UTF-8; store it again as text',
   damaged: 'has the character U+FFFD, the mark of bytes that a tool could not read; store it again in UTF-8',
   notUnicode: 'is not valid Unicode; store it again in UTF-8',
+  json: 'looks like JSON, such as a response of Vault, or the sink of a Vault Agent with wrap_ttl or dh_type; store the value alone: "vault ... -field=NAME", or a sink without these',
   lines: 'has more than one line; store the value alone, in one line',
   pem: 'looks like PEM; store the value alone, in one line',
   named: 'begins with a name, as a line of a .env file does; store the value alone',
@@ -78,8 +78,7 @@ function faultOf(text: string, form: SecretForm): string | undefined {
   if (text.includes('\ufffd')) return faults.damaged;
   if (form === 'pem') return undefined;
   const isValue = form !== 'passphrase';
-  const json = isValue ? jsonIn(text) : undefined;
-  if (json !== undefined) return json;
+  if (isValue && isJson(text)) return faults.json;
   if (isValue && text.includes('-----BEGIN ')) return faults.pem;
   return outerFault(text) ?? (/[\r\n]/.test(text) ? faults.lines : undefined) ?? innerFault(text, form);
 }
@@ -108,17 +107,7 @@ function nameOf(character: string): string {
   return name === undefined ? `the invisible character ${number}` : `${name} (${number})`;
 }
 
-/** What the JSON in the place of a value seems to be. */
-function jsonIn(text: string): string | undefined {
-  const trimmed = text.trim();
-  if (!/^(?:\{\s*["}]|\[\s*["{\]])/.test(trimmed)) return undefined;
-  const fields = entriesOf(parseJson(trimmed));
-  const has = (...sought: readonly string[]): boolean => sought.some((name) => name in fields);
-  if (has('wrapped_accessor', 'creation_path', 'creation_time', 'wrap_info') && fields['wrap_info'] !== null)
-    return 'looks like JSON with a wrapped token, such as the sink of a Vault Agent with wrap_ttl; remove wrap_ttl, or unwrap it with "vault unwrap" and store the value alone';
-  if (has('curve25519_public_key', 'payload'))
-    return 'looks like JSON, such as the encrypted sink of a Vault Agent; remove dh_type from the sink';
-  if (has('auth', 'request_id', 'lease_id', 'data'))
-    return 'looks like JSON, such as a response of Vault; store the value alone: "vault ... -field=NAME"';
-  return 'looks like JSON; store the value alone';
+/** An object or a list, also one that was cut off. */
+function isJson(text: string): boolean {
+  return /^(?:\{\s*["}]|\[\s*["{\]])/.test(text.trim());
 }

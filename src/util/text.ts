@@ -50,18 +50,10 @@ export function didYouMeanOneOf(name: string, known: readonly string[]): string 
 function nearestOf(name: string, known: readonly string[]): string | undefined {
   const lower = name.toLowerCase();
   const [nearest] = known
-    .map((candidate) => {
-      const distances = [lower, stemOf(lower)].map((text) => distance(text, candidate.toLowerCase()));
-      return { candidate, distance: Math.min(...distances) };
-    })
+    .map((candidate) => ({ candidate, distance: distance(lower, candidate.toLowerCase()) }))
     .filter(({ candidate, distance }) => distance <= Math.floor(candidate.length / 3))
     .sort((a, b) => a.distance - b.distance);
   return nearest?.candidate;
-}
-
-/** `log` of `logging`, `loging` and `logger`. */
-function stemOf(name: string): string {
-  return name.length > 128 ? name : name.replace(/([a-z])\1?(?:ing|er)$/, '$1');
 }
 
 /** Levenshtein distance, in which two swapped neighbors count once. Infinite for names that are too long to be a typo. */

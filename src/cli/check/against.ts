@@ -7,6 +7,7 @@ import { decide } from '../../auth/authorize.ts';
 import { callersWith } from '../../auth/jwt/verify.ts';
 import { referencedFiles } from '../../config/named-files.ts';
 import type { CallerConfig, Config } from '../../config/schema.ts';
+import { placeholder } from '../../config/variables.ts';
 import { createOperationTable } from '../../gateway/operations.ts';
 import type { Io } from '../shared/command.ts';
 import { table } from '../shared/table.ts';
@@ -35,9 +36,6 @@ interface Located {
   /** Names of variables that are not set, each with its {@link placeholder} in the configuration. */
   readonly unset: readonly string[];
 }
-
-/** In place of a variable that is not set: a digest fits most fields. */
-export const placeholder = (name: string): string => hash('sha256', name);
 
 /** Exit code. */
 const allowsMore = 3;

@@ -3,16 +3,15 @@ import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { configText } from '../../config/print.ts';
 import type { Problem } from '../../config/problem.ts';
 import { type Config, configJsonSchema } from '../../config/schema.ts';
-import { type EnvLookup, fromEnvironment } from '../../config/variables.ts';
+import { type EnvLookup, fromEnvironment, placeholder } from '../../config/variables.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
-import { coreDumpProblem } from '../../service/start-checks.ts';
 import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionNames } from '../shared/command.ts';
 import { configFileOf, formatProblems, validConfig } from '../shared/config-file.ts';
 import { columns } from '../shared/table.ts';
 import { loginOptions, lookUpUsed, optionLogin, withLogin } from '../shared/vault-login.ts';
-import { checkAgainst, placeholder } from './against.ts';
+import { checkAgainst } from './against.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
@@ -96,8 +95,7 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
     for (const line of problems.length > 0 ? formatProblems(file, problems) : summary([])) io.out(line);
     return problems.length === 0 ? exitCode.done : exitCode.usage;
   }
-  const found = [...loaded.notices, ...(config === undefined || skipFiles ? [] : noticesOfThisHost())];
-  const notices = found.length === 0 ? [] : formatProblems(file, found, 'notice');
+  const notices = loaded.notices.length === 0 ? [] : formatProblems(file, loaded.notices, 'notice');
   if (!isPlain) for (const line of notices) io.err(line);
   const operations = createOperationTable(loaded.config);
   if (online) return checkOnline(withLogin(loaded.config, login), operations, json, io);
@@ -142,12 +140,6 @@ function withVariables(problems: readonly Problem[], unset: ReadonlyMap<string, 
     const message = `requires the environment variable ${name}, which is not set: set it to a value that fits`;
     return { ...problem, message };
   });
-}
-
-/** Like files, limits are those of the machine that checks: use `--no-file-checks` on another. */
-function noticesOfThisHost(): Problem[] {
-  const problem = coreDumpProblem();
-  return problem === undefined ? [] : [{ path: '', line: 0, message: `on this machine ${problem}` }];
 }
 
 /** What is wrong with the combination of options. */

@@ -38,10 +38,10 @@ export function columns(rows: readonly Row[], width = lineLength): string[] {
   });
 }
 
-/** Breaks a text into lines of at most `width` characters. A longer word gets its own line; a unit stays with its number. */
+/** Breaks a text into lines of at most `width` characters. A longer word gets its own line. */
 export function wrapWords(text: string, width: number): string[] {
   const lines: string[] = [];
-  for (const word of text.split(/ (?!(?:ms|s|min|h|days)\b)/)) {
+  for (const word of text.split(' ')) {
     const line = lines.at(-1);
     if (line === undefined || line.length + 1 + word.length > width) lines.push(word);
     else lines[lines.length - 1] = `${line} ${word}`;

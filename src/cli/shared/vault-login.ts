@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../../config/load.ts';
 import { vault as vaultSchema } from '../../config/schema/keys.ts';
 import type { Config, VaultConfig } from '../../config/schema.ts';
-import { type EnvLookup, fromEnvironment } from '../../config/variables.ts';
+import { type EnvLookup, fromEnvironment, placeholder } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { Secret } from '../../secret.ts';
 import { CliError, exitCode } from './cli-error.ts';
@@ -72,16 +72,13 @@ export function vaultToken(): { readonly auth: VaultConfig['auth']; readonly sou
   return existsSync(tokenFile) ? { auth: { method: 'token', tokenFile }, source: tokenFile } : undefined;
 }
 
-/** Fits every field whose value a command does not use. */
-const unusedValue = '0'.repeat(64);
-
 /** Looks up variables. Those of credentials that the command does not use need not be set. */
 export function lookUpUsed({ auth }: VaultLogin): EnvLookup {
   const unused =
     auth === undefined
       ? /^callers\[\d+\]\.credentials\b/
       : /^(callers\[\d+\]\.credentials|keys\.vault\.auth)\b/;
-  return (name, path) => fromEnvironment(name) ?? (unused.test(path) ? unusedValue : undefined);
+  return (name, path) => fromEnvironment(name) ?? (unused.test(path) ? placeholder(name) : undefined);
 }
 
 /** The configuration for a command that only reads keys: the other files of the pod need not exist here. */

@@ -1,8 +1,8 @@
-import { hash, X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
 import { loadConfig } from '../../config/load.ts';
-import { fromEnvironment } from '../../config/variables.ts';
+import { fromEnvironment, placeholder } from '../../config/variables.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
 import { type Severity, severities } from '../../observability/status/thresholds.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
@@ -90,7 +90,7 @@ async function localAdminPort(option: string | undefined): Promise<AdminPort> {
  * not set here are not needed.
  */
 async function adminPortOf(file: string, portVariable: number | undefined): Promise<AdminPort> {
-  const lookUp = (name: string): string => fromEnvironment(name) ?? hash('sha256', name);
+  const lookUp = (name: string): string => fromEnvironment(name) ?? placeholder(name);
   const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
   if ('problems' in loaded)
     throw new CliError(`${file} is not valid. Run: countersign check ${file}`, exitCode.usage);

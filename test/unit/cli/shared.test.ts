@@ -310,17 +310,6 @@ describe('a table', () => {
     expect(table(['A', 'B'], [['x', long]], 40)).toEqual(['A  B', 'x', `    ${long}`]);
   });
 
-  it('keeps a number and its unit together', () => {
-    expect(table(['A', 'B'], [['x'.repeat(60), 'it was read 25 s ago']], 80).slice(1)).toEqual([
-      'x'.repeat(60),
-      '    it was read 25 s ago',
-    ]);
-    expect(table(['A', 'B'], [['x', 'it was then read again 25 s ago']], 29).slice(1)).toEqual([
-      'x  it was then read again',
-      '   25 s ago',
-    ]);
-  });
-
   it('takes as long as its text is, however many words or rows another server sent', () => {
     const start = performance.now();
     const wrapped = table(['A', 'B'], [['', 'a '.repeat(1_000_000)]]);

@@ -59,7 +59,7 @@ describe('the shape of a configuration', () => {
   it.each(rows`
     proxy: { timeouts: { headers: 0s } } || 5 proxy.timeouts.headers: must be more than zero
     proxy: { prot: 80, theme: red }      || 5 proxy.prot: is not a known key; did you mean "port"? && 5 proxy.theme: is not a known key
-    loging: {}                           || 5 loging: is not a known key; did you mean "log"?
+    singing: {}                          || 5 singing: is not a known key; did you mean "signing"?
     admin: { tokenSha256: "the token" }  || 5 admin.tokenSha256: must be 64 lowercase hex digits
     admin: { tokenSha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 } || 5 admin.tokenSha256: is the digest of an empty token
     admin: { runbookUrl: "javascript:alert(1)" }       || 5 admin.runbookUrl: must be an absolute URL
@@ -226,7 +226,7 @@ describe('the Vault part of a configuration', () => {
     method: approle, roleId: r           || 2 keys.vault.auth.secretIdFile: is missing: it must be a string
     method: approle, roleId: r, secretIdFile: s     || none
     method: password                     || 2 keys.vault.auth.method: must be token or approle or kubernetes
-    method: kubernetes, role: r, tokenFile: t || 2 keys.vault.auth.tokenFile: is not allowed in combination with its sibling keys; did you mean "jwtFile"?
+    method: kubernetes, role: r, tokenFile: t || 2 keys.vault.auth.tokenFile: is not allowed in combination with its sibling keys: remove it
     method: approle, roleId: r, secretIdFile: s, tokenFile: t || 2 keys.vault.auth.tokenFile: is not allowed in combination with its sibling keys: remove it
   `)('the login { %s }: %s', (auth, problem) => {
     expectProblems(withVault('', auth), problem);

@@ -116,18 +116,9 @@ describe('reading YAML', () => {
     expect(lineOf(['b', 1])).toBe(3);
   });
 
-  it('finds further problems behind what is nested too deeply', () => {
-    const deep = `${'['.repeat(50)}${']'.repeat(50)}`;
-    expect(messages(`a: ${deep}\nb: ${deep}\nc: *d`)).toEqual([
-      '1 is nested too deeply',
-      '2 is nested too deeply',
-      expect.stringContaining('d'),
-    ]);
-  });
-
-  it.each([30, 50, 20_000])('survives %i levels of nesting', (levels) => {
-    const { problems } = read(`a: ${'['.repeat(levels)}${']'.repeat(levels)}`);
-    expect(problems.filter(({ message }) => message === 'is nested too deeply').length > 0).toBe(levels > 40);
+  it.each([500, 20_000])('survives %i levels of nesting', (levels) => {
+    const problems = messages(`a: ${'['.repeat(levels)}${']'.repeat(levels)}`);
+    expect(problems).toEqual(levels === 500 ? [] : ['1 is nested too deeply']);
   });
 
   it.each([

@@ -6,8 +6,6 @@ describe('the suggestion for an unknown name', () => {
   it.each([
     ['sandbx', ['production', 'sandbox'], 'sandbox'],
     ['BASEURL', ['product', 'baseUrl'], 'baseUrl'],
-    ['logging', ['signing', 'log'], 'log'],
-    ['logger', ['signing', 'log'], 'log'],
     ['signnig', ['signing', 'log'], 'signing'],
     ['order-status-grup', ['order-status', 'order-status-group'], 'order-status-group'],
   ])('%s, among %j, is %s', (name, known, nearest) => {
