@@ -51,7 +51,7 @@ export async function verdictOn(
 }
 
 /** Whether the control of a callback was made with this key. */
-export function hasMadeControl(callback: ControlSubject, { key }: UsableKey): boolean {
+function hasMadeControl(callback: ControlSubject, { key }: UsableKey): boolean {
   const control = parameterOf(callback.form, controlName) ?? '';
   return !('publicKey' in key) && isSha1Control(control, controlText(callback), key);
 }

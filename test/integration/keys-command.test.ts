@@ -444,8 +444,7 @@ describe('keys', () => {
     ...['list', 'generate', 'import', 'verify', 'rollback'].map(
       (name) => [name, `Usage: countersign keys ${name} --config FILE --environment NAME`] as const,
     ),
-    ['', 'Rotating an RSA key: Vault first'],
-    ['', 'Rotating a control key: gateway first'],
+    ['', 'docs/key-rotation.md'],
   ])('explain %s: %s', async (name, text) => {
     const { code, out } = await setup.run(`${name} --help`.trimStart());
     expect(code).toBe(0);

@@ -5,11 +5,10 @@ import type { Config } from '../../config/schema.ts';
 import { ProxyError } from '../../errors.ts';
 import { resolveLogin } from '../../gateway/login.ts';
 import { verifyCallback } from '../../gateway/operations.ts';
-import { createRoutes, type Destination } from '../../gateway/router.ts';
+import { createRoutes } from '../../gateway/router.ts';
 import { validateParameters } from '../../gateway/validate-parameters.ts';
-import { type KeySource, ringIn } from '../../keys/key-source.ts';
-import type { LoginRef } from '../../keys/login-ref.ts';
-import { type UsableKeys, usableKeys } from '../../keys/ring.ts';
+import { ringIn } from '../../keys/key-source.ts';
+import { usableKeys } from '../../keys/ring.ts';
 import { methods } from '../../oauth1/methods.ts';
 import { decodeReceived } from '../../proxy/inbound/read-form.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
@@ -20,7 +19,7 @@ import { command, type Io, type OptionValues, parsed, wholeNumber } from '../sha
 import { configFileOf, validConfig } from '../shared/config-file.ts';
 import { withInventory } from '../shared/inventory.ts';
 import { loadWithLogin, loginOptions, optionLogin } from '../shared/vault-login.ts';
-import { renderCallback, renderControl, renderExplanation } from './render.ts';
+import { renderControl, renderExplanation } from './render.ts';
 
 /** Seconds since 1970, of twelve digits: one of milliseconds has more. */
 const maxTimestamp = 999_999_999_999;
@@ -92,15 +91,16 @@ async function explainWith(
   const destination = createRoutes(config).resolve(request.target, { mayKnow: () => true });
   const login = resolveLogin(destination, form, request.login);
   validateParameters(destination.operation, form);
-  const { signature: method } = destination.operation;
+  const { name, signature: method } = destination.operation;
+  if (name === verifyCallback)
+    throw new CliError('a callback is not signed: post it to the proxy, which says whether a key made it');
   const report = (problem: string): void => io.err(problem);
   const events = { loginFailed: report, keyProblem: report };
   const lines = await withInventory(config.keys, events, async ({ source }) => {
     const loginRef = { environment: destination.environment, login };
-    const keys = await keysOf(config, destination, loginRef, source);
-    if (destination.operation.name === verifyCallback)
-      return renderCallback({ ...request, destination, login, form }, keys);
-    const [{ key, ...entry }] = keys;
+    const ring = ringIn(await source.read(loginRef)) ?? [];
+    const { kind } = methods[method];
+    const [{ key, ...entry }] = usableKeys(loginRef, ring, kind, Date.now(), config.keys.rotationGracePeriod);
     const signer = (text: string) => {
       if (!('publicKey' in key)) return methods[method].sign(text, key, '');
       if (source.sign === undefined) throw new TypeError('the key source does not sign');
@@ -108,23 +108,10 @@ async function explainWith(
     };
     const explained = { ...request, destination, login, form, key: { ...entry, key }, signer };
     if (method === 'SHA1-control') return renderControl(explained);
-    const unsigned = unsignedRequest(explained, method, request.nonce, request.timestamp);
-    return renderExplanation({ ...explained, unsigned });
+    return renderExplanation(explained, unsignedRequest(explained, method, request.nonce, request.timestamp));
   });
   for (const line of lines) io.out(line);
   return exitCode.done;
-}
-
-/** The keys of the ring; the first one would sign the first request. */
-async function keysOf(
-  config: Config,
-  { operation }: Destination,
-  login: LoginRef,
-  source: KeySource,
-): Promise<UsableKeys> {
-  const ring = ringIn(await source.read(login)) ?? [];
-  const { kind } = methods[operation.signature];
-  return usableKeys(login, ring, kind, Date.now(), config.keys.rotationGracePeriod);
 }
 
 /** That of the running demo. @throws CliError if there is none */

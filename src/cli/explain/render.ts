@@ -4,7 +4,6 @@ import type { Destination } from '../../gateway/router.ts';
 import type { UsableKey } from '../../keys/ring.ts';
 import { encodePairs, joinPairs, type Pair } from '../../oauth1/parameters.ts';
 import { authorizationHeader, prepare, type Signer, type Unsigned } from '../../oauth1/sign.ts';
-import { hasMadeControl } from '../../proxy/callback-verifier.ts';
 import { redactBaseString, redactParameters } from '../../redact-card-data.ts';
 
 interface Explained {
@@ -17,55 +16,25 @@ interface Explained {
   readonly showValues: boolean;
 }
 
-interface Explanation extends Explained {
-  readonly unsigned: Unsigned;
-}
-
 /**
  * How a control is made of a form (docs/gateway-interface.md section 5.5), as lines to print, and never the control: it has
  * no URL, nonce or timestamp, so that whoever has it could send it at any time, and anywhere.
  */
-export function renderControl(explained: Omit<Explained, 'signer' | 'curl'>): string[] {
+export function renderControl(explained: Explained): string[] {
   const { key, showValues } = explained;
   const body = joinPairs(encodePairs([...formWithLogin(explained), [controlName, 'hidden']]));
+  const values = joinPairs(encodePairs(controlParts(explained)));
   return [
     ...requestLines(explained),
     'Form parameters, decoded and re-encoded (RFC 3986), in the order sent',
     ...list(showValues ? body : redactParameters(body)),
     '',
-    ...controlLines(explained),
+    'Control: SHA-1, in hex, of these values and the control key, with nothing between them',
+    ...list(showValues ? values : redactParameters(values)),
+    '',
     `Key          SHA1-control with the ${describeSigningKey(key)}`,
     '',
     'The control is hidden, and there is no curl command: with it, anyone could send this request to any gateway that has the key.',
-    '',
-  ];
-}
-
-/** Which key made a callback, and never what its control should be. */
-export function renderCallback(
-  explained: Pick<Explained, 'destination' | 'login' | 'form' | 'showValues'>,
-  keys: readonly UsableKey[],
-): string[] {
-  const { environment, operation } = explained.destination;
-  const found = keys.find((key) => hasMadeControl(explained, key));
-  const result =
-    found === undefined
-      ? 'not-verified: no key of the ring made it'
-      : `verified with the ${describeSigningKey(found)}`;
-  return [
-    `Callback     environment ${environment}, operation ${operation.name}, login ${explained.login}`,
-    '',
-    ...controlLines(explained),
-    `Result       ${result}`,
-    '',
-  ];
-}
-
-function controlLines(explained: Pick<Explained, 'destination' | 'login' | 'form' | 'showValues'>): string[] {
-  const values = joinPairs(encodePairs(controlParts(explained)));
-  return [
-    'Control: SHA-1, in hex, of these values and the control key, with nothing between them',
-    ...list(explained.showValues ? values : redactParameters(values)),
     '',
   ];
 }
@@ -80,8 +49,8 @@ function requestLines({ destination, login }: Pick<Explained, 'destination' | 'l
 }
 
 /** The signing steps of a request (docs/gateway-interface.md section 5.1) as lines to print. */
-export async function renderExplanation(explained: Explanation): Promise<string[]> {
-  const { destination, unsigned, key, signer, curl, showValues } = explained;
+export async function renderExplanation(explained: Explained, unsigned: Unsigned): Promise<string[]> {
+  const { destination, key, signer, curl, showValues } = explained;
   const parameters = showValues ? (text: string) => text : redactParameters;
   const prepared = prepare(unsigned);
   const isShown = mayShowSignature(destination);
