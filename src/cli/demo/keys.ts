@@ -12,38 +12,27 @@ const privateKeyFile = 'private_key.pem';
 /** Throwaway keys for the demo. */
 export type DemoKeys = Awaited<ReturnType<typeof generateDemoKeys>>;
 
-/** Temporary directories, the second one in memory: writable in containers with a read-only root. */
-export const temporaryDirectories: readonly string[] = [tmpdir(), '/dev/shm'];
 /** The names of key directories begin so. */
 export const keyDirectoryPrefix = 'countersign-keys-';
 
-/**
- * Creates a directory in the first writable one of these. Only this user can read it.
- *
- * @throws CliError if none is writable
- */
-export function createKeyDirectory(parents: readonly string[]): string {
-  const failures: string[] = [];
-  for (const parent of parents) {
-    try {
-      return mkdtempSync(join(parent, keyDirectoryPrefix));
-    } catch (error) {
-      failures.push(`${parent} (${errorCode(error) ?? 'no code'})`);
-    }
+/** Creates a directory that only this user can read. @throws CliError if that is not possible */
+function createKeyDirectory(): string {
+  try {
+    return mkdtempSync(join(tmpdir(), keyDirectoryPrefix));
+  } catch (error) {
+    throw new CliError(
+      `it cannot write its temporary keys to ${tmpdir()} (${errorCode(error) ?? 'no code'}). Set TMPDIR to a writable directory, such as /dev/shm`,
+    );
   }
-  throw new CliError(
-    `Without --config, Countersign writes temporary keys, but it cannot write to ${failures.join(' or ')}. ` +
-      'Use --config FILE, or set TMPDIR to a writable directory',
-  );
 }
 
 /**
  * Generates keys for each login in a new directory.
  *
- * @throws CliError if no directory is writable
+ * @throws CliError if the folder for temporary files is not writable
  */
 export async function generateDemoKeys(logins: readonly string[]) {
-  const directory = createKeyDirectory(temporaryDirectories);
+  const directory = createKeyDirectory();
   const remove = (): void => rmSync(directory, { recursive: true, force: true });
   try {
     await Promise.all(logins.map((login) => writeKeys(join(directory, demoEnvironment, login))));

@@ -1,11 +1,12 @@
 import { lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hostOf, isLoopback } from '../../config/url.ts';
 import { errorCode } from '../../errors.ts';
 import { entriesOf } from '../../util/text.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { type DemoSettings, readDemoScenario } from './config.ts';
-import { keyDirectoryPrefix, temporaryDirectories, writeAtomically } from './keys.ts';
+import { keyDirectoryPrefix, writeAtomically } from './keys.ts';
 
 const textFields = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl', 'keyDirectory'] as const;
 
@@ -85,21 +86,13 @@ export function findDemo(file: string | undefined): RunningDemo | undefined {
 }
 
 /** The demo of this user that was started last and still runs. */
-export function findRunningDemo(parents = temporaryDirectories): RunningDemo | undefined {
-  const demos = parents.flatMap(keyDirectoriesIn).flatMap((directory) => readDemo(join(directory, ownFile)));
+export function findRunningDemo(parent = tmpdir()): RunningDemo | undefined {
+  const demos = readdirSync(parent)
+    .filter((name) => name.startsWith(keyDirectoryPrefix))
+    .map((name) => join(parent, name))
+    .filter(isOwn)
+    .flatMap((directory) => readDemo(join(directory, ownFile)));
   return demos.toSorted((a, b) => b.startedAt - a.startedAt)[0]?.demo;
-}
-
-function keyDirectoriesIn(parent: string): string[] {
-  try {
-    return readdirSync(parent)
-      .filter((name) => name.startsWith(keyDirectoryPrefix))
-      .map((name) => join(parent, name))
-      .filter(isOwn);
-  } catch {
-    // A parent that does not exist here, such as /dev/shm.
-    return [];
-  }
 }
 
 /** In a directory of another user, a link could make any file of this one a demo, and it can change any time. */

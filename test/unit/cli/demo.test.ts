@@ -136,7 +136,7 @@ describe('a demo that runs', () => {
   afterEach(() => folder.remove());
 
   it('finds the demo that was started last, of those that run', () => {
-    expect(findRunningDemo([folder.at('missing'), folder.path])).toBeUndefined();
+    expect(findRunningDemo(folder.path)).toBeUndefined();
     const { pid: ended } = spawnSync('true');
     const demos = [
       { ...demo, proxyUrl: 'first' },
@@ -149,7 +149,7 @@ describe('a demo that runs', () => {
       const file = folder.file(`countersign-keys-${index}/demo.json`, JSON.stringify(one));
       utimesSync(file, index, index);
     }
-    expect(findRunningDemo([folder.path])).toMatchObject({ proxyUrl: 'last' });
+    expect(findRunningDemo(folder.path)).toMatchObject({ proxyUrl: 'last' });
   });
 
   it('the demo of a file is the one that runs, or an error', () => {
@@ -226,17 +226,17 @@ describe('a demo that runs', () => {
       mkdirSync(directory);
       const file = folder.file('countersign-keys-1/demo.json', JSON.stringify(demo));
       for (const path of [directory, file]) {
-        expect(findRunningDemo([folder.path])).toEqual(demo);
+        expect(findRunningDemo(folder.path)).toEqual(demo);
         chownSync(path, 65_534, 65_534);
-        expect(findRunningDemo([folder.path])).toBeUndefined();
+        expect(findRunningDemo(folder.path)).toBeUndefined();
         chownSync(path, 0, 0);
       }
       // Also where that user has only linked to it.
       symlinkSync(folder.file('saved.json', JSON.stringify(demo)), folder.at('countersign-keys-1/link'));
       renameSync(folder.at('countersign-keys-1/link'), file);
-      expect(findRunningDemo([folder.path])).toEqual(demo);
+      expect(findRunningDemo(folder.path)).toEqual(demo);
       chownSync(directory, 65_534, 65_534);
-      expect(findRunningDemo([folder.path])).toBeUndefined();
+      expect(findRunningDemo(folder.path)).toBeUndefined();
     },
   );
 
@@ -244,7 +244,7 @@ describe('a demo that runs', () => {
     mkdirSync(folder.at('own'));
     folder.file('own/demo.json', JSON.stringify(demo));
     symlinkSync(folder.at('own'), folder.at('countersign-keys-1'));
-    expect(findRunningDemo([folder.path])).toBeUndefined();
+    expect(findRunningDemo(folder.path)).toBeUndefined();
   });
 });
 
