@@ -310,7 +310,7 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
     if (result.result === 'failed') return [result];
     return [{ ...row, detail: 'wildcard grant; the key source does not permit listing logins' }];
   }
-  const logins = known.logins.filter((login) => login.startsWith(pattern.slice(0, -1)));
+  const logins = known.filter((login) => login.startsWith(pattern.slice(0, -1)));
   const rows: CheckResult[] = [];
   for (const login of logins) {
     const [found] = await checkLogin({ environment, logins: login, kind }, readRing, inventory);

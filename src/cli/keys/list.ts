@@ -1,9 +1,6 @@
-import { identifierCharacters } from '../../identifiers.ts';
 import { age, describeKey } from '../../keys/key.ts';
 import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
-import { findEqualKey } from '../../keys/ring.ts';
 import { isUnavailable } from '../../keys/vault/errors.ts';
-import { printable } from '../../util/text.ts';
 import { CliError, exitCode, operatorMessage } from '../shared/cli-error.ts';
 import { command, type Io } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
@@ -25,25 +22,19 @@ interface LoginVersions {
   readonly problem?: string;
 }
 
-interface Listing {
-  readonly logins: readonly LoginVersions[];
-  /** Names that are no logins. */
-  readonly others: readonly string[];
-}
-
 export const listKeys = command(spec, ({ values }, io) =>
   withStoredKeys(values, io, async (inventory, context) => {
-    const listing = await (values.login === undefined
+    const listed = await (values.login === undefined
       ? currentVersions(context.environment, inventory)
       : allVersions(loginRefOf(context, values), inventory));
-    print(listing, context.environment, values, io);
-    return listing.logins.some(({ problem }) => problem !== undefined) ? exitCode.failed : exitCode.done;
+    print(listed, context.environment, values, io);
+    return listed.some(({ problem }) => problem !== undefined) ? exitCode.failed : exitCode.done;
   }),
 );
 
-async function allVersions(login: LoginRef, inventory: KeyInventory): Promise<Listing> {
+async function allVersions(login: LoginRef, inventory: KeyInventory): Promise<LoginVersions[]> {
   const versions = await inventory.versions(login);
-  if (versions.length > 0) return { logins: [{ login, versions }], others: [] };
+  if (versions.length > 0) return [{ login, versions }];
   throw new CliError(`${loginRefString(login)} has no keys; check the spelling`);
 }
 
@@ -51,10 +42,9 @@ async function allVersions(login: LoginRef, inventory: KeyInventory): Promise<Li
  * Sequential to limit the load on Vault: an environment can have many logins. One that cannot be read does not hide the
  * others.
  */
-async function currentVersions(environment: string, inventory: KeyInventory): Promise<Listing> {
-  const { logins: names, others } = await inventory.logins(environment);
+async function currentVersions(environment: string, inventory: KeyInventory): Promise<LoginVersions[]> {
   const logins: LoginVersions[] = [];
-  for (const name of names) {
+  for (const name of await inventory.logins(environment)) {
     const login = { environment, login: name };
     try {
       logins.push({ login, versions: (await inventory.versions(login)).slice(0, 1) });
@@ -63,68 +53,49 @@ async function currentVersions(environment: string, inventory: KeyInventory): Pr
       logins.push({ login, versions: [], problem: operatorMessage(error) });
     }
   }
-  return { logins, others };
+  return logins;
 }
 
-function print({ logins, others }: Listing, environment: string, { json }: CommonValues, io: Io): void {
+function print(logins: readonly LoginVersions[], environment: string, { json }: CommonValues, io: Io): void {
   if (json) {
-    io.out(JSON.stringify({ environment, logins: logins.map(jsonOf), others }, null, 2));
+    io.out(JSON.stringify({ environment, logins: logins.map(jsonOf) }, null, 2));
     return;
   }
   if (logins.length === 0) io.out(`No login of ${environment} has keys.`);
   for (const { login, versions, problem } of logins) {
     io.out(loginRefString(login));
-    const rows = versions.flatMap((version, at) => rowsOf(version, versions.slice(at + 1), Date.now()));
+    const rows = versions.flatMap((version) => rowsOf(version, Date.now()));
     if (problem !== undefined) io.out(`cannot be read: ${problem}`);
     else for (const line of table(['VERSION', 'KIND', 'AGE', 'KEY'], rows)) io.out(line);
   }
-  for (const name of others) {
-    io.err(
-      `Not a login, and never read: "${printable(name)}". A login has 1 to 128 of ${identifierCharacters}`,
-    );
-  }
 }
 
-function rowsOf(entry: KeyVersionEntry, older: readonly KeyVersionEntry[], now: number): string[][] {
-  const { version, createdAt, state, keys } = entry;
+function rowsOf({ version, createdAt, state, keys }: KeyVersionEntry, now: number): string[][] {
   const keyAge = age(createdAt, now);
   if (keys.length === 0) {
     const isGone = state === 'deleted' || state === 'destroyed';
     return [[String(version), '-', keyAge, isGone ? state : 'no key']];
   }
-  return describeAll(entry, older).map((key) => [String(version), key.kind, keyAge, keyText(key)]);
-}
-
-/** With the previous version that has the same key. */
-function describeAll({ keys }: KeyVersionEntry, older: readonly KeyVersionEntry[]) {
-  const ring = older.flatMap((version) => version.keys);
-  return keys.map((key) => ({ ...describeKey(key), sameAs: findEqualKey(key, ring)?.version }));
-}
-
-/** 4 hex digits do not show that two control keys are equal, so a version that has the same one is named. */
-function keyText({
-  kind,
-  problem,
-  fingerprint,
-  transitKey,
-  sameAs,
-}: ReturnType<typeof describeAll>[number]): string {
-  if (fingerprint === undefined) return problem ?? '';
-  if (transitKey !== undefined) return `${fingerprint} (Transit key ${transitKey})`;
-  return kind === 'control_key' && sameAs !== undefined
-    ? `${fingerprint}, same as version ${sameAs}`
-    : fingerprint;
+  return keys.map(describeKey).map(({ kind, problem, fingerprint, transitKey }) => {
+    const name = transitKey === undefined ? '' : ` (Transit key ${transitKey})`;
+    return [
+      String(version),
+      kind,
+      keyAge,
+      fingerprint === undefined ? (problem ?? '') : `${fingerprint}${name}`,
+    ];
+  });
 }
 
 function jsonOf({ login, versions, problem }: LoginVersions) {
   return {
     login: login.login,
     problem,
-    versions: versions.map((entry, at) => ({
-      version: entry.version,
-      createdAt: entry.createdAt?.toISOString(),
-      state: entry.state,
-      keys: describeAll(entry, versions.slice(at + 1)),
+    versions: versions.map(({ version, createdAt, state, keys }) => ({
+      version,
+      createdAt: createdAt?.toISOString(),
+      state,
+      keys: keys.map(describeKey),
     })),
   };
 }

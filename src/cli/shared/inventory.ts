@@ -64,8 +64,8 @@ function vaultInventory(vault: VaultConnection, source: KeySource) {
   return {
     /** What an instance reads the same keys with. */
     source,
-    /** Logins of an environment that have or had keys, and names among them that are none: nothing reads those. */
-    logins: async (environment: string) => separate(await kv.logins(environment)),
+    /** Logins of an environment that have or had keys. */
+    logins: async (environment: string) => loginsAmong(await kv.logins(environment)),
     /** Newest first; none for an unknown login. */
     async versions(login: LoginRef): Promise<KeyVersionEntry[]> {
       const history = await kv.history(login);
@@ -98,7 +98,7 @@ function vaultInventory(vault: VaultConnection, source: KeySource) {
 function directoryInventory(directory: string, source: KeySource): KeyInventory {
   return {
     source,
-    logins: async (environment) => separate(await listSubdirectories(join(directory, environment))),
+    logins: async (environment) => loginsAmong(await listSubdirectories(join(directory, environment))),
     async versions(login) {
       const keys = ringIn(await source.read(login)) ?? [];
       return keys
@@ -116,9 +116,7 @@ function directoryInventory(directory: string, source: KeySource): KeyInventory 
   };
 }
 
-function separate(names: readonly string[]) {
-  return {
-    logins: names.filter((name) => identifierPattern.test(name)),
-    others: names.filter((name) => !identifierPattern.test(name)),
-  };
+/** Nothing reads what is under a name that no login can have. */
+function loginsAmong(names: readonly string[]): string[] {
+  return names.filter((name) => identifierPattern.test(name));
 }
