@@ -50,7 +50,7 @@ const importers: Readonly<Record<string, string>> = {
   'prom-client': 'observability',
   'sonic-boom': 'observability/log-destination',
   yaml: 'config',
-  zod: 'config keys/vault observability/status simulator',
+  zod: 'cli/demo/ready-file config keys/vault observability/status simulator',
   // Which key signs, and when the source is read, is decided in one place.
   'src/keys/choice.ts': 'keys/selector keys/table keys/key-state observability/debug-log',
   'src/keys/reader.ts': 'keys/selector service/key-services',

@@ -1,17 +1,24 @@
 import { lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { hostOf, isLoopback } from '../../config/url.ts';
 import { errorCode } from '../../errors.ts';
-import { entriesOf } from '../../util/text.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { type DemoSettings, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, writeAtomically } from './keys.ts';
 
-const textFields = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl', 'keyDirectory'] as const;
+/** The content of a ready file. */
+const runningDemo = z.object({
+  proxyUrl: z.string(),
+  adminUrl: z.string(),
+  gatewayUrl: z.string(),
+  gatewayAdminUrl: z.string(),
+  keyDirectory: z.string(),
+  pid: z.number(),
+});
 
-/** A running demo: the content of its ready file. */
-export type RunningDemo = Readonly<Record<(typeof textFields)[number], string> & { pid: number }>;
+export type RunningDemo = Readonly<z.output<typeof runningDemo>>;
 
 /** The copy of the ready file in the key directory, by which other commands find the demo. */
 const ownFile = 'demo.json';
@@ -31,7 +38,7 @@ export function hasStatusPage({ adminUrl }: Pick<RunningDemo, 'adminUrl'>): bool
 export function removeStaleReadyFile(file: string): void {
   const found = lstatSync(file, { throwIfNoEntry: false });
   if (found === undefined) return;
-  if (!found.isFile() || (found.size > 0 && !isRunningDemo(contentOf(file)))) {
+  if (!found.isFile() || (found.size > 0 && contentOf(file) === undefined)) {
     throw new CliError(
       `--ready-file ${file} exists and is not a ready file. Delete it, or choose another path.`,
       exitCode.usage,
@@ -60,8 +67,7 @@ export function announce(
     throw new CliError(`--ready-file ${readyFile} cannot be written: ${messageOf(error)}`);
   }
   return () => {
-    const content = contentOf(readyFile);
-    if (isRunningDemo(content) && content.pid === demo.pid) rmSync(readyFile, { force: true });
+    if (contentOf(readyFile)?.pid === demo.pid) rmSync(readyFile, { force: true });
   };
 }
 
@@ -103,29 +109,18 @@ function isOwn(directory: string): boolean {
 
 /** Nothing for a file of another user, one that is no ready file, or one whose demo has ended. */
 function readDemo(file: string): { demo: RunningDemo; startedAt: number }[] {
-  try {
-    const { uid, mtimeMs } = statSync(file);
-    if (uid !== process.getuid?.()) return [];
-    const demo = contentOf(file);
-    return isRunningDemo(demo) && isAlive(demo.pid) ? [{ demo, startedAt: mtimeMs }] : [];
-  } catch {
-    // No demo, or one that just ended.
-    return [];
-  }
+  const found = statSync(file, { throwIfNoEntry: false });
+  const demo = found?.uid === process.getuid?.() ? contentOf(file) : undefined;
+  return found && demo && isAlive(demo.pid) ? [{ demo, startedAt: found.mtimeMs }] : [];
 }
 
-/** `undefined` for a file that is not JSON, or cannot be read. */
-function contentOf(file: string): unknown {
+/** `undefined` for what is no ready file, or cannot be read. */
+function contentOf(file: string): RunningDemo | undefined {
   try {
-    return JSON.parse(readFileSync(file, 'utf8'));
+    return runningDemo.safeParse(JSON.parse(readFileSync(file, 'utf8'))).data;
   } catch {
     return undefined;
   }
-}
-
-function isRunningDemo(value: unknown): value is RunningDemo {
-  const fields = entriesOf(value);
-  return textFields.every((name) => typeof fields[name] === 'string') && typeof fields['pid'] === 'number';
 }
 
 function isAlive(pid: number): boolean {

@@ -20,12 +20,6 @@ const fileSentences: Readonly<Record<string, string>> = {
   ENOSPC: 'cannot be written, since the disk is full.',
 };
 
-const fileCalls: ReadonlySet<string> = new Set(
-  'access close fstat ftruncate lstat mkdir mkdtemp open read rename rm rmdir scandir stat unlink write'.split(
-    ' ',
-  ),
-);
-
 /** After the address that cannot be listened on. */
 const listenSentences: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use. Stop the other process, or choose another port.',
@@ -80,7 +74,7 @@ export function systemErrorMessage(error: unknown): string | undefined {
     const place = `${address ?? 'this host'}${port === undefined ? '' : `:${port}`}`;
     return sentence && `${place} ${sentence}`;
   }
-  if (!fileCalls.has(syscall)) return undefined;
+  if (path === undefined && !(code in fileSentences)) return undefined;
   return `${path ?? 'A file'} ${fileSentences[code] ?? `cannot be read or written (${code}).`}`;
 }
 
