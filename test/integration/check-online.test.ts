@@ -30,7 +30,6 @@ interface Check {
   readonly subject: string;
   readonly result: string;
   readonly detail: string;
-  readonly milliseconds?: number;
 }
 
 beforeAll(async () => {
@@ -83,22 +82,21 @@ const keyRows = (rows: readonly Check[]) =>
     .map(({ subject, result, detail }) => [subject, result, detail.replace(/\d+s old/, '0s old')]);
 
 describe('check --online', () => {
-  it('has a row for the login to Vault, for each granted key and for each gateway, with its time', async () => {
+  it('has a row for the login to Vault, for each granted key and for each gateway', async () => {
     const { code, stdout: out } = await online(configWith([grant(['*'], 'acme')]));
     expect(code).toBe(0);
-    const time = '\\d+ ms +';
     const expected = [
-      'CHECK +SUBJECT +RESULT +TIME +DETAIL',
-      `vault +http://127\\.0\\.0\\.1:\\d+ +ok +${time}logged in; token expires at \\S+Z`,
-      `key +sandbox/acme control_key +ok +${time}version 1, \\d+s old`,
-      `key +sandbox/acme private_key +ok +${time}version 1, \\d+s old, RSA 2048 bits`,
-      `gateway +sandbox +ok +${time}${setup.gateway.url}: connected without TLS`,
+      'CHECK +SUBJECT +RESULT +DETAIL',
+      `vault +http://127\\.0\\.0\\.1:\\d+ +ok +logged in; token expires at \\S+Z`,
+      `key +sandbox/acme control_key +ok +version 1, \\d+s old`,
+      `key +sandbox/acme private_key +ok +version 1, \\d+s old, RSA 2048 bits`,
+      `gateway +sandbox +ok +${setup.gateway.url}: connected without TLS`,
     ];
     expect(out.replaceAll(/\n {2,}/g, ' ')).toMatch(new RegExp(`^${expected.join('\n')}$`));
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   });
 
-  it('logs in to Vault once for all of that, and reads a login once for both of its keys', async () => {
+  it('logs in to Vault once for all of that', async () => {
     await setup.admin.enable('auth', 'approle', { type: 'approle' });
     const roleId = await setup.admin.role('approle', 'proxy', { token_policies: ['proxy'] });
     const secretIdFile = setup.folder.file('secret-id', await setup.admin.secretId('approle', 'proxy'));
@@ -108,7 +106,6 @@ describe('check --online', () => {
     const { code, rows } = await checks(configWith([grant(['*'], 'acme')], { keys }));
     expect([code, keyRows(rows).length]).toEqual([0, 2]);
     expect(setup.vault.count(/auth\/approle\/login/)).toBe(1);
-    expect(setup.vault.count(/^GET secret\/data/)).toBe(1);
   });
 
   it('sends an empty export to the receiver of traces; one that does not accept it is a warning', async () => {

@@ -16,9 +16,8 @@ import type {
 import { errorCode } from '../../errors.ts';
 import type { OperationTable } from '../../gateway/operations.ts';
 import { age, describeKey } from '../../keys/key.ts';
-import { type KeySource, ringIn } from '../../keys/key-source.ts';
-import { type LoginRef, loginRefString } from '../../keys/login-ref.ts';
-import type { KeyRing } from '../../keys/ring.ts';
+import { ringIn } from '../../keys/key-source.ts';
+import type { LoginRef } from '../../keys/login-ref.ts';
 import { isVaultError } from '../../keys/vault/errors.ts';
 import { createAgent } from '../../net/agent.ts';
 import { ConnectionError, describeNetworkFailure } from '../../net/network-failure.ts';
@@ -42,11 +41,8 @@ interface CheckResult {
   readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway' | 'claims' | 'tracing';
   readonly subject: string;
   readonly result: 'ok' | 'warning' | 'failed' | 'not-checked';
-  readonly milliseconds?: number;
   readonly detail: string;
 }
-
-type ReadRing = (login: LoginRef) => Promise<KeyRing | undefined>;
 
 const kindMissing = 'the login has no key of this kind';
 
@@ -80,14 +76,11 @@ export async function checkOnline(
   const rows = [...keys, ...(await others)];
   const ok = rows.every(({ result }) => result !== 'failed');
   if (json) io.out(JSON.stringify({ ok, checks: rows }, null, 2));
-  else for (const line of table(head, rows.map(cells))) io.out(line);
+  else {
+    const cells = rows.map(({ check, subject, result, detail }) => [check, subject, result, detail]);
+    for (const line of table(['CHECK', 'SUBJECT', 'RESULT', 'DETAIL'], cells)) io.out(line);
+  }
   return ok ? exitCode.done : exitCode.failed;
-}
-
-const head = ['CHECK', 'SUBJECT', 'RESULT', 'TIME', 'DETAIL'];
-
-function cells({ check, subject, result, milliseconds, detail }: CheckResult): string[] {
-  return [check, subject, result, milliseconds === undefined ? '-' : `${milliseconds} ms`, detail];
 }
 
 function checkGateway(name: string, settings: EnvironmentConfig): Promise<CheckResult> {
@@ -148,15 +141,13 @@ async function checkSource(keys: KeysConfig, required: readonly RequiredKey[]): 
   return withInventory(keys, login.events, async (inventory) => {
     const { source } = inventory;
     source.start();
-    const connect = keys.source === 'vault' ? () => login.result : async () => assertReadable(source);
-    const result = await runCheck(sourceCheck, connect);
+    const result = await runCheck(sourceCheck, async () => {
+      if (keys.source === 'vault') return login.result;
+      if (!source.ready()) throw new Error('the directory is not readable');
+      return 'directory is readable';
+    });
     return result.result === 'failed' ? [result] : [result, ...(await checkKeys(required, inventory))];
   });
-}
-
-function assertReadable(source: KeySource): string {
-  if (!source.ready()) throw new Error('the directory is not readable');
-  return 'directory is readable';
 }
 
 /**
@@ -240,30 +231,23 @@ async function checkKeys(
   requiredKeys: readonly RequiredKey[],
   inventory: KeyInventory,
 ): Promise<CheckResult[]> {
-  const rings = new Map<string, Promise<KeyRing | undefined>>();
-  const readRing: ReadRing = (login) => {
-    const name = loginRefString(login);
-    const ring = rings.get(name) ?? inventory.source.read(login).then(ringIn);
-    rings.set(name, ring);
-    return ring;
-  };
   const rows: CheckResult[] = [];
   for (const required of requiredKeys) {
-    rows.push(...(await (isPattern(required) ? checkPattern : checkLogin)(required, readRing, inventory)));
+    if (isPattern(required)) rows.push(...(await checkPattern(required, inventory)));
+    else rows.push(await checkLogin(required, inventory));
   }
   return rows.filter((row, at) => rows.findIndex(({ subject }) => subject === row.subject) === at);
 }
 
 async function checkLogin(
   { environment, logins: login, kind }: RequiredKey,
-  readRing: ReadRing,
   inventory: KeyInventory,
-): Promise<CheckResult[]> {
+): Promise<CheckResult> {
   const subject = `${environment}/${login} ${kind}`;
   const objections: string[] = [];
   const describeNewest = async (): Promise<string> => {
     await assertPermitted({ environment, login }, inventory);
-    const ring = await readRing({ environment, login });
+    const ring = ringIn(await inventory.source.read({ environment, login }));
     const [newest] = ring?.filter((entry) => entry.kind === kind) ?? [];
     if (newest === undefined) {
       if (ring === undefined) throw new Error('the login has no keys');
@@ -284,8 +268,8 @@ async function checkLogin(
     ...(keepsOne ? [oneVersion] : []),
     ...objections.map((text) => `the Transit key ${text}`),
   ];
-  if (result.result !== 'ok' || warnings.length === 0) return [result];
-  return [{ ...result, result: 'warning', detail: [result.detail, ...warnings].join('; ') }];
+  if (result.result !== 'ok' || warnings.length === 0) return result;
+  return { ...result, result: 'warning', detail: [result.detail, ...warnings].join('; ') };
 }
 
 /** @throws Error with the path that the policy of this login to the key source does not permit */
@@ -299,7 +283,7 @@ async function assertPermitted(login: LoginRef, inventory: KeyInventory): Promis
 }
 
 /** A login that only a pattern matches need not have every kind of key, but those it has must be usable. */
-async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory: KeyInventory) {
+async function checkPattern(required: RequiredKey, inventory: KeyInventory) {
   const { environment, logins: pattern, kind } = required;
   const row = { check: 'key', subject: `${environment}/${pattern} ${kind}`, result: 'not-checked' } as const;
   const known = await inventory.logins(environment).catch(() => undefined);
@@ -313,30 +297,24 @@ async function checkPattern(required: RequiredKey, readRing: ReadRing, inventory
   const logins = known.filter((login) => login.startsWith(pattern.slice(0, -1)));
   const rows: CheckResult[] = [];
   for (const login of logins) {
-    const [found] = await checkLogin({ environment, logins: login, kind }, readRing, inventory);
-    if (found !== undefined)
-      rows.push(found.detail.startsWith(kindMissing) ? { ...found, result: 'not-checked' } : found);
+    const found = await checkLogin({ environment, logins: login, kind }, inventory);
+    rows.push(found.detail.startsWith(kindMissing) ? { ...found, result: 'not-checked' } : found);
   }
   if (rows.length > 0) return rows;
   return [result.result === 'failed' ? result : { ...row, detail: 'no login matches' }];
 }
 
-/** Runs a check and times it. The detail is its text, or that of its error. */
+/** The detail is the text of the work, or of its error. */
 async function runCheck(
-  { check, subject }: Pick<CheckResult, 'check' | 'subject'>,
+  row: Pick<CheckResult, 'check' | 'subject'>,
   work: () => Promise<string>,
   explain: (error: unknown) => string = messageOf,
   prefix = '',
 ): Promise<CheckResult> {
-  const startedAt = performance.now();
-  const done = (result: CheckResult['result'], text: string): CheckResult => {
-    const milliseconds = Math.round(performance.now() - startedAt);
-    return { check, subject, result, milliseconds, detail: `${prefix}${text}` };
-  };
   try {
-    return done('ok', await work());
+    return { ...row, result: 'ok', detail: `${prefix}${await work()}` };
   } catch (error) {
-    return done('failed', explain(error));
+    return { ...row, result: 'failed', detail: `${prefix}${explain(error)}` };
   }
 }
 
