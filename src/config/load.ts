@@ -21,8 +21,6 @@ import { readDocument } from './yaml.ts';
 interface LoadOptions {
   /** Looks up variables; {@link fromEnvironment} by default. */
   readonly lookUp?: EnvLookup;
-  /** Where relative paths start; in the folder of the file by default. */
-  readonly folder?: string;
   /** Skips the check of referenced files, which do not exist on a build machine. */
   readonly skipFiles?: boolean;
   /** Milliseconds since 1970. If given, certificates must be valid at this time, and a missing key directory is noticed. */
@@ -50,8 +48,9 @@ export type LoadedConfig =
 export async function loadConfig(
   file: string,
   builtIn: BuiltIn,
-  { lookUp = fromEnvironment, folder = dirname(file), skipFiles = false, certificatesAt }: LoadOptions = {},
+  { lookUp = fromEnvironment, skipFiles = false, certificatesAt }: LoadOptions = {},
 ): Promise<LoadedConfig> {
+  const folder = dirname(file);
   const problem = await fileProblem(file);
   if (problem !== undefined) return { problems: [{ path: '', line: 0, message: problem }] };
   const bytes = await readFile(file);

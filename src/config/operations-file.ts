@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { entriesOf, utf8In } from '../util/text.ts';
+import { entriesOf, isMapping, utf8In } from '../util/text.ts';
 import { fileProblem } from './named-files.ts';
 import { parseText } from './parse-value.ts';
 import { type BuiltIn, checkOperations, reportTo } from './rules.ts';
@@ -58,8 +58,4 @@ function merged(below: unknown, above: unknown): unknown {
   if (!isMapping(below) || !isMapping(above)) return above;
   const names = new Set([...Object.keys(below), ...Object.keys(above)]);
   return Object.fromEntries([...names].map((name) => [name, merged(below[name], above[name])]));
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

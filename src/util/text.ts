@@ -16,7 +16,11 @@ export function utf8In(bytes: Uint8Array): string | undefined {
 
 /** The members of an object; none of anything else. */
 export function entriesOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+  return isMapping(value) ? { ...value } : {};
+}
+
+export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The whole number in at most 15 decimal digits that a text is; `undefined` if it is none, or not from `min` to `max`. */

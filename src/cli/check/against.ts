@@ -9,6 +9,7 @@ import { referencedFiles } from '../../config/named-files.ts';
 import type { CallerConfig, Config } from '../../config/schema.ts';
 import { placeholder } from '../../config/variables.ts';
 import { createOperationTable } from '../../gateway/operations.ts';
+import { isMapping } from '../../util/text.ts';
 import type { Io } from '../shared/command.ts';
 import { table } from '../shared/table.ts';
 
@@ -124,10 +125,6 @@ const named = /^(environments(\.[^.]+\.operations)?|jwtIssuers)$/;
 function shown(value: unknown): string {
   if (value === undefined) return 'none';
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** What decides whom a configuration trusts, where requests go, and what an operation is. */

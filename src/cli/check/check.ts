@@ -5,7 +5,6 @@ import type { Problem } from '../../config/problem.ts';
 import { type Config, configJsonSchema } from '../../config/schema.ts';
 import { type EnvLookup, fromEnvironment, placeholder } from '../../config/variables.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
-import { defaultGatewayUrl, demoConfigFile, loadDemoConfig } from '../demo/config.ts';
 import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionNames } from '../shared/command.ts';
 import { configFileOf, formatProblems, validConfig } from '../shared/config-file.ts';
@@ -15,8 +14,7 @@ import { checkAgainst } from './against.ts';
 import { checkOnline } from './online.ts';
 
 const options = {
-  'config FILE':
-    'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG; default: the embedded one)',
+  'config FILE': 'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG)',
   'no-file-checks':
     'For CI: skip the check that referenced files are readable, and values from environment variables that are not set',
   online:
@@ -33,9 +31,9 @@ const options = {
 const spec = {
   name: 'check',
   usage: [
-    '[FILE] [--no-file-checks]',
+    'FILE [--no-file-checks]',
     '--online FILE [--json] [--token-file FILE]',
-    '--print [FILE]',
+    '--print FILE',
     '--against OLD FILE [--json]',
     '--schema',
   ].join('\n'),
@@ -50,22 +48,24 @@ const spec = {
 
 /** Validates a configuration; uses the network only with `--online`. */
 export const check = command(spec, async ({ values, positionals: [argument] }, io) => {
-  const config = configFileOf(argument ?? values.config);
+  const file = configFileOf(argument ?? values.config);
   const misuse =
     argument !== undefined && values.config !== undefined
       ? 'name one file, as an argument or with --config'
-      : misuseOf({ ...values, config });
+      : misuseOf(values);
   if (misuse !== undefined) throw new CliError(misuse, exitCode.usage);
-  if (!values.schema) return checkFile(config, values, io);
-  io.out(JSON.stringify(configJsonSchema(), null, 2));
-  return exitCode.done;
+  if (values.schema) {
+    io.out(JSON.stringify(configJsonSchema(), null, 2));
+    return exitCode.done;
+  }
+  if (file === undefined) throw new CliError('FILE is required', exitCode.usage);
+  return checkFile(file, values, io);
 });
 
 type Values = OptionValues<typeof options>;
 
-async function checkFile(config: string | undefined, values: Values, io: Io): Promise<number> {
+async function checkFile(file: string, values: Values, io: Io): Promise<number> {
   const { online, print, against, json } = values;
-  const file = config ?? demoConfigFile;
   const isPlain = !online && !print && against === undefined;
   const login = optionLogin(values);
   const isElsewhere = login.auth !== undefined;
@@ -74,10 +74,8 @@ async function checkFile(config: string | undefined, values: Values, io: Io): Pr
   const maySkip = values['no-file-checks'] && (isPlain || against !== undefined);
   const lookUpHere = maySkip ? lookUpOrNote(unset) : fromEnvironment;
   const lookUp = isElsewhere ? lookUpUsed(login) : lookUpHere;
-  const loaded =
-    config === undefined
-      ? await loadDemoConfig({ keyDirectory: 'keys', gatewayUrl: defaultGatewayUrl })
-      : await loadConfig(file, builtInOperations, { lookUp, skipFiles, certificatesAt: Date.now() });
+  const options = { lookUp, skipFiles, certificatesAt: Date.now() };
+  const loaded = await loadConfig(file, builtInOperations, options);
   const skipped = [...unset.keys()].map((path) => [
     'not checked',
     `${path}, from an environment variable that is not set`,
@@ -150,7 +148,6 @@ function misuseOf(values: Values): string | undefined {
   const modes = given.filter((name) => ['online', 'print', 'against', 'schema'].includes(name));
   const [mode = ''] = modes;
   if (modes.length > 1) return `--${modes.join(' and --')} are mutually exclusive`;
-  if (['online', 'against'].includes(mode) && values.config === undefined) return `--${mode} requires a FILE`;
   if (values.json && !['online', 'against'].includes(mode)) return '--json requires --online or --against';
   const login = given.find((name) => optionNames(loginOptions).includes(name));
   return login === undefined || values.online ? undefined : `--${login} requires --online`;

@@ -19,9 +19,6 @@ const defaultScenarioFile = fileURLToPath(new URL('config/scenario.yaml', packag
 /** The only environment of that configuration. */
 export const demoEnvironment = 'sandbox';
 
-/** Where the simulator of a demo listens by default. */
-export const defaultGatewayUrl = 'http://127.0.0.1:8090';
-
 /** What a running demo differs in from its configuration file. */
 export interface DemoSettings {
   readonly host: string;
@@ -55,10 +52,10 @@ export async function readDemoScenario(
   throw new Error(['invalid scenario', ...formatProblems(file, parsed.problems)].join('\n'));
 }
 
-/** The embedded configuration, and with settings that of a running demo. */
+/** The embedded configuration with the settings of a running demo. */
 export async function loadDemoConfig(
   { keyDirectory, gatewayUrl }: DemoVariables,
-  settings?: DemoSettings,
+  settings: DemoSettings,
 ): Promise<LoadedConfig> {
   const variables = new Map([
     ['COUNTERSIGN_KEYS', keyDirectory],
@@ -66,7 +63,7 @@ export async function loadDemoConfig(
   ]);
   const lookUp = (name: string): string | undefined => variables.get(name);
   const loaded = await loadConfig(demoConfigFile, builtInOperations, { lookUp });
-  if (settings === undefined || 'problems' in loaded) return loaded;
+  if ('problems' in loaded) return loaded;
   return { ...loaded, config: runningConfig(loaded.config, settings) };
 }
 

@@ -54,10 +54,12 @@ export const explain = command(spec, async ({ values }, io) => {
   const { target } = values;
   if (target === undefined) throw new CliError('--target PATH is required', exitCode.usage);
   try {
-    const request = await requestFrom(target, values);
+    const body = await (values.form === undefined ? readAll(process.stdin) : readFile(values.form));
     const file = configFileOf(values.config);
     const config = file === undefined ? demoConfig(io) : loadWithLogin(file, optionLogin(values));
-    return await explainWith(await config, request, io);
+    const lines = await linesOf(await config, target, body, values, io);
+    for (const line of lines) io.out(line);
+    return exitCode.done;
   } catch (error) {
     if (error instanceof CliError && error.isPlain) throw error;
     const message =
@@ -68,35 +70,23 @@ export const explain = command(spec, async ({ values }, io) => {
   }
 });
 
-/** @throws an error of node:fs for a file that cannot be read */
-async function requestFrom(target: string, values: OptionValues<typeof options>) {
-  return {
-    target,
-    body: await (values.form === undefined ? readAll(process.stdin) : readFile(values.form)),
-    login: values.login,
-    nonce: values.nonce ?? randomBytes(16).toString('hex'),
-    /** Seconds. */
-    timestamp: values.timestamp ?? Math.floor(Date.now() / 1000),
-    curl: values.curl,
-    showValues: values['show-values'],
-  };
-}
-
-async function explainWith(
+async function linesOf(
   config: Config,
-  request: Awaited<ReturnType<typeof requestFrom>>,
+  target: string,
+  body: Buffer,
+  { curl, nonce, timestamp, ...values }: OptionValues<typeof options>,
   io: Io,
-): Promise<number> {
-  const form = decodeReceived(request.body, config.proxy);
-  const destination = createRoutes(config).resolve(request.target, { mayKnow: () => true });
-  const login = resolveLogin(destination, form, request.login);
+): Promise<string[]> {
+  const form = decodeReceived(body, config.proxy);
+  const destination = createRoutes(config).resolve(target, { mayKnow: () => true });
+  const login = resolveLogin(destination, form, values.login);
   validateParameters(destination.operation, form);
   const { name, signature: method } = destination.operation;
   if (name === verifyCallback)
     throw new CliError('a callback is not signed: post it to the proxy, which says whether a key made it');
   const report = (problem: string): void => io.err(problem);
   const events = { loginFailed: report, keyProblem: report };
-  const lines = await withInventory(config.keys, events, async ({ source }) => {
+  return withInventory(config.keys, events, async ({ source }) => {
     const loginRef = { environment: destination.environment, login };
     const ring = ringIn(await source.read(loginRef)) ?? [];
     const { kind } = methods[method];
@@ -106,12 +96,17 @@ async function explainWith(
       if (source.sign === undefined) throw new TypeError('the key source does not sign');
       return source.sign(loginRef, key, text);
     };
-    const explained = { ...request, destination, login, form, key: { ...entry, key }, signer };
+    const showValues = values['show-values'];
+    const explained = { destination, login, form, key: { ...entry, key }, signer, curl, showValues };
     if (method === 'SHA1-control') return renderControl(explained);
-    return renderExplanation(explained, unsignedRequest(explained, method, request.nonce, request.timestamp));
+    const unsigned = unsignedRequest(
+      explained,
+      method,
+      nonce ?? randomBytes(16).toString('hex'),
+      timestamp ?? Math.floor(Date.now() / 1000),
+    );
+    return renderExplanation(explained, unsigned);
   });
-  for (const line of lines) io.out(line);
-  return exitCode.done;
 }
 
 /** That of the running demo. @throws CliError if there is none */

@@ -1,4 +1,4 @@
-import type { Config, EnvironmentConfig, KeysConfig } from '../../config/schema.ts';
+import type { Config, EnvironmentConfig } from '../../config/schema.ts';
 import { identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import { silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
@@ -22,9 +22,8 @@ export const commonOptions = {
 export type CommonValues = OptionValues<typeof commonOptions>;
 
 export interface KeysContext {
+  /** With the login of the operator, if there is one. */
   readonly config: Config;
-  /** As configured, but with the login of the operator if there is one. */
-  readonly keys: KeysConfig;
   readonly environment: string;
   readonly settings: EnvironmentConfig;
 }
@@ -46,7 +45,7 @@ async function contextOf(values: CommonValues, io: Io): Promise<KeysContext> {
     const names = Object.keys(config.environments).join(', ');
     throw new CliError(`unknown environment "${environment}"; configured: ${names}`, exitCode.usage);
   }
-  return { config, keys: config.keys, environment, settings };
+  return { config, environment, settings };
 }
 
 /** @throws CliError for a missing or invalid login */
@@ -65,7 +64,7 @@ export async function withStoredKeys(
   work: (inventory: KeyInventory, context: KeysContext) => Promise<number>,
 ): Promise<number> {
   const context = await contextOf(values, io);
-  return withInventory(context.keys, {}, (inventory) => work(inventory, context));
+  return withInventory(context.config.keys, {}, (inventory) => work(inventory, context));
 }
 
 /** Runs a subcommand that writes to Vault. @throws CliError for invalid options, or if the keys are in a directory */
@@ -75,14 +74,15 @@ export async function withVault(
   work: (vault: VaultConnection, login: LoginRef) => Promise<number>,
 ): Promise<number> {
   const context = await contextOf(values, io);
-  if (context.keys.source === 'directory') {
+  const { keys } = context.config;
+  if (keys.source === 'directory') {
     throw new CliError(
-      `the keys of this configuration are files in ${context.keys.directory}, which Countersign does not manage: change them at their source`,
+      `the keys of this configuration are files in ${keys.directory}, which Countersign does not manage: change them at their source`,
       exitCode.usage,
     );
   }
   const login = loginRefOf(context, values);
-  const vault = connectVault(context.keys.vault, { ...system, events: silentObserver });
+  const vault = connectVault(keys.vault, { ...system, events: silentObserver });
   try {
     return await work(vault, login);
   } finally {

@@ -12,12 +12,7 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  type DemoSettings,
-  defaultGatewayUrl,
-  loadDemoConfig,
-  readDemoScenario,
-} from '../../../src/cli/demo/config.ts';
+import { type DemoSettings, loadDemoConfig, readDemoScenario } from '../../../src/cli/demo/config.ts';
 import { welcome } from '../../../src/cli/demo/demo.ts';
 import {
   announce,
@@ -33,10 +28,12 @@ import { listen } from '../../support/listening.ts';
 import { itWhere } from '../../support/requires.ts';
 import { loadScenario } from '../../support/scenario.ts';
 
+const gatewayUrl = 'http://127.0.0.1:8090';
+
 describe('the configuration of a demo', () => {
   /** The configuration of a demo that runs this scenario. */
   async function configOf(scenario: string, settings: Partial<DemoSettings> = {}) {
-    const variables = { keyDirectory: '/keys', gatewayUrl: defaultGatewayUrl };
+    const variables = { keyDirectory: '/keys', gatewayUrl };
     const defaults = { host: '127.0.0.1', allowedHosts: [], overrides: {} };
     const loaded = await loadDemoConfig(variables, {
       ...defaults,
@@ -89,7 +86,7 @@ product: pay
 operations: { refund: { ${refund}, signature: HMAC-SHA1 }, transfer: { signature: HMAC-SHA1 } }
 `);
     expect(config.environments['sandbox']).toMatchObject({
-      baseUrl: defaultGatewayUrl,
+      baseUrl: gatewayUrl,
       product: 'pay',
       operations: {
         refund: { path: '/api/v4/return/{endpoint}', loginFrom: 'header', signature: 'HMAC-SHA1' },

@@ -51,20 +51,6 @@ describe('countersign check', () => {
     });
   });
 
-  it('summarizes a valid configuration, by default the embedded one', async () => {
-    const { code, out } = await run();
-    expect(code).toBe(0);
-    expect(out).toEqual([
-      expect.stringMatching(/config\/embedded\.yaml: no problems$/),
-      'environments  sandbox',
-      expect.stringMatching(
-        /^operations {4}manager-balance, .*, transfer, verify-callback, endpoint-balance, /,
-      ),
-      'callers       local',
-      expect.stringMatching(/^keys {10}directory /),
-    ]);
-  });
-
   it('lists operations that one environment adds, and warns if there are no callers', async () => {
     const file = fileOf(`environments:
   a: { baseUrl: "https://a.example", product: gw }
@@ -167,8 +153,9 @@ callers: [{ name: trial, credentials: [{ anonymous: true }] }]
   it.each([
     ['a.yaml', 'b.yaml'],
     ['a.yaml', '--config', 'b.yaml'],
+    [],
     ['--online'],
-    ['--json'],
+    ['--json', 'a.yaml'],
     ['--print', '--schema'],
   ])('rejects %s with a hint', async (...argv) => {
     const { code, out, err } = await run(...argv);
