@@ -1,6 +1,5 @@
 import { type LoadedConfig, loadConfig, type ValidConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
-import { errorCode } from '../errors.ts';
 import { builtInOperations } from '../gateway/operations.ts';
 import type { Logger } from '../observability/logger.ts';
 import { type Countersign, startCountersign } from '../service/lifecycle.ts';
@@ -64,7 +63,7 @@ export async function runService(source: ServiceSource, signals: Signals): Promi
   const { log, destination } = opened;
   try {
     const service = await start(loaded, source, opened);
-    destination.write(await greetingOf(source, service));
+    destination.write(source.onStarted?.(service) ?? '');
     logStart(loaded.config, service, log);
     if (!source.isDemo) {
       warnOfUnusedProxy(log);
@@ -92,31 +91,13 @@ async function start(
     guard.beforeExit(() => service.abort());
     return service;
   } catch (error) {
-    const reason = describeStartError(error, loaded.config);
+    const { proxy, admin } = loaded.config;
+    const options = new Map([
+      [proxy.port, '--port'],
+      [admin.port, '--admin-port'],
+    ]);
+    const reason = describeListenError(error, options);
     throw new CliError(`Countersign cannot start: ${reason}`, exitCode.failed, true);
-  }
-}
-
-export function describeStartError(
-  error: unknown,
-  { proxy, admin }: Readonly<Record<'proxy' | 'admin', { readonly port: number }>>,
-): string {
-  const options = new Map([
-    [proxy.port, '--port'],
-    [admin.port, '--admin-port'],
-  ]);
-  if (errorCode(error) !== 'EADDRINUSE' || proxy.port !== admin.port)
-    return describeListenError(error, options);
-  return `The proxy port and the admin port are both ${proxy.port}. Choose another one with --port or --admin-port.`;
-}
-
-/** @throws what `onStarted` throws, after an orderly stop */
-async function greetingOf({ onStarted }: ServiceSource, service: Countersign): Promise<string> {
-  try {
-    return onStarted?.(service) ?? '';
-  } catch (error) {
-    await service.stop(Promise.resolve());
-    throw error;
   }
 }
 

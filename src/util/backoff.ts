@@ -11,6 +11,9 @@ export interface BackoffRange {
   readonly jitter?: number;
 }
 
+/** To remember. */
+const maxKeys = 1000;
+
 interface Wait {
   readonly failures: number;
   readonly until: number;
@@ -23,18 +26,13 @@ interface Wait {
 export class Backoff {
   readonly #range: BackoffRange;
   readonly #random: () => number;
-  readonly #maxKeys: number;
   /** The keys that failed, the latest last. */
   readonly #waits = new Map<string, Wait>();
 
-  /**
-   * @param random from 0 up to 1, for the jitter; without it there is none
-   * @param maxKeys to remember
-   */
-  constructor(range: BackoffRange, random: () => number = () => 0, maxKeys = 1000) {
+  /** @param random from 0 up to 1, for the jitter; without it there is none */
+  constructor(range: BackoffRange, random: () => number = () => 0) {
     this.#range = range;
     this.#random = random;
-    this.#maxKeys = maxKeys;
   }
 
   isDue(now: number, key = ''): boolean {
@@ -46,11 +44,6 @@ export class Backoff {
     return Math.max(0, (this.#waits.get(key)?.until ?? now) - now);
   }
 
-  /** Since the last success. */
-  failures(key = ''): number {
-    return this.#waits.get(key)?.failures ?? 0;
-  }
-
   /** Never brings the next attempt forward, whatever order attempts end in. */
   recordFailure(now: number, key = ''): void {
     const { initial, max, jitter = 0.5 } = this.#range;
@@ -60,7 +53,7 @@ export class Backoff {
     this.#waits.delete(key);
     this.#waits.set(key, { failures: failures + 1, until: next });
     const [oldest] = this.#waits.keys();
-    if (this.#waits.size > this.#maxKeys && oldest !== undefined) this.#waits.delete(oldest);
+    if (this.#waits.size > maxKeys && oldest !== undefined) this.#waits.delete(oldest);
   }
 
   /** After a success; without a key for all of them. */

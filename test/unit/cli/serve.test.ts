@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { describeStartError, reloadConfig, shutDown, untilStopped } from '../../../src/cli/serve.ts';
+import { reloadConfig, shutDown, untilStopped } from '../../../src/cli/serve.ts';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
 
@@ -106,13 +106,6 @@ it.each([
   const stop = async (given: Promise<unknown>) => given === skipDelay && finished;
   expect(await shutDown({ stop }, { skipDelay }, log)).toBe(code);
   expect(lines).toEqual(['info shutting down: draining in-flight requests', last]);
-});
-
-it('a port in use at the start is said to be both if it is', () => {
-  const error = Object.assign(new Error('x'), { code: 'EADDRINUSE', syscall: 'listen', port: 8080 });
-  expect(describeStartError(error, { proxy: { port: 8080 }, admin: { port: 8080 } })).toBe(
-    'The proxy port and the admin port are both 8080. Choose another one with --port or --admin-port.',
-  );
 });
 
 it('a reload that waits for the one before is left out once the process stops', async () => {
