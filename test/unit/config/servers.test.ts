@@ -114,7 +114,7 @@ describe('a JWT issuer', () => {
     expectProblems(`${minimal}jwtIssuers:\n  idp: { audience: countersign, ${fields} }\n`, problem);
   });
 
-  it.each(['none', 'HS256', 'HS384', 'HS512', 'RS1', 'rs256', 'ES256K'])('cannot use %s', (algorithm) => {
+  it.each(['none', 'HS256', 'rs256'])('cannot use %s', (algorithm) => {
     expectProblems(
       idp.replace('audience', `algorithms: [${algorithm}], audience`),
       'algorithms[0]: must be one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA; a token without signature or with HMAC is never accepted',
