@@ -1,4 +1,3 @@
-import { matchesPattern } from '../identifiers.ts';
 import type { Report } from './problem.ts';
 import type { Config } from './schema.ts';
 import { canonicalUrl, isPlaintextRemote } from './url.ts';
@@ -6,7 +5,6 @@ import { canonicalUrl, isPlaintextRemote } from './url.ts';
 /** Reports what is valid, and may yet surprise: `check` prints it, and does not fail. */
 export function reportNotices(config: Config, report: Report): void {
   noticeCallers(config, report);
-  noticeUnusedEndpoints(config, report);
   noticeBaseUrls(config, report);
   noticeTimeouts(config, report);
   noticePlainPasswords(config, report);
@@ -34,29 +32,6 @@ function noticeCallers({ callers }: Config, report: Report): void {
         ['callers', index],
         'has no grants, so all its requests get 403: say in allow what it may do, or remove it',
       );
-}
-
-/** One for each login of an environment. Without any caller, all of them would be unused. */
-function noticeUnusedEndpoints({ environments, callers }: Config, report: Report): void {
-  if (callers.length === 0) return;
-  for (const [environment, { endpoints }] of Object.entries(environments)) {
-    const reaches = (name: string) => name === '*' || name === environment;
-    const patterns = callers.flatMap(({ mode, allow }) =>
-      allow
-        .filter(({ environments }) => environments.some(reaches))
-        .flatMap(({ logins }) => logins)
-        .concat(mode === 'dry-run' ? '*' : []),
-    );
-    const reported = new Set<string>();
-    for (const [endpoint, login] of Object.entries(endpoints)) {
-      if (reported.has(login) || patterns.some((pattern) => matchesPattern(pattern, login))) continue;
-      reported.add(login);
-      report(
-        ['environments', environment, 'endpoints', endpoint],
-        'leads to a login that no caller may use in this environment: grant it to one, or remove the endpoint',
-      );
-    }
-  }
 }
 
 /** May be meant: the gateway may be behind a path of this name. */
