@@ -54,14 +54,5 @@ const thisHost = ['localhost', '127.0.0.1', '[::1]', '0.0.0.0', '[::]'];
 export function canonicalUrl(url: string): string {
   const { protocol, hostname, port, pathname } = new URL(url);
   const host = thisHost.includes(hostname) ? 'localhost' : hostname;
-  return `${protocol}//${host}:${port}${canonicalPath(pathname)}`;
-}
-
-/** Unreserved characters decoded, the digits of others in upper case (RFC 3986 section 6.2.2), repeated slashes as one. */
-function canonicalPath(pathname: string): string {
-  const decoded = pathname.replace(/%[0-9a-f]{2}/gi, (encoded) => {
-    const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
-    return /[A-Za-z0-9._~-]/.test(character) ? character : encoded.toUpperCase();
-  });
-  return decoded.replace(/\/{2,}/g, '/').replace(/\/$/, '');
+  return `${protocol}//${host}:${port}${pathname.replace(/\/+$/, '')}`;
 }

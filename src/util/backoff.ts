@@ -2,7 +2,7 @@ import type { MonotonicClock, Randomness } from './clock.ts';
 
 export interface BackoffOptions extends MonotonicClock, Randomness {}
 
-export interface BackoffRange {
+interface BackoffRange {
   /** Milliseconds of the first wait. Each failure doubles it, minus random jitter. */
   readonly initial: number;
   /** Maximum milliseconds. */

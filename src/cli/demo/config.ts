@@ -75,10 +75,7 @@ function runningConfig(
   const config = withSettings(embedded, overrides);
   const { [demoEnvironment]: environment } = config.environments;
   if (environment === undefined) throw new TypeError(`${demoConfigFile} has no ${demoEnvironment}`);
-  const known = Object.entries(environment.endpoints).filter(([, login]) =>
-    Object.hasOwn(scenario.logins, login),
-  );
-  const endpoints = withoutPrototype({ ...endpointsOf(scenario), ...Object.fromEntries(known) });
+  const endpoints = withoutPrototype(endpointsOf(scenario));
   const operations = withoutPrototype(scenario.operations);
   const { tokens, maxInFlight } = scenario.caller;
   const callers = config.callers.map((caller) => ({

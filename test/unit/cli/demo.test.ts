@@ -52,7 +52,6 @@ endpoints: ["1", "2", "3"]
 groups: { "88": ["2", "3"], "77": ["1"] }
 orders:
 ${order('beta', '2', 1)}${order('gamma', '2', 2)}`);
-    // Those of the file lead to a login that the scenario does not have.
     expect(config.environments['sandbox']?.endpoints).toEqual({
       '1': 'first',
       '2': 'beta',
