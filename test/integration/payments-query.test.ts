@@ -8,7 +8,6 @@ import { type Edge, harness } from '../support/harness.ts';
 import { publishedOperations } from '../support/scenario.ts';
 import { type ProxyOptions, type TestProxy, testPrivateKey } from '../support/service.ts';
 import { controlKey, fieldsOf, type TestSimulator } from '../support/simulator.ts';
-import { until } from '../support/until.ts';
 
 const starts = harness(afterAll);
 let simulator: TestSimulator['simulator'];
@@ -172,27 +171,6 @@ describe('countersign payments query', () => {
       pass();
       expect((await decide(lines)).results).toMatchObject([result]);
     }
-  });
-
-  it('--watch queries until each payment is decided, and prints what changed', async () => {
-    const watched = ['processing-at-first', 'found-later', 'declined'];
-    await Promise.all(watched.map(transfer));
-    const lines = watched.map((order) => lineOf(order));
-    const watching = decide(lines, { argv: ['--watch'] });
-    const queries = () => received().filter((operation) => operation === 'order-status');
-    await until(() => queries().length === 3, 'they are queried');
-    pass(60);
-    const { code, decided, results } = await watching;
-    expect([code, decided]).toEqual([
-      0,
-      {
-        'request-processing-at-first': 'approved, paid',
-        'request-found-later': 'approved, paid',
-        'request-declined': 'declined, not-paid',
-      },
-    ]);
-    expect(results.slice(0, 2).map(({ row }) => row)).toEqual(['processing', 'not found']);
-    expect(results.length).toBeLessThanOrEqual(6);
   });
 
   it('queries nothing for a line that does not say enough, or that somebody made up', async () => {

@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { createAgent } from '../../net/agent.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
 import { printable } from '../../util/text.ts';
@@ -16,14 +15,12 @@ const options = {
   'ca-file FILE': 'Verify the certificate of an https URL with this CA',
   'cert-file FILE': 'Client certificate of a caller',
   'key-file FILE': 'Private key of that certificate',
-  watch:
-    'Query again after 1, 2, 4 ... seconds, at most 60, until each payment is decided; prints what changed',
   json: 'Print a line of JSON for each payment',
 };
 
 const spec = {
   name: 'payments query',
-  usage: '[--url URL] [--token-file FILE] [--watch] [--json] [options]',
+  usage: '[--url URL] [--token-file FILE] [--json] [options]',
   about:
     'Reads the payments of unknown outcome from standard input, which is /status.json of an instance or lines of its log, queries the status of each through the proxy, as its callers do, and prints what to do about it (docs/payments.md). Sends no payment.',
   options,
@@ -41,24 +38,12 @@ export const queryPayments = command(spec, async ({ values }, io) => {
       'no input. Run: countersign status --json | countersign payments query',
       exitCode.usage,
     );
-  let open = await readPayments(process.stdin, Date.now());
-  if (open.length === 0) io.err('No payment of unknown outcome.');
-  // The reader of the output is gone, such as head.
-  if (values.watch) process.stdout.once('error', () => process.exit());
-  const results = new Map<string, PaymentResult>();
-  for (let pause = 1_000; ; pause = Math.min(2 * pause, 60_000)) {
-    const changed = (await queryAll(open, proxy)).filter(
-      ({ requestId, row, decision }) =>
-        results.get(requestId)?.row !== row || results.get(requestId)?.decision !== decision,
-    );
-    for (const result of changed) results.set(result.requestId, result);
-    if (changed.length > 0) print(changed, values.json, io);
-    open = open.filter(({ requestId }) => results.get(requestId)?.decision === 'query-again');
-    if (!values.watch || open.length === 0) break;
-    await wait(pause);
-  }
-  const isSettled = ({ decision }: PaymentResult): boolean => decision === 'paid' || decision === 'not-paid';
-  return [...results.values()].every(isSettled) ? exitCode.done : exitCode.failed;
+  const payments = await readPayments(process.stdin, Date.now());
+  if (payments.length === 0) io.err('No payment of unknown outcome.');
+  const results = await queryAll(payments, proxy);
+  if (results.length > 0) print(results, values.json, io);
+  const isSettled = results.every(({ decision }) => decision === 'paid' || decision === 'not-paid');
+  return isSettled ? exitCode.done : exitCode.failed;
 });
 
 interface ConnectionOptions {
