@@ -1,6 +1,8 @@
+import { execSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { welcome } from '../../src/cli/demo/demo.ts';
 import { Processes, type RunningDemo } from '../support/demo.ts';
 import { post as sendForm } from '../support/forwarding.ts';
 import { until } from '../support/until.ts';
@@ -62,8 +64,7 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
     code: 0,
     out: expect.stringContaining('HMAC-SHA1 with the control key'),
   });
-  const { out } = await stop();
-  expect(out).toContain(`curl -d login=shop -d client_orderid=o1 ${api}/v4/status/9\n`);
+  await stop();
 });
 
 it('responds with 401 and 503 as the scenario says', async () => {
@@ -84,8 +85,7 @@ it('responds with 401 and 503 as the scenario says', async () => {
   expect(await send('gone', { authorization })).toEqual([503, 'key-source-unavailable', true]);
   const rotate = ['demo', 'rotate', '--after', '0', '--ready-file', readyFile];
   expect(await processes.run(rotate)).toMatchObject({ code: 0, err: '' });
-  const { out } = await stop();
-  expect(out).toContain(`curl -H 'Authorization: Bearer test-token' -X POST ${proxyUrl}${balance}/shop\n`);
+  await stop();
 }, 60_000);
 
 it('--port 0 picks a free port for each of the four', async () => {
@@ -106,6 +106,14 @@ describe('one that runs', () => {
     demo = await shared.startDemo();
   });
   afterAll(() => shared.clear());
+
+  it('welcomes with commands that work', () => {
+    const commands = welcome(demo, false).match(/curl .*/g) ?? [];
+    const statuses = commands.map((command) =>
+      execSync(`${command} -s -o /dev/null -w '%{http_code}'`, { encoding: 'utf8' }),
+    );
+    expect(statuses).toEqual(['200', '200', '200']);
+  });
 
   it('accepts any bearer token', async () => {
     const headers = { authorization: 'Bearer ???' };

@@ -1,10 +1,8 @@
 import { timeout } from '../../config/schema/values.ts';
 import { isLoopback } from '../../config/url.ts';
-import { percentEncode } from '../../oauth1/encode.ts';
 import type { Countersign } from '../../service/lifecycle.ts';
 import type { Signals } from '../../service/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/listen.ts';
-import type { Scenario } from '../../simulator/scenario.ts';
 import { runService } from '../serve.ts';
 import { CliError, describeListenError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, list, type OptionValues, parsed, port, type Run } from '../shared/command.ts';
@@ -100,7 +98,7 @@ async function serveDemo(settings: Settings, keys: DemoKeys, signals: Signals): 
   const onStarted = ({ proxyUrl, adminUrl }: Countersign): string => {
     const running = { ...demo, proxyUrl, adminUrl };
     withdraw = announce(running, settings);
-    return welcome(running, settings.scenario);
+    return welcome(running, settings.isOwnScenario);
   };
   try {
     const source = {
@@ -154,6 +152,7 @@ async function settingsFrom(values: OptionValues<typeof options>) {
       gatewayPort: values['gateway-port'] ?? (isFree ? 0 : defaultPorts.gateway),
       gatewayAdminPort: values['gateway-admin-port'] ?? (isFree ? 0 : defaultPorts.gatewayAdmin),
       ...(await readDemoScenario(scenario)),
+      isOwnScenario: scenario !== undefined,
       readyFile: values['ready-file'],
     };
   } catch (error) {
@@ -161,11 +160,21 @@ async function settingsFrom(values: OptionValues<typeof options>) {
   }
 }
 
-/** What the demo prints after its start: the URLs, and commands to paste. */
+/** What the demo prints after its start: the URLs, and commands to paste unless the scenario is the user's own. */
 export function welcome(
   { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }: Omit<RunningDemo, 'keyDirectory' | 'pid'>,
-  scenario: Scenario,
+  isOwnScenario: boolean,
 ): string {
+  const api = `${proxyUrl}/${demoEnvironment}/gw/api`;
+  const examples = [
+    'Try one of these (no secrets needed):',
+    '',
+    `  curl -X POST ${api}/v2/get-balance/manager/acme`,
+    `  curl -d login=acme -d client_orderid=invoice-1 ${api}/v4/status/1234`,
+    `  curl -d client_orderid=try-1 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/1234`,
+    '',
+    "Add -H 'Accept: application/json' for JSON responses.",
+  ];
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,
@@ -174,13 +183,7 @@ export function welcome(
     `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
     `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
     '',
-    'Try one of these (no secrets needed):',
-    '',
-    ...examples(`${proxyUrl}/${demoEnvironment}/${scenario.product}/api`, scenario).map(
-      (line) => `  ${line}`,
-    ),
-    '',
-    "Add -H 'Accept: application/json' for JSON responses.",
+    ...(isOwnScenario ? [] : examples),
     ...(hasStatusPage({ adminUrl }) ? rotationHint : []),
     '',
     'Press Ctrl-C to stop.',
@@ -188,25 +191,4 @@ export function welcome(
     '',
   ];
   return lines.join('\n');
-}
-
-/** Commands that work with this scenario. */
-function examples(api: string, { logins, orders, endpoints, caller: { tokens } }: Scenario): string[] {
-  const curl = tokens === undefined ? 'curl' : `curl -H 'Authorization: Bearer ${tokens[0]}'`;
-  const withBalances = Object.keys(logins).filter((login) => logins[login]?.balances !== undefined);
-  return [
-    ...withBalances.slice(0, 1).map((login) => `-X POST ${api}/v2/get-balance/manager/${login}`),
-    ...orders
-      .slice(0, 1)
-      .map(
-        ({ login, client_orderid, endpoint }) =>
-          `-d login=${login} -d client_orderid=${percentEncode(client_orderid)} ${api}/v4/status/${endpoint}`,
-      ),
-    ...endpoints
-      .slice(0, 1)
-      .map(
-        (endpoint) =>
-          `-d client_orderid=try-1 -d amount=12.50 -d currency=EUR ${api}/v4/transfer/${endpoint}`,
-      ),
-  ].map((request) => `${curl} ${request}`);
 }
