@@ -106,8 +106,6 @@ const signing = z.strictObject({
     ),
 });
 
-const maxHeaders = 20;
-
 /** Those that every export has; set ones would contradict them. */
 const ownHeaders = /^(content-.*|transfer-encoding|host|connection|expect|upgrade|te|trailer)$/i;
 
@@ -138,7 +136,6 @@ const tracing = z
       .describe('Part of the traces that is recorded, by the trace ID alone.'),
     headers: dictionary(headerName, headerValue)
       .prefault({})
-      .refine((headers) => Object.keys(headers).length <= maxHeaders, `must be at most ${maxHeaders}`)
       .describe('Headers of exports, such as `Authorization: ${OTLP_AUTHORIZATION}`.'),
     caFile: optionalFile.describe('CA of the receiver.'),
     minVersion,

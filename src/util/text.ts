@@ -40,14 +40,11 @@ export function didYouMean(name: string, known: Iterable<string>): string {
   return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
 }
 
-/** At most this many names are listed. */
-const maxListed = 12;
-
 /** The nearest known name as {@link didYouMean} says it, else all of them: `; known: sandbox, production`. */
 export function didYouMeanOneOf(name: string, known: readonly string[]): string {
-  const listed = known.slice(0, maxListed).join(', ');
-  const more = known.length > maxListed ? `, and ${known.length - maxListed} more` : '';
-  return didYouMean(name, known) || (known.length === 0 ? '; there are none' : `; known: ${listed}${more}`);
+  return (
+    didYouMean(name, known) || (known.length === 0 ? '; there are none' : `; known: ${known.join(', ')}`)
+  );
 }
 
 /** At most a third of its characters differ: a name that is merely as long would lead astray. */
