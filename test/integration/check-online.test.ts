@@ -14,11 +14,9 @@ import {
 } from '../support/keys-test-environment.ts';
 import { listen } from '../support/listening.ts';
 import { issuerKey, startOidcServer } from '../support/oidc-server.ts';
-import { spansIn } from '../support/otlp.ts';
 import { writeKeys } from '../support/service.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
-import { startReceiver, tracingTo } from '../support/traced.ts';
 
 const starts = harness();
 
@@ -106,19 +104,6 @@ describe('check --online', () => {
     const { code, rows } = await checks(configWith([grant(['*'], 'acme')], { keys }));
     expect([code, keyRows(rows).length]).toEqual([0, 2]);
     expect(setup.vault.count(/auth\/approle\/login/)).toBe(1);
-  });
-
-  it('sends an empty export to the receiver of traces; one that does not accept it is a warning', async () => {
-    const receiver = await startReceiver(starts);
-    const good = await checks(configWith([], { tracing: tracingTo(receiver) }));
-    expect(receiver.requests.map(spansIn)).toEqual([[]]);
-    const rowOf = ({ rows }: typeof good) => rows.find((row) => row.check === 'tracing');
-    expect(rowOf(good)).toMatchObject({ result: 'ok', detail: `${receiver.url}: accepts traces` });
-    receiver.respond = (response) => response.writeHead(404).end();
-    const bad = await checks(configWith([], { tracing: tracingTo(receiver) }));
-    const detail = `${receiver.url}: status 404 instead of 200`;
-    expect(rowOf(bad)).toMatchObject({ result: 'warning', detail });
-    expect(bad.code).toBe(good.code);
   });
 
   it('fetches the keys of each JWT issuer', async () => {

@@ -11,7 +11,6 @@ import type {
   JwtIssuerConfig,
   KeysConfig,
   OnceConfig,
-  TracingConfig,
 } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
 import type { OperationTable } from '../../gateway/operations.ts';
@@ -38,7 +37,7 @@ interface RequiredKey {
 
 /** The result of one check of `check --online`. The names are those of `--json`. */
 interface CheckResult {
-  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway' | 'claims' | 'tracing';
+  readonly check: 'vault' | 'directory' | 'key' | 'jwt-issuer' | 'gateway' | 'claims';
   readonly subject: string;
   readonly result: 'ok' | 'warning' | 'failed' | 'not-checked';
   readonly detail: string;
@@ -54,8 +53,8 @@ const oneVersion =
 
 /**
  * Checks whether a configuration works on this machine: logs in to the key source, reads every key that the grants
- * require, fetches the keys of each JWT issuer, connects to each gateway, and sends an empty
- * export to the receiver of traces. Prints a table, or JSON.
+ * require, fetches the keys of each JWT issuer, and connects to each gateway and to the store of claims. Prints a table, or
+ * JSON.
  *
  * @returns the exit code: 1 if any check failed
  */
@@ -65,12 +64,11 @@ export async function checkOnline(
   json: boolean,
   io: Io,
 ): Promise<number> {
-  const { environments, jwtIssuers, payments, tracing } = config;
+  const { environments, jwtIssuers, payments } = config;
   const others = Promise.all([
     ...Object.entries(jwtIssuers).map(([name, settings]) => checkIssuer(name, settings)),
     ...Object.entries(environments).map(([name, settings]) => checkGateway(name, settings)),
     ...(payments.once ? [checkClaims(payments.once)] : []),
-    ...(tracing ? [checkTracing(tracing)] : []),
   ]);
   const keys = await checkSource(config.keys, requiredKeys(config, operations));
   const rows = [...keys, ...(await others)];
@@ -117,18 +115,6 @@ async function checkClaims(settings: OnceConfig): Promise<CheckResult> {
   });
   if (weaknesses.length === 0) return result;
   return { ...result, result: 'warning', detail: [result.detail, ...weaknesses].join('; ') };
-}
-
-/** Only a warning: no request waits for the receiver. */
-async function checkTracing(settings: TracingConfig): Promise<CheckResult> {
-  const { createExportSpans } = await import('../../observability/tracing/export-spans.ts');
-  const send = async (): Promise<string> => {
-    await createExportSpans(settings)([]);
-    return 'accepts traces';
-  };
-  const row = { check: 'tracing', subject: 'otlp' } as const;
-  const result = await runCheck(row, send, messageOf, `${settings.otlp}: `);
-  return result.result === 'failed' ? { ...result, result: 'warning' } : result;
 }
 
 /** The result for the key source and, if it can be read, those for the keys. */
