@@ -437,15 +437,10 @@ describe('keys', () => {
     });
   });
 
-  it.each([
-    ...['list', 'generate', 'import', 'verify', 'rollback'].map(
-      (name) => [name, `Usage: countersign keys ${name} --config FILE --environment NAME`] as const,
-    ),
-    ['', 'docs/key-rotation.md'],
-  ])('explain %s: %s', async (name, text) => {
-    const { code, out } = await setup.run(`${name} --help`.trimStart());
+  it.each(['list', 'generate', 'import', 'verify', 'rollback'])('explain %s', async (name) => {
+    const { code, out } = await setup.run(`${name} --help`);
     expect(code).toBe(0);
-    expect(out).toContain(text);
+    expect(out).toContain(`Usage: countersign keys ${name} --config FILE --environment NAME`);
     expect(widthOf(out)).toBeLessThanOrEqual(110);
   });
 });

@@ -26,7 +26,7 @@ const spec = {
   name: 'keys generate',
   usage: '--config FILE --environment NAME --login LOGIN [options]',
   about:
-    "Generates an RSA key pair and stores the private key in Vault as a new version of the login's secret. Other fields are kept; the private key is stored nowhere else. Prints the public key and its fingerprint for the gateway's support manager. With --transit Vault generates it, and the secret only names it: the private key never leaves Vault. Without --transit, a login goes back to a key in its secret.",
+    "Generates an RSA key pair and stores the private key in Vault as a new version of the login's secret. Other fields are kept; the private key is stored nowhere else. Prints the public key and its fingerprint for the gateway's support manager. With --transit Vault generates it, and the secret only names it: the private key never leaves Vault. Without --transit, a login goes back to a key in its secret. How to rotate a key: docs/key-rotation.md.",
   options,
 };
 

@@ -1,26 +1,22 @@
 import { group } from '../shared/command.ts';
 
-/** Manages keys, for the platform team. */
-export const keys = group(
-  'keys',
+/** Manages keys, for the platform team (docs/key-rotation.md). */
+export const keys = group('keys', [
+  ['list', 'List versions, ages and fingerprints', async () => (await import('./list.ts')).listKeys],
   [
-    ['list', 'List versions, ages and fingerprints', async () => (await import('./list.ts')).listKeys],
-    [
-      'generate',
-      'Generate an RSA key pair and store the private key in Vault',
-      async () => (await import('./generate.ts')).generateKey,
-    ],
-    [
-      'import',
-      'Import an existing control key or private key',
-      async () => (await import('./import.ts')).importKey,
-    ],
-    [
-      'verify',
-      'Test which key versions the gateway accepts',
-      async () => (await import('./verify.ts')).verifyKeys,
-    ],
-    ['rollback', 'Restore an earlier version', async () => (await import('./rollback.ts')).rollBack],
+    'generate',
+    'Generate an RSA key pair and store the private key in Vault',
+    async () => (await import('./generate.ts')).generateKey,
   ],
-  'Private keys are never printed, never passed as arguments and never written to a file. How to rotate a key: docs/key-rotation.md.',
-);
+  [
+    'import',
+    'Import an existing control key or private key',
+    async () => (await import('./import.ts')).importKey,
+  ],
+  [
+    'verify',
+    'Test which key versions the gateway accepts',
+    async () => (await import('./verify.ts')).verifyKeys,
+  ],
+  ['rollback', 'Restore an earlier version', async () => (await import('./rollback.ts')).rollBack],
+]);

@@ -227,9 +227,8 @@ type Entry = readonly [name: string, summary: string, load: () => Promise<Run>];
  * A command that its first argument names. Without arguments prints the help.
  *
  * @param name empty for all commands
- * @param more end of the help, a paragraph
  */
-export function group(name: string, entries: readonly Entry[], more = ''): Run {
+export function group(name: string, entries: readonly Entry[]): Run {
   const [full, noun] = name === '' ? ['countersign', 'command'] : [`countersign ${name}`, 'subcommand'];
   return async ([first = '--help', ...argv], io, signals) => {
     const [, , load] = entries.find(([known]) => known === first) ?? [];
@@ -240,8 +239,8 @@ export function group(name: string, entries: readonly Entry[], more = ''): Run {
         summary,
       ]);
       const call = `${full} ${noun.toUpperCase()}`;
-      const end = wrapWords(`Run "${call} --help" for details. ${more}`.trim(), lineLength);
-      io.out([`Usage: ${call} [options]`, '', ...columns(rows, lineLength), '', ...end].join('\n'));
+      const details = `Run "${call} --help" for details.`;
+      io.out([`Usage: ${call} [options]`, '', ...columns(rows, lineLength), '', details].join('\n'));
       return exitCode.done;
     }
     const hint = didYouMean(first, [...entries.map(([known]) => known), '--help']);
