@@ -2,7 +2,7 @@ import { createAgent } from '../../net/agent.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
 import { printable } from '../../util/text.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
-import { command, type Io, parsed } from '../shared/command.ts';
+import { command, type Io, type OptionValues, parsed } from '../shared/command.ts';
 import { table } from '../shared/table.ts';
 import { readToken } from '../shared/token-file.ts';
 import { asciiJson } from '../status/render.ts';
@@ -46,15 +46,7 @@ export const queryPayments = command(spec, async ({ values }, io) => {
   return isSettled ? exitCode.done : exitCode.failed;
 });
 
-interface ConnectionOptions {
-  readonly url: URL;
-  readonly 'token-file': string | undefined;
-  readonly 'ca-file': string | undefined;
-  readonly 'cert-file': string | undefined;
-  readonly 'key-file': string | undefined;
-}
-
-async function proxyFrom(values: ConnectionOptions): Promise<Proxy> {
+async function proxyFrom(values: OptionValues<typeof options>): Promise<Proxy> {
   const { url, 'ca-file': caFile, 'cert-file': certFile, 'key-file': keyFile } = values;
   if ((certFile === undefined) !== (keyFile === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
