@@ -167,6 +167,7 @@ export function welcome(
 ): string {
   const api = `${proxyUrl}/${demoEnvironment}/gw/api`;
   const examples = [
+    '',
     'Try one of these (no secrets needed):',
     '',
     `  curl -X POST ${api}/v2/get-balance/manager/acme`,
@@ -182,7 +183,6 @@ export function welcome(
     `Metrics and health: ${adminUrl}/metrics`,
     `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
     `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
-    '',
     ...(isOwnScenario ? [] : examples),
     ...(hasStatusPage({ adminUrl }) ? rotationHint : []),
     '',

@@ -132,14 +132,6 @@ describe('of what the new file allows and the old one did not, is listed', () =>
   });
 
   it.each(rowsOf`
-    { logins: [acme, beta] }        || { logins: [acme] }           || billing sandbox transfer beta
-    { operations: [transfer, manager-balance] } || {}               || billing sandbox manager-balance acme
-  `)('of a grant with %s after one with %s: %s', async (now, before, expected) => {
-    const found = await more(billing({ ...grant, ...parse(now) }), billing({ ...grant, ...parse(before) }));
-    expect(found.join(' && ') || 'nothing').toBe(expected);
-  });
-
-  it.each(rowsOf`
     { caFile: ca.pem }                      || {} || caFile none ca.pem
     { baseUrl: "https://other.example", product: other } || {} || baseUrl https://gateway.example https://other.example && product gw other
     { operations: { transfer: { path: "/api/v4/pay/{endpoint}" } } } || {} || operations.transfer.path /api/v4/transfer/{endpoint} /api/v4/pay/{endpoint}
