@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { balancePath, pay } from '../support/attackers.ts';
 import { harness } from '../support/harness.ts';
-import { accept } from '../support/keyed-gateway.ts';
 import { foundIn, mayReadChildren, primeIn } from '../support/process-memory.ts';
 import { describeWhere } from '../support/requires.ts';
 import { newKeys } from '../support/rotating.ts';
@@ -19,7 +18,10 @@ describeWhere(mayReadChildren(), 'the memory of another process cannot be read h
     async function startAll() {
       const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
       const gateway = await starts.recordingGateway();
-      gateway.respond = accept;
+      gateway.respond = (response) =>
+        response
+          .writeHead(200, { 'Content-Type': 'text/html;charset=utf-8' })
+          .end('type=status-response\n&serial-number=1\n&status=approved\n');
       const keys = vaultKeys(setup.vault.address, {}, { cache: { ttl: '500ms' } });
       const folder = starts.folder().path;
       const [part, heap] = [join(folder, 'part'), join(folder, 'heap')];
