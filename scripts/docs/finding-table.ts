@@ -4,7 +4,8 @@ import { cell, code, table } from './markdown.ts';
 /** Every finding that a status can have. */
 export function findingTable(): string {
   const rows = Object.entries<Condition>(conditions).flatMap(([name, condition]) => {
-    const { severities = [], when, find } = condition;
+    const { severity, when, find } = condition;
+    const severities = severity === undefined ? ['bad', 'warn'] : [severity];
     return find === undefined ? [] : [[code(name), severities.map(code).join(', '), cell(when)]];
   });
   return table(['code', 'severity', 'when'], rows);

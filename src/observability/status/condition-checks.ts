@@ -20,7 +20,13 @@ export interface Found {
   readonly payments?: readonly UncertainPayment[];
 }
 
-export type Check = (facts: StatusFacts) => Found[];
+/** What is found: nothing, one, or of each environment, key or caller what there is. */
+export type Check = (facts: StatusFacts) => Found | undefined | readonly (Found | undefined)[];
+
+/** `: connection refused`; empty without a problem. */
+export function because(problem: string | null | undefined): string {
+  return typeof problem === 'string' ? `: ${problem.replace(/\.$/, '')}` : '';
+}
 
 /** `No failure for 8 s.`, once it is over: the finding goes within a minute. @param last time of the last failure */
 export function quiet(at: string, last: string): string {
@@ -38,35 +44,17 @@ export function byEnvironment<T extends { readonly environment: string | null }>
   );
 }
 
-/** What is found of an environment; `undefined`: nothing. */
-type EnvironmentCheck = (one: Environment, facts: StatusFacts) => Found | undefined;
-
-/** One for each environment of which something is found. */
-export function environmentsWith(check: EnvironmentCheck): Check {
-  return (facts) =>
-    facts.environments.flatMap((one) => {
-      const found = check(one, facts);
-      return found === undefined ? [] : [{ ...found, environment: one.name }];
-    });
-}
-
 export function lastsSince({ at, keySource: { since: from, problem } }: StatusFacts): string {
-  const lasts = from === null ? '' : ` for ${since(at, from)}`;
-  return `${lasts}${problem === null ? '' : `: ${problem.replace(/\.$/, '')}`}`;
+  return `${from === null ? '' : ` for ${since(at, from)}`}${because(problem)}`;
 }
 
-/** `login acme in sandbox`, or `3 logins, such as acme in sandbox,`. @param ref as `sandbox/acme` */
-export function such(ref: string | null, count: number): string {
+/** `login acme in sandbox` and the subject of a finding, or `3 logins, such as acme in sandbox,`. @param ref `sandbox/acme` */
+export function loginsOf(count: number, ref: string | null) {
   const [environment, login] = ref?.split('/') ?? [];
-  if (login === undefined) return counted(count, 'login');
+  if (environment === undefined || login === undefined) return { words: counted(count, 'login') };
   const name = `${login} in ${environment}`;
-  return count === 1 ? `login ${name}` : `${counted(count, 'login')}, such as ${name},`;
-}
-
-/** The subject of a finding about one login. */
-export function only(ref: string | null, count: number): Pick<Found, 'environment' | 'login'> {
-  const [environment = null, login = null] = count === 1 ? (ref?.split('/') ?? []) : [];
-  return { environment, login };
+  if (count === 1) return { words: `login ${name}`, environment, login };
+  return { words: `${counted(count, 'login')}, such as ${name},` };
 }
 
 /** What happened, in words that follow the name of the environment; what to do, if the condition does not say it. */
@@ -75,11 +63,10 @@ type Texts = Partial<Record<FailureCause, string | Text>>;
 
 /** Requests of the last minute that failed for one of these causes, together with what else is found. */
 export function failures(texts: Texts, more: Check = () => []) {
+  const causes = Object.entries(texts);
   const find: Check = (facts) => [
-    ...more(facts),
-    ...Object.entries(texts).flatMap(([cause, text]) =>
-      environmentsWith((one) => failed(cause, text, one, facts))(facts),
-    ),
+    ...[more(facts)].flat(),
+    ...causes.flatMap(([cause, text]) => facts.environments.map((one) => failed(cause, text, one, facts))),
   ];
   return { causes: Object.keys(texts), find };
 }
@@ -99,7 +86,14 @@ function failed(
   const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
   const isNow = allFail && secondsBetween(lastAt, at) < 5;
   const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${isNow ? 'now every one fails' : `${percent(share)} of all`}`;
-  return { severity: isNow ? 'bad' : failing(share), summary, state: [quiet(at, lastAt)], todo, login };
+  return {
+    severity: isNow ? 'bad' : failing(share),
+    summary,
+    state: [quiet(at, lastAt)],
+    todo,
+    environment,
+    login,
+  };
 }
 
 /** The finding about the key says why these requests fail. */

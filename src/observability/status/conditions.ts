@@ -1,25 +1,24 @@
 import {
+  because,
   byEnvironment,
-  environmentsWith,
-  type Found,
+  type Check,
   failures,
   lastsSince,
   likelierClock,
-  only,
+  loginsOf,
   quiet,
   reset,
-  such,
   unreachable,
 } from './condition-checks.ts';
-import type { FailureCause, StatusFacts } from './facts.ts';
+import type { FailureCause } from './facts.ts';
 import { counted, percent, secondsBetween, since, sourceName, span } from './format.ts';
 import { keysWith, missing, rejected, unusable, waiting } from './key-checks.ts';
 import {
   callerLimitedFor,
   clockDifference,
+  expiring,
   isBlocked,
   isNoKey,
-  lifetime,
   maxUncertainPayments,
   rejections,
   type Severity,
@@ -45,8 +44,8 @@ export interface Alert {
 
 /** Something that operators have to know of: a finding of the status, an alert, or both. */
 export interface Condition {
-  /** Of its findings. */
-  readonly severities?: readonly [Severity, ...Severity[]];
+  /** Of its findings; absent: it depends. */
+  readonly severity?: Severity;
   /** What it is. */
   readonly when: string;
   /** What to do about it. */
@@ -56,14 +55,9 @@ export interface Condition {
   /** Causes of failed requests to which the section applies. */
   readonly causes?: readonly string[];
   /** What a status says about it while it holds. */
-  readonly find?: (facts: StatusFacts) => Found[];
+  readonly find?: Check;
   readonly alert?: Alert;
 }
-
-const bad = ['bad'] as const;
-const warn = ['warn'] as const;
-const info = ['info'] as const;
-const badOrWarn = ['bad', 'warn'] as const;
 
 const keepCache = 'Repair it, and do not restart: the cached keys would be lost.';
 const checkOnline = '`countersign check --online` says what fails.';
@@ -78,7 +72,7 @@ const otherLimits =
  */
 export const conditions = {
   'outcome-unknown': {
-    severities: bad,
+    severity: 'bad',
     when: 'A payment was sent, and no complete response or a 5xx came back: it may have been processed. A finding has those of the last hour.',
     todo: 'Query the order status of each, and do not send it again before that: `countersign status --json | countersign payments query`.',
     find({ at, uncertainPayments: list }) {
@@ -114,7 +108,6 @@ export const conditions = {
     },
   },
   'order-mismatch': {
-    severities: badOrWarn,
     when: 'A response is about another order than its request. Warn, and no alert: about another amount or currency.',
     todo: 'Query the status of these orders before anybody acts on such a response, and ask the support of the gateway.',
     find: ({ orderMismatches }) =>
@@ -151,27 +144,25 @@ export const conditions = {
     },
   },
   draining: {
-    severities: bad,
+    severity: 'bad',
     when: 'The instance is shutting down.',
     todo: 'Requests in flight are finished; new ones belong to another instance.',
     section: 'Shutting down',
     causes: ['shutting-down'],
-    find: ({ health: { reasons } }) => (reasons.includes('draining') ? [{ summary: 'Shutting down' }] : []),
+    find: ({ health: { reasons } }) =>
+      reasons.includes('draining') ? { summary: 'Shutting down' } : undefined,
   },
   'audit-unavailable': {
-    severities: badOrWarn,
     when: 'Audit records cannot be written, or were lost.',
     todo: 'Check space, permissions and the largest size of a file (EFBIG) of the audit folder.',
     causes: ['audit-unavailable'],
     find({ health: { reasons }, audit }) {
       const required = reasons.includes('audit-unavailable');
-      if (!required && audit?.up !== false) return [];
-      const cause = typeof audit?.problem === 'string' ? `: ${audit.problem}` : '';
-      const effect = required
-        ? 'Nothing is sent without them.'
-        : 'They wait in memory, and are lost when it is full.';
-      const severity = required ? 'bad' : 'warn';
-      return [{ severity, summary: `Audit records cannot be written${cause}`, state: [effect] }];
+      if (!required && audit?.up !== false) return undefined;
+      const summary = `Audit records cannot be written${because(audit?.problem)}`;
+      return required
+        ? { severity: 'bad', summary, state: ['Nothing is sent without them.'] }
+        : { severity: 'warn', summary, state: ['They wait in memory, and are lost when it is full.'] };
     },
     alert: {
       name: 'CountersignAuditUnavailable',
@@ -185,15 +176,14 @@ export const conditions = {
     },
   },
   'claims-unavailable': {
-    severities: bad,
+    severity: 'bad',
     when: 'The store of `payments.once` takes no claim: payments are not sent.',
     todo: `${checkOnline} Queries go on; no restart is needed.`,
     causes: ['claims-unavailable'],
-    find({ claims }) {
-      if (claims?.up !== false) return [];
-      const cause = claims.problem === null ? '' : `: ${claims.problem}`;
-      return [{ summary: `Order IDs cannot be claimed${cause}`, state: ['No payment is sent.'] }];
-    },
+    find: ({ claims }) =>
+      claims?.up === false
+        ? { summary: `Order IDs cannot be claimed${because(claims.problem)}`, state: ['No payment is sent.'] }
+        : undefined,
     alert: {
       name: 'CountersignClaimsUnavailable',
       summary: '<instance> cannot claim order IDs',
@@ -202,17 +192,17 @@ export const conditions = {
     },
   },
   'key-source-down': {
-    severities: bad,
+    severity: 'bad',
     when: 'Vault or the key directory does not respond, rejects the login, or denies keys (a finding of its own).',
     todo: keepCache,
     find(facts) {
       const { type, address, state } = facts.keySource;
-      if (state !== 'down' && !facts.health.reasons.includes('key-source-never-reached')) return [];
+      if (state !== 'down' && !facts.health.reasons.includes('key-source-never-reached')) return undefined;
       const what = state === null ? 'has not responded since the start' : `unavailable${lastsSince(facts)}`;
       const summary = `${sourceName(type)} at ${address} ${what}`;
-      if (facts.keys.total > 0) return [{ summary, state: ['Cached keys are still used.'] }];
+      if (facts.keys.total > 0) return { summary, state: ['Cached keys are still used.'] };
       const todo = `Repair it; no restart is needed. ${checkOnline}`;
-      return [{ summary, state: ['No key is cached, so requests that need one fail.'], todo }];
+      return { summary, state: ['No key is cached, so requests that need one fail.'], todo };
     },
     alert: {
       name: 'CountersignKeySourceDown',
@@ -226,37 +216,37 @@ export const conditions = {
     },
   },
   'key-source-denied': {
-    severities: bad,
+    severity: 'bad',
     when: 'Vault or the key directory denies reading the keys of logins in use.',
     todo: '`countersign check --online` says which path may not be read. Permit it; no restart is needed.',
     section: 'Keys denied',
     find(facts) {
       const { type, state, deniedLogins, deniedLogin } = facts.keySource;
-      if (state !== 'denied') return [];
+      if (state !== 'denied') return undefined;
+      const { words, ...about } = loginsOf(deniedLogins, deniedLogin);
       const effect =
         facts.keys.total > 0
           ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
           : 'No key is cached, so requests of the logins that it denies fail.';
-      const summary = `${sourceName(type)} denies reading the keys of ${such(deniedLogin, deniedLogins)}${lastsSince(facts)}`;
-      return [{ summary, state: [effect], ...only(deniedLogin, deniedLogins) }];
+      const summary = `${sourceName(type)} denies reading the keys of ${words}${lastsSince(facts)}`;
+      return { summary, state: [effect], ...about };
     },
   },
   'keys-unreadable': {
-    severities: badOrWarn,
     when: 'Requests failed because keys cannot be read, and none are cached.',
     todo: checkOnline,
     section: 'CountersignKeySourceDown',
     ...failures({ 'key-source-unavailable': 'keys cannot be read, and none are cached' }),
   },
   'cached-keys-expiring': {
-    severities: bad,
+    severity: 'bad',
     when: 'Cached keys cannot be read again, and are soon no longer used (`keys.cache.staleIfError`).',
     todo: keepCache,
     find({ at, keySource: { cachedKeysExpireAt: end } }) {
       const seconds = end === null ? Number.POSITIVE_INFINITY : secondsBetween(at, end);
-      if (seconds >= thresholds.cachedKeysSeconds) return [];
+      if (seconds >= thresholds.cachedKeysSeconds) return undefined;
       const when = seconds > 0 ? `in ${span(seconds)}` : 'now';
-      return [{ summary: `Cached keys that cannot be read again run out ${when}` }];
+      return { summary: `Cached keys that cannot be read again run out ${when}` };
     },
     alert: {
       name: 'CountersignCachedKeysExpiring',
@@ -267,14 +257,13 @@ export const conditions = {
     },
   },
   'logins-not-found': {
-    severities: badOrWarn,
     when: 'The key source does not know logins whose keys are cached, though it did not delete them.',
     todo: 'They sign until `keys.cache.staleIfError` has passed; a restart would lose them. Was the store moved, re-created or restored? To stop a login, delete all its versions, or its files.',
-    find({ keySource }) {
-      const { type, loginsNotFound: count, loginNotFound: one } = keySource;
-      if (count === 0) return [];
-      const summary = `${sourceName(type)} does not know ${such(one, count)} whose cached keys are used`;
-      return [{ severity: count > 1 ? 'bad' : 'warn', summary, ...only(one, count) }];
+    find({ keySource: { type, loginsNotFound, loginNotFound } }) {
+      if (loginsNotFound === 0) return undefined;
+      const { words, ...about } = loginsOf(loginsNotFound, loginNotFound);
+      const summary = `${sourceName(type)} does not know ${words} whose cached keys are used`;
+      return { severity: loginsNotFound > 1 ? 'bad' : 'warn', summary, ...about };
     },
     alert: {
       name: 'CountersignLoginsNotFound',
@@ -284,11 +273,11 @@ export const conditions = {
     },
   },
   'vault-token-expired': {
-    severities: warn,
+    severity: 'warn',
     when: 'The Vault token was not renewed in time. A finding if it has expired.',
     todo: 'Keys cannot be read until the login to Vault succeeds again.',
     find: ({ at, keySource: { tokenExpiresAt: end } }) =>
-      end === null || secondsBetween(at, end) > 0 ? [] : [{ summary: 'The Vault token has expired' }],
+      end === null || secondsBetween(at, end) > 0 ? undefined : { summary: 'The Vault token has expired' },
     alert: {
       name: 'CountersignVaultTokenExpiring',
       summary: 'The Vault token on <instance> ends in <value|humanizeDuration>',
@@ -299,7 +288,6 @@ export const conditions = {
     },
   },
   'signing-unavailable': {
-    severities: badOrWarn,
     when: 'Vault does not sign with keys that it alone has. Only their requests fail; nothing is sent.',
     todo: checkOnline,
     ...failures({ 'signing-unavailable': 'Vault does not sign with the private keys that it holds' }),
@@ -332,35 +320,33 @@ export const conditions = {
     },
   },
   'gateway-unreachable': {
-    severities: badOrWarn,
     when: 'Requests failed without a connection to the gateway. Nothing was sent.',
     todo: 'The log has the code.',
     section: 'Gateway unreachable',
     ...failures({ 'gateway-unreachable': unreachable }),
   },
   'gateway-silent': {
-    severities: badOrWarn,
     when: 'Requests are in flight, and for 4 s none has ended; warn: a single one.',
     todo: 'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. `countersign check --online` says which.',
     section: 'No complete gateway response',
     // Said before the requests fail, which takes as long as `timeouts.request`.
-    find: environmentsWith((one) => {
-      const severity = silent(one);
-      if (severity === 'ok') return undefined;
-      const wait = `${counted(one.inFlight, 'request')} ${one.inFlight === 1 ? 'waits' : 'wait'}`;
-      const summary = `${one.name}: no request has ended for ${span(one.waiting ?? 0)}, and ${wait}`;
-      return { severity, summary };
-    }),
+    find: ({ environments }) =>
+      environments.map((one) => {
+        const { name: environment, inFlight, waiting: seconds } = one;
+        const severity = silent(one);
+        if (severity === 'ok') return undefined;
+        const wait = `${counted(inFlight, 'request')} ${inFlight === 1 ? 'waits' : 'wait'}`;
+        const summary = `${environment}: no request has ended for ${span(seconds ?? 0)}, and ${wait}`;
+        return { severity, summary, environment };
+      }),
   },
   'gateway-timeout': {
-    severities: badOrWarn,
     when: 'The gateway did not respond in time.',
     todo: 'The limit is `timeouts.request`. Ask the support of the gateway: nothing in Countersign makes it faster.',
     section: 'No complete gateway response',
     ...failures({ 'gateway-timeout': 'the gateway does not respond in time' }),
   },
   'gateway-response-incomplete': {
-    severities: badOrWarn,
     when: 'A response of the gateway was not complete, or not valid HTTP.',
     todo: checkWay,
     section: 'No complete gateway response',
@@ -371,38 +357,37 @@ export const conditions = {
     }),
   },
   'gateway-server-error': {
-    severities: badOrWarn,
     when: 'The gateway responded with a 5xx.',
     todo: 'Ask the support of the gateway, with the times of the log and its serial numbers, where it sent some.',
     section: 'Gateway server error',
     ...failures({ 'gateway-status': 'the gateway responds with server errors' }),
   },
   'internal-error': {
-    severities: badOrWarn,
     when: 'Requests failed because of a defect of Countersign.',
     todo: 'The log has a line for each, with the stack: give it to the developers.',
     section: 'Internal error',
     ...failures({ internal: 'internal error' }),
   },
   saturated: {
-    severities: badOrWarn,
     when: "More than 80 % of an environment's requests in flight are used, or requests were rejected as `overloaded`.",
     todo: 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`.',
     causes: ['overloaded'],
-    find: environmentsWith((one, { at }) => {
-      const { name, inFlight, maxInFlight, failures: list } = one;
-      const rejected = list.find(({ cause }) => cause === 'overloaded');
-      const severity = rejected === undefined ? saturation(one) : 'bad';
-      if (severity === 'ok') return undefined;
-      const is = inFlight >= maxInFlight ? 'is at' : rejected ? 'was at' : 'is near';
-      const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
-      const state = [
-        rejected ? quiet(at, rejected.lastAt) : '',
-        `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
-        inFlight < maxInFlight && rejected ? otherLimits : '',
-      ];
-      return { severity, summary: `${name} ${is} its limit${also}`, state };
-    }),
+    find: ({ at, environments }) =>
+      environments.map((one) => {
+        const { name: environment, inFlight, maxInFlight } = one;
+        const rejected = one.failures.find(({ cause }) => cause === 'overloaded');
+        const severity = rejected === undefined ? saturation(one) : 'bad';
+        if (severity === 'ok') return undefined;
+        const isFull = inFlight >= maxInFlight;
+        const is = isFull ? 'is at' : rejected ? 'was at' : 'is near';
+        const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
+        const state = [
+          rejected ? quiet(at, rejected.lastAt) : '',
+          `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
+          rejected && !isFull ? otherLimits : '',
+        ];
+        return { severity, summary: `${environment} ${is} its limit${also}`, state, environment };
+      }),
     alert: {
       name: 'CountersignSaturated',
       core: true,
@@ -412,23 +397,23 @@ export const conditions = {
     },
   },
   'clock-skew': {
-    severities: badOrWarn,
     when: 'The clocks of gateway and instance differ by more than 30 s.',
     todo: 'Either one may be off. If the time synchronization of this machine is right, or other instances show the same, ask the support of the gateway.',
     causes: ['clock-skew'],
-    find: environmentsWith((one, { environments }) => {
-      if (clockDifference(one) === 'ok') return undefined;
-      const rejected = rejections(one);
-      const share = percent(one.rejectedShare ?? 0);
-      const effect =
-        rejected === 'ok'
-          ? 'The gateway may reject timestamps.'
-          : `${share} of responses are 401 or 403, probably for that reason and not because of a key.`;
-      const skew = one.clockSkew ?? 0;
-      const summary = `The clock of the gateway of ${one.name} is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} that of this machine`;
-      const severity = rejected === 'bad' ? 'bad' : 'warn';
-      return { severity, summary, state: [effect], todo: likelierClock(one, environments) };
-    }),
+    find: ({ environments }) =>
+      environments.map((one) => {
+        if (clockDifference(one) === 'ok') return undefined;
+        const { name: environment, clockSkew, rejectedShare } = one;
+        const rejected = rejections(one);
+        const effect =
+          rejected === 'ok'
+            ? 'The gateway may reject timestamps.'
+            : `${percent(rejectedShare ?? 0)} of responses are 401 or 403, probably for that reason and not because of a key.`;
+        const skew = clockSkew ?? 0;
+        const summary = `The clock of the gateway of ${environment} is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} that of this machine`;
+        const severity = rejected === 'bad' ? 'bad' : 'warn';
+        return { severity, summary, state: [effect], todo: likelierClock(one, environments), environment };
+      }),
     alert: {
       name: 'CountersignClockSkew',
       summary:
@@ -441,43 +426,44 @@ export const conditions = {
     },
   },
   'gateway-blocks': {
-    severities: bad,
+    severity: 'bad',
     when: 'For a minute, the gateway rejects every login of an environment, at least two.',
     todo: 'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
     section: 'Gateway rejects every login',
-    find: environmentsWith((one) => {
-      if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
-      const summary = `The gateway of ${one.name} responds with 401 or 403 to every login, ${one.logins.rejected} in the last minute`;
-      return { summary };
-    }),
+    find: ({ environments }) =>
+      environments.map((one) => {
+        if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
+        const { name: environment, logins } = one;
+        const summary = `The gateway of ${environment} responds with 401 or 403 to every login, ${logins.rejected} in the last minute`;
+        return { summary, environment };
+      }),
   },
   'key-rejected': {
-    severities: bad,
+    severity: 'bad',
     when: 'The gateway rejected the key that signs, and has not accepted it since.',
     todo: 'If the gateway has a new key, store it in the key source: Countersign looks for it each second while there are requests.',
     section: 'CountersignGatewayRejections',
     find: keysWith(rejected),
   },
   'gateway-rejections': {
-    severities: ['bad', 'warn', 'info'],
-    when: 'More than 2 % of the responses to a login (finding: of an environment) are 401 or 403.',
+    when: 'More than 2 % of the responses to a login (finding: of an environment; info if none failed a request) are 401 or 403.',
     todo: 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`.',
     causes: ['current-key', 'other-key'],
     // While a clock is off, or every login is rejected, that is the finding.
-    find: environmentsWith((one) => {
-      const { name, rejectedShare, allFail } = one;
-      const severity = rejections(one);
-      if (severity === 'ok' || isNoKey(one)) return undefined;
-      const { rejected, rejectedNames } = one.logins;
-      const [login = null] = rejected === 1 ? rejectedNames : [];
-      const others = rejected - rejectedNames.length;
-      const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
-      const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
-      const summary = `${percent(rejectedShare ?? 0)} of responses from ${name} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
-      const todo =
-        severity === 'info' ? 'No request failed: it was sent again, signed with another key.' : undefined;
-      return { severity, summary, todo, login };
-    }),
+    find: ({ environments }) =>
+      environments.map((one) => {
+        const severity = rejections(one);
+        if (severity === 'ok' || isNoKey(one)) return undefined;
+        const { name: environment, rejectedShare, allFail, logins } = one;
+        const { rejected, rejectedNames } = logins;
+        const [login = null] = rejected === 1 ? rejectedNames : [];
+        const others = rejected - rejectedNames.length;
+        const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
+        const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
+        const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
+        const again = 'No request failed: it was sent again, signed with another key.';
+        return { severity, summary, todo: severity === 'info' ? again : undefined, environment, login };
+      }),
     alert: {
       name: 'CountersignGatewayRejections',
       core: true,
@@ -494,7 +480,6 @@ export const conditions = {
     },
   },
   'key-missing': {
-    severities: badOrWarn,
     when: 'A login has no usable key. A finding also if the newest version was deleted, and an older one still signs.',
     todo: 'Store it in the key source; Countersign reads it within a minute.',
     ...failures({ 'key-missing': (kind) => [`a login has no ${keyOf(kind)}`] }, keysWith(missing)),
@@ -508,7 +493,6 @@ export const conditions = {
     },
   },
   'key-unusable': {
-    severities: badOrWarn,
     when: 'The newest version of a key cannot be used, or lacks it. An older one signs, if there is one.',
     todo: 'Store a correct key as a new version.',
     ...failures(
@@ -523,7 +507,7 @@ export const conditions = {
     },
   },
   'key-waiting': {
-    severities: info,
+    severity: 'info',
     when: 'A new version of a key waits for the gateway. The alert: for 2 hours.',
     todo: 'Has the gateway the new public key? `countersign keys verify` shows which versions it accepts.',
     find: keysWith(waiting),
@@ -548,7 +532,7 @@ export const conditions = {
     },
   },
   'keys-stale': {
-    severities: warn,
+    severity: 'warn',
     when: 'Cached keys could not be read again although the key source is up.',
     todo: `Cached keys sign until \`keys.cache.staleIfError\` has passed. ${checkOnline}`,
     section: 'Keys cannot be read',
@@ -558,32 +542,26 @@ export const conditions = {
       const logins = new Set(stale.map(({ environment, login }) => `${environment}/${login}`));
       const [first] = stale;
       if (first === undefined || state === 'down' || state === 'denied' || logins.size <= loginsNotFound)
-        return [];
+        return undefined;
       const { environment, login, readProblem } = stale.find((one) => one.readProblem !== null) ?? first;
       const which =
         stale.length === 1
           ? `The key of ${login} in ${environment}`
           : `${counted(stale.length, 'cached key')}, such as of ${login} in ${environment},`;
-      const summary = `${which} could not be read again${readProblem === null ? '' : `: ${readProblem}`}`;
-      return [{ summary, environment, login }];
+      return { summary: `${which} could not be read again${because(readProblem)}`, environment, login };
     },
   },
   'certificate-expiring': {
-    severities: badOrWarn,
     when: 'A certificate has expired, or has less than a fifth of its lifetime or 7 days left.',
     todo: 'Renew it and replace the file; no restart is needed.',
-    find({ at, certificates }) {
-      return certificates.flatMap((one) => {
-        const { severity } = lifetime(at, one);
-        if (severity === 'ok') return [];
+    find: ({ at, certificates }) =>
+      certificates.map((one) => {
+        const severity = expiring(at, one);
+        if (severity === 'ok') return undefined;
         const { name, environment, until } = one;
-        const seconds = secondsBetween(at, until);
-        const when = seconds > 0 ? `expires in ${span(seconds)}` : 'has expired';
-        return [
-          { severity, summary: `Certificate ${name}${ofEnvironment(environment)} ${when}`, environment },
-        ];
-      });
-    },
+        const when = severity === 'bad' ? 'has expired' : `expires in ${since(until, at)}`;
+        return { severity, summary: `Certificate ${name}${ofEnvironment(environment)} ${when}`, environment };
+      }),
     alert: {
       name: 'CountersignCertificateExpiring',
       core: true,
@@ -600,32 +578,30 @@ export const conditions = {
     },
   },
   'certificate-files-unusable': {
-    severities: warn,
+    severity: 'warn',
     when: 'Certificate files were replaced by files that cannot be used.',
     todo: 'The previous ones are in use. Correct the files; no restart is needed.',
     section: 'CountersignCertificateExpiring',
     // One for the files of a port or a server, however many certificates are in them.
-    find({ certificates }) {
-      return [...Map.groupBy(certificates, ({ problem }) => problem)].flatMap(([problem, [first]]) => {
-        if (problem === null || first === undefined) return [];
+    find: ({ certificates }) =>
+      [...Map.groupBy(certificates, ({ problem }) => problem)].map(([problem, [first]]) => {
+        if (problem === null || first === undefined) return undefined;
         const { name, environment } = first;
-        const summary = `New certificate files of ${name}${ofEnvironment(environment)} cannot be used: ${problem}`;
-        return [{ summary, environment }];
-      });
-    },
+        const summary = `New certificate files of ${name}${ofEnvironment(environment)} cannot be used${because(problem)}`;
+        return { summary, environment };
+      }),
   },
   'jwt-keys-stale': {
-    severities: badOrWarn,
     when: 'The keys of a JWT issuer cannot be fetched. Warn: the previous ones are still used.',
     todo: '`countersign check --online` fetches them and says what fails.',
     causes: ['issuer-unavailable'],
     find: ({ jwtIssuers }) =>
-      jwtIssuers.flatMap(({ name, available, problem }) => {
-        if (available && problem === null) return [];
+      jwtIssuers.map(({ name, available, problem }) => {
+        if (available && problem === null) return undefined;
         const summary = `The keys of the JWT issuer ${name} cannot be fetched: ${problem ?? 'not tried yet'}`;
         const previous = 'The previous ones are used until `maxStale` of the issuer has passed.';
         const effect = available ? previous : 'Callers with its tokens are rejected.';
-        return [{ severity: available ? 'warn' : 'bad', summary, state: [effect] }];
+        return { severity: available ? 'warn' : 'bad', summary, state: [effect] };
       }),
     alert: {
       name: 'CountersignJwtKeysStale',
@@ -635,16 +611,16 @@ export const conditions = {
     },
   },
   'caller-limited': {
-    severities: warn,
+    severity: 'warn',
     when: 'A caller got 429 in the last minute, because of its `maxInFlight`.',
     todo: 'Nothing was sent for these, and other callers are not affected. Does it send more than it should, or is the gateway slow? Otherwise raise `maxInFlight` of the caller.',
     section: 'Caller limit',
     causes: ['caller-limit'],
     find: ({ at, callers }) =>
-      callers.flatMap(({ name: caller, limited, limitedAt }) => {
-        if (limitedAt === null || secondsBetween(limitedAt, at) >= callerLimitedFor) return [];
+      callers.map(({ name: caller, limited, limitedAt }) => {
+        if (limitedAt === null || secondsBetween(limitedAt, at) >= callerLimitedFor) return undefined;
         const summary = `${caller} sends more requests at a time than its limit allows: ${counted(limited, 'request')} got 429 since the start, the last one ${since(at, limitedAt)} ago`;
-        return [{ summary, caller }];
+        return { summary, caller };
       }),
   },
   'caller-denied': {
@@ -661,33 +637,29 @@ export const conditions = {
     },
   },
   'caller-dry-run': {
-    severities: warn,
+    severity: 'warn',
     when: 'A caller is in dry-run: its grants are not enforced.',
     todo: 'Set `enforce` when the log has no more requests with the decision `would-deny`.',
     section: 'CountersignAuthorizationDenials',
     // One for all callers: the remedy is the same.
     find({ callers }) {
       const [first, ...others] = callers.filter(({ mode }) => mode === 'dry-run');
-      if (first === undefined) return [];
+      if (first === undefined) return undefined;
+      const { name: caller } = first;
       const more = others.length === 0 ? '' : ` and ${counted(others.length, 'other caller')}`;
-      return [
-        {
-          summary: `Every request of ${first.name}${more} is let through: mode is dry-run`,
-          caller: first.name,
-        },
-      ];
+      return { summary: `Every request of ${caller}${more} is let through: mode is dry-run`, caller };
     },
   },
   'log-lines-dropped': {
-    severities: warn,
+    severity: 'warn',
     when: 'Log lines were dropped or wait: standard output does not accept them.',
     todo: 'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
     find({ health: { warnings } }) {
       if (warnings.includes('log-stalled'))
-        return [{ summary: 'The log cannot be written, because standard output accepts no lines' }];
+        return { summary: 'The log cannot be written, because standard output accepts no lines' };
       return warnings.includes('log-lines-dropped')
-        ? [{ summary: 'Log lines were dropped, because standard output did not accept them' }]
-        : [];
+        ? { summary: 'Log lines were dropped, because standard output did not accept them' }
+        : undefined;
     },
     alert: {
       name: 'CountersignLogLinesDropped',
@@ -708,10 +680,11 @@ export const conditions = {
     },
   },
   'config-reload-failed': {
-    severities: warn,
+    severity: 'warn',
     when: 'The last reload failed or requires a restart.',
     todo: 'The previous one is in effect. The log says what is wrong, or that a restart is required.',
-    find: ({ config }) => (config.reloadFailed ? [{ summary: 'The configuration was not reloaded' }] : []),
+    find: ({ config }) =>
+      config.reloadFailed ? { summary: 'The configuration was not reloaded' } : undefined,
     alert: {
       name: 'CountersignConfigReloadFailed',
       summary: 'The configuration file on <instance> is not in effect',

@@ -7,9 +7,10 @@ import { severities } from './thresholds.ts';
 export function withFindings(facts: StatusFacts): Status {
   const found = codes.flatMap((code) => {
     const condition: Condition = conditions[code];
-    const { severities: [usual] = ['bad'], find = () => [] } = condition;
-    return find(facts).map(({ summary, state = [], todo = condition.todo, ...about }) => ({
-      severity: about.severity ?? usual,
+    const { find = () => undefined } = condition;
+    const all = [find(facts)].flat().filter((one) => one !== undefined);
+    return all.map(({ summary, state = [], todo = condition.todo, ...about }) => ({
+      severity: about.severity ?? condition.severity ?? 'bad',
       code,
       environment: about.environment ?? null,
       login: about.login ?? null,

@@ -7,7 +7,6 @@ import {
   percent,
   rate,
   relative,
-  secondsBetween,
   since,
   skew,
   sourceName,
@@ -15,7 +14,7 @@ import {
   whole,
 } from './format.ts';
 import type { Status } from './schema.ts';
-import { clockDifference, failing, lifetime, rejections, type Severity, saturation } from './thresholds.ts';
+import { clockDifference, expiring, failing, rejections, type Severity, saturation } from './thresholds.ts';
 
 /** How serious something is. `ok` and `idle` are normal. */
 export type Tone = Severity | 'ok' | 'idle';
@@ -202,12 +201,11 @@ function instance({ at, process, config, keySource: source, certificates }: Stat
       ],
       ...(source.tokenExpiresAt === null ? [] : [['Vault token', '', moment(source.tokenExpiresAt)]]),
       ...certificates.map((one) => {
-        const { severity } = lifetime(at, one);
-        const state =
-          secondsBetween(at, one.until) <= 0 ? 'Expired' : severity === 'ok' ? 'Valid' : 'Renew now';
+        const tone = expiring(at, one);
+        const text = { bad: 'Expired', warn: 'Renew now', ok: 'Valid' }[tone];
         return [
           { text: `Certificate ${one.name}`, detail: one.environment ?? undefined },
-          { look: 'pill', tone: severity, text: state, detail: one.problem ?? undefined } as const,
+          { look: 'pill', tone, text, detail: one.problem ?? undefined } as const,
           moment(one.until),
         ];
       }),

@@ -90,15 +90,10 @@ export function clockDifference({ clockSkew }: Pick<Environment, 'clockSkew'>): 
   return Math.abs(clockSkew ?? 0) > thresholds.clockSkewSeconds ? 'warn' : 'ok';
 }
 
-/** @returns the share of the lifetime that is left, and how serious that is */
-export function lifetime(
-  now: string,
-  { from, until }: Certificate,
-): { left: number; severity: 'bad' | 'warn' | 'ok' } {
-  const total = secondsBetween(from, until);
-  const seconds = secondsBetween(now, until);
-  const limit = Math.min(thresholds.certificateLifetimeRatio * total, thresholds.certificateDays * 86_400);
-  const left = total > 0 ? seconds / total : 0;
-  if (seconds <= 0) return { left: 0, severity: 'bad' };
-  return { left, severity: seconds < limit ? 'warn' : 'ok' };
+/** Bad once it has ended. */
+export function expiring(now: string, { from, until }: Certificate): 'bad' | 'warn' | 'ok' {
+  const left = secondsBetween(now, until);
+  const share = thresholds.certificateLifetimeRatio * secondsBetween(from, until);
+  if (left <= 0) return 'bad';
+  return left < Math.min(share, thresholds.certificateDays * 86_400) ? 'warn' : 'ok';
 }
