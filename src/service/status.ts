@@ -42,11 +42,11 @@ export interface StatusSources extends WallClock, MonotonicClock {
 
 /** Puts the status together on demand. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
-  const { clock, startedAt, recorder, limiter, redactor, readiness, config, keys, jwtIssuers } = sources;
+  const { clock, startedAt, recorder, limiter, redactor, readiness, certificates } = sources;
+  const { config, keys, jwtIssuers } = sources;
   const shown = wallTimes(sources);
-  return async () => {
-    const modes = new Map(config.callers.map(({ name, mode }) => [name, mode]));
-    return withFindings({
+  return async () =>
+    withFindings({
       at: isoTime(clock()),
       runbookUrl: config.admin.runbookUrl ?? null,
       health: readiness(),
@@ -59,28 +59,16 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         ...recorder.environment(name),
       })),
       keys: keyStatus(keys, sources, shown),
-      callers: recorder
-        .callers()
-        .map(({ name, ...seen }) => ({ name, mode: modes.get(name) ?? 'enforce', ...seen })),
-      failures: recorder.failures(),
-      uncertainPayments: recorder.uncertainPayments(),
-      orderMismatches: recorder.orderMismatches(),
-      certificates: sources.certificates
-        .inUse()
-        .map(({ name, environment = null, from, until, problem = null }) => ({
-          name,
-          environment,
-          from: isoTime(from),
-          until: isoTime(until),
-          problem,
-        })),
+      callers: config.callers.map(({ name, mode }) => ({ name, mode, ...recorder.caller(name) })),
+      certificates: certificates.inUse().map(({ name, environment = null, problem = null, ...one }) => {
+        const [from, until] = [isoTime(one.from), isoTime(one.until)];
+        return { name, environment, from, until, problem };
+      }),
       jwtIssuers: jwtIssuers.list.map(({ name, keys: { available, problem } }) => ({
         name,
         available,
         problem: problem === undefined ? null : redactor.text(problem),
       })),
-      audit: recorder.audit(),
-      claims: recorder.claims(),
       keySource: {
         type: config.keys.source,
         address:
@@ -88,14 +76,9 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         ...recorder.keySource(),
         cachedKeysExpireAt: cachedKeysExpireAt(keys, clock()),
       },
-      process: {
-        version: packageVersion(),
-        node: process.version,
-        startedAt: shown(startedAt),
-      },
-      config: recorder.config(),
+      process: { version: packageVersion(), node: process.version, startedAt: shown(startedAt) },
+      ...recorder.facts(),
     });
-  };
 }
 
 /** @param now milliseconds since 1970 */

@@ -10,20 +10,19 @@ import { RequestWindow, type Verdict } from './request-window.ts';
 import { isNoKey, maxFailures, maxUncertainPayments } from './thresholds.ts';
 
 /** Milliseconds. */
-const recent = 60_000;
+const [minute, hour] = [60_000, 3_600_000];
 
-/** The last used logins. */
+/** The last used logins of an environment. */
 const maxLogins = 1_000;
 
 /** Of those that the gateway rejects. */
 const maxRejectedNames = 5;
 
-/** Those of unknown callers: anybody can cause them, and they must not hide the others. */
+/** Failed requests of unknown callers: anybody can cause them, and they must not hide the others. */
 const maxUnknownCallers = 20;
+
 /** Of each environment. */
 const maxMismatches = 20;
-/** How long they are kept, in milliseconds. */
-const uncertainAge = 3_600_000;
 
 /** What counts of a configuration. */
 interface Configured {
@@ -43,8 +42,13 @@ export type StatusRecorder = ReturnType<typeof createStatusRecorder>;
  * Remembers what the status shows, as it shows it. Its memory is bounded, and an event costs much less than a request.
  */
 export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
+  const { monotonic } = clocks;
   const shown = wallTimes(clocks);
   const keySource = createKeySourceRecorder(clocks, shown);
+  const instance = createInstanceRecorder(clocks);
+  const requests = createLists(clocks, shown);
+  let environments = new Map<string, Environment>();
+  let callers = new Map<string, Caller>();
   /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
   const signingProblems = new Map<string, string>();
   const detailOf = (context: RequestContext): string | undefined => {
@@ -57,223 +61,201 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
     if (reason !== 'key-source-unavailable') return undefined;
     return keySource.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
   };
-  const { useNames, ...requests } = createRequestRecorder(clocks, shown, detailOf);
-  let audit: StatusFacts['audit'] = null;
-  let claims: StatusFacts['claims'] = null;
-  let config = { digest: '', loadedAt: '', reloadFailed: false };
+  const newEnvironment = () => new Environment(monotonic());
   /** Keeps what is known of the names that a reloaded configuration still has. */
-  const reconfigure = (next: Configured): void => {
-    useNames(next.config);
-    config = { ...config, digest: next.digest, loadedAt: isoTime(clocks.clock()) };
+  const reconfigure = ({ config, digest }: Configured): void => {
+    const names = config.callers.map(({ name }) => name);
+    environments = mapOf(Object.keys(config.environments), environments, newEnvironment);
+    callers = mapOf(names, callers, newCaller);
+    instance.useFile(digest);
   };
   reconfigure(loaded);
   return {
-    ...requests,
-    reconfigure,
     ...keySource,
+    ...instance,
+    reconfigure,
+    requestFinished(context: RequestContext): void {
+      const { environment = '', caller = '', reason } = context;
+      environments.get(environment)?.finished(context, detailOf);
+      const known = callers.get(caller);
+      if (known !== undefined) count(known, reason, monotonic());
+      requests.record(context);
+    },
+    gatewayResponded: (response: GatewayResponseEvent): void =>
+      environments.get(response.environment)?.responded(response, monotonic()),
     transitSigned: ((environment, _result, _seconds, problem) => {
       if (problem !== undefined) signingProblems.set(environment, problem);
     }) satisfies EventObserver['transitSigned'],
-    audit: () => audit,
-    auditUp(up: boolean, cause?: string): void {
-      audit = { up, problem: up ? null : (cause ?? null) };
+    /** One that is not known had no requests. */
+    environment: (name: string) => (environments.get(name) ?? newEnvironment()).status(monotonic(), shown),
+    /** Whether the gateway rejected this login the last time, and something else than its key explains that. */
+    isExplained: (environment: string, login: string): boolean =>
+      environments.get(environment)?.isExplained(login) === true,
+    caller(name: string) {
+      const { limitedAt, lastSeenAt, ...counts } = callers.get(name) ?? newCaller();
+      return { ...counts, limitedAt: shown(limitedAt), lastSeenAt: shown(lastSeenAt) };
     },
-    claims: () => claims,
-    claimStoreUp(up: boolean, cause?: string): void {
-      claims = { up, problem: up ? null : (cause ?? null) };
+    /** Of the whole instance. */
+    facts: () => ({ ...requests.lists(), ...instance.state() }),
+  };
+}
+
+function createInstanceRecorder({ clock }: WallClock) {
+  let audit: StatusFacts['audit'] = null;
+  let claims: StatusFacts['claims'] = null;
+  let config = { digest: '', loadedAt: '', reloadFailed: false };
+  return {
+    auditUp(up: boolean, cause: string | null = null): void {
+      audit = { up, problem: cause };
     },
-    /** The configuration in effect. */
-    config: () => config,
+    claimStoreUp(up: boolean, cause: string | null = null): void {
+      claims = { up, problem: cause };
+    },
     configLoaded(successful: boolean): void {
       config = { ...config, reloadFailed: !successful };
+    },
+    useFile(digest: string): void {
+      config = { ...config, digest, loadedAt: isoTime(clock()) };
+    },
+    state: () => ({ audit, claims, config }),
+  };
+}
+
+/** Failed requests, payments of unknown outcome, and responses about another order. */
+function createLists(clocks: MonotonicClock, shown: WallTimes) {
+  const failures = recent<Untimed<FailedRequest>>(clocks, shown);
+  const payments = recent<Untimed<UncertainPayment>>(clocks, shown);
+  const mismatches = recent<Untimed<StatusFacts['orderMismatches'][number]>>(clocks, shown);
+  return {
+    record(context: RequestContext): void {
+      const { id: requestId, environment = '', operation = '', login = null, caller } = context;
+      const { orderMismatch: field, reason, gatewayStatus = 0 } = context;
+      if (field !== undefined)
+        mismatches.add(environment, { requestId, environment, operation, login, field }, maxMismatches);
+      // A response of the gateway that is no error.
+      if (reason === undefined && gatewayStatus < 400) return;
+      if (isUncertainPayment(context)) payments.add(environment, paymentOf(context), maxUncertainPayments);
+      if (caller === undefined) failures.add('unknown caller', failureOf(context), maxUnknownCallers);
+      else failures.add('', failureOf(context), maxFailures);
+    },
+    lists: () => ({
+      failures: failures.newestFirst().slice(0, maxFailures),
+      uncertainPayments: payments.newestFirst(hour),
+      orderMismatches: mismatches.newestFirst(hour),
+    }),
+  };
+}
+
+/** Keeps what is known of these names. */
+function mapOf<T>(names: readonly string[], known: ReadonlyMap<string, T>, create: () => T): Map<string, T> {
+  return new Map(names.map((name) => [name, known.get(name) ?? create()]));
+}
+
+type Untimed<T> = Omit<T, 'at'>;
+
+/** The last of something in each of several groups, so that none hides those of another. */
+function recent<T>({ monotonic }: MonotonicClock, shown: WallTimes) {
+  const groups = new Map<string, { readonly at: number; readonly what: T }[]>();
+  return {
+    /** @param max of the group */
+    add(group: string, what: T, max: number): void {
+      const entries = groups.get(group) ?? [];
+      groups.set(group, entries);
+      entries.push({ at: monotonic(), what });
+      if (entries.length > max) entries.shift();
+    },
+    /** @param age milliseconds */
+    newestFirst(age = Number.POSITIVE_INFINITY) {
+      const oldest = monotonic() - age;
+      const entries = [...groups.values()].flat().filter(({ at }) => at >= oldest);
+      const sorted = entries.toReversed().toSorted((one, other) => other.at - one.at);
+      return sorted.map(({ at, what }) => ({ at: shown(at), ...what }));
     },
   };
 }
 
 interface Caller {
-  readonly name: string;
   requests: number;
   denied: number;
   limited: number;
   /** Monotonic, milliseconds. */
   limitedAt: number | undefined;
-  /** Monotonic, milliseconds. */
+  /** The same. */
   lastSeenAt: number | undefined;
 }
 
-type DetailOf = (context: RequestContext) => string | undefined;
-function createRequestRecorder(clocks: Clocks, shown: WallTimes, detailOf: DetailOf) {
-  const { monotonic } = clocks;
-  let environments = new Map<string, ReturnType<typeof createEnvironment>>();
-  let callers = new Map<string, Caller>();
-  const { recordFailure, recordMismatch, ...failures } = createFailureRecorder(clocks, shown);
-  const newEnvironment = () => createEnvironment(clocks, shown, detailOf);
-  return {
-    ...failures,
-    requestFinished(context: RequestContext): void {
-      const { environment = '', caller = '', reason } = context;
-      environments.get(environment)?.finished(context);
-      const now = monotonic();
-      const known = callers.get(caller);
-      if (known !== undefined) {
-        known.requests += 1;
-        if (reason === 'not-allowed') known.denied += 1;
-        if (reason === 'caller-limit') {
-          known.limited += 1;
-          known.limitedAt = now;
-        }
-        known.lastSeenAt = now;
-      }
-      if (isFailed(context)) recordFailure(context);
-      recordMismatch(context);
-    },
-    gatewayResponded: (response: GatewayResponseEvent): void =>
-      environments.get(response.environment)?.responded(response),
-    /** Drops the names that are not in the configuration. */
-    useNames: (config: Configured['config']): void => {
-      environments = mapOf(Object.keys(config.environments), environments, newEnvironment);
-      const names = config.callers.map(({ name }) => name);
-      callers = mapOf(names, callers, newCaller);
-    },
-    /** Whether the gateway rejected this login the last time, and something else than its key explains that. */
-    isExplained: (environment: string, login: string): boolean =>
-      environments.get(environment)?.isExplained(login) === true,
-    /** One that is not known had no requests. */
-    environment: (name: string) => (environments.get(name) ?? newEnvironment()).status(),
-    callers: () =>
-      Array.from(callers.values(), ({ limitedAt, lastSeenAt, ...caller }) => ({
-        ...caller,
-        limitedAt: shown(limitedAt),
-        lastSeenAt: shown(lastSeenAt),
-      })),
-  };
+function newCaller(): Caller {
+  return { requests: 0, denied: 0, limited: 0, limitedAt: undefined, lastSeenAt: undefined };
 }
 
-/** Keeps what is known of these names. */
-function mapOf<T>(
-  names: readonly string[],
-  known: ReadonlyMap<string, T>,
-  create: (name: string) => T,
-): Map<string, T> {
-  return new Map(names.map((name) => [name, known.get(name) ?? create(name)]));
+function count(caller: Caller, reason: RequestContext['reason'], now: number): void {
+  caller.requests += 1;
+  caller.lastSeenAt = now;
+  if (reason === 'not-allowed') caller.denied += 1;
+  if (reason !== 'caller-limit') return;
+  caller.limited += 1;
+  caller.limitedAt = now;
 }
 
-function newCaller(name: string): Caller {
-  return { name, requests: 0, denied: 0, limited: 0, limitedAt: undefined, lastSeenAt: undefined };
-}
-
-function createEnvironment({ monotonic }: MonotonicClock, shown: WallTimes, detailOf: DetailOf) {
-  const window = new RequestWindow(monotonic());
+/** What happened to the requests of an environment. Times are monotonic, in milliseconds. */
+class Environment {
+  readonly #window: RequestWindow;
   /** What the gateway said to the last request of each login. Distinguishes a bad key from a blocked instance. */
-  const logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
-  let skew: { readonly at: number; readonly seconds: number } | undefined;
+  readonly #logins = new Map<string, { readonly at: number; readonly rejected: boolean }>();
+  #skew: { readonly at: number; readonly seconds: number } | undefined;
   /** A login that was rejected before this time may have a good key. */
-  let explainedUntil = Number.NEGATIVE_INFINITY;
-  /** In the last minute. */
-  const heard = (now: number) => {
-    const counts = { accepted: 0, rejected: 0 };
-    for (const { at, rejected } of logins.values())
-      if (now - at < recent) counts[rejected ? 'rejected' : 'accepted'] += 1;
-    const clockSkew = skew !== undefined && now - skew.at < recent ? skew.seconds : null;
-    return { logins: counts, clockSkew };
-  };
-  return {
-    finished(context: RequestContext): void {
-      const { startedAt, durations, login = null, keyRejected } = context;
-      const { total = 0 } = durations;
-      const endedAt = startedAt + total * 1000;
-      const verdict = verdictOn(context);
-      const failure =
-        verdict === 'failed'
-          ? { cause: causeOf(context), detail: detailOf(context) ?? null, login }
-          : undefined;
-      window.recordRequest(endedAt, total, verdict, failure);
-      if (login === null || keyRejected === undefined) return;
-      setBounded(logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
-      if (keyRejected && isNoKey(heard(endedAt))) explainedUntil = endedAt;
-    },
-    responded(response: GatewayResponseEvent): void {
-      const now = monotonic();
-      window.recordResponse(now, isRejection(response.status));
-      if (response.clockSkew !== undefined) skew = { at: now, seconds: response.clockSkew };
-    },
-    isExplained(login: string): boolean {
-      const { at, rejected } = logins.get(login) ?? { at: 0, rejected: false };
-      return rejected && at <= explainedUntil;
-    },
-    /** Of the last minute. */
-    status() {
-      const now = monotonic();
-      const { failures, ...summary } = window.summary(now);
-      const { logins: counts, clockSkew } = heard(now);
-      const rejected = [...logins].filter(([, one]) => one.rejected && now - one.at < recent);
-      const rejectedNames = rejected.slice(-maxRejectedNames).map(([login]) => login);
-      return {
-        ...summary,
-        failures: failures.map((one) => ({ ...one, lastAt: shown(one.lastAt) })),
-        logins: { ...counts, rejectedNames: rejectedNames.toReversed() },
-        clockSkew,
-      };
-    },
-  };
-}
+  #explainedUntil = Number.NEGATIVE_INFINITY;
 
-/** Something and when it was: monotonic, milliseconds. */
-interface Entry<T> {
-  readonly at: number;
-  readonly what: T;
-}
+  constructor(startedAt: number) {
+    this.#window = new RequestWindow(startedAt);
+  }
 
-type Untimed<T> = Omit<T, 'at'>;
-type Mismatch = StatusFacts['orderMismatches'][number];
+  finished(context: RequestContext, detailOf: (context: RequestContext) => string | undefined): void {
+    const { startedAt, durations, login = null, keyRejected } = context;
+    const { total = 0 } = durations;
+    const endedAt = startedAt + total * 1000;
+    const verdict = verdictOn(context);
+    const failure =
+      verdict === 'failed'
+        ? { cause: causeOf(context), detail: detailOf(context) ?? null, login }
+        : undefined;
+    this.#window.recordRequest(endedAt, total, verdict, failure);
+    if (login === null || keyRejected === undefined) return;
+    setBounded(this.#logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
+    if (keyRejected && isNoKey(this.#heard(endedAt))) this.#explainedUntil = endedAt;
+  }
 
-function createFailureRecorder({ monotonic }: MonotonicClock, shown: WallTimes) {
-  const known: Entry<Untimed<FailedRequest>>[] = [];
-  const unknown: Entry<Untimed<FailedRequest>>[] = [];
-  /** By environment, so that none hides the payments of another. */
-  const uncertain = new Map<string, Entry<Untimed<UncertainPayment>>[]>();
-  const mismatched = new Map<string, Entry<Untimed<Mismatch>>[]>();
-  const add = <T>(entries: Entry<T>[], what: T, max: number): void => {
-    entries.push({ at: monotonic(), what });
-    if (entries.length > max) entries.shift();
-  };
-  const newestFirst = <T>(entries: readonly Entry<T>[], age = Number.POSITIVE_INFINITY) => {
-    const oldest = monotonic() - age;
-    const sorted = entries.toReversed().toSorted((one, other) => other.at - one.at);
-    return sorted.flatMap(({ at, what }) => (at < oldest ? [] : [{ at: shown(at), ...what }]));
-  };
-  return {
-    recordMismatch: (context: RequestContext): void => {
-      const { id: requestId, environment = '', operation = '', login = null, orderMismatch: field } = context;
-      if (field === undefined) return;
-      const mismatch = { requestId, environment, operation, login, field };
-      add(listOf(mismatched, environment), mismatch, maxMismatches);
-    },
-    /** Newest first. */
-    orderMismatches: (): Mismatch[] => newestFirst([...mismatched.values()].flat(), uncertainAge),
-    recordFailure: (context: RequestContext): void => {
-      const { caller, environment = '' } = context;
-      if (isUncertainPayment(context))
-        add(listOf(uncertain, environment), paymentOf(context), maxUncertainPayments);
-      if (caller === undefined) add(unknown, failureOf(context), maxUnknownCallers);
-      else add(known, failureOf(context), maxFailures);
-    },
-    /** Newest first. */
-    failures: (): FailedRequest[] => newestFirst([...unknown, ...known]).slice(0, maxFailures),
-    /** Payments of the last hour whose outcome is not known, newest first. */
-    uncertainPayments: (): UncertainPayment[] => newestFirst([...uncertain.values()].flat(), uncertainAge),
-  };
-}
+  responded({ status, clockSkew }: GatewayResponseEvent, now: number): void {
+    this.#window.recordResponse(now, isRejection(status));
+    if (clockSkew !== undefined) this.#skew = { at: now, seconds: clockSkew };
+  }
 
-function listOf<T>(lists: Map<string, T[]>, name: string): T[] {
-  const list = lists.get(name) ?? [];
-  lists.set(name, list);
-  return list;
-}
+  isExplained(login: string): boolean {
+    const { at, rejected } = this.#logins.get(login) ?? { at: 0, rejected: false };
+    return rejected && at <= this.#explainedUntil;
+  }
 
-/** Whether Countersign or the gateway responded with an error, or there was no response. */
-function isFailed({ reason, gatewayStatus = 0 }: RequestContext): boolean {
-  return reason !== undefined || gatewayStatus >= 400;
+  /** Of the last minute. */
+  status(now: number, shown: WallTimes) {
+    const { failures, ...summary } = this.#window.summary(now);
+    const timed = failures.map((one) => ({ ...one, lastAt: shown(one.lastAt) }));
+    return { ...summary, failures: timed, ...this.#heard(now) };
+  }
+
+  /** From the gateway in the last minute. */
+  #heard(now: number) {
+    const logins = [...this.#logins].filter(([, { at }]) => now - at < minute);
+    const rejected = logins.flatMap(([login, one]) => (one.rejected ? [login] : []));
+    const { at, seconds } = this.#skew ?? { at: Number.NEGATIVE_INFINITY, seconds: null };
+    return {
+      logins: {
+        accepted: logins.length - rejected.length,
+        rejected: rejected.length,
+        rejectedNames: rejected.slice(-maxRejectedNames).toReversed(),
+      },
+      clockSkew: now - at < minute ? seconds : null,
+    };
+  }
 }
 
 /** Copies what is shown, so that the rest of the request is not kept. */
@@ -284,15 +266,9 @@ function failureOf(context: RequestContext): Untimed<FailedRequest> {
 }
 
 function paymentOf(context: RequestContext): Untimed<UncertainPayment> {
-  const {
-    id: requestId,
-    caller = null,
-    environment = null,
-    operation = null,
-    login = null,
-    outcome,
-  } = context;
+  const { id: requestId, caller = null, environment = null, operation = null, login = null } = context;
   const { orderId = null, statusPath = null } = isUncertainPayment(context) ? context : {};
+  const { outcome } = context;
   return { requestId, caller, environment, operation, login, orderId, statusPath, outcome };
 }
 

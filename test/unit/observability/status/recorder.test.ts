@@ -108,17 +108,21 @@ describe('a caller', () => {
     now = 6_000;
     finish({ status: 503, reason: 'overloaded', outcome: 'not-sent' });
     const [limitedAt, lastSeenAt] = [time(5_000), time(6_000)];
-    expect(recorder.callers()).toEqual([
-      { name: 'billing', requests: 5, denied: 1, limited: 2, limitedAt, lastSeenAt },
-      { name: 'shop', requests: 0, denied: 0, limited: 0, limitedAt: null, lastSeenAt: null },
-    ]);
+    expect(recorder.caller('billing')).toEqual({
+      requests: 5,
+      denied: 1,
+      limited: 2,
+      limitedAt,
+      lastSeenAt,
+    });
+    expect(recorder.caller('shop')).toMatchObject({ requests: 0, limitedAt: null, lastSeenAt: null });
   });
 
   it('that is unknown is not recorded', () => {
     recorder.requestFinished({ ...unrouted, reason: 'caller-unknown' });
     finish({ caller: 'elsewhere' });
-    expect(recorder.callers().map(({ requests }) => requests)).toEqual([0, 0]);
-    expect(recorder.failures()).toHaveLength(1);
+    expect(recorder.caller('elsewhere').requests).toBe(0);
+    expect(recorder.facts().failures).toHaveLength(1);
   });
 });
 
@@ -131,19 +135,16 @@ describe('a reload', () => {
     expect(recorder.environment('sandbox').requestsPerSecond).toBe(1);
     expect(recorder.environment('staging').requestsPerSecond).toBe(0);
     expect(recorder.environment('production').requestsPerSecond).toBe(0);
-    expect(recorder.callers().map(({ name, requests }) => [name, requests])).toEqual([
-      ['billing', 1],
-      ['new', 0],
-    ]);
+    expect(['billing', 'new'].map((name) => recorder.caller(name).requests)).toEqual([1, 0]);
   });
 
   it('has the digest and the time of the file in effect, also after another one failed', () => {
     now = 3_000;
     recorder.configLoaded(false);
-    expect(recorder.config()).toEqual({ digest: 'first', loadedAt: time(0), reloadFailed: true });
+    expect(recorder.facts().config).toEqual({ digest: 'first', loadedAt: time(0), reloadFailed: true });
     recorder.reconfigure({ ...started, digest: 'second' });
     recorder.configLoaded(true);
-    expect(recorder.config()).toEqual({ digest: 'second', loadedAt: time(3_000), reloadFailed: false });
+    expect(recorder.facts().config).toEqual({ digest: 'second', loadedAt: time(3_000), reloadFailed: false });
   });
 });
 
@@ -214,12 +215,12 @@ describe('a failed request', () => {
     ['a response after a retry with another key', { rejection: 'other-key' }, undefined],
   ])('is one with %s', (_what, fields, cause) => {
     finish(fields);
-    expect(recorder.failures().map((one) => one.cause)).toEqual(cause === undefined ? [] : [cause]);
+    expect(recorder.facts().failures.map((one) => one.cause)).toEqual(cause === undefined ? [] : [cause]);
   });
 
   it('without caller, route and response has null for each of them', () => {
     recorder.requestFinished({ ...unrouted, reason: 'bad-request' });
-    expect(recorder.failures()).toEqual([
+    expect(recorder.facts().failures).toEqual([
       {
         at: time(0),
         requestId: 'id-1',
@@ -240,8 +241,8 @@ describe('a failed request', () => {
   it('keeps nothing of the request that is not shown', () => {
     const rejected = { credential: 'token', certificateSubject: 'MARK', login: 'MARK' } as const;
     finish({ reason: 'not-allowed', rejected, callerRequestId: 'MARK', traceId: 'MARK' });
-    expect(recorder.failures()).toHaveLength(1);
-    expect(JSON.stringify(recorder.failures())).not.toContain('MARK');
+    expect(recorder.facts().failures).toHaveLength(1);
+    expect(JSON.stringify(recorder.facts().failures)).not.toContain('MARK');
   });
 
   it.each<[fields: Partial<RequestContext>, section: string | null]>([
@@ -253,7 +254,7 @@ describe('a failed request', () => {
     [{ reason: 'duplicate-payment' }, '#repeated-payment'],
   ])('with %j has the section %s', (fields, section) => {
     finish(fields);
-    expect(recorder.failures()[0]?.runbookSection).toBe(section);
+    expect(recorder.facts().failures[0]?.runbookSection).toBe(section);
   });
 });
 
@@ -265,7 +266,7 @@ it('failed requests of unknown callers do not hide the others', () => {
   for (let count = 0; count < 90; count += 1) fail(`known-${count}`, { caller: 'billing' });
   for (let count = 0; count < 500; count += 1) fail(`unknown-${count}`, { caller: undefined });
   fail('last', { caller: 'billing' });
-  const ids = recorder.failures().map(({ requestId }) => requestId);
+  const ids = recorder.facts().failures.map(({ requestId }) => requestId);
   expect(ids.slice(0, 2)).toEqual(['last', 'unknown-499']);
   expect(ids.filter((id) => id.startsWith('unknown-'))).toHaveLength(20);
   expect(ids.at(-1)).toBe('known-11');
@@ -352,7 +353,7 @@ describe('a response about another order', () => {
     now = 1_000;
     finish({ id: 'b', orderMismatch: 'amount' });
     finish({ id: 'c' });
-    const ids = () => recorder.orderMismatches().map(({ requestId, field }) => `${requestId} ${field}`);
+    const ids = () => recorder.facts().orderMismatches.map(({ requestId, field }) => `${requestId} ${field}`);
     expect(ids()).toEqual(['b amount', 'a order-id']);
     now = 3_600_001;
     expect(ids()).toEqual(['b amount']);
@@ -360,12 +361,12 @@ describe('a response about another order', () => {
 
   it('is one of at most twenty of its environment', () => {
     for (let id = 0; id < 30; id += 1) finish({ id: `${id}`, orderMismatch: 'order-id' });
-    expect(recorder.orderMismatches()).toHaveLength(20);
+    expect(recorder.facts().orderMismatches).toHaveLength(20);
   });
 });
 
 describe('a payment whose outcome is not known', () => {
-  const ids = (): string[] => recorder.uncertainPayments().map(({ requestId }) => requestId);
+  const ids = (): string[] => recorder.facts().uncertainPayments.map(({ requestId }) => requestId);
 
   it('is kept for an hour, newest first; a query is not', () => {
     finish({ id: 'sent', readOnly: false, outcome: 'unknown', reason: 'gateway-timeout', status: 504 });
@@ -404,9 +405,9 @@ it('why a login could not be read is forgotten with its source', () => {
 });
 
 it('the audit trail has its problem while it is down', () => {
-  expect(recorder.audit()).toBeNull();
+  expect(recorder.facts().audit).toBeNull();
   recorder.auditUp(false, 'ENOSPC');
-  expect(recorder.audit()).toEqual({ up: false, problem: 'ENOSPC' });
+  expect(recorder.facts().audit).toEqual({ up: false, problem: 'ENOSPC' });
   recorder.auditUp(true);
-  expect(recorder.audit()).toEqual({ up: true, problem: null });
+  expect(recorder.facts().audit).toEqual({ up: true, problem: null });
 });
