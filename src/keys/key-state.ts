@@ -11,8 +11,6 @@ export type KeyState = 'in-use' | 'waiting' | 'rejected' | 'replaced' | 'unusabl
 interface DescribedVersion {
   readonly entry: KeyRing[number];
   readonly state: KeyState;
-  /** What the gateway said last; absent if neither is known. */
-  readonly verdict?: 'accepted' | 'rejected' | undefined;
 }
 
 export interface DescribedVersions {
@@ -48,15 +46,5 @@ export function describeKeys(
     if (isRejected) return 'rejected';
     return entry === signing ? 'in-use' : 'replaced';
   };
-  const verdictOf = (entry: KeyRing[number]): DescribedVersion['verdict'] => {
-    if (!('key' in entry) || choice === undefined) return undefined;
-    if (choice.isRejected(entry, now)) return 'rejected';
-    return choice.accepted !== undefined && sameKey(entry, choice.accepted) ? 'accepted' : undefined;
-  };
-  const describe = (entry: KeyRing[number], index: number): DescribedVersion => ({
-    entry,
-    state: stateOf(entry, index),
-    verdict: verdictOf(entry),
-  });
-  return { versions: shown.map(describe), signing };
+  return { versions: shown.map((entry, index) => ({ entry, state: stateOf(entry, index) })), signing };
 }

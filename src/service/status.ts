@@ -114,10 +114,9 @@ function rowOf(
     login: name,
     kind,
     signingVersion: signing?.version ?? null,
-    versions: versions.map(({ entry, state, verdict = null }) => ({
+    versions: versions.map(({ entry, state }) => ({
       version: entry.version,
       state: state === 'rejected' && entry === signing && isExplained ? 'in-use' : state,
-      verdict,
       createdAt: entry.createdAt === undefined ? null : isoTime(entry.createdAt.getTime()),
       fingerprint: 'key' in entry ? (entry.fingerprint ?? null) : null,
       transitKey: 'key' in entry && 'publicKey' in entry.key ? redactor.text(referenceOf(entry.key)) : null,

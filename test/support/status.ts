@@ -26,7 +26,6 @@ type KeyVersion = KeyStatus['versions'][number];
 export function keyVersion(version: number, fields: Partial<KeyVersion> = {}): KeyVersion {
   const older = {
     state: 'in-use',
-    verdict: null,
     createdAt: ago(40 * day),
     fingerprint: null,
     transitKey: null,
@@ -347,7 +346,7 @@ export function troubleStatus(): Status {
               createdAt: ago(70 * minute),
               problem: 'the control key is empty',
             }),
-            keyVersion(5, { verdict: 'rejected', createdAt: ago(90 * day) }),
+            keyVersion(5, { createdAt: ago(90 * day) }),
           ],
         }),
       ].map((key) => ({

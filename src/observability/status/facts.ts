@@ -88,12 +88,6 @@ const keyVersion = z.strictObject({
     .describe(
       '`in-use`: signs payments. `waiting`: newer than the one that the gateway accepts. `rejected`: the gateway rejected it, and neither every login nor with a clock that was off; it may still sign if there is no better one. `replaced`: older, kept for a while. `unusable`: see `problem`.',
     ),
-  verdict: z
-    .enum(['accepted', 'rejected'])
-    .nullable()
-    .describe(
-      'What the gateway said last to this instance about this version: `accepted` for the last one that it accepted, `rejected` after a 401 or 403; null: neither.',
-    ),
   createdAt: maybeTime,
   fingerprint: maybeText.describe(
     "RSA keys: SHA-256 over the public key's SPKI DER, hex. Control keys: four hex digits that give nothing away.",

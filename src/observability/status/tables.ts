@@ -132,7 +132,7 @@ const fingerprintLength = 16;
 
 function keyRows({ environment, login, kind, versions, signingVersion }: KeyStatus, now: string): Cell[][] {
   const key = [`${environment}/${login}`, kindName(kind)];
-  return versions.map(({ version, state, verdict, createdAt, fingerprint, transitKey, problem }) => {
+  return versions.map(({ version, state, createdAt, fingerprint, transitKey, problem }) => {
     // After a rotation the gateway rejects the older version, as it should.
     const isOver = state === 'rejected' && version < (signingVersion ?? 0);
     return [
@@ -141,7 +141,6 @@ function keyRows({ environment, login, kind, versions, signingVersion }: KeyStat
       {
         ...(isOver ? { tone: 'idle', text: 'No longer accepted' } : keyStates[state]),
         look: 'pill',
-        title: verdict === null ? undefined : `last ${verdict} by the gateway`,
         detail: problem ?? (transitKey === null ? undefined : `in Vault: ${transitKey}`),
       },
       known(createdAt, '-', (time) => ({ text: since(now, time), title: time })),

@@ -362,9 +362,7 @@ describe('the state of the versions of a login', () => {
   /** Such as `3 waiting, 2 in-use; 2 signs`. */
   function described(): string {
     const { versions, signing: signs } = table.describe(loginOf(), 'control_key');
-    const states = versions.map(
-      ({ entry, state, verdict }) => `${entry.version} ${[state, verdict].filter(Boolean).join(' ')}`,
-    );
+    const states = versions.map(({ entry, state }) => `${entry.version} ${state}`);
     return `${states.join(', ')}; ${signs?.version ?? 'none'} signs`;
   }
   const reject = (version: number): void => {
@@ -377,18 +375,18 @@ describe('the state of the versions of a login', () => {
     store(ringOf('a'));
     expect(described()).toBe('1 in-use; 1 signs');
     accept('a');
-    expect(described()).toBe('1 in-use accepted; 1 signs');
+    expect(described()).toBe('1 in-use; 1 signs');
     store(ringOf('b', 'a'));
-    expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
+    expect(described()).toBe('2 waiting, 1 in-use; 1 signs');
     reject(1);
     time.now = 9_999;
-    expect(described()).toBe('2 waiting, 1 in-use accepted; 1 signs');
+    expect(described()).toBe('2 waiting, 1 in-use; 1 signs');
     time.now = 10_000;
-    expect(described()).toBe('2 waiting, 1 rejected rejected; 1 signs');
+    expect(described()).toBe('2 waiting, 1 rejected; 1 signs');
     accept('b');
-    expect(described()).toBe('2 in-use accepted, 1 rejected rejected; 2 signs');
+    expect(described()).toBe('2 in-use, 1 rejected; 2 signs');
     time.now = 2 * hour;
-    expect(described()).toBe('2 in-use accepted, 1 rejected rejected; 2 signs');
+    expect(described()).toBe('2 in-use, 1 rejected; 2 signs');
   });
 
   it('is that of distinct keys, each with its newest version, and of unusable ones', () => {
