@@ -1,5 +1,5 @@
 import type { Finding, Status } from '../../observability/status/schema.ts';
-import { type Cell, keysTable, maxRows, paymentText, stateOf } from '../../observability/status/tables.ts';
+import { type Cell, keysTable, maxRows, paymentsOf, stateOf } from '../../observability/status/tables.ts';
 import { printable } from '../../util/text.ts';
 import { table } from '../shared/table.ts';
 
@@ -43,14 +43,12 @@ function textOf(cell: Cell): string {
 }
 
 function findingRows(finding: Finding, runbookUrl: string | null): string[][] {
-  const { severity, code, summary, advice, runbookSection, payments } = finding;
+  const { severity, code, summary, advice, runbookSection } = finding;
   // Without its address, what to look for in the index of the runbook.
   const runbook = runbookUrl === null ? `Runbook: ${code}` : `${runbookUrl}${runbookSection}`;
-  const more = payments.length - maxRows;
   return [
     [severity === 'bad' ? 'BAD' : severity, `${summary}. ${advice} ${runbook}`],
-    ...payments.slice(0, maxRows).map((payment) => ['', paymentText(payment)]),
-    ...(more > 0 ? [['', `and ${more} more payments: see --json`]] : []),
+    ...paymentsOf(finding).map((line) => ['', line]),
   ];
 }
 

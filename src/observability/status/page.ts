@@ -3,7 +3,7 @@ import { type Content, Html, html } from './page/html.ts';
 import { refreshInterval, script, scriptSource } from './page/script.ts';
 import { marks, style, styleSource } from './page/style.ts';
 import type { Finding, Status } from './schema.ts';
-import { type Cell, maxRows, paymentText, stateOf, type Table, tablesOf } from './tables.ts';
+import { type Cell, maxRows, paymentsOf, stateOf, type Table, tablesOf } from './tables.ts';
 
 /** Value of `Content-Security-Policy` for the page: its own style sheet, script and icon, and the page itself again. */
 export const pagePolicy = [
@@ -80,13 +80,12 @@ function subjectOf({ code, environment, login, caller }: Finding): string {
 }
 
 function item(finding: Finding, runbookUrl: string | null, before: readonly Finding[]): Html {
-  const { severity, summary, advice, runbookSection, payments } = finding;
+  const { severity, summary, advice, runbookSection } = finding;
   const about = subjectOf(finding);
   const earlier = before.filter((one) => subjectOf(one) === about).length;
   const runbook = html` <a href="${runbookUrl ?? ''}${runbookSection}" rel="noreferrer">Runbook</a>`;
-  const rows = payments.slice(0, maxRows).map((payment) => html`<br>${paymentText(payment)}`);
-  const rest = html`<br>and ${payments.length - maxRows} more in <a href="status.json">status.json</a>`;
-  return html`<li id="${about}${earlier === 0 ? undefined : ` ${earlier}`}">${cell({ look: 'pill', tone: severity, text: labels[severity] })} <p><strong title="${about}">${inline(summary)}.</strong> ${inline(advice)}${runbookUrl === null ? undefined : runbook}${rows}${payments.length > maxRows ? rest : undefined}</p></li>\n`;
+  const payments = paymentsOf(finding).map((line) => html`<br>${line}`);
+  return html`<li id="${about}${earlier === 0 ? undefined : ` ${earlier}`}">${cell({ look: 'pill', tone: severity, text: labels[severity] })} <p><strong title="${about}">${inline(summary)}.</strong> ${inline(advice)}${runbookUrl === null ? undefined : runbook}${payments}</p></li>\n`;
 }
 
 /** A text with names of the configuration and commands between backticks. */

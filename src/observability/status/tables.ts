@@ -13,7 +13,7 @@ import {
   versionName,
   whole,
 } from './format.ts';
-import type { Status } from './schema.ts';
+import type { Finding, Status } from './schema.ts';
 import { clockDifference, expiring, failing, rejections, type Severity, saturation } from './thresholds.ts';
 
 /** How serious something is. `ok` and `idle` are normal. */
@@ -54,12 +54,18 @@ export interface Table {
 /** So many rows of a table, and payments of a finding, are in sight. */
 export const maxRows = 10;
 
+/** What is needed to query the payments of a finding. */
+export function paymentsOf({ payments }: Finding): string[] {
+  const more = payments.length - maxRows;
+  const rest = more > 0 ? [`and ${more} more: countersign status --json`] : [];
+  return [...payments.slice(0, maxRows).map(paymentText), ...rest];
+}
+
 export function tablesOf(status: Status): Table[] {
   return [environments(status), keysTable(status), callers(status), instance(status), failures(status)];
 }
 
-/** In a status that is read, and in a log: what is needed to query a payment. */
-export function paymentText(payment: UncertainPayment): string {
+function paymentText(payment: UncertainPayment): string {
   const { at, operation, orderId, caller, login, requestId } = payment;
   return `${at} ${operation ?? '-'} order ${orderId ?? '-'} of ${caller ?? '-'}, login ${login ?? '-'}, request ${requestId}`;
 }

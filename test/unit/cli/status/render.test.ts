@@ -39,7 +39,7 @@ describe('the status in a terminal', () => {
         { length: 10 },
         (_, index) => `       ${ago(4)} transfer order order-7 of checkout, login -, request id-${index}`,
       ),
-      '       and 2 more payments: see --json',
+      '       and 2 more: countersign status --json',
       '',
       'Keys in use',
       '  Login            Kind     Version    State                    Age    Fingerprint',
