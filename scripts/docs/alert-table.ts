@@ -5,9 +5,9 @@ import { table } from './markdown.ts';
 /** Every alert, with a link to its section of the runbook. */
 export function alertTable(): string {
   const rows = alerting.map((condition) => {
-    const { name, core = false, page, ticket } = condition.alert;
+    const { alert, core = false, page, ticket } = condition;
     return [
-      `[${name}](../deploy/runbook.md${anchorOf(sectionOf(condition))})`,
+      `[${alert}](../deploy/runbook.md${anchorOf(sectionOf(condition))})`,
       [...(page ? ['page'] : []), ...(ticket ? ['ticket'] : [])].join(', '),
       core ? 'yes' : '',
     ];

@@ -27,21 +27,6 @@ import {
   thresholds,
 } from './thresholds.ts';
 
-/** In PromQL, `$name` is a threshold. */
-export interface Alert {
-  readonly name: `Countersign${string}`;
-  /** One of those that the chart has without `prometheusRule.allAlerts`. */
-  readonly core?: true;
-  /** `<name>` is a label, `<value|function>` the value of the expression. */
-  readonly summary: string;
-  /** PromQL of what needs action now. */
-  readonly page?: string;
-  /** PromQL of what needs action in working hours. */
-  readonly ticket?: string;
-  readonly for?: string;
-  readonly keepFiringFor?: string;
-}
-
 /** Something that operators have to know of: a finding of the status, an alert, or both. */
 export interface Condition {
   /** Of its findings; absent: it depends. */
@@ -56,7 +41,17 @@ export interface Condition {
   readonly causes?: readonly string[];
   /** What a status says about it while it holds. */
   readonly find?: Check;
-  readonly alert?: Alert;
+  readonly alert?: `Countersign${string}`;
+  /** One of those that the chart has without `prometheusRule.allAlerts`. */
+  readonly core?: true;
+  /** Of the alert. `<name>` is a label, `<value|function>` the value of the expression. */
+  readonly title?: string;
+  /** PromQL of what needs action now. `$name` is a threshold. */
+  readonly page?: string;
+  /** PromQL of what needs action in working hours. */
+  readonly ticket?: string;
+  readonly for?: string;
+  readonly keepFiringFor?: string;
 }
 
 const keepCache = 'Repair it, and do not restart: the cached keys would be lost.';
@@ -93,19 +88,17 @@ export const conditions = {
         };
       });
     },
-    alert: {
-      name: 'CountersignOutcomeUnknown',
-      core: true,
-      summary: 'Unknown outcome of <operation> in <environment>',
-      page: `
-          sum by (namespace, release, environment, operation) (
-            increase(countersign_request_outcomes_total{outcome="unknown", fault!="caller"}[10m])
-          ) > 0
-            and sum by (namespace, release, environment, operation) (countersign_payment_server_errors_total)
-            or
-          sum by (namespace, release, environment, operation) (increase(countersign_payment_server_errors_total[10m])) > 0`,
-      keepFiringFor: '30m',
-    },
+    alert: 'CountersignOutcomeUnknown',
+    core: true,
+    title: 'Unknown outcome of <operation> in <environment>',
+    page: `
+        sum by (namespace, release, environment, operation) (
+          increase(countersign_request_outcomes_total{outcome="unknown", fault!="caller"}[10m])
+        ) > 0
+          and sum by (namespace, release, environment, operation) (countersign_payment_server_errors_total)
+          or
+        sum by (namespace, release, environment, operation) (increase(countersign_payment_server_errors_total[10m])) > 0`,
+    keepFiringFor: '30m',
   },
   'order-mismatch': {
     when: 'A response is about another order than its request. Warn, and no alert: about another amount or currency.',
@@ -120,28 +113,24 @@ export const conditions = {
           state: [`The last one: ${field} of ${operation}, request ${requestId}.`],
         };
       }),
-    alert: {
-      name: 'CountersignOrderMismatch',
-      summary: 'Responses of <environment> are about other orders',
-      page: 'sum by (namespace, release, environment) (increase(countersign_order_mismatches_total{field="order-id"}[10m])) > 0',
-      keepFiringFor: '30m',
-    },
+    alert: 'CountersignOrderMismatch',
+    title: 'Responses of <environment> are about other orders',
+    page: 'sum by (namespace, release, environment) (increase(countersign_order_mismatches_total{field="order-id"}[10m])) > 0',
+    keepFiringFor: '30m',
   },
   down: {
     when: 'Prometheus cannot scrape an instance, or finds none of a release that it scraped in the last 6 hours.',
     todo: 'If requests work, repair the scrape; otherwise find out why the process does not run.',
-    alert: {
-      name: 'CountersignDown',
-      core: true,
-      summary: 'Countersign is down <instance>',
-      page: `
-          up{job="countersign"} == 0
-            or
-          count by (namespace, release) (last_over_time(countersign_build_info[6h])) unless on (namespace, release) up{job="countersign"}
-            or
-          absent(up{job="countersign"} or last_over_time(countersign_build_info[6h]))`,
-      for: '3m',
-    },
+    alert: 'CountersignDown',
+    core: true,
+    title: 'Countersign is down <instance>',
+    page: `
+        up{job="countersign"} == 0
+          or
+        count by (namespace, release) (last_over_time(countersign_build_info[6h])) unless on (namespace, release) up{job="countersign"}
+          or
+        absent(up{job="countersign"} or last_over_time(countersign_build_info[6h]))`,
+    for: '3m',
   },
   draining: {
     severity: 'bad',
@@ -164,16 +153,14 @@ export const conditions = {
         ? { severity: 'bad', summary, state: ['Nothing is sent without them.'] }
         : { severity: 'warn', summary, state: ['They wait in memory, and are lost when it is full.'] };
     },
-    alert: {
-      name: 'CountersignAuditUnavailable',
-      core: true,
-      summary: '<instance> cannot write audit records',
-      page: `
-          min by (namespace, release, instance) (countersign_audit_up) == 0
-            or
-          sum by (namespace, release, instance) (increase(countersign_audit_records_lost_total[10m])) > 0`,
-      for: '2m',
-    },
+    alert: 'CountersignAuditUnavailable',
+    core: true,
+    title: '<instance> cannot write audit records',
+    page: `
+        min by (namespace, release, instance) (countersign_audit_up) == 0
+          or
+        sum by (namespace, release, instance) (increase(countersign_audit_records_lost_total[10m])) > 0`,
+    for: '2m',
   },
   'claims-unavailable': {
     severity: 'bad',
@@ -184,12 +171,10 @@ export const conditions = {
       claims?.up === false
         ? { summary: `Order IDs cannot be claimed${because(claims.problem)}`, state: ['No payment is sent.'] }
         : undefined,
-    alert: {
-      name: 'CountersignClaimsUnavailable',
-      summary: '<instance> cannot claim order IDs',
-      page: 'min by (namespace, release, instance) (countersign_claim_store_up) == 0',
-      for: '2m',
-    },
+    alert: 'CountersignClaimsUnavailable',
+    title: '<instance> cannot claim order IDs',
+    page: 'min by (namespace, release, instance) (countersign_claim_store_up) == 0',
+    for: '2m',
   },
   'key-source-down': {
     severity: 'bad',
@@ -204,16 +189,14 @@ export const conditions = {
       const todo = `Repair it; no restart is needed. ${checkOnline}`;
       return { summary, state: ['No key is cached, so requests that need one fail.'], todo };
     },
-    alert: {
-      name: 'CountersignKeySourceDown',
-      core: true,
-      summary: '<instance> cannot read keys',
-      ticket: `
-          min by (namespace, release, instance) (countersign_key_source_up) == 0
-            or
-          max by (namespace, release, instance) (countersign_key_source_denied_logins) > 0`,
-      for: '5m',
-    },
+    alert: 'CountersignKeySourceDown',
+    core: true,
+    title: '<instance> cannot read keys',
+    ticket: `
+        min by (namespace, release, instance) (countersign_key_source_up) == 0
+          or
+        max by (namespace, release, instance) (countersign_key_source_denied_logins) > 0`,
+    for: '5m',
   },
   'key-source-denied': {
     severity: 'bad',
@@ -248,13 +231,11 @@ export const conditions = {
       const when = seconds > 0 ? `in ${span(seconds)}` : 'now';
       return { summary: `Cached keys that cannot be read again run out ${when}` };
     },
-    alert: {
-      name: 'CountersignCachedKeysExpiring',
-      core: true,
-      summary: 'Cached keys on <instance> run out in <value|humanizeDuration>',
-      page: 'min by (namespace, release, instance) (countersign_cached_keys_remaining_seconds) < $cachedKeysSeconds',
-      for: '5m',
-    },
+    alert: 'CountersignCachedKeysExpiring',
+    core: true,
+    title: 'Cached keys on <instance> run out in <value|humanizeDuration>',
+    page: 'min by (namespace, release, instance) (countersign_cached_keys_remaining_seconds) < $cachedKeysSeconds',
+    for: '5m',
   },
   'logins-not-found': {
     when: 'The key source does not know logins whose keys are cached, though it did not delete them.',
@@ -265,12 +246,10 @@ export const conditions = {
       const summary = `${sourceName(type)} does not know ${words} whose cached keys are used`;
       return { severity: loginsNotFound > 1 ? 'bad' : 'warn', summary, ...about };
     },
-    alert: {
-      name: 'CountersignLoginsNotFound',
-      summary: 'The key source does not know <value|humanize> logins whose cached keys are used',
-      page: 'max by (namespace, release) (countersign_key_logins_not_found) > 0',
-      for: '2m',
-    },
+    alert: 'CountersignLoginsNotFound',
+    title: 'The key source does not know <value|humanize> logins whose cached keys are used',
+    page: 'max by (namespace, release) (countersign_key_logins_not_found) > 0',
+    for: '2m',
   },
   'vault-token-expired': {
     severity: 'warn',
@@ -278,46 +257,38 @@ export const conditions = {
     todo: 'Keys cannot be read until the login to Vault succeeds again.',
     find: ({ at, keySource: { tokenExpiresAt: end } }) =>
       end === null || secondsBetween(at, end) > 0 ? undefined : { summary: 'The Vault token has expired' },
-    alert: {
-      name: 'CountersignVaultTokenExpiring',
-      summary: 'The Vault token on <instance> ends in <value|humanizeDuration>',
-      page: `
-          (countersign_vault_token_expiry_timestamp_seconds - time())
-            <
-          clamp_max($tokenLeaseRatio * countersign_vault_token_lease_seconds, $tokenDays * 86400)`,
-    },
+    alert: 'CountersignVaultTokenExpiring',
+    title: 'The Vault token on <instance> ends in <value|humanizeDuration>',
+    page: `
+        (countersign_vault_token_expiry_timestamp_seconds - time())
+          <
+        clamp_max($tokenLeaseRatio * countersign_vault_token_lease_seconds, $tokenDays * 86400)`,
   },
   'signing-unavailable': {
     when: 'Vault does not sign with keys that it alone has. Only their requests fail; nothing is sent.',
     todo: checkOnline,
     ...failures({ 'signing-unavailable': 'Vault does not sign with the private keys that it holds' }),
-    alert: {
-      name: 'CountersignSigningUnavailable',
-      summary: 'Vault does not sign for <environment>',
-      page: `
-          sum by (namespace, release, environment) (rate(countersign_transit_signature_duration_seconds_count{result=~"unavailable|denied"}[5m])) > 0
-            unless sum by (namespace, release, environment) (rate(countersign_transit_signature_duration_seconds_count{result="ok"}[5m])) > 0`,
-      for: '2m',
-    },
+    alert: 'CountersignSigningUnavailable',
+    title: 'Vault does not sign for <environment>',
+    page: `
+        sum by (namespace, release, environment) (rate(countersign_transit_signature_duration_seconds_count{result=~"unavailable|denied"}[5m])) > 0
+          unless sum by (namespace, release, environment) (rate(countersign_transit_signature_duration_seconds_count{result="ok"}[5m])) > 0`,
+    for: '2m',
   },
   failing: {
     when: 'More requests fail than the SLO allows: the error budget of the month is used up in days (page), or before its end (ticket).',
     todo: 'The findings of the status say why.',
-    alert: {
-      name: 'CountersignErrorBudgetBurn',
-      core: true,
-      summary: '<value|humanizePercentage> of the requests to <environment> fail',
-      ...burn('failures', '$failureBudget', 'failures:increase6h >= $failureCount'),
-    },
+    alert: 'CountersignErrorBudgetBurn',
+    core: true,
+    title: '<value|humanizePercentage> of the requests to <environment> fail',
+    ...burn('failures', '$failureBudget', 'failures:increase6h >= $failureCount'),
   },
   slow: {
     when: 'More requests take longer than 2.5 s than the SLO allows.',
     todo: 'Is the gateway slow, or Countersign? Compare the duration of both.',
-    alert: {
-      name: 'CountersignLatencyBudgetBurn',
-      summary: '<value|humanizePercentage> of the requests to <environment> take longer than 2.5 s',
-      ...burn('slow', '$latencyBudget', 'requests:increase6h >= $latencyCount'),
-    },
+    alert: 'CountersignLatencyBudgetBurn',
+    title: '<value|humanizePercentage> of the requests to <environment> take longer than 2.5 s',
+    ...burn('slow', '$latencyBudget', 'requests:increase6h >= $latencyCount'),
   },
   'gateway-unreachable': {
     when: 'Requests failed without a connection to the gateway. Nothing was sent.',
@@ -388,13 +359,11 @@ export const conditions = {
         ];
         return { severity, summary: `${environment} ${is} its limit${also}`, state, environment };
       }),
-    alert: {
-      name: 'CountersignSaturated',
-      core: true,
-      summary: '<environment> on <instance> is near its limit of requests in flight',
-      page: 'max by (namespace, release, environment, instance) (countersign_requests_in_flight / countersign_requests_in_flight_limit) > $saturationRatio',
-      for: '5m',
-    },
+    alert: 'CountersignSaturated',
+    core: true,
+    title: '<environment> on <instance> is near its limit of requests in flight',
+    page: 'max by (namespace, release, environment, instance) (countersign_requests_in_flight / countersign_requests_in_flight_limit) > $saturationRatio',
+    for: '5m',
   },
   'clock-skew': {
     when: 'The clocks of gateway and instance differ by more than 30 s.',
@@ -414,16 +383,13 @@ export const conditions = {
         const severity = rejected === 'bad' ? 'bad' : 'warn';
         return { severity, summary, state: [effect], todo: likelierClock(one, environments), environment };
       }),
-    alert: {
-      name: 'CountersignClockSkew',
-      summary:
-        'The clocks of <instance> and of the gateway of <environment> differ by <value|humanizeDuration>',
-      page: `
-          max by (namespace, release, environment, instance) (
-            abs(quantile_over_time(0.5, countersign_gateway_clock_skew_seconds[10m]))
-          ) > $clockSkewSeconds`,
-      for: '5m',
-    },
+    alert: 'CountersignClockSkew',
+    title: 'The clocks of <instance> and of the gateway of <environment> differ by <value|humanizeDuration>',
+    page: `
+        max by (namespace, release, environment, instance) (
+          abs(quantile_over_time(0.5, countersign_gateway_clock_skew_seconds[10m]))
+        ) > $clockSkewSeconds`,
+    for: '5m',
   },
   'gateway-blocks': {
     severity: 'bad',
@@ -464,33 +430,29 @@ export const conditions = {
         const again = 'No request failed: it was sent again, signed with another key.';
         return { severity, summary, todo: severity === 'info' ? again : undefined, environment, login };
       }),
-    alert: {
-      name: 'CountersignGatewayRejections',
-      core: true,
-      summary: 'The gateway of <environment> rejects requests of <login>',
-      page: `
-          (
-            sum by (namespace, release, environment, login) (rate(countersign_login_requests_total{result="rejected"}[10m]))
-              /
-            sum by (namespace, release, environment, login) (rate(countersign_login_requests_total{result=~"rejected|other"}[10m]))
-          ) > $gatewayRejectionsRatio
-            and
-          sum by (namespace, release, environment, login) (increase(countersign_login_requests_total{result="rejected"}[10m])) >= $gatewayRejectionsCount`,
-      for: '5m',
-    },
+    alert: 'CountersignGatewayRejections',
+    core: true,
+    title: 'The gateway of <environment> rejects requests of <login>',
+    page: `
+        (
+          sum by (namespace, release, environment, login) (rate(countersign_login_requests_total{result="rejected"}[10m]))
+            /
+          sum by (namespace, release, environment, login) (rate(countersign_login_requests_total{result=~"rejected|other"}[10m]))
+        ) > $gatewayRejectionsRatio
+          and
+        sum by (namespace, release, environment, login) (increase(countersign_login_requests_total{result="rejected"}[10m])) >= $gatewayRejectionsCount`,
+    for: '5m',
   },
   'key-missing': {
     when: 'A login has no usable key. A finding also if the newest version was deleted, and an older one still signs.',
     todo: 'Store it in the key source; Countersign reads it within a minute.',
     ...failures({ 'key-missing': (kind) => [`a login has no ${keyOf(kind)}`] }, keysWith(missing)),
-    alert: {
-      name: 'CountersignKeyMissing',
-      core: true,
-      summary: 'No usable key of <login> in <environment>',
-      ticket:
-        'sum by (namespace, release, environment, login) (increase(countersign_login_requests_total{result="no-key"}[15m])) >= $keyMissingCount',
-      for: '1m',
-    },
+    alert: 'CountersignKeyMissing',
+    core: true,
+    title: 'No usable key of <login> in <environment>',
+    ticket:
+      'sum by (namespace, release, environment, login) (increase(countersign_login_requests_total{result="no-key"}[15m])) >= $keyMissingCount',
+    for: '1m',
   },
   'key-unusable': {
     when: 'The newest version of a key cannot be used, or lacks it. An older one signs, if there is one.',
@@ -499,37 +461,31 @@ export const conditions = {
       { 'key-unusable': (kind) => [`the ${keyOf(kind)} of a login cannot be used`] },
       keysWith(unusable),
     ),
-    alert: {
-      name: 'CountersignKeyUnusable',
-      summary: 'The newest <kind> of <login> in <environment> cannot be used',
-      ticket: 'max by (namespace, release, environment, login, kind) (countersign_key_unusable_versions) > 0',
-      for: '1m',
-    },
+    alert: 'CountersignKeyUnusable',
+    title: 'The newest <kind> of <login> in <environment> cannot be used',
+    ticket: 'max by (namespace, release, environment, login, kind) (countersign_key_unusable_versions) > 0',
+    for: '1m',
   },
   'key-waiting': {
     severity: 'info',
     when: 'A new version of a key waits for the gateway. The alert: for 2 hours.',
     todo: 'Has the gateway the new public key? `countersign keys verify` shows which versions it accepts.',
     find: keysWith(waiting),
-    alert: {
-      name: 'CountersignRotationStuck',
-      summary: 'The rotation of the <kind> of <login> in <environment> is not finished',
-      ticket: `
-          max by (namespace, release, environment, login, kind) (countersign_key_version)
-            - max by (namespace, release, environment, login, kind) (countersign_key_signing_version) > 0`,
-      for: '2h',
-    },
+    alert: 'CountersignRotationStuck',
+    title: 'The rotation of the <kind> of <login> in <environment> is not finished',
+    ticket: `
+        max by (namespace, release, environment, login, kind) (countersign_key_version)
+          - max by (namespace, release, environment, login, kind) (countersign_key_signing_version) > 0`,
+    for: '2h',
   },
   'key-rotation-due': {
     when: 'The latest version of a key in use is older than a year.',
     todo: 'Rotate it.',
-    alert: {
-      name: 'CountersignKeyRotationDue',
-      summary: 'The <kind> of <login> in <environment> is <value|humanizeDuration> old',
-      ticket:
-        'time() - max by (namespace, release, environment, login, kind) (countersign_key_created_timestamp_seconds) > $keyAgeDays * 86400',
-      for: '1h',
-    },
+    alert: 'CountersignKeyRotationDue',
+    title: 'The <kind> of <login> in <environment> is <value|humanizeDuration> old',
+    ticket:
+      'time() - max by (namespace, release, environment, login, kind) (countersign_key_created_timestamp_seconds) > $keyAgeDays * 86400',
+    for: '1h',
   },
   'keys-stale': {
     severity: 'warn',
@@ -562,20 +518,18 @@ export const conditions = {
         const when = severity === 'bad' ? 'has expired' : `expires in ${since(until, at)}`;
         return { severity, summary: `Certificate ${name}${ofEnvironment(environment)} ${when}`, environment };
       }),
-    alert: {
-      name: 'CountersignCertificateExpiring',
-      core: true,
-      summary:
-        'The certificate <certificate> on <instance> (environment <environment>) ends in <value|humanizeDuration>',
-      page: `
-          (countersign_certificate_expiry_timestamp_seconds - time())
-            <
-          clamp_max(
-            $certificateLifetimeRatio * (countersign_certificate_expiry_timestamp_seconds - countersign_certificate_not_before_timestamp_seconds),
-            $certificateDays * 86400
-          )`,
-      for: '5m',
-    },
+    alert: 'CountersignCertificateExpiring',
+    core: true,
+    title:
+      'The certificate <certificate> on <instance> (environment <environment>) ends in <value|humanizeDuration>',
+    page: `
+        (countersign_certificate_expiry_timestamp_seconds - time())
+          <
+        clamp_max(
+          $certificateLifetimeRatio * (countersign_certificate_expiry_timestamp_seconds - countersign_certificate_not_before_timestamp_seconds),
+          $certificateDays * 86400
+        )`,
+    for: '5m',
   },
   'certificate-files-unusable': {
     severity: 'warn',
@@ -603,12 +557,10 @@ export const conditions = {
         const effect = available ? previous : 'Callers with its tokens are rejected.';
         return { severity: available ? 'warn' : 'bad', summary, state: [effect] };
       }),
-    alert: {
-      name: 'CountersignJwtKeysStale',
-      summary: 'The keys of the JWT issuer <issuer> cannot be fetched on <instance>',
-      ticket: 'time() - countersign_jwt_keys_fetched_timestamp_seconds > $jwtKeysAgeSeconds',
-      for: '5m',
-    },
+    alert: 'CountersignJwtKeysStale',
+    title: 'The keys of the JWT issuer <issuer> cannot be fetched on <instance>',
+    ticket: 'time() - countersign_jwt_keys_fetched_timestamp_seconds > $jwtKeysAgeSeconds',
+    for: '5m',
   },
   'caller-limited': {
     severity: 'warn',
@@ -627,14 +579,12 @@ export const conditions = {
     when: 'A caller often requests what it has no grant for, or credentials are unknown (caller none).',
     todo: 'Add the grant, or find out who that is.',
     causes: ['not-allowed', 'caller-unknown'],
-    alert: {
-      name: 'CountersignAuthorizationDenials',
-      summary: '<value|humanize> requests of <caller> in 15 minutes were denied',
-      ticket: `
-          sum by (namespace, release, caller) (increase(countersign_authorization_decisions_total{decision="denied"}[15m])) >= $authorizationDenialsCount
-            or
-          sum by (namespace, release, caller) (increase(countersign_requests_total{reason="caller-unknown"}[15m])) >= $unknownCallersCount`,
-    },
+    alert: 'CountersignAuthorizationDenials',
+    title: '<value|humanize> requests of <caller> in 15 minutes were denied',
+    ticket: `
+        sum by (namespace, release, caller) (increase(countersign_authorization_decisions_total{decision="denied"}[15m])) >= $authorizationDenialsCount
+          or
+        sum by (namespace, release, caller) (increase(countersign_requests_total{reason="caller-unknown"}[15m])) >= $unknownCallersCount`,
   },
   'caller-dry-run': {
     severity: 'warn',
@@ -661,23 +611,19 @@ export const conditions = {
         ? { summary: 'Log lines were dropped, because standard output did not accept them' }
         : undefined;
     },
-    alert: {
-      name: 'CountersignLogLinesDropped',
-      summary: '<instance> drops log lines',
-      page: 'sum by (namespace, release, instance) (increase(countersign_log_lines_dropped_total[10m])) > 0',
-      keepFiringFor: '10m',
-    },
+    alert: 'CountersignLogLinesDropped',
+    title: '<instance> drops log lines',
+    page: 'sum by (namespace, release, instance) (increase(countersign_log_lines_dropped_total[10m])) > 0',
+    keepFiringFor: '10m',
   },
   'spans-dropped': {
     when: 'Spans are not delivered. Requests are not affected.',
     todo: 'The log has the cause.',
-    alert: {
-      name: 'CountersignSpansDropped',
-      summary: '<instance> does not deliver traces',
-      ticket:
-        'sum by (namespace, release, instance) (increase(countersign_spans_total{result!="exported"}[15m])) > 0',
-      for: '15m',
-    },
+    alert: 'CountersignSpansDropped',
+    title: '<instance> does not deliver traces',
+    ticket:
+      'sum by (namespace, release, instance) (increase(countersign_spans_total{result!="exported"}[15m])) > 0',
+    for: '15m',
   },
   'config-reload-failed': {
     severity: 'warn',
@@ -685,12 +631,10 @@ export const conditions = {
     todo: 'The previous one is in effect. The log says what is wrong, or that a restart is required.',
     find: ({ config }) =>
       config.reloadFailed ? { summary: 'The configuration was not reloaded' } : undefined,
-    alert: {
-      name: 'CountersignConfigReloadFailed',
-      summary: 'The configuration file on <instance> is not in effect',
-      ticket: 'min by (namespace, release, instance) (countersign_config_last_reload_successful) == 0',
-      for: '5m',
-    },
+    alert: 'CountersignConfigReloadFailed',
+    title: 'The configuration file on <instance> is not in effect',
+    ticket: 'min by (namespace, release, instance) (countersign_config_last_reload_successful) == 0',
+    for: '5m',
   },
 } satisfies Readonly<Record<string, Condition>>;
 
@@ -704,7 +648,7 @@ const incomplete: ReadonlySet<string> = new Set(['request-timeout', 'caller-gone
 
 /** Heading of the section of the runbook. */
 export function sectionOf({ section, alert }: Condition): string {
-  return section ?? alert?.name ?? '';
+  return section ?? alert ?? '';
 }
 
 /** The same for failed requests, by their cause: if no condition has it, the caller has to act. */
