@@ -56,10 +56,6 @@ export interface Condition {
 
 const keepCache = 'Repair it, and do not restart: the cached keys would be lost.';
 const checkOnline = '`countersign check --online` says what fails.';
-const checkWay = 'Look for a proxy or load balancer on the way, and ask the support of the gateway.';
-
-const otherLimits =
-  'Or it was `signing.maxQueue` or `proxy.maxBufferedBytes`: `detail` of the 503 says which.';
 
 /**
  * Everything that operators have to know of, by its stable code, the most serious first. Findings, alert rules and the
@@ -319,7 +315,7 @@ export const conditions = {
   },
   'gateway-response-incomplete': {
     when: 'A response of the gateway was not complete, or not valid HTTP.',
-    todo: checkWay,
+    todo: 'Look for a proxy or load balancer on the way, and ask the support of the gateway.',
     section: 'No complete gateway response',
     ...failures({
       'gateway-reset': reset,
@@ -352,10 +348,12 @@ export const conditions = {
         const isFull = inFlight >= maxInFlight;
         const is = isFull ? 'is at' : rejected ? 'was at' : 'is near';
         const also = rejected ? `, and ${counted(rejected.count, 'request')} got 503 in the last minute` : '';
+        const other =
+          'Or it was `signing.maxQueue` or `proxy.maxBufferedBytes`: `detail` of the 503 says which.';
         const state = [
           rejected ? quiet(at, rejected.lastAt) : '',
           `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
-          rejected && !isFull ? otherLimits : '',
+          rejected && !isFull ? other : '',
         ];
         return { severity, summary: `${environment} ${is} its limit${also}`, state, environment };
       }),
@@ -642,21 +640,23 @@ export type ConditionCode = keyof typeof conditions;
 
 export const codes = Object.keys(conditions).filter((code): code is ConditionCode => code in conditions);
 
-const repeated: ReadonlySet<string> = new Set(['duplicate-payment', 'order-id-reused']);
-
-const incomplete: ReadonlySet<string> = new Set(['request-timeout', 'caller-gone']);
+/** Of causes that are no condition: the caller has to act. */
+const sections: Partial<Record<FailureCause, string>> = {
+  'duplicate-payment': 'Repeated payment',
+  'order-id-reused': 'Repeated payment',
+  'request-timeout': 'Incomplete request',
+  'caller-gone': 'Incomplete request',
+};
 
 /** Heading of the section of the runbook. */
 export function sectionOf({ section, alert }: Condition): string {
   return section ?? alert ?? '';
 }
 
-/** The same for failed requests, by their cause: if no condition has it, the caller has to act. */
+/** The same for failed requests, by their cause. */
 export function sectionOfCause(cause: FailureCause): string {
   const one = Object.values<Condition>(conditions).find(({ causes }) => causes?.includes(cause));
-  if (one !== undefined) return sectionOf(one);
-  if (repeated.has(cause)) return 'Repeated payment';
-  return incomplete.has(cause) ? 'Incomplete request' : 'Invalid request';
+  return one === undefined ? (sections[cause] ?? 'Invalid request') : sectionOf(one);
 }
 
 /** `#clock-skew` */

@@ -9,25 +9,24 @@ const keyStates = ['in-use', 'waiting', 'rejected', 'replaced', 'unusable'] as c
 const time = z.iso.datetime();
 const count = z.int().nonnegative();
 const seconds = z.number();
+const maybeSeconds = seconds.nullable();
 const share = z.number().min(0).max(1);
 const text = z.string();
-/** `null`: there is none, or it is not known. */
+/** `null`: there is none, or it is not known, or it does not apply. */
 const maybeText = text.nullable();
 const maybeTime = time.nullable();
 const maybeShare = share.nullable();
+const bool = z.boolean();
+const upOrNot = z.strictObject({ up: bool, problem: maybeText }).nullable();
 
 const health = z.strictObject({
-  ready: z.boolean().describe('Whether this instance should receive requests, as `/readyz` says.'),
+  ready: bool.describe('Whether this instance should receive requests, as `/readyz` says.'),
   reasons: z.array(z.enum(readinessReasons)).describe('Why it is not ready.'),
   warnings: z.array(z.enum(readinessWarnings)).describe('Problems that do not make it unready.'),
 });
 
-const cause = text.describe(
-  "`reason` of Countersign's own errors; of a 401 or 403 of the gateway `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
-);
-
 const recentFailures = z.strictObject({
-  cause,
+  cause: text.describe('As of a failed request.'),
   detail: maybeText.describe(
     'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, the kind of the key, or the problem of the key source.',
   ),
@@ -41,23 +40,17 @@ const environment = z.strictObject({
   name: text,
   gatewayHost: text.describe('Host, and port unless it is the default, of the base URL.'),
   inFlight: count.describe('Requests to the gateway in flight.'),
-  waiting: seconds
-    .nullable()
-    .describe('For which there have been requests in flight and none has ended; null: none is in flight.'),
+  waiting: maybeSeconds.describe('For which requests have been in flight and none has ended; null: none is.'),
   maxInFlight: count,
-  requestsPerSecond: z.number().nonnegative().describe('Over the last minute.'),
-  rejectedShare: maybeShare.describe(
-    'Share of 401 and 403 among the gateway responses of the last minute; null without responses.',
-  ),
-  rejectedRequests: count.describe('Requests of the last minute that ended with 401 or 403 of the gateway.'),
+  requestsPerSecond: z.number().nonnegative().describe('This and what follows is of the last minute.'),
+  rejectedShare: maybeShare.describe('Of 401 and 403 among the responses; null without responses.'),
+  rejectedRequests: count.describe('Requests that ended with 401 or 403 of the gateway.'),
   failedShare: maybeShare.describe(
-    'Share of the requests of the last minute that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
+    'Of the requests that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
   ),
-  allFail: z
-    .boolean()
-    .describe(
-      'Whether requests ended in the last 4 seconds and every one failed, other than by a fault of its caller: 401 and 403 of the gateway too.',
-    ),
+  allFail: bool.describe(
+    'Whether requests ended in the last 4 seconds and every one failed, other than by a fault of its caller: 401 and 403 of the gateway too.',
+  ),
   failures: z.array(recentFailures).describe('These requests by cause.'),
   logins: z
     .strictObject({
@@ -65,20 +58,14 @@ const environment = z.strictObject({
       rejected: count,
       rejectedNames: z.array(text).describe('The last five of the rejected.'),
     })
-    .describe(
-      'Logins by what the gateway said to the last request of each in the last minute; rejected: 401 or 403.',
-    ),
+    .describe('By what the gateway said to the last request of each; rejected: 401 or 403.'),
   latency: z
     .strictObject({ p50: seconds, p99: seconds })
     .nullable()
-    .describe(
-      'Seconds from request to response over the last minute, at most a tenth too high; null without requests.',
-    ),
-  clockSkew: seconds
-    .nullable()
-    .describe(
-      'Seconds that the clock of the gateway was ahead in its last response of the last minute; null: unknown.',
-    ),
+    .describe('Seconds from request to response, at most a tenth too high; null without requests.'),
+  clockSkew: maybeSeconds.describe(
+    'By which the clock of the gateway was ahead in its last response of the last minute; null: unknown.',
+  ),
 });
 
 const keyVersion = z.strictObject({
@@ -92,9 +79,7 @@ const keyVersion = z.strictObject({
   fingerprint: maybeText.describe(
     "RSA keys: SHA-256 over the public key's SPKI DER, hex. Control keys: four hex digits that give nothing away.",
   ),
-  transitKey: maybeText.describe(
-    "Name and version in Vault's Transit engine of a key that does not leave it, as `NAME:VERSION`.",
-  ),
+  transitKey: maybeText.describe("`NAME:VERSION` in Vault's Transit engine of a key that does not leave it."),
   problem: maybeText.describe('Why an unusable version cannot be used.'),
 });
 
@@ -104,12 +89,10 @@ const key = z.strictObject({
   kind: z.enum(['control_key', 'private_key']),
   signingVersion: z.int().nullable().describe('Version that signs payments; null if none is usable.'),
   versions: z.array(keyVersion).describe('Newest first.'),
-  staleSince: maybeTime.describe(
-    'Since when the cached keys are outdated because they could not be read again; else null.',
-  ),
-  readProblem: maybeText.describe('Why they could not be read again, if that is known.'),
+  staleSince: maybeTime.describe('Since when the cached keys could not be read again.'),
+  readProblem: maybeText.describe('Why, if that is known.'),
   missingSince: maybeTime.describe(
-    'When the newest version, which was deleted, replaced the last one that has this key; else null.',
+    'When the newest version, which was deleted, replaced the last one that has this key.',
   ),
 });
 
@@ -138,11 +121,23 @@ const failure = z.strictObject({
   ),
   status: z.int().nullable().describe('HTTP status of the response; null if none was sent.'),
   outcome: z.enum(['answered', 'not-sent', 'unknown']),
-  cause,
+  cause: text.describe(
+    "`reason` of Countersign's own errors; of a 401 or 403 of the gateway `current-key`, `other-key` or `clock-skew`; else `gateway-status`.",
+  ),
   runbookSection: maybeText.describe('Section of the runbook, such as `#countersign403`.'),
 });
 
 export const uncertainPayment = failure.omit({ status: true, cause: true, runbookSection: true });
+
+/** A response about another order than its request. */
+const orderMismatch = z.strictObject({
+  at: time,
+  requestId: text,
+  environment: text,
+  operation: text,
+  login: maybeText,
+  field: z.enum(orderMismatches).describe('What differs from the request.'),
+});
 
 const certificate = z.strictObject({
   name: text.describe('As the label `certificate` of the metrics.'),
@@ -155,9 +150,7 @@ const certificate = z.strictObject({
 /** What is known of an instance. Times are ISO 8601 in UTC. */
 export const statusFacts = z.strictObject({
   at: time.describe('When this was put together.'),
-  runbookUrl: maybeText.describe(
-    '`admin.runbookUrl`, to which a `runbookSection` is appended; null: not configured.',
-  ),
+  runbookUrl: maybeText.describe('`admin.runbookUrl`, to which a `runbookSection` is appended.'),
   health,
   environments: z.array(environment),
   keys: z.strictObject({
@@ -174,41 +167,20 @@ export const statusFacts = z.strictObject({
       'Payments of the last hour whose outcome is unknown, or to which the gateway responded with a server error, newest first; at most 1,000 of each environment.',
     ),
   orderMismatches: z
-    .array(
-      z.strictObject({
-        at: time,
-        requestId: text,
-        environment: text,
-        operation: text,
-        login: maybeText,
-        field: z.enum(orderMismatches).describe('What differs from the request.'),
-      }),
-    )
-    .describe(
-      'Responses of the last hour about another order than the request, newest first; at most 20 of each environment.',
-    ),
+    .array(orderMismatch)
+    .describe('Of the last hour, newest first; at most 20 of each environment.'),
   certificates: z.array(certificate),
   jwtIssuers: z.array(
     z.strictObject({
       name: text,
-      available: z.boolean().describe('Whether there are keys that may be used.'),
+      available: bool.describe('Whether there are keys that may be used.'),
       problem: maybeText.describe('Why the last attempt to fetch its keys failed; else null.'),
     }),
   ),
-  audit: z
-    .strictObject({
-      up: z.boolean().describe('Whether the last record could be written.'),
-      problem: maybeText,
-    })
-    .nullable()
-    .describe('null: no audit trail, or no record yet.'),
-  claims: z
-    .strictObject({
-      up: z.boolean().describe('Whether order IDs can be claimed.'),
-      problem: maybeText,
-    })
-    .nullable()
-    .describe('null: without payments.once.'),
+  audit: upOrNot.describe(
+    'Whether the last record could be written; null: no audit trail, or no record yet.',
+  ),
+  claims: upOrNot.describe('Whether order IDs can be claimed; null: without payments.once.'),
   keySource: z.strictObject({
     type: z.enum(['vault', 'directory']),
     address: text.describe('Host of Vault, and port unless it is the default, or the path of the directory.'),
@@ -223,25 +195,19 @@ export const statusFacts = z.strictObject({
     deniedLogin: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
     problem: maybeText.describe('Why it is denied or down; else null.'),
     tokenExpiresAt: maybeTime.describe('When the Vault token expires; null: never, unknown or none.'),
-    loginsNotFound: count.describe(
-      'Number of logins whose cached keys are used although the source does not know the login.',
-    ),
+    loginsNotFound: count.describe('Logins whose cached keys are used although it does not know them.'),
     loginNotFound: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
     cachedKeysExpireAt: maybeTime.describe(
-      'When the first cached keys that could not be read again are no longer used; null: all can be read.',
+      'When the first keys that cannot be read again are no longer used.',
     ),
   }),
-  process: z.strictObject({
-    version: text,
-    node: text,
-    startedAt: time,
-  }),
+  process: z.strictObject({ version: text, node: text, startedAt: time }),
   config: z.strictObject({
     digest: text.describe(
-      'SHA-256 of the configuration file in effect, hex, as `sha256sum` prints it: of the text before variables are substituted; with an operationsFile, of both, one after the other.',
+      'SHA-256 of the configuration file in effect, as `sha256sum` prints it; with an operationsFile, of both, one after the other.',
     ),
     loadedAt: time.describe('When that file was loaded.'),
-    reloadFailed: z.boolean().describe('Whether the last reload failed or requires a restart.'),
+    reloadFailed: bool.describe('Whether the last reload failed or requires a restart.'),
   }),
 });
 
