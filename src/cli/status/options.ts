@@ -50,15 +50,16 @@ export async function settingsFrom(values: Values): Promise<StatusSettings> {
       throw new CliError(`${name} and --config are mutually exclusive`, exitCode.usage);
   if ((certFile === undefined) !== (keyFile === undefined))
     throw new CliError('--cert-file and --key-file are only valid together', exitCode.usage);
+  const read = async (file: string | undefined) => (file === undefined ? undefined : readFile(file, 'utf8'));
   const local: AdminPort = url === undefined ? await localAdminPort(config) : { url };
   return {
     of: {
       url: statusUrl(local.url),
       token: await readToken(tokenFile),
       tls: {
-        ca: await readGiven(caFile),
-        cert: await readGiven(certFile),
-        key: await readGiven(keyFile),
+        ca: await read(caFile),
+        cert: await read(certFile),
+        key: await read(keyFile),
         pinned: caFile === undefined ? local.certificate : undefined,
       },
     },
@@ -68,28 +69,20 @@ export async function settingsFrom(values: Values): Promise<StatusSettings> {
   };
 }
 
-async function readGiven(file: string | undefined): Promise<string | undefined> {
-  return file === undefined ? undefined : readFile(file, 'utf8');
-}
-
 interface AdminPort {
   readonly url: string;
   readonly certificate?: string | undefined;
 }
 
-/** That of the configuration that an instance would take here, or without one the default. */
+/**
+ * Where an instance with the configuration that it would take here listens, and the certificate that it has then; without
+ * a configuration the default. Values of variables that are not set here are not needed.
+ */
 async function localAdminPort(option: string | undefined): Promise<AdminPort> {
   const file = configFileOf(option);
-  const port = adminPortVariable();
-  if (file !== undefined) return adminPortOf(file, port);
-  return { url: port === undefined ? defaultUrl : `http://127.0.0.1:${port}` };
-}
-
-/**
- * Where an instance with this configuration listens, and the certificate that it has then. Values of variables that are
- * not set here are not needed.
- */
-async function adminPortOf(file: string, portVariable: number | undefined): Promise<AdminPort> {
+  const portVariable = adminPortVariable();
+  if (file === undefined)
+    return { url: portVariable === undefined ? defaultUrl : `http://127.0.0.1:${portVariable}` };
   const lookUp = (name: string): string => fromEnvironment(name) ?? placeholder(name);
   const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
   if ('problems' in loaded)
@@ -110,12 +103,10 @@ async function adminPortOf(file: string, portVariable: number | undefined): Prom
 /** A password in the URL would be in the history of the shell and in the list of processes. */
 function statusUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && url.username + url.password !== '') {
+  if (url !== undefined && url.username + url.password !== '')
     throw new CliError('--url must not hold credentials: use --token-file FILE', exitCode.usage);
-  }
   const isPlain = url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash === '';
-  if (!isPlain || !['/', '/status.json'].includes(url.pathname)) {
+  if (!isPlain || !['/', '/status.json'].includes(url.pathname))
     throw new CliError('--url must be http://HOST:PORT or https://HOST:PORT', exitCode.usage);
-  }
   return new URL('/status.json', url);
 }

@@ -1,7 +1,7 @@
 import type { Finding, Status } from '../../observability/status/schema.ts';
 import { type Cell, keysTable, maxRows, paymentsOf, stateOf } from '../../observability/status/tables.ts';
 import { printable } from '../../util/text.ts';
-import { table } from '../shared/table.ts';
+import { columns } from '../shared/table.ts';
 
 /**
  * The findings and keys of an instance as lines of plain ASCII. Ages are measured on its clock.
@@ -12,27 +12,15 @@ import { table } from '../shared/table.ts';
 export function statusLines(status: Status, origin: string, width: number): string[] {
   const { at, findings, runbookUrl, process } = status;
   const { title, headings, rows } = keysTable(status);
+  const keys = rows.slice(0, maxRows).map((row) => row.map(textOf));
   const more =
     rows.length > maxRows ? ` (${maxRows} of ${rows.length} versions, what needs attention is first)` : '';
-  const indented = (head: readonly string[], body: string[][]) =>
-    table(head, body, width - 2).map((line) => `  ${line}`);
+  const indented = (lines: readonly string[][]) => columns(lines, width - 2).map((line) => `  ${line}`);
   return [
     `${stateOf(status)}: ${origin} at ${at}, version ${process.version}`,
-    // Without the line of the headings.
-    ...indented(
-      ['', ''],
-      findings.flatMap((one) => findingRows(one, runbookUrl)),
-    ).slice(1),
+    ...indented(findings.flatMap((one) => findingRows(one, runbookUrl))),
     '',
-    ...(rows.length === 0
-      ? [`${title}: none`]
-      : [
-          `${title}${more}`,
-          ...indented(
-            headings,
-            rows.slice(0, maxRows).map((row) => row.map(textOf)),
-          ),
-        ]),
+    ...(rows.length === 0 ? [`${title}: none`] : [`${title}${more}`, ...indented([[...headings], ...keys])]),
     '',
     `Environments, callers, failed requests, certificates: ${origin}/ in a browser, or --json`,
   ].map(printable);
