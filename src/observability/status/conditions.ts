@@ -636,9 +636,9 @@ export const conditions = {
   },
 } satisfies Readonly<Record<string, Condition>>;
 
-export type ConditionCode = keyof typeof conditions;
-
-export const codes = Object.keys(conditions).filter((code): code is ConditionCode => code in conditions);
+export const codes = Object.keys(conditions).filter(
+  (code): code is keyof typeof conditions => code in conditions,
+);
 
 /** Of causes that are no condition: the caller has to act. */
 const sections: Partial<Record<FailureCause, string>> = {

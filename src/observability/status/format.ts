@@ -70,8 +70,8 @@ export function skew(seconds: number): string {
 }
 
 /** `1 key`, `2 keys`. */
-export function counted(count: number, noun: string, plural = `${noun}s`): string {
-  return `${whole(count)} ${count === 1 ? noun : plural}`;
+export function counted(count: number, noun: string): string {
+  return `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 export function kindName(kind: KeyStatus['kind']): string {

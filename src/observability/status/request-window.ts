@@ -1,4 +1,4 @@
-import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+import { createHistogram } from 'node:perf_hooks';
 import type { FailureCause } from './facts.ts';
 
 /** The window in seconds; one slot each. */
@@ -31,13 +31,14 @@ interface Failures {
 }
 
 /** What happened in one second. */
-interface Slot extends Record<Verdict, number> {
-  readonly second: number;
-  responses: number;
-  /** 401s and 403s among the responses. */
-  rejections: number;
-  readonly durations: RecordableHistogram;
-  readonly failures: Map<FailureCause, Failures>;
+type Slot = ReturnType<typeof newSlot>;
+
+function newSlot(second: number) {
+  const requests = { succeeded: 0, failed: 0, rejected: 0, neither: 0 };
+  // 401s and 403s among the responses.
+  const responses = { responses: 0, rejections: 0 };
+  const failures = new Map<FailureCause, Failures>();
+  return { second, ...requests, ...responses, durations: createHistogram(precision), failures };
 }
 
 function together(one: Failures | undefined, later: Failures): Failures {
@@ -119,15 +120,7 @@ export class RequestWindow {
     const second = Math.floor(now / 1000);
     const known = this.#slots[second % size];
     if (known?.second === second) return known;
-    const requests = { succeeded: 0, failed: 0, rejected: 0, neither: 0 };
-    const slot = {
-      ...requests,
-      second,
-      responses: 0,
-      rejections: 0,
-      durations: createHistogram(precision),
-      failures: new Map(),
-    };
+    const slot = newSlot(second);
     this.#slots[second % size] = slot;
     return slot;
   }

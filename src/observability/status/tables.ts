@@ -17,7 +17,7 @@ import type { Finding, Status } from './schema.ts';
 import { clockDifference, expiring, failing, rejections, type Severity, saturation } from './thresholds.ts';
 
 /** How serious something is. `ok` and `idle` are normal. */
-export type Tone = Severity | 'ok' | 'idle';
+type Tone = Severity | 'ok' | 'idle';
 
 /** A text, and how it looks on the page. */
 export type Cell = string | Text;
@@ -102,7 +102,7 @@ function environments({ environments: list, findings }: Status): Table {
 }
 
 /** How the state of a key version is shown. */
-export const keyStates: Readonly<Record<KeyState, { readonly tone: Tone; readonly text: string }>> = {
+const keyStates: Readonly<Record<KeyState, { readonly tone: Tone; readonly text: string }>> = {
   'in-use': { tone: 'ok', text: 'In use' },
   waiting: { tone: 'info', text: 'Waiting for the gateway' },
   rejected: { tone: 'bad', text: 'Rejected by the gateway' },
@@ -133,9 +133,6 @@ function isUnsettled({ versions: [newest], staleSince, missingSince }: KeyStatus
   return newest?.state !== 'in-use' || staleSince !== null || missingSince !== null;
 }
 
-/** Enough digits to compare by eye. */
-const fingerprintLength = 16;
-
 function keyRows({ environment, login, kind, versions, signingVersion }: KeyStatus, now: string): Cell[][] {
   const key = [`${environment}/${login}`, kindName(kind)];
   return versions.map(({ version, state, createdAt, fingerprint, transitKey, problem }) => {
@@ -151,7 +148,8 @@ function keyRows({ environment, login, kind, versions, signingVersion }: KeyStat
       },
       known(createdAt, '-', (time) => ({ text: since(now, time), title: time })),
       known(fingerprint, '-', (digits) => ({
-        text: digits.slice(0, fingerprintLength),
+        // Enough to compare by eye.
+        text: digits.slice(0, 16),
         look: 'code',
         title: digits,
       })),
@@ -179,11 +177,11 @@ function callers({ at, callers: list, findings }: Status): Table {
   };
 }
 
-const sourceStates: Readonly<Record<'up' | 'denied' | 'down', Cell>> = {
+const sourceStates = {
   up: { look: 'pill', tone: 'ok', text: 'Up' },
   denied: { look: 'pill', tone: 'bad', text: 'Denies keys' },
   down: { look: 'pill', tone: 'bad', text: 'Unavailable' },
-};
+} as const;
 
 function instance({ at, process, config, keySource: source, certificates }: Status): Table {
   const moment = (time: string | null) =>
@@ -263,11 +261,7 @@ function toned(tone: Tone, text: string): Text {
   return tone === 'ok' || tone === 'info' ? { text } : { text, look: 'strong', tone };
 }
 
-function none(text: string): Cell {
-  return { text, look: 'none' };
-}
-
 /** A value, or that there is none. */
 function known<T>(value: T | null, absence: string, show: (value: T) => Cell): Cell {
-  return value === null ? none(absence) : show(value);
+  return value === null ? { text: absence, look: 'none' } : show(value);
 }
