@@ -38,11 +38,25 @@ export interface Incident {
   readonly traffic: () => Promise<unknown>;
 }
 
+type Turn = Pick<Incident, 'begin' | 'end'>;
+type Play = Turn & Partial<Pick<Incident, 'traffic' | 'shows'>>;
+
 type Row = readonly [name: string, code: string, cause: RegExp, remedy: RegExp, alert?: string];
-type Play = Pick<Incident, 'begin' | 'end'> & Partial<Pick<Incident, 'traffic' | 'shows'>>;
+
+/** Incidents of a process. @param usual requests that notice most of them */
+function playOf(process: CountersignProcess, usual: (name: string) => Promise<unknown>) {
+  return ([name, code, cause, remedy, alert]: Row, own: Play): Incident => {
+    const traffic = () => usual(name);
+    return { name, code, cause, remedy, alert, process, traffic, ...own };
+  };
+}
 
 const burn = 'CountersignErrorBudgetBurn';
+const rejections = 'CountersignGatewayRejections';
 const keyMissing = 'CountersignKeyMissing';
+const keyUnusable = 'CountersignKeyUnusable';
+const skewed = 'CountersignClockSkew';
+const down = 'CountersignKeySourceDown';
 const ok = httpResponse('200 OK', 'OK');
 const cache = { ttl: '1s', negativeTtl: '1s' };
 
@@ -51,7 +65,7 @@ const balance = (proxy: Countersign, environment: string, login = 'acme', header
 const transfer = (proxy: Countersign, environment: string) =>
   proxy.post(`/${environment}/gw/api/v4/transfer/1234`, transferForm);
 
-function respondWith(gateway: RecordingGateway, status: number, target = /./): Pick<Play, 'begin' | 'end'> {
+function respondWith(gateway: RecordingGateway, status: number, target = /./): Turn {
   return {
     begin() {
       gateway.respond = (response, request) =>
@@ -74,24 +88,10 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
   copyFileSync(ca.file, caFile);
   const port = await freePort();
   const oidc = start.closing(await startOidcServer());
-  const names = [
-    'refused',
-    'dns',
-    'hang',
-    'errors',
-    'one',
-    'all',
-    'payments',
-    'full',
-    'skew',
-    'clock',
-    'login',
-    'caller',
-    'silent',
-    'removed',
-    'kind',
-    'malformed',
-  ];
+  const names =
+    'refused dns hang errors one all payments full skew clock login caller silent removed kind malformed'.split(
+      ' ',
+    );
   const gateways = new Map(
     await Promise.all(names.map(async (name) => [name, await start.recordingGateway()] as const)),
   );
@@ -139,27 +139,33 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
     await until(() => reloads() > before, 'the configuration is reloaded', 30);
   };
   /** In effect with the next reload. */
-  const changed = (name: string, bad: object): Pick<Play, 'begin' | 'end'> => ({
+  const changed = (name: string, bad: object): Turn => ({
     begin: () => void Object.assign(changes, { [name]: bad }),
     end: () => void delete changes[name],
   });
-  const file = (name: string, path: string, content?: string): Pick<Play, 'begin' | 'end'> => ({
+  const file = (name: string, path: string, content?: string): Turn => ({
     begin: () =>
       content === undefined
         ? rmSync(join(keys, name, path), { recursive: true })
         : writeFileSync(join(keys, name, path), content),
     end: () => writeKeys(keys, name, 'acme', testKeys),
   });
-  const play = ([name, code, cause, remedy, alert]: Row, own: Play): Incident => ({
-    name,
-    code,
-    cause,
-    remedy,
-    alert,
-    process,
-    traffic: () => balance(process, name),
-    ...own,
+  const play = playOf(process, (name) => balance(process, name));
+  const responding = (name: string, respond: RecordingGateway['respond']): Turn => ({
+    begin: () => void (gateway(name).respond = respond),
+    end: () => void (gateway(name).respond = (response) => response.end('OK')),
   });
+  /** More requests at a time than a limit allows, to a gateway that takes its time. */
+  const burst = (name: string, many: number, post: () => Promise<unknown>): Play => {
+    let size = 1;
+    const { begin, end } = responding(name, (response) => void setTimeout(() => response.end('OK'), 500));
+    return {
+      begin: () => [(size = many), begin()],
+      end: () => [(size = 1), end()],
+      traffic: () => Promise.all(Array.from({ length: size }, post)),
+    };
+  };
+  const longAgo = { Date: 'Wed, 01 Jan 2025 00:00:00 GMT' };
   const waiting: ServerResponse[] = [];
   const responses: Promise<unknown>[] = [];
   const both = (name: string) => async () => {
@@ -179,32 +185,20 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       ['tls', 'gateway-unreachable', /TLS handshake/, /caFile/, burn],
       changed('tls', environment(tlsGateway.url)),
     ),
-    play(['hang', 'gateway-timeout', /hang: .*not respond in time/, /timeouts\.request/, burn], {
-      begin: () => void (gateway('hang').respond = () => {}),
-      end: () => void (gateway('hang').respond = (response) => response.end('OK')),
-    }),
+    play(
+      ['hang', 'gateway-timeout', /hang: .*not respond in time/, /timeouts\.request/, burn],
+      responding('hang', () => {}),
+    ),
     play(
       ['errors', 'gateway-server-error', /errors: .*server errors \(500\)/, /support of the gateway/, burn],
       respondWith(gateway('errors'), 500),
     ),
     play(
-      [
-        'one',
-        'key-rejected',
-        /of beta in one: the gateway rejects/,
-        /store it in the key source/,
-        'CountersignGatewayRejections',
-      ],
+      ['one', 'key-rejected', /beta in one: the gateway rejects/, /store it in the key source/, rejections],
       { ...respondWith(gateway('one'), 403, /beta/), traffic: both('one') },
     ),
     play(
-      [
-        'all',
-        'gateway-blocks',
-        /all responds with 401 or 403 to every login/,
-        /Do not store new keys/,
-        'CountersignGatewayRejections',
-      ],
+      ['all', 'gateway-blocks', /all responds with 401 or 403 to every/, /Do not store new keys/, rejections],
       { ...respondWith(gateway('all'), 403), traffic: both('all') },
     ),
     play(
@@ -216,37 +210,24 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         'CountersignOutcomeUnknown',
       ],
       {
-        begin: () => void (gateway('payments').respond = () => {}),
-        end: () => void (gateway('payments').respond = (response) => response.end('OK')),
+        ...responding('payments', () => {}),
         traffic: () => transfer(process, 'payments'),
         shows: 'invoice-7',
       },
     ),
-    play(['full', 'saturated', /full (is|was) at its limit/, /maxInFlight/, 'CountersignSaturated'], {
-      begin() {
-        gateway('full').respond = (response) => void setTimeout(() => response.end('OK'), 500);
-      },
-      end: () => void (gateway('full').respond = (response) => response.end('OK')),
-      traffic: async () => {
-        const slow = gateway('full').respond.toString().includes('setTimeout');
-        await Promise.all(Array.from({ length: slow ? 4 : 1 }, () => balance(process, 'full')));
-      },
-    }),
+    play(
+      ['full', 'saturated', /full (is|was) at its limit/, /maxInFlight/, 'CountersignSaturated'],
+      burst('full', 4, () => balance(process, 'full')),
+    ),
     play(
       [
         'skew',
         'clock-skew',
         /clock of the gateway of skew is \d+ days behind/,
-        /likelier off: ask its support/,
-        'CountersignClockSkew',
+        /off: ask its support/,
+        skewed,
       ],
-      {
-        begin() {
-          gateway('skew').respond = (response) =>
-            response.setHeader('Date', 'Wed, 01 Jan 2025 00:00:00 GMT').end('OK');
-        },
-        end: () => void (gateway('skew').respond = (response) => response.end('OK')),
-      },
+      responding('skew', (response) => response.writeHead(200, longAgo).end('OK')),
     ),
     play(
       [
@@ -254,35 +235,21 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
         'clock-skew',
         /clock .* of clock is \d+ days behind .*are 401 or 403, .*not because of a key/,
         /likelier off: ask its support/,
-        'CountersignClockSkew',
+        skewed,
       ],
       {
-        begin() {
-          gateway('clock').respond = (response) =>
-            response.writeHead(403, { Date: 'Wed, 01 Jan 2025 00:00:00 GMT' }).end();
-        },
-        end: () => void (gateway('clock').respond = (response) => response.end('OK')),
+        ...responding('clock', (response) => response.writeHead(403, longAgo).end()),
         traffic: both('clock'),
       },
     ),
     play(
       ['login', 'gateway-server-error', /login: .* requests? of beta failed/, /support of the gateway/, burn],
-      {
-        ...respondWith(gateway('login'), 500, /beta/),
-        traffic: both('login'),
-      },
+      { ...respondWith(gateway('login'), 500, /beta/), traffic: both('login') },
     ),
-    play(['caller', 'caller-limited', /greedy sends more requests .* got 429/, /maxInFlight/], {
-      begin() {
-        gateway('caller').respond = (response) => void setTimeout(() => response.end('OK'), 500);
-      },
-      end: () => void (gateway('caller').respond = (response) => response.end('OK')),
-      traffic: async () => {
-        const slow = gateway('caller').respond.toString().includes('setTimeout');
-        const post = () => balance(process, 'caller', 'acme', { Authorization: 'Bearer greedy' });
-        await Promise.all(Array.from({ length: slow ? 3 : 1 }, post));
-      },
-    }),
+    play(
+      ['caller', 'caller-limited', /greedy sends more requests .* got 429/, /maxInFlight/],
+      burst('caller', 3, () => balance(process, 'caller', 'acme', { Authorization: 'Bearer greedy' })),
+    ),
     play(['silent', 'gateway-silent', /silent: no request has ended for/, /check --online/, burn], {
       begin() {
         gateway('silent').respond = (response) => void waiting.push(response);
@@ -303,21 +270,15 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       traffic: () => transfer(process, 'kind'),
     }),
     play(
-      [
-        'malformed',
-        'key-unusable',
-        /RSA key of acme in malformed: version \d+ cannot be used/,
-        /not a PEM.*Store a correct key/i,
-        'CountersignKeyUnusable',
-      ],
+      ['malformed', 'key-unusable', /RSA key of acme in malformed: /, /not a PEM.*Store a/i, keyUnusable],
       file('malformed', 'acme/private_key.pem', 'garbage'),
     ),
     play(
       [
         'certificate',
         'certificate-expiring',
-        /gateway-ca of certificate expires/,
-        /Renew it/,
+        /of certificate expires/,
+        /Renew/,
         'CountersignCertificateExpiring',
       ],
       {
@@ -327,36 +288,11 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       },
     ),
     play(
-      [
-        'issuer',
-        'jwt-keys-stale',
-        /issuer idp cannot be fetched: /,
-        /check --online/,
-        'CountersignJwtKeysStale',
-      ],
-      {
-        begin: () => void (oidc.respond = (_request, response) => response.writeHead(500).end()),
-        end() {
-          const { keys: published } = oidc;
-          oidc.respond = (request, response) => {
-            const isDiscovery = request.url?.includes('well-known') ?? false;
-            response.setHeader('Content-Type', 'application/json');
-            response.end(
-              JSON.stringify(isDiscovery ? oidc.discovery : { keys: published.map(({ jwk }) => jwk) }),
-            );
-          };
-        },
-        traffic: async () => {},
-      },
+      ['issuer', 'jwt-keys-stale', /idp cannot be fetched: /, /check --online/, 'CountersignJwtKeysStale'],
+      { begin: () => oidc.fail(), end: () => oidc.recover(), traffic: async () => {} },
     ),
     play(
-      [
-        'reload',
-        'config-reload-failed',
-        /not reloaded/,
-        /previous one is in effect/,
-        'CountersignConfigReloadFailed',
-      ],
+      ['reload', 'config-reload-failed', /not reloaded/, /previous one is/, 'CountersignConfigReloadFailed'],
       {
         // The last one: the changes of the others come into effect first.
         async begin() {
@@ -383,35 +319,21 @@ export async function outputIncidents(start: Harness): Promise<Incident[]> {
   };
   let stalled = false;
   return [
-    {
-      name: 'audit unwritable',
-      process: audited,
-      code: 'audit-unavailable',
-      cause: /Audit records cannot be written: EFBIG/,
-      remedy: /Check space/,
-      alert: 'CountersignAuditUnavailable',
-      begin: () => limit(readFileSync(auditFilesIn(audit.directory)[0] ?? '').length + 100),
-      end: () => limit('unlimited'),
-      traffic: () => audited.transfer(),
-    },
-    {
-      name: 'log stalled',
-      process: logged,
-      code: 'log-lines-dropped',
-      cause: /standard output accepts no lines/,
-      remedy: /log collector/,
-      alert: 'CountersignLogLinesDropped',
-      begin() {
-        logged.child.stdout?.pause();
-        stalled = true;
+    playOf(audited, () => audited.transfer())(
+      ['audit', 'audit-unavailable', /be written: EFBIG/, /Check space/, 'CountersignAuditUnavailable'],
+      {
+        begin: () => limit(readFileSync(auditFilesIn(audit.directory)[0] ?? '').length + 100),
+        end: () => limit('unlimited'),
       },
-      end() {
-        logged.child.stdout?.resume();
-        stalled = false;
+    ),
+    // More than a pipe holds; far less than the buffer of the log.
+    playOf(logged, () => Promise.all(Array.from({ length: stalled ? 100 : 1 }, () => logged.balance())))(
+      ['log', 'log-lines-dropped', /accepts no lines/, /log collector/, 'CountersignLogLinesDropped'],
+      {
+        begin: () => [(stalled = true), logged.child.stdout?.pause()],
+        end: () => [(stalled = false), logged.child.stdout?.resume()],
       },
-      // More than a pipe holds; far less than the buffer of the log.
-      traffic: () => Promise.all(Array.from({ length: stalled ? 100 : 1 }, () => logged.balance())),
-    },
+    ),
   ];
 }
 
@@ -428,43 +350,15 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
     gateway: gateway.url,
     config: { keys: vaultKeys(address, {}, { cache }) },
   });
-  const play = ([name, code, cause, remedy, alert]: Row, own: Play): Incident => ({
-    name,
-    code,
-    cause,
-    remedy,
-    alert,
-    process,
-    traffic: () => process.balance(),
-    ...own,
-  });
-  const down = 'CountersignKeySourceDown';
+  const play = playOf(process, () => process.balance());
   return [
     play(
-      [
-        'Vault down',
-        'key-source-down',
-        /Vault at 127\.0\.0\.1:\d+ unavailable .*refused/,
-        /do not restart/,
-        down,
-      ],
-      {
-        begin: () => vault.close(),
-        end: () => vault.listen(port),
-      },
+      ['Vault down', 'key-source-down', /Vault at \S+:\d+ unavailable .*refused/, /do not restart/, down],
+      { begin: () => vault.close(), end: () => vault.listen(port) },
     ),
     play(
-      [
-        'Vault sealed',
-        'key-source-down',
-        /Vault at 127\.0\.0\.1:\d+ unavailable .*sealed/,
-        /do not restart/,
-        down,
-      ],
-      {
-        begin: () => void (vault.sealed = true),
-        end: () => vault.heal(),
-      },
+      ['Vault sealed', 'key-source-down', /Vault at \S+:\d+ unavailable .*sealed/, /do not restart/, down],
+      { begin: () => void (vault.sealed = true), end: () => vault.heal() },
     ),
     play(
       [
@@ -485,7 +379,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
         'key-unusable',
         /Control key of acme in sandbox: version \d cannot be used/,
         /has no field control_key but controlkey.*Store a correct key/,
-        'CountersignKeyUnusable',
+        keyUnusable,
       ],
       {
         begin: () => vault.put(path, { controlkey: 'misspelled' }),
@@ -498,7 +392,7 @@ export async function vaultIncidents(start: Harness): Promise<Incident[]> {
         'key-source-denied',
         /Vault denies reading the keys of login acme in sandbox.*: Vault denied permission/,
         /no restart is needed/,
-        'CountersignKeySourceDown',
+        down,
       ],
       {
         begin: () =>
