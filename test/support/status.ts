@@ -21,87 +21,76 @@ export const fingerprint = (number: number): string =>
 
 export type { Status };
 
+const make =
+  <T>(defaults: T) =>
+  (fields: Partial<T> = {}): T => ({ ...defaults, ...fields });
+
 type KeyVersion = KeyStatus['versions'][number];
 
-export function keyVersion(version: number, fields: Partial<KeyVersion> = {}): KeyVersion {
-  const older = {
-    state: 'in-use',
-    createdAt: ago(40 * day),
-    fingerprint: null,
-    transitKey: null,
-    problem: null,
-  } as const;
-  return { version, ...older, ...fields };
-}
+export const keyVersion = (version: number, fields: Partial<KeyVersion> = {}): KeyVersion => ({
+  version,
+  state: 'in-use',
+  createdAt: ago(40 * day),
+  fingerprint: null,
+  transitKey: null,
+  problem: null,
+  ...fields,
+});
 
-export function keyStatus(fields: Partial<KeyStatus> = {}): KeyStatus {
-  return {
-    environment: 'production',
-    login: 'acme',
-    kind: 'control_key',
-    signingVersion: 3,
-    versions: [keyVersion(3)],
-    staleSince: null,
-    readProblem: null,
-    missingSince: null,
-    ...fields,
-  };
-}
+export const keyStatus = make<KeyStatus>({
+  environment: 'production',
+  login: 'acme',
+  kind: 'control_key',
+  signingVersion: 3,
+  versions: [keyVersion(3)],
+  staleSince: null,
+  readProblem: null,
+  missingSince: null,
+});
 
-export function failedRequest(fields: Partial<FailedRequest> = {}): FailedRequest {
-  return {
-    at: ago(95),
-    requestId: '6d0b1a9c-52a6-4d1b-a7d8-0c8f9a4b2f11',
-    caller: 'billing',
-    environment: 'production',
-    operation: 'order-status',
-    login: 'acme',
-    orderId: null,
-    statusPath: null,
-    status: 403,
-    outcome: 'answered',
-    cause: 'current-key',
-    runbookSection: '#countersigngatewayrejections',
-    ...fields,
-  };
-}
+export const failedRequest = make<FailedRequest>({
+  at: ago(95),
+  requestId: '6d0b1a9c-52a6-4d1b-a7d8-0c8f9a4b2f11',
+  caller: 'billing',
+  environment: 'production',
+  operation: 'order-status',
+  login: 'acme',
+  orderId: null,
+  statusPath: null,
+  status: 403,
+  outcome: 'answered',
+  cause: 'current-key',
+  runbookSection: '#countersigngatewayrejections',
+});
 
-export function uncertainPayment(fields: Partial<UncertainPayment> = {}): UncertainPayment {
-  return {
-    at: ago(4),
-    requestId: '6d0b1a9c-52a6-4d1b-a7d8-0c8f9a4b2f11',
-    caller: 'checkout',
-    environment: 'production',
-    operation: 'transfer',
-    login: 'acme',
-    orderId: 'order-7',
-    statusPath: '/production/gw/api/v4/status/1234',
-    outcome: 'unknown',
-    ...fields,
-  };
-}
+export const uncertainPayment = make<UncertainPayment>({
+  at: ago(4),
+  requestId: '6d0b1a9c-52a6-4d1b-a7d8-0c8f9a4b2f11',
+  caller: 'checkout',
+  environment: 'production',
+  operation: 'transfer',
+  login: 'acme',
+  orderId: 'order-7',
+  statusPath: '/production/gw/api/v4/status/1234',
+  outcome: 'unknown',
+});
 
-type Environment = Status['environments'][number];
-
-export function environmentStatus(fields: Partial<Environment> = {}): Environment {
-  return {
-    name: 'production',
-    gatewayHost: 'gateway.example',
-    inFlight: 14,
-    maxInFlight: 500,
-    waiting: null,
-    requestsPerSecond: 86.2,
-    rejectedShare: 0.0004,
-    rejectedRequests: 0,
-    failedShare: 0,
-    allFail: false,
-    failures: [],
-    logins: { accepted: 12, rejected: 0, rejectedNames: [] },
-    latency: { p50: 0.084, p99: 0.412 },
-    clockSkew: 0.2,
-    ...fields,
-  };
-}
+export const environmentStatus = make<Status['environments'][number]>({
+  name: 'production',
+  gatewayHost: 'gateway.example',
+  inFlight: 14,
+  maxInFlight: 500,
+  waiting: null,
+  requestsPerSecond: 86.2,
+  rejectedShare: 0.0004,
+  rejectedRequests: 0,
+  failedShare: 0,
+  allFail: false,
+  failures: [],
+  logins: { accepted: 12, rejected: 0, rejectedNames: [] },
+  latency: { p50: 0.084, p99: 0.412 },
+  clockSkew: 0.2,
+});
 
 const sandbox = environmentStatus({
   name: 'sandbox',
@@ -126,38 +115,37 @@ const rsaKey = keyStatus({
   versions: [keyVersion(1, { createdAt: ago(201 * day), fingerprint: fingerprint(7) })],
 });
 
-type Certificate = Status['certificates'][number];
+export const certificateStatus = make<Status['certificates'][number]>({
+  name: 'listener',
+  environment: null,
+  from: ago(31 * day),
+  until: ago(-59 * day),
+  problem: null,
+});
 
-export function certificateStatus(fields: Partial<Certificate> = {}): Certificate {
-  const [from, until] = [ago(31 * day), ago(-59 * day)];
-  return { name: 'listener', environment: null, from, until, problem: null, ...fields };
-}
+export const callerStatus = make<Status['callers'][number]>({
+  name: 'billing',
+  mode: 'enforce',
+  requests: 0,
+  denied: 0,
+  limited: 0,
+  limitedAt: null,
+  lastSeenAt: null,
+});
 
-type Caller = Status['callers'][number];
-
-export function callerStatus(fields: Partial<Caller> = {}): Caller {
-  const counts = { requests: 0, denied: 0, limited: 0 };
-  return { name: 'billing', mode: 'enforce', ...counts, limitedAt: null, lastSeenAt: null, ...fields };
-}
-
-type KeySource = Status['keySource'];
-
-export function keySourceStatus(fields: Partial<KeySource> = {}): KeySource {
-  return {
-    type: 'directory',
-    address: '/etc/countersign/keys',
-    state: null,
-    deniedLogins: 0,
-    deniedLogin: null,
-    since: null,
-    problem: null,
-    tokenExpiresAt: null,
-    loginsNotFound: 0,
-    loginNotFound: null,
-    cachedKeysExpireAt: null,
-    ...fields,
-  };
-}
+export const keySourceStatus = make<Status['keySource']>({
+  type: 'directory',
+  address: '/etc/countersign/keys',
+  state: null,
+  deniedLogins: 0,
+  deniedLogin: null,
+  since: null,
+  problem: null,
+  tokenExpiresAt: null,
+  loginsNotFound: 0,
+  loginNotFound: null,
+  cachedKeysExpireAt: null,
+});
 
 /** Nothing happened since the start. */
 export function emptyStatus(): Status {
@@ -278,7 +266,9 @@ export function rotationStatus(): Status {
 export function troubleStatus(): Status {
   const calm = calmStatus();
   const [production = environmentStatus(), ...others] = calm.environments;
-  const causes = [
+  const failures = { detail: null, login: null, share: 0.182, lastAt: ago(8) };
+  const none = { caller: null, environment: null, operation: null, login: null };
+  const causes: Partial<FailedRequest>[] = [
     { status: 503, outcome: 'not-sent', cause: 'overloaded', runbookSection: '#countersignsaturated' },
     {},
     {
@@ -291,10 +281,7 @@ export function troubleStatus(): Status {
     },
     { cause: 'clock-skew', runbookSection: '#countersignclockskew' },
     {
-      caller: null,
-      environment: null,
-      operation: null,
-      login: null,
+      ...none,
       status: 401,
       outcome: 'not-sent',
       cause: 'caller-unknown',
@@ -307,7 +294,7 @@ export function troubleStatus(): Status {
       cause: 'gateway-reply-invalid',
       runbookSection: null,
     },
-  ] as const;
+  ];
   return calmStatus({
     health: { ready: true, reasons: [], warnings: ['log-lines-dropped'] },
     environments: [
@@ -315,16 +302,7 @@ export function troubleStatus(): Status {
         ...production,
         inFlight: 500,
         failedShare: 0.182,
-        failures: [
-          {
-            cause: 'gateway-timeout',
-            detail: null,
-            login: null,
-            count: 941,
-            share: 0.182,
-            lastAt: ago(8),
-          },
-        ],
+        failures: [{ ...failures, cause: 'gateway-timeout', count: 941 }],
         logins: { accepted: 9, rejected: 3, rejectedNames: [] },
         rejectedShare: 0.634,
         rejectedRequests: 3_277,
