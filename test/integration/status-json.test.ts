@@ -40,8 +40,10 @@ it('the status is JSON that nothing stores, of a calm instance and its environme
   await Promise.all([proxy.balance(), proxy.status(), proxy.transfer()]);
   await proxy.requestLines(3);
   const { headers } = await fetch(`${proxy.adminUrl}/status.json`);
-  expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
-  expect(headers.get('cache-control')).toBe('no-store');
+  expect(Object.fromEntries(headers)).toMatchObject({
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+  });
   const status = await proxy.instanceStatus();
   expect(status).toMatchObject({
     runbookUrl: null,
@@ -58,12 +60,8 @@ it('the status is JSON that nothing stores, of a calm instance and its environme
     expect(Math.abs(Date.now() - milliseconds(time))).toBeLessThan(60_000);
   expect(milliseconds(status.process.startedAt)).toBeLessThanOrEqual(milliseconds(status.at));
   const environment = sandboxOf(status);
-  expect(environment).toMatchObject({
-    gatewayHost: new URL(gateway.url).host,
-    inFlight: 0,
-    maxInFlight: 500,
-    rejectedShare: 0,
-  });
+  const host = new URL(gateway.url).host;
+  expect(environment).toMatchObject({ gatewayHost: host, inFlight: 0, maxInFlight: 500, rejectedShare: 0 });
   expect(environment?.requestsPerSecond).toBeGreaterThan(0);
   expect(environment?.latency?.p50).toBeGreaterThan(0);
   expect(environment?.clockSkew).toBeGreaterThan(15);
@@ -107,29 +105,20 @@ it('callers and failed requests are counted, and a denied login is not shown', a
 describe('a rotation', () => {
   it('is seen step by step if the source has the key first', async () => {
     const { proxy, accept, putInSource } = await startRotating(starts);
+    /** After a request with each key. */
+    const expectBoth = async (states: string): Promise<void> => {
+      await proxy.balance();
+      await proxy.status();
+      const expected = ['control_key', 'private_key'].map((kind) => `${kind}: ${states}`);
+      expect(keysOf(await proxy.instanceStatus())).toEqual(expected);
+    };
     await proxy.reload({ keys: alwaysLooking(proxy) });
-    await proxy.balance();
-    await proxy.status();
-    expect(keysOf(await proxy.instanceStatus())).toEqual([
-      'control_key: newest in-use; newest signs',
-      'private_key: newest in-use; newest signs',
-    ]);
+    await expectBoth('newest in-use; newest signs');
     putInSource(nextKeys);
     await untilKeysChange(proxy, proxy.transfer);
-    const waiting = [
-      'control_key: newest waiting, older in-use; older signs',
-      'private_key: newest waiting, older in-use; older signs',
-    ];
-    expect(keysOf(await proxy.instanceStatus())).toEqual(waiting);
-    await Promise.all([proxy.balance(), proxy.status()]);
-    expect(keysOf(await proxy.instanceStatus())).toEqual(waiting);
+    await expectBoth('newest waiting, older in-use; older signs');
     accept(nextKeys);
-    await proxy.balance();
-    await proxy.status();
-    expect(keysOf(await proxy.instanceStatus())).toEqual([
-      'control_key: newest in-use, older rejected; newest signs',
-      'private_key: newest in-use, older rejected; newest signs',
-    ]);
+    await expectBoth('newest in-use, older rejected; newest signs');
   });
 
   it.each(['transfer', 'status'] as const)(

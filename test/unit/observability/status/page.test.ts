@@ -59,10 +59,8 @@ describe.each([
   });
 
   it('has a heading for every row and every column', () => {
-    const [rows, rowHeadings] = [/<tr role="row"><t[hd]/g, /<tr role="row"><th scope="(row|col)"/g].map(
-      (pattern) => page.match(pattern)?.length,
-    );
-    expect(rowHeadings).toBe(rows);
+    expect(page).toContain('<tr role="row"><th scope="row"');
+    expect(page).not.toMatch(/<tr role="row"><(?!th scope="(row|col)")/);
   });
 
   it('has a role for each part of a table, since cards are not displayed as tables', () => {
@@ -174,12 +172,8 @@ describe('a value', () => {
       fc.string({ unit: anyCharacter }),
       fc.string({ unit: fc.constantFrom('<', '>', '"', "'", '&', '/', ' ', '=', 'script', '\n', '\u202e') }),
     );
-    fc.assert(
-      fc.property(text, (one) => expect(tagsOf(hostileStatus(one))).toBe(plain)),
-      {
-        numRuns: 300,
-      },
-    );
+    const adds = fc.property(text, (one) => expect(tagsOf(hostileStatus(one))).toBe(plain));
+    fc.assert(adds, { numRuns: 300 });
   });
 
   it.each([
