@@ -95,14 +95,10 @@ it.each<Row>([
   [
     'a caller above its limit',
     caller({ limited: 12, limitedAt: ago(59) }),
-    /^warn caller-limited: billing sends more .*: 12 requests got 429 since the start, the last one 59 s ago.*`maxInFlight` of the caller/,
+    /^warn caller-limited: billing .*: 12 requests got 429 .*, the last one 59 s ago.*`maxInFlight` of the caller/,
   ],
   ['a caller that was above its limit a minute ago', caller({ limited: 12, limitedAt: ago(60) })],
-  [
-    'a caller in dry-run',
-    caller({ name: 'trial', mode: 'dry-run' }),
-    /^warn .* of trial is .*Set `enforce` when/,
-  ],
+  ['one in dry-run', caller({ name: 'trial', mode: 'dry-run' }), /^warn .* of trial is .*Set `enforce`/],
   [
     'two callers in dry-run: once',
     { callers: ['trial', 'next'].map((name) => callerStatus({ name, mode: 'dry-run' })) },
@@ -110,11 +106,7 @@ it.each<Row>([
   ],
   // Requests in flight.
   ['80 % of the limit', environment({ inFlight: 400 })],
-  [
-    'more than 80 % of the limit',
-    environment({ inFlight: 401 }),
-    /^warn saturated: production is near its limit\. 401 of 500 requests in flight/,
-  ],
+  ['more than 80 %', environment({ inFlight: 401 }), /^warn .*production is near its limit\. 401 of 500 /],
   ['the limit', environment({ inFlight: 500 }), /^bad saturated: production is at its limit/],
   [
     'the limit, which was reached',
@@ -122,16 +114,12 @@ it.each<Row>([
     /^bad saturated: production was at its limit, and 3 requests got 503 in the last minute\. No failure for 20 s\. 0 of 20 requests in flight/,
   ],
   [
-    'the limit, which is reached',
+    'the limit now',
     failing('overloaded', {}, { inFlight: 20, maxInFlight: 20 }),
-    /^bad saturated: production is at its limit, and 3/,
+    /^bad .* is at its limit, and/,
   ],
   ['requests that wait for less than 4 s', environment({ inFlight: 9, waiting: 3.9 })],
-  [
-    'a request that waits for 4 s',
-    environment({ inFlight: 1, waiting: 4 }),
-    /^warn gateway-silent: production: no request has ended for 4 s, and 1 request waits/,
-  ],
+  ['one for 4 s', environment({ inFlight: 1, waiting: 4 }), /^warn .* for 4 s, and 1 request waits/],
   [
     'requests that wait for a minute',
     environment({ inFlight: 9, waiting: 61 }),
@@ -144,26 +132,14 @@ it.each<Row>([
   ['half of them rejections', rejected(0.5), /^warn .*: 50% of/],
   ['mostly rejections', rejected(0.6), /^bad .*: 60% of/],
   ['only rejections', rejected(0.03, { allFail: true }), /^bad .*: 3% of .* and now every request fails/],
-  [
-    'rejections of one login',
-    rejected(0.6, verdicts(9, 1, 'gamma')),
-    /60% of responses from production are 401 or 403, last of gamma\. .*keys verify/,
-  ],
+  ['those of a login', rejected(0.6, verdicts(9, 1, 'gamma')), /403, last of gamma\. .*keys verify/],
   [
     'rejections of many logins',
     rejected(0.6, verdicts(9, 7, 'a', 'b', 'c', 'd', 'e')),
     /403, last of a, b, c, d, e and 2 other logins\./,
   ],
-  [
-    'rejections of which none failed a request, as during a rotation',
-    rejected(0.6, { rejectedRequests: 0 }),
-    /^info gateway-rejections: 60% of .* are 401 or 403\. No request failed/,
-  ],
-  [
-    'rejections of every login: no key',
-    rejected(1, verdicts(0, 2)),
-    /^bad gateway-blocks: .* 401 or 403 to every login, 2 .*Do not store new keys\./,
-  ],
+  ['none that failed a request', rejected(0.6, { rejectedRequests: 0 }), /^info .* 60% .*No request failed/],
+  ['those of every login', rejected(1, verdicts(0, 2)), /^bad gateway-blocks: .* login, 2 .*Do not store/],
   [
     'the same beside another failure',
     failing('gateway-timeout', {}, { rejectedShare: 1, ...verdicts(0, 2) }),
@@ -177,11 +153,7 @@ it.each<Row>([
     rejected(1, { ...verdicts(0, 5), clockSkew: 60 }),
     /^bad clock-skew: .* 100% of responses are 401 or 403, .* not because of a key/,
   ],
-  [
-    'few rejections while a clock is off',
-    rejected(0.1, { ...verdicts(5, 1), clockSkew: -60 }),
-    /^warn clock-skew: .* 10% of responses/,
-  ],
+  ['few with a clock off', rejected(0.1, { ...verdicts(5, 1), clockSkew: -60 }), /^warn clock-skew: .* 10% /],
   ['a clock that is 30 s behind', environment({ clockSkew: -30 })],
   [
     'a clock that is more than 30 s behind',
@@ -196,23 +168,15 @@ it.each<Row>([
   ['a clock that is ahead', environment({ clockSkew: 31 }), /is 31 s ahead of that of this machine/],
   // Certificates.
   ['a certificate with 7 days left', certificate(90, 7)],
-  [
-    'a certificate with less',
-    certificate(90, 6.9),
-    /^warn certificate-expiring: Certificate listener expires in 6 days\. Renew it and replace the file;/,
-  ],
+  ['a certificate with less', certificate(90, 6.9), /^warn .*listener expires in 6 days\. Renew it and/],
   ['a certificate with a fifth of a short lifetime left', certificate(1, 0.2)],
   ['a certificate with less of it', certificate(1, 0.19), /^warn .* expires in 4 h/],
   ['a certificate that expires now', certificate(90, 0), /^bad .* listener has expired/],
   ['a certificate that has expired', certificate(90, -0.1), /^bad .* listener has expired/],
   [
     'certificate files that cannot be used: one for all that were in them',
-    {
-      certificates: ['listener', 'listener-client-ca'].map((name) =>
-        certificateStatus({ name, problem: 'crl.pem is old' }),
-      ),
-    },
-    /^warn certificate-files-unusable: New certificate files of listener cannot be used: crl\.pem is old\. The previous/,
+    { certificates: ['listener', 'client-ca'].map((name) => certificateStatus({ name, problem: 'bad' })) },
+    /^warn certificate-files-unusable: New certificate files of listener cannot be used: bad\. The previous/,
   ],
   // Keys.
   [
@@ -220,11 +184,7 @@ it.each<Row>([
     keys(keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] })),
     /^bad key-rejected: Control key of acme in production: the gateway rejects version 3\. If the gateway has a new key, store it/,
   ],
-  [
-    'a key that is waiting',
-    keys(two('waiting', 2)),
-    /^info key-waiting: .*: version 3 is waiting for the gateway\. Version 2 signs until then\. .*check that .*keys verify/,
-  ],
+  ['a key that waits', keys(two('waiting', 2)), /^info .*: version 3 is waiting .* 2 signs .*check .*verify/],
   [
     'a key that is no longer accepted',
     keys(keyStatus({ versions: [keyVersion(3), keyVersion(2, { state: 'rejected' })] })),
@@ -240,15 +200,7 @@ it.each<Row>([
   ],
   [
     'a key of which no version can be used: the first problem, and its full stop',
-    keys(
-      keyStatus({
-        signingVersion: null,
-        versions: [
-          { ...unusable, problem: 'the key is too long.' },
-          { ...unusable, version: 2 },
-        ],
-      }),
-    ),
+    keys({ ...broken, versions: [{ ...unusable, problem: 'the key is too long.' }, unusable] }),
     /^bad .*: no version can sign\. The key is too long\. Requests that need this key fail\./,
   ],
   [
@@ -273,33 +225,21 @@ it.each<Row>([
     vault({ state: 'down' }, keys(stale)),
     /^bad key-source-down: Vault at vault\.example:8200 unavailable for 1 min\. Cached keys are still used\. Repair it, and do not restart/,
   ],
-  [
-    'stale keys that the source does not know',
-    vault({ loginsNotFound: 1 }, keys(stale)),
-    /^warn logins-not-found: Vault does not know 1 login whose cached keys are used/,
-  ],
+  ['stale keys unknown to it', vault({ loginsNotFound: 1 }, keys(stale)), /^warn .* does not know 1 login /],
   [
     'stale keys of which the source does not know one',
     vault({ loginsNotFound: 1 }, keys(stale, { ...stale, environment: 'sandbox' })),
     /^warn logins-not-found/,
     /^warn keys-stale: 2 cached keys/,
   ],
-  [
-    'logins that the source does not know',
-    vault({ loginsNotFound: 3000 }),
-    /^bad logins-not-found: Vault does not know 3,000 logins .* lose them\. Was the/,
-  ],
+  ['logins unknown to it', vault({ loginsNotFound: 3000 }), /^bad logins-.* 3,000 logins .* lose them/],
   // The key source.
   [
     'a source that is down, by a clock that was set back',
     vault({ state: 'down', since: ago(-5), problem: 'refused.' }),
     /^bad key-source-down: Vault at vault\.example:8200 unavailable for 0 s: refused\. Cached keys/,
   ],
-  [
-    'a source that is down, and no keys',
-    vault({ state: 'down', problem: 'refused.' }, keys()),
-    /^bad key-source-down: .*refused\. No key is cached, so requests that need one fail\. .*check --online/,
-  ],
+  ['an outage without keys', vault({ state: 'down' }, keys()), /No key is cached, .* fail\. .*--online/],
   [
     'a source that denies logins; their stale keys are no other finding',
     vault({ state: 'denied', deniedLogins: 3, problem: 'HTTP 403' }, keys(stale)),
@@ -311,45 +251,21 @@ it.each<Row>([
     /^bad key-source-denied: .* of 3 logins, such as acme in sandbox, .*No key is cached, so requests of the/,
   ],
   ['cached keys with six hours left', vault({ cachedKeysExpireAt: ago(-21_600) })],
-  [
-    'cached keys with less',
-    vault({ cachedKeysExpireAt: ago(-21_599) }),
-    /^bad cached-keys-expiring: Cached keys .* run out in 5 h\. .* do not restart/,
-  ],
+  ['cached keys with less', vault({ cachedKeysExpireAt: ago(-21_599) }), /^bad .* run out in 5 h\. .* not/],
   ['an expired token', vault({ tokenExpiresAt: ago(0) }), /^warn vault-token-expired: The Vault token has/],
-  [
-    'a failed reload',
-    { config: { ...calmStatus().config, reloadFailed: true } },
-    /^warn config-reload-failed: The configuration was not reloaded/,
-  ],
+  ['a failed reload', { config: { ...calmStatus().config, reloadFailed: true } }, /^warn .* not reloaded/],
   // Others.
   ['the keys of an issuer', issuer(true, null)],
-  [
-    'keys of an issuer that cannot be fetched',
-    issuer(true, 'timeout'),
-    /^warn jwt-keys-stale: .* corp cannot be fetched: timeout\. The previous ones/,
-  ],
-  [
-    'no keys of an issuer',
-    issuer(false, 'timeout'),
-    /^bad jwt-keys-stale: .*: timeout\. Callers with its tokens are rejected/,
-  ],
+  ['keys of an issuer that fails', issuer(true, 'timeout'), /^warn .* corp .* fetched: timeout\. The prev/],
+  ['no keys of an issuer', issuer(false, 'timeout'), /^bad jwt-keys-stale: .*: timeout\. Callers with its/],
   ['keys of an issuer before the first fetch', issuer(false, null), / cannot be fetched: not tried yet\. /],
-  [
-    'an audit trail that cannot be written',
-    { audit },
-    /^warn audit-unavailable: Audit records cannot be written: ENOSPC\. They wait/,
-  ],
+  ['an audit trail that fails', { audit }, /^warn .* cannot be written: ENOSPC\. They wait/],
   [
     'a required audit trail that cannot be written',
     { audit, health: { ready: false, reasons: ['audit-unavailable'], warnings: [] } },
     /^bad audit-unavailable: .*ENOSPC\. Nothing is sent/,
   ],
-  [
-    'a store that takes no claims',
-    { claims: { up: false, problem: 'refused' } },
-    /^bad claims-unavailable: Order IDs cannot be claimed: refused\. No payment is sent/,
-  ],
+  ['no claims', { claims: { up: false, problem: 'refused' } }, /^bad .*: refused\. No payment is sent/],
   // Failed requests.
   [
     'no connection to the gateway',
@@ -389,27 +305,19 @@ it.each<Row>([
     { ...failing('key-unusable'), ...keys({ ...broken, missingSince: ago(60) }) },
     /^bad key-unusable: production: the control key of a login cannot be used/,
   ],
-  ['requests that failed: less than a tenth', failing('gateway-timeout', { share: 0.099 }), /^warn /],
+  ['failures of less than a tenth', failing('gateway-timeout', { share: 0.099 }), /^warn /],
   [
-    'requests that failed: a tenth, some time ago',
-    failing('gateway-timeout', { share: 0.1, lastAt: ago(8) }),
-    /^bad .* of all\. No failure for 8 s\. /,
+    'failures 8 s ago',
+    failing('internal', { share: 0.1, lastAt: ago(8) }),
+    /^bad .* all\. No failure for 8 s\./,
   ],
   [
     'requests that failed: few, some time ago, while all fail for another cause',
     failing('gateway-timeout', { share: 0.01, lastAt: ago(8) }, { allFail: true }),
     /^warn gateway-timeout: .* in the last minute, 1% of all\. No failure for 8 s\. /,
   ],
-  [
-    'requests that failed: few, but now all',
-    failing('gateway-timeout', { share: 0.01 }, { allFail: true }),
-    /^bad gateway-timeout: .* 3 requests failed in the last minute, now every one fails/,
-  ],
-  [
-    'requests that failed: all of one login',
-    failing('key-source-unavailable', { login: 'gamma' }),
-    /; 3 requests of gamma failed in the last minute/,
-  ],
+  ['all fail', failing('internal', { share: 0.01 }, { allFail: true }), /^bad .* 3 .* now every one fails/],
+  ['failures of a login', failing('internal', { login: 'gamma' }), /; 3 requests of gamma failed in the/],
   // Orders.
   [
     'responses about another order',
