@@ -52,7 +52,7 @@ it('the status is JSON that nothing stores, of a calm instance and its environme
     callers: [{ name: 'local', requests: 3, denied: 0 }],
     failures: [],
     certificates: [],
-    keySource: { type: 'directory', state: 'up', deniedLogins: 0, problem: null, tokenExpiresAt: null },
+    keySource: { type: 'directory', state: 'up', deniedLogins: 0, problem: null },
     process: { version: '0.2.0', node: process.version },
     config: { reloadFailed: false },
   });
@@ -141,7 +141,7 @@ describe('a rotation', () => {
   );
 });
 
-it('Vault has the expiry of its token; while it is down, the problem and the keys that are stale', async () => {
+it('Vault that is down has the problem and the keys that are stale', async () => {
   const setup = starts.closing(await new VaultTestEnvironment({ clock: Date.now }).open());
   await setup.admin.put('gateway/sandbox/acme', { control_key: 'first' });
   const vault: object = { auth: await setup.appRole(), timeout: '500ms' };
@@ -150,7 +150,6 @@ it('Vault has the expiry of its token; while it is down, the problem and the key
   await proxy.balance();
   const calm = (await proxy.instanceStatus()).keySource;
   expect(calm).toMatchObject({ type: 'vault', state: 'up', problem: null });
-  expect(milliseconds(calm.tokenExpiresAt) - Date.now()).toBeGreaterThan(3_000_000);
   setup.vault.sealed = true;
   await until(async () => {
     await proxy.balance();

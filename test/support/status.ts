@@ -141,7 +141,6 @@ export const keySourceStatus = make<Status['keySource']>({
   deniedLogin: null,
   since: null,
   problem: null,
-  tokenExpiresAt: null,
   loginsNotFound: 0,
   loginNotFound: null,
   cachedKeysExpireAt: null,
@@ -242,7 +241,6 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       address: 'vault.example:8200',
       state: 'up',
       since: ago(9 * day),
-      tokenExpiresAt: ago(-43 * minute),
     }),
     process: { version: '0.2.0', node: '26.12.1', startedAt: ago(9 * day) },
     config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
@@ -358,7 +356,6 @@ export function troubleStatus(): Status {
       state: 'down',
       since: ago(51 * minute),
       problem: 'Vault cannot be reached (ECONNREFUSED).',
-      tokenExpiresAt: ago(8 * minute),
     }),
     config: { ...calm.config, reloadFailed: true },
   });

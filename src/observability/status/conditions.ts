@@ -247,12 +247,9 @@ export const conditions = {
     page: 'max by (namespace, release) (countersign_key_logins_not_found) > 0',
     for: '2m',
   },
-  'vault-token-expired': {
-    severity: 'warn',
-    when: 'The Vault token was not renewed in time. A finding if it has expired.',
+  'vault-token-expiring': {
+    when: 'The Vault token was not renewed in time.',
     todo: 'Keys cannot be read until the login to Vault succeeds again.',
-    find: ({ at, keySource: { tokenExpiresAt: end } }) =>
-      end === null || secondsBetween(at, end) > 0 ? undefined : { summary: 'The Vault token has expired' },
     alert: 'CountersignVaultTokenExpiring',
     title: 'The Vault token on <instance> ends in <value|humanizeDuration>',
     page: `

@@ -194,7 +194,6 @@ export const statusFacts = z.strictObject({
     deniedLogins: count.describe('Logins in use whose keys it denied reading when it last responded.'),
     deniedLogin: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
     problem: maybeText.describe('Why it is denied or down; else null.'),
-    tokenExpiresAt: maybeTime.describe('When the Vault token expires; null: never, unknown or none.'),
     loginsNotFound: count.describe('Logins whose cached keys are used although it does not know them.'),
     loginNotFound: maybeText.describe('One of them, as `ENVIRONMENT/LOGIN`.'),
     cachedKeysExpireAt: maybeTime.describe(

@@ -1,5 +1,5 @@
 import type { LoginRef } from '../../keys/login-ref.ts';
-import type { MonotonicClock, WallClock, WallTimes } from '../../util/clock.ts';
+import type { MonotonicClock, WallTimes } from '../../util/clock.ts';
 import type { StatusFacts } from './facts.ts';
 
 /** Logins of which it is known why they could not be read: the latest. */
@@ -14,8 +14,6 @@ interface Known extends Pick<Facts, 'deniedLogins' | 'deniedLogin' | 'loginsNotF
   readonly denial: string | null;
   /** Monotonic, milliseconds. */
   readonly since?: number;
-  /** The same: Vault measures that time, not the wall clock of this machine. */
-  readonly tokenExpiresAt?: number | undefined;
 }
 
 const nothing: Known = {
@@ -28,7 +26,7 @@ const nothing: Known = {
 };
 
 /** Remembers whether the key source works, since when, and why logins could not be read. */
-export function createKeySourceRecorder({ clock, monotonic }: WallClock & MonotonicClock, shown: WallTimes) {
+export function createKeySourceRecorder({ monotonic }: MonotonicClock, shown: WallTimes) {
   let known = nothing;
   const problems = new Map<string, string>();
   const change = (changed: Partial<Known>): void => {
@@ -38,13 +36,12 @@ export function createKeySourceRecorder({ clock, monotonic }: WallClock & Monoto
   };
   return {
     keySource() {
-      const { up: _, outage, denial, since, tokenExpiresAt, ...others } = known;
+      const { up: _, outage, denial, since, ...others } = known;
       const state = stateOf(known);
       return {
         ...others,
         state,
         since: shown(since),
-        tokenExpiresAt: shown(tokenExpiresAt),
         problem: { up: null, denied: denial, down: outage }[state ?? 'up'],
       };
     },
@@ -65,9 +62,6 @@ export function createKeySourceRecorder({ clock, monotonic }: WallClock & Monoto
     loginFailed: (outage: string) => change({ up: false, outage }),
     loginsDenied: (deniedLogins: number, denial: string, deniedLogin: string | null = null) =>
       change({ deniedLogins, deniedLogin, denial }),
-    /** @param at seconds since 1970 */
-    tokenExpiryChanged: (at: number | undefined) =>
-      change({ tokenExpiresAt: at === undefined ? undefined : at * 1000 - clock() + monotonic() }),
   };
 }
 

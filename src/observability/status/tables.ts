@@ -202,7 +202,6 @@ function instance({ at, process, config, keySource: source, certificates }: Stat
         known(source.state, 'not read yet', (state) => sourceStates[state]),
         moment(source.since),
       ],
-      ...(source.tokenExpiresAt === null ? [] : [['Vault token', '', moment(source.tokenExpiresAt)]]),
       ...certificates.map((one) => {
         const tone = expiring(at, one);
         const text = { bad: 'Expired', warn: 'Renew now', ok: 'Valid' }[tone];

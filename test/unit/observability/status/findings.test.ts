@@ -252,7 +252,6 @@ it.each<Row>([
   ],
   ['cached keys with six hours left', vault({ cachedKeysExpireAt: ago(-21_600) })],
   ['cached keys with less', vault({ cachedKeysExpireAt: ago(-21_599) }), /^bad .* run out in 5 h\. .* not/],
-  ['an expired token', vault({ tokenExpiresAt: ago(0) }), /^warn vault-token-expired: The Vault token has/],
   ['a failed reload', { config: { ...calmStatus().config, reloadFailed: true } }, /^warn .* not reloaded/],
   // Others.
   ['the keys of an issuer', issuer(true, null)],

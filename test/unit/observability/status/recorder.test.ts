@@ -137,7 +137,7 @@ describe('a reload', () => {
 
 describe('the key source', () => {
   const counts = { deniedLogins: 0, deniedLogin: null, loginsNotFound: 0, loginNotFound: null };
-  const nothing = { state: null, since: null, problem: null, tokenExpiresAt: null, ...counts };
+  const nothing = { state: null, since: null, problem: null, ...counts };
 
   it('has the time of its last change, and the problem while it is down', () => {
     expect(recorder.keySource()).toEqual(nothing);
@@ -170,19 +170,14 @@ describe('the key source', () => {
     expect(recorder.keySource()).toMatchObject({ state: 'up', deniedLogins: 0, problem: null });
   });
 
-  it('has the expiry of the token, why a login could not be read, and nothing of a source before it', () => {
+  it('has why a login could not be read, and nothing of a source before it', () => {
     const acme = { environment: 'sandbox', login: 'acme' };
-    recorder.tokenExpiryChanged(noon / 1000 + 1.5);
     recorder.keyProblem('key read failed: no permission', acme);
-    expect(recorder.keySource().tokenExpiresAt).toBe(time(1_500));
     expect(recorder.readProblem(acme)).toBe('key read failed: no permission');
     recorder.keySourceUp(false, 'timeout');
     recorder.keySourceReplaced();
     expect(recorder.keySource()).toEqual(nothing);
     expect(recorder.readProblem(acme)).toBeUndefined();
-    recorder.tokenExpiryChanged(2);
-    recorder.tokenExpiryChanged(undefined);
-    expect(recorder.keySource().tokenExpiresAt).toBeNull();
   });
 });
 
