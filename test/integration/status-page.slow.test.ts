@@ -1,6 +1,6 @@
 import { afterEach, describe, expect } from '@jest/globals';
 import type { Page } from 'puppeteer-core';
-import { withFindings } from '../../src/observability/status/findings.ts';
+import { withFindings } from '../../src/observability/status/schema.ts';
 import { overflow, type RecordedPage, schemes, textOf, view, violations } from '../support/browser.ts';
 import { chromiumTests } from '../support/chromium.ts';
 import { tokenCredential } from '../support/config.ts';

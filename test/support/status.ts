@@ -4,8 +4,7 @@ import type {
   StatusFacts,
   UncertainPayment,
 } from '../../src/observability/status/facts.ts';
-import { withFindings } from '../../src/observability/status/findings.ts';
-import { type Status, statusSchema } from '../../src/observability/status/schema.ts';
+import { type Status, statusSchema, withFindings } from '../../src/observability/status/schema.ts';
 
 const now = Date.UTC(2026, 10, 22, 14, 3, 7);
 const [minute, hour, day] = [60, 3_600, 86_400];

@@ -78,8 +78,10 @@ function failed(
   { at, keys }: StatusFacts,
 ): Found | undefined {
   const one = list.find((failure) => failure.cause === cause);
-  const isKnown = keys.list.some((key) => key.environment === environment && isKnownToFail(key, cause));
-  if (one === undefined || isKnown) return undefined;
+  // The finding about the key says why these requests fail.
+  const isKnown = (key: KeyStatus) =>
+    key.environment === environment && key.signingVersion === null && key.missingSince === null;
+  if (one === undefined || (cause === 'key-unusable' && keys.list.some(isKnown))) return undefined;
   const { detail, count, login, share, lastAt } = one;
   const about = detail === null ? '' : ` (${detail})`;
   const [what, todo] = typeof text === 'string' ? [`${text}${about}`] : text(detail ?? '');
@@ -94,11 +96,6 @@ function failed(
     environment,
     login,
   };
-}
-
-/** The finding about the key says why these requests fail. */
-function isKnownToFail({ signingVersion, missingSince }: KeyStatus, cause: string): boolean {
-  return signingVersion === null && missingSince === null && cause === 'key-unusable';
 }
 
 /** Seconds by which two clocks that are right may differ. */

@@ -71,18 +71,13 @@ export function failing(failed: number): 'bad' | 'warn' {
   return failed >= failedRatio ? 'bad' : 'warn';
 }
 
-/** Of the gateway, on logins. */
-interface Verdicts {
-  readonly logins: Pick<Environment['logins'], 'accepted' | 'rejected'>;
-}
-
 /** Whether the gateway rejects every login, so that it is not a key; with one login there is no telling. */
-export function isBlocked({ logins: { accepted, rejected } }: Verdicts): boolean {
+export function isBlocked({ logins: { accepted, rejected } }: Pick<Environment, 'logins'>): boolean {
   return rejected > 1 && accepted === 0;
 }
 
 /** Whether a rejection now says nothing about a key: a clock is off, or every login is rejected. */
-export function isNoKey(heard: Pick<Environment, 'clockSkew'> & Verdicts): boolean {
+export function isNoKey(heard: Pick<Environment, 'clockSkew' | 'logins'>): boolean {
   return clockDifference(heard) !== 'ok' || isBlocked(heard);
 }
 
