@@ -137,15 +137,9 @@ describe('the log searches', () => {
   });
 
   it.each(searches)('%s names messages and values of the code', (search) => {
-    for (const [, value = ''] of search.matchAll(
-      /\.(?:msg|reason|rejection|outcome|level) (?:==|!=) "([^"]*)"/g,
-    ))
-      expect(source).toContain(`'${value}'`);
-    for (const [, list = ''] of search.matchAll(/IN\(([^)]*)\)/g))
-      for (const [, value] of list.matchAll(/"([^"]*)"/g)) expect(source).toContain(`'${value}'`);
-    for (const [, end] of search.matchAll(/endswith\("([^"]*)"\)/g)) expect(source).toContain(`${end}'`);
-    for (const [, start = ''] of search.matchAll(/startswith\("([^"]*)"\)/g))
-      expect(source).toMatch(new RegExp(`['\`]${start}`));
+    // But not the ID of a request.
+    for (const [, value = ''] of search.replace(/"[\da-f-]{36}"/, '').matchAll(/"([^"]*)"/g))
+      expect(source).toMatch(new RegExp(`['\`]${value}|${value}'`));
   });
 
   it('use messages of the code', () => {

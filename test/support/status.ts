@@ -18,6 +18,9 @@ export const fingerprint = (number: number): string =>
     .map((part) => part.padStart(8, '0'))
     .join('');
 
+const requestId = (number: number): string =>
+  `${fingerprint(number).slice(0, 8)}-52a6-4d1b-a7d8-${fingerprint(number + 500).slice(0, 12)}`;
+
 export type { Status };
 
 const make =
@@ -334,13 +337,13 @@ export function troubleStatus(): Status {
       failedRequest({
         ...causes[index % causes.length],
         at: ago(2 + index * 1.7),
-        requestId: `${fingerprint(index).slice(0, 8)}-52a6-4d1b-a7d8-${fingerprint(index + 500).slice(0, 12)}`,
+        requestId: requestId(index),
       }),
     ),
     uncertainPayments: [4, 12].map((seconds) =>
       uncertainPayment({
         at: ago(seconds),
-        requestId: `${fingerprint(seconds).slice(0, 8)}-52a6-4d1b-a7d8-${fingerprint(seconds + 500).slice(0, 12)}`,
+        requestId: requestId(seconds),
         orderId: `order-${seconds}`,
       }),
     ),

@@ -29,9 +29,8 @@ export function relative(now: string, time: string): string {
 
 /** Time of day in UTC, with the date if it is another day than `now`. */
 export function clockText(now: string, time: string): string {
-  const [date = '', clock = ''] = new Date(time).toISOString().split('T');
-  const sameDay = new Date(now).toISOString().startsWith(date);
-  return sameDay ? clock.slice(0, 8) : `${date} ${clock.slice(0, 5)}`;
+  const [date = '', clock = ''] = time.split('T');
+  return now.startsWith(date) ? clock.slice(0, 8) : `${date} ${clock.slice(0, 5)}`;
 }
 
 /** `0`, `2.4` or `12,346`. */
