@@ -6,7 +6,7 @@ type Environment = StatusFacts['environments'][number];
 
 /** What a status says about a condition that holds. */
 export interface Found {
-  /** One of the condition; the first one unless given. */
+  /** Where it depends. */
   readonly severity?: Severity;
   /** What happened, to which environment and login. */
   readonly summary: string;
@@ -123,31 +123,22 @@ const networkTexts: Readonly<Record<string, readonly [string, string]>> = {
   dns: ['its host name cannot be resolved (DNS)', 'Check `baseUrl`, and DNS on this host.'],
   tls: ['the TLS handshake fails', 'Check the certificate of the gateway, and `caFile` of the environment.'],
   timeout: ['no connection in time', 'Check firewalls and network policies on the way.'],
-  'proxy-unreachable': [
-    'the egress proxy cannot be reached',
-    'Is it running, and is `egressProxy.url` its address?',
-  ],
+  'proxy-unreachable': ['the egress proxy cannot be reached', 'Does it run at `egressProxy.url`?'],
   'proxy-timeout': ['the egress proxy makes no tunnel in time', 'Check the egress proxy and its load.'],
-  'proxy-tls': [
-    'the TLS handshake with the egress proxy fails',
-    'Check the certificate of the egress proxy, and `egressProxy.caFile`.',
-  ],
+  'proxy-tls': ['TLS with the egress proxy fails', 'Check its certificate, and `egressProxy.caFile`.'],
   'proxy-credentials': [
     'the egress proxy does not accept the credentials',
     'Check `egressProxy.username` and its password, which is read again when its file is replaced.',
   ],
   'proxy-denied': [
     'the egress proxy denies the tunnel',
-    'Allow CONNECT from this host to the host and port of `baseUrl` there.',
+    'Allow CONNECT to host and port of `baseUrl` there.',
   ],
   'proxy-failed': [
     'the egress proxy cannot reach it',
     'The log of the egress proxy has the reason: DNS, a firewall behind it, or the gateway.',
   ],
-  'proxy-invalid': [
-    'the egress proxy sends an invalid response',
-    'Is `egressProxy.url` the address of an HTTP proxy?',
-  ],
+  'proxy-invalid': ['the egress proxy sends an invalid response', 'Is `egressProxy.url` an HTTP proxy?'],
 };
 
 export const unreachable: Text = (detail) => {
