@@ -18,8 +18,6 @@ const maxKeys = 200;
 
 const kinds: readonly KeyStatus['kind'][] = ['control_key', 'private_key'];
 
-type KeysInUse = Pick<KeyServices, 'table' | 'reader'>;
-
 export interface StatusSources extends WallClock, MonotonicClock {
   readonly recorder: StatusRecorder;
   readonly limiter: ConcurrencyLimiter;
@@ -30,7 +28,7 @@ export interface StatusSources extends WallClock, MonotonicClock {
   /** When the process started. Monotonic, milliseconds. */
   readonly startedAt: number;
   readonly config: Config;
-  readonly keys: KeysInUse;
+  readonly keys: Pick<KeyServices, 'table' | 'reader'>;
   readonly jwtIssuers: {
     readonly list: readonly {
       readonly name: string;
@@ -41,8 +39,8 @@ export interface StatusSources extends WallClock, MonotonicClock {
 
 /** Puts the status together on demand. */
 export function createStatus(sources: StatusSources): () => Promise<Status> {
-  const { clock, startedAt, recorder, limiter, redactor, readiness, certificates } = sources;
-  const { config, keys, jwtIssuers } = sources;
+  const { clock, startedAt, recorder, limiter, redactor, readiness, certificates, config, jwtIssuers } =
+    sources;
   const shown = wallTimes(sources);
   return async () =>
     withFindings({
@@ -57,7 +55,7 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         maxInFlight,
         ...recorder.environment(name),
       })),
-      keys: keyStatus(keys, sources, shown),
+      keys: keysInUse(sources, shown),
       callers: config.callers.map(({ name, mode }) => ({ name, mode, ...recorder.caller(name) })),
       certificates: certificates.inUse().map(({ name, environment = null, problem = null, ...one }) => {
         const [from, until] = [isoTime(one.from), isoTime(one.until)];
@@ -73,35 +71,30 @@ export function createStatus(sources: StatusSources): () => Promise<Status> {
         address:
           config.keys.source === 'vault' ? new URL(config.keys.vault.address).host : config.keys.directory,
         ...recorder.keySource(),
-        cachedKeysExpireAt: cachedKeysExpireAt(keys, clock()),
+        cachedKeysExpireAt: cachedKeysExpireAt(sources),
       },
       process: { version: packageVersion(), node: process.version, startedAt: shown(startedAt) },
       ...recorder.facts(),
     });
 }
 
-/** @param now milliseconds since 1970 */
-function cachedKeysExpireAt({ table, reader }: KeysInUse, now: number): string | null {
+function cachedKeysExpireAt({ keys: { table, reader }, clock }: StatusSources): string | null {
   const left = table.secondsLeft(reader.isFailing);
-  return left === undefined ? null : isoTime(now + left * 1000);
+  return left === undefined ? null : isoTime(clock() + left * 1000);
 }
 
-/** The keys in the cache, one row per login and kind. */
-function keyStatus(keys: KeysInUse, sources: StatusSources, shown: WallTimes): Status['keys'] {
-  const all = [...keys.table.logins()].flatMap((login) =>
+/** One row per login and kind. */
+function keysInUse(sources: StatusSources, shown: WallTimes): Status['keys'] {
+  const all = [...sources.keys.table.logins()].flatMap((login) =>
     kinds.filter((kind) => login.ring.some((entry) => entry.kind === kind)).map((kind) => ({ login, kind })),
   );
-  const list = all.slice(0, maxKeys).map(({ login, kind }) => rowOf(login, kind, keys, sources, shown));
+  const list = all.slice(0, maxKeys).map(({ login, kind }) => rowOf(login, kind, sources, shown));
   return { total: all.length, list };
 }
 
-function rowOf(
-  login: Login,
-  kind: KeyStatus['kind'],
-  { table, reader }: KeysInUse,
-  { recorder, redactor }: StatusSources,
-  shown: WallTimes,
-): KeyStatus {
+function rowOf(login: Login, kind: KeyStatus['kind'], sources: StatusSources, shown: WallTimes): KeyStatus {
+  const { recorder, redactor, keys } = sources;
+  const { table, reader } = keys;
   const { ref } = login;
   const staleSince = table.staleSince(login, reader.isFailing);
   const { versions, signing } = table.describe(login, kind);
