@@ -407,7 +407,7 @@ export const conditions = {
     find: keysWith(rejected),
   },
   'gateway-rejections': {
-    when: 'More than 2 % of the responses to a login (finding: of an environment; info if none failed a request) are 401 or 403.',
+    when: 'More than 2 % of the responses to a login (finding: of an environment) are 401 or 403.',
     todo: 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`.',
     causes: ['current-key', 'other-key'],
     // While a clock is off, or every login is rejected, that is the finding.
@@ -422,8 +422,7 @@ export const conditions = {
         const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
         const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
         const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403${allFail ? ', and now every request fails' : ''}${names}`;
-        const again = 'No request failed: it was sent again, signed with another key.';
-        return { severity, summary, todo: severity === 'info' ? again : undefined, environment, login };
+        return { severity, summary, environment, login };
       }),
     alert: 'CountersignGatewayRejections',
     core: true,

@@ -43,8 +43,9 @@ const environment = z.strictObject({
   waiting: maybeSeconds.describe('For which requests have been in flight and none has ended; null: none is.'),
   maxInFlight: count,
   requestsPerSecond: z.number().nonnegative().describe('This and what follows is of the last minute.'),
-  rejectedShare: maybeShare.describe('Of 401 and 403 among the responses; null without responses.'),
-  rejectedRequests: count.describe('Requests that ended with 401 or 403 of the gateway.'),
+  rejectedShare: maybeShare.describe(
+    'Of 401 and 403 of the gateway among the requests that did not fail otherwise; null without those.',
+  ),
   failedShare: maybeShare.describe(
     'Of the requests that failed because of the gateway or Countersign, not of the caller; 401 and 403 of the gateway are apart. null without requests.',
   ),

@@ -225,8 +225,7 @@ class Environment {
     if (keyRejected && isNoKey(this.#heard(endedAt))) this.#explainedUntil = endedAt;
   }
 
-  responded({ status, clockSkew }: GatewayResponseEvent, now: number): void {
-    this.#window.recordResponse(now, isRejection(status));
+  responded({ clockSkew }: GatewayResponseEvent, now: number): void {
     if (clockSkew !== undefined) this.#skew = { at: now, seconds: clockSkew };
   }
 

@@ -35,10 +35,8 @@ type Slot = ReturnType<typeof newSlot>;
 
 function newSlot(second: number) {
   const requests = { succeeded: 0, failed: 0, rejected: 0, neither: 0 };
-  // 401s and 403s among the responses.
-  const responses = { responses: 0, rejections: 0 };
   const failures = new Map<FailureCause, Failures>();
-  return { second, ...requests, ...responses, durations: createHistogram(precision), failures };
+  return { second, ...requests, durations: createHistogram(precision), failures };
 }
 
 function together(one: Failures | undefined, later: Failures): Failures {
@@ -77,12 +75,6 @@ export class RequestWindow {
     slot.failures.set(failure.cause, together(slot.failures.get(failure.cause), one));
   }
 
-  recordResponse(now: number, isRejection: boolean): void {
-    const slot = this.#slotOf(now);
-    slot.responses += 1;
-    if (isRejection) slot.rejections += 1;
-  }
-
   /** As the status has it, but with monotonic times; null: there were no requests, or no responses. */
   summary(now: number) {
     const second = Math.floor(now / 1000);
@@ -99,14 +91,14 @@ export class RequestWindow {
       ({ cause }) => cause,
     );
     const failures = Array.from(causes.values(), (list) => list.reduce(together));
-    const responses = sum((slot) => slot.responses);
+    const rejected = sum((slot) => slot.rejected);
+    const responses = rejected + sum((slot) => slot.succeeded);
     const latest = slots.filter((slot) => slot.second > second - present);
     // The window begins with a whole second, or with the start.
     const covered = Math.max(1, Math.min(now / 1000 - oldest, (now - this.#startedAt) / 1000));
     return {
       requestsPerSecond: requests / covered,
-      rejectedShare: responses === 0 ? null : sum((slot) => slot.rejections) / responses,
-      rejectedRequests: sum((slot) => slot.rejected),
+      rejectedShare: responses === 0 ? null : rejected / responses,
       failedShare: requests === 0 ? null : sum((slot) => slot.failed) / requests,
       allFail:
         latest.some((slot) => slot.failed + slot.rejected > 0) &&

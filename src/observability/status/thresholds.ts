@@ -48,13 +48,9 @@ export function saturation({ inFlight, maxInFlight }: Environment): 'bad' | 'war
   return inFlight > thresholds.saturationRatio * maxInFlight ? 'warn' : 'ok';
 }
 
-/**
- * Bad if most responses are rejections: then it is not a single caller or a rotation. `info` if all requests that got one
- * succeeded with another key, as during a rotation.
- */
-export function rejections({ rejectedShare, rejectedRequests, allFail }: Environment): Severity | 'ok' {
+/** Bad if most responses are rejections: then it is not a single caller. */
+export function rejections({ rejectedShare, allFail }: Environment): 'bad' | 'warn' | 'ok' {
   if (rejectedShare === null || rejectedShare <= thresholds.gatewayRejectionsRatio) return 'ok';
-  if (rejectedRequests === 0) return 'info';
   return allFail || rejectedShare > 0.5 ? 'bad' : 'warn';
 }
 

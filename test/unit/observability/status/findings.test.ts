@@ -51,7 +51,7 @@ const issuer = (available: boolean, problem: string | null): Facts => ({
 });
 const audit = { up: false, problem: 'ENOSPC' };
 const rejected = (rejectedShare: number | null, fields: Partial<Environment> = {}): Facts =>
-  environment({ rejectedShare, rejectedRequests: 9, ...fields });
+  environment({ rejectedShare, ...fields });
 const verdicts = (accepted: number, rejected: number, ...rejectedNames: string[]) => ({
   logins: { accepted, rejected, rejectedNames },
 });
@@ -138,7 +138,6 @@ it.each<Row>([
     rejected(0.6, verdicts(9, 7, 'a', 'b', 'c', 'd', 'e')),
     /403, last of a, b, c, d, e and 2 other logins\./,
   ],
-  ['none that failed a request', rejected(0.6, { rejectedRequests: 0 }), /^info .* 60% .*No request failed/],
   ['those of every login', rejected(1, verdicts(0, 2)), /^bad gateway-blocks: .* login, 2 .*Do not store/],
   [
     'the same beside another failure',

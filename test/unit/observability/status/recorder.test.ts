@@ -47,15 +47,13 @@ describe('an environment', () => {
     now = 10_000;
     finish();
     finish({ environment: 'production' });
-    finish();
-    recorder.gatewayResponded(response);
-    recorder.gatewayResponded({ ...response, status: 403, clockSkew: -2 });
-    recorder.gatewayResponded({ ...response, status: 401 });
-    recorder.gatewayResponded({ ...response, status: 500 });
+    finish({ gatewayStatus: 403 });
+    finish({ gatewayStatus: 401 });
+    finish({ rejection: 'other-key' });
+    recorder.gatewayResponded({ ...response, clockSkew: -2 });
     expect(recorder.environment('sandbox')).toMatchObject({
-      requestsPerSecond: 0.2,
+      requestsPerSecond: 0.4,
       rejectedShare: 0.5,
-      rejectedRequests: 0,
       failedShare: 0,
       latency: { p50: expect.closeTo(0.02, 2) },
       clockSkew: -2,

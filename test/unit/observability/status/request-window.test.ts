@@ -6,9 +6,8 @@ import { RequestWindow, type Verdict } from '../../../../src/observability/statu
 interface Event {
   /** Milliseconds since the event before it. */
   readonly after: number;
-  /** Of a request; otherwise it is a response of the gateway. */
-  readonly seconds: number | undefined;
-  readonly rejected: boolean;
+  /** Of a request. */
+  readonly seconds: number;
   /** Of a failed request. */
   readonly cause: FailureCause;
   readonly login: string | null;
@@ -22,8 +21,7 @@ const event: fc.Arbitrary<Event> = fc.record({
     { weight: 1, arbitrary: fc.nat(90_000) },
     { weight: 3, arbitrary: fc.constantFrom(59_000, 60_000, 61_000) },
   ),
-  seconds: fc.option(fc.double({ min: 0.001, max: 60, noNaN: true }), { nil: undefined }),
-  rejected: fc.boolean(),
+  seconds: fc.double({ min: 0.001, max: 60, noNaN: true }),
   cause: fc.constantFrom('internal', 'gateway-timeout'),
   login: fc.constantFrom('acme', 'acme', 'acme', 'beta', null),
   verdict: fc.constantFrom('succeeded', 'failed', 'rejected', 'neither'),
@@ -42,10 +40,9 @@ const about = (seconds: number) => ({
 /** The same from a list of all events. */
 function naiveSummary(events: readonly (Event & { at: number })[], startedAt: number, now: number) {
   const from = Math.floor(now / 1000) - 59;
-  const recent = events.filter(({ at }) => Math.floor(at / 1000) >= from);
-  const durations = recent.flatMap(({ seconds }) => seconds ?? []);
-  const responses = recent.filter(({ seconds }) => seconds === undefined);
-  const requests = recent.filter(({ seconds }) => seconds !== undefined);
+  const requests = events.filter(({ at }) => Math.floor(at / 1000) >= from);
+  const durations = requests.map(({ seconds }) => seconds);
+  const responses = requests.filter(({ verdict }) => verdict === 'succeeded' || verdict === 'rejected');
   const covered = Math.max(1, Math.min(now / 1000 - from, (now - startedAt) / 1000));
   const failed = requests.filter(({ verdict }) => verdict === 'failed');
   const failures = [...Map.groupBy(failed, ({ cause }) => cause)].map(([cause, list]) => {
@@ -62,9 +59,10 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
     failedShare: requests.length === 0 ? null : failed.length / requests.length,
     failures,
     requestsPerSecond: requests.length / covered,
-    rejectedRequests: requests.filter(({ verdict }) => verdict === 'rejected').length,
     rejectedShare:
-      responses.length === 0 ? null : responses.filter(({ rejected }) => rejected).length / responses.length,
+      responses.length === 0
+        ? null
+        : responses.filter(({ verdict }) => verdict === 'rejected').length / responses.length,
     latency:
       durations.length === 0
         ? null
@@ -82,12 +80,9 @@ describe('the window', () => {
         for (const one of events) {
           now += one.after;
           seen.push({ ...one, at: now });
-          if (one.seconds === undefined) window.recordResponse(now, one.rejected);
-          else {
-            const { verdict, cause, login } = one;
-            const failure = verdict === 'failed' ? { cause, detail: String(now), login } : undefined;
-            window.recordRequest(now, one.seconds, verdict, failure);
-          }
+          const { verdict, cause, login } = one;
+          const failure = verdict === 'failed' ? { cause, detail: String(now), login } : undefined;
+          window.recordRequest(now, one.seconds, verdict, failure);
           expect(window.summary(now)).toEqual(naiveSummary(seen, startedAt, now));
         }
       }),
