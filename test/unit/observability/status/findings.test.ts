@@ -405,9 +405,11 @@ describe('payments whose outcome is not known', () => {
       uncertainPayment({ at: ago(seconds), requestId: `id-${seconds}`, orderId: `order-${seconds}` }),
     );
     const server = uncertainPayment({ environment: 'sandbox', outcome: 'answered', login: 'beta' });
-    const { well, findings } = calmStatus({ uncertainPayments: [server, ...payments] });
+    const mixed = ['acme', 'beta'].map((login) => uncertainPayment({ environment: 'third', login }));
+    const { well, findings } = calmStatus({ uncertainPayments: [...mixed, server, ...payments] });
     expect(well).toBe(false);
     expect(findings).toMatchObject([
+      { environment: 'third', login: null },
       {
         code: 'outcome-unknown',
         summary: '1 payment of sandbox in the last hour answered with a server error',
