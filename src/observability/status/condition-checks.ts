@@ -28,10 +28,13 @@ export function because(problem: string | null | undefined): string {
   return typeof problem === 'string' ? `: ${problem.replace(/\.$/, '')}` : '';
 }
 
+/** A failure within these seconds is one that happens now. */
+const presentSeconds = 5;
+
 /** `No failure for 8 s.`, once it is over: the finding goes within a minute. @param last time of the last failure */
 export function quiet(at: string, last: string): string {
   const seconds = secondsBetween(last, at);
-  return seconds < 2 ? '' : `No failure for ${span(seconds)}.`;
+  return seconds < presentSeconds ? '' : `No failure for ${span(seconds)}.`;
 }
 
 /** One for each environment. */
@@ -86,7 +89,7 @@ function failed(
   const about = detail === null ? '' : ` (${detail})`;
   const [what, todo] = typeof text === 'string' ? [`${text}${about}`] : text(detail ?? '');
   const requests = `${counted(count, 'request')}${login === null ? '' : ` of ${login}`}`;
-  const isNow = allFail && secondsBetween(lastAt, at) < 5;
+  const isNow = allFail && secondsBetween(lastAt, at) < presentSeconds;
   const summary = `${environment}: ${what}; ${requests} failed in the last minute, ${isNow ? 'now every one fails' : `${percent(share)} of all`}`;
   return {
     severity: isNow ? 'bad' : failing(share),
@@ -121,7 +124,10 @@ export function likelierClock(
 const networkTexts: Readonly<Record<string, readonly [string, string]>> = {
   refused: ['connection refused', 'Is it running, and is `baseUrl` its address?'],
   dns: ['its host name cannot be resolved (DNS)', 'Check `baseUrl`, and DNS on this host.'],
-  tls: ['the TLS handshake fails', 'Check the certificate of the gateway, and `caFile` of the environment.'],
+  tls: [
+    'the TLS handshake fails',
+    'Check `caFile` of the environment (without it, the CAs of Node count), and the certificate of the gateway; the log has the code.',
+  ],
   timeout: ['no connection in time', 'Check firewalls and network policies on the way.'],
   'proxy-unreachable': ['the egress proxy cannot be reached', 'Does it run at `egressProxy.url`?'],
   'proxy-timeout': ['the egress proxy makes no tunnel in time', 'Check the egress proxy and its load.'],

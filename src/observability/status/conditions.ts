@@ -11,7 +11,7 @@ import {
   unreachable,
 } from './condition-checks.ts';
 import type { FailureCause } from './facts.ts';
-import { counted, percent, secondsBetween, since, sourceName, span } from './format.ts';
+import { clockText, counted, percent, secondsBetween, since, sourceName, span } from './format.ts';
 import { keysWith, missing, rejected, unusable, waiting } from './key-checks.ts';
 import {
   callerLimitedFor,
@@ -200,12 +200,12 @@ export const conditions = {
     todo: '`countersign check --online` says which path may not be read. Permit it; no restart is needed.',
     section: 'Keys denied',
     find(facts) {
-      const { type, state, deniedLogins, deniedLogin } = facts.keySource;
+      const { type, state, deniedLogins, deniedLogin, cachedKeysExpireAt: end } = facts.keySource;
       if (state !== 'denied') return undefined;
       const { words, ...about } = loginsOf(deniedLogins, deniedLogin);
       const effect =
         facts.keys.total > 0
-          ? 'Cached keys sign until `keys.cache.staleIfError` has passed; requests of other logins that it denies fail.'
+          ? `Cached keys sign until ${end === null ? '`keys.cache.staleIfError` has passed' : clockText(facts.at, end)}; requests of other logins that it denies fail.`
           : 'No key is cached, so requests of the logins that it denies fail.';
       const summary = `${sourceName(type)} denies reading the keys of ${words}${lastsSince(facts)}`;
       return { summary, state: [effect], ...about };
@@ -389,13 +389,13 @@ export const conditions = {
   'gateway-blocks': {
     severity: 'bad',
     when: 'For a minute, the gateway rejects every login of an environment, at least two.',
-    todo: 'So it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
+    todo: 'Unless they all have one key, it is not a key: the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
     section: 'Gateway rejects every login',
     find: ({ environments }) =>
       environments.map((one) => {
         if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
         const { name: environment, logins } = one;
-        const summary = `The gateway of ${environment} responds with 401 or 403 to every login, ${logins.rejected} in the last minute`;
+        const summary = `The gateway of ${environment} responds with 401 or 403 to every login (${logins.rejected} in the last minute)`;
         return { summary, environment };
       }),
   },

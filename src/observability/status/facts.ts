@@ -63,7 +63,9 @@ const environment = z.strictObject({
   latency: z
     .strictObject({ p50: seconds, p99: seconds })
     .nullable()
-    .describe('Seconds from request to response, at most a tenth too high; null without requests.'),
+    .describe(
+      'Seconds from request to response, at most a tenth too high, without requests that failed by a fault of their caller; null without requests.',
+    ),
   clockSkew: maybeSeconds.describe(
     'By which the clock of the gateway was ahead in its last response of the last minute; null: unknown.',
   ),

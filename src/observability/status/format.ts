@@ -61,11 +61,12 @@ function short(value: number): string {
   return Number.isInteger(value) || value >= 9.95 ? whole(value) : value.toFixed(1);
 }
 
-/** With its sign. */
+/** With its sign; in one unit from two minutes on. */
 export function skew(seconds: number): string {
-  const rounded = seconds.toFixed(1);
-  if (Math.abs(Number(rounded)) === 0) return '0 s';
-  return `${seconds > 0 ? '+' : '\u2212'}${rounded.replace('-', '')} s`;
+  const size = Math.abs(seconds);
+  const rounded = size.toFixed(1);
+  if (Number(rounded) === 0) return '0 s';
+  return `${seconds > 0 ? '+' : '\u2212'}${size < 2 * minute ? `${rounded} s` : span(size)}`;
 }
 
 /** `1 key`, `2 keys`. */

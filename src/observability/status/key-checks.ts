@@ -57,7 +57,8 @@ export const unusable: KeyCheck = (key) => {
   const one = newer(key, 'unusable');
   if (one === undefined) return undefined;
   const what = `${versionName(one.version)} cannot be used`;
-  return { severity: 'warn', what, state: sentence(one.problem).trim() };
+  const state = `${sentence(one.problem)}${capitalized(versionName(key.signingVersion))} still signs.`;
+  return { severity: 'warn', what, state };
 };
 
 export const rejected: KeyCheck = ({ missingSince, signingVersion, versions }) => {

@@ -69,7 +69,8 @@ export class RequestWindow {
     const slot = this.#slotOf(now);
     slot[verdict] += 1;
     const { lowest, highest } = precision;
-    slot.durations.record(Math.min(Math.max(Math.ceil(seconds * perSecond), lowest), highest));
+    if (verdict !== 'neither')
+      slot.durations.record(Math.min(Math.max(Math.ceil(seconds * perSecond), lowest), highest));
     if (failure === undefined) return;
     const one = { ...failure, count: 1, lastAt: now };
     slot.failures.set(failure.cause, together(slot.failures.get(failure.cause), one));
@@ -84,7 +85,8 @@ export class RequestWindow {
       slots.reduce((total, slot) => total + countOf(slot), 0);
     const durations = createHistogram(precision);
     for (const slot of slots) durations.add(slot.durations);
-    const requests = durations.count;
+    const counted = durations.count;
+    const requests = counted + sum((slot) => slot.neither);
     const percentile = (percent: number) => durations.percentile(percent) / perSecond;
     const causes = Map.groupBy(
       slots.flatMap(({ failures }) => [...failures.values()]),
@@ -104,7 +106,7 @@ export class RequestWindow {
         latest.some((slot) => slot.failed + slot.rejected > 0) &&
         latest.every((slot) => slot.succeeded === 0),
       failures: failures.map((one) => ({ ...one, share: one.count / requests })),
-      latency: requests === 0 ? null : { p50: percentile(50), p99: percentile(99) },
+      latency: counted === 0 ? null : { p50: percentile(50), p99: percentile(99) },
     };
   }
 

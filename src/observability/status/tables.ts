@@ -77,9 +77,7 @@ export function stateOf({ health: { ready }, well }: Status): string {
 }
 
 function environments({ environments: list, findings }: Status): Table {
-  const concerned = new Set(
-    findings.flatMap(({ environment, login }) => (login === null ? [environment] : [])),
-  );
+  const concerned = new Set(findings.map(({ environment }) => environment));
   return {
     id: 'environments',
     title: 'Environments',
@@ -164,14 +162,15 @@ function callers({ at, callers: list, findings }: Status): Table {
     hint: 'Since the start',
     empty: 'No callers are configured, so every request gets 401. Add one under "callers".',
     noun: 'caller',
-    headings: ['Caller', 'Requests', 'Denied', 'Last seen'],
+    headings: ['Caller', 'Requests', 'Denied', 'Limited', 'Last seen'],
     rows: firstThose(
       list,
       ({ name, denied }) => denied > 0 || findings.some(({ caller }) => caller === name),
-    ).map(({ name, requests, denied, lastSeenAt }) => [
+    ).map(({ name, requests, denied, limited, lastSeenAt }) => [
       name,
       whole(requests),
       toned(denied > 0 ? 'warn' : 'ok', whole(denied)),
+      whole(limited),
       known(lastSeenAt, 'never', (time) => ({ text: relative(at, time), title: time })),
     ]),
   };

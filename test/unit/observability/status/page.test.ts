@@ -117,6 +117,22 @@ it.each<[what: string, status: Status, text: RegExp]>([
     /production\/stale .* production\/normal/,
   ],
   [
+    'which environments need attention first',
+    keysOf(
+      keyStatus({
+        environment: 'sandbox',
+        signingVersion: null,
+        versions: [keyVersion(3, { state: 'unusable' })],
+      }),
+    ),
+    /Environments .* sandbox .* production .* Keys in use/,
+  ],
+  [
+    'how often a caller was limited',
+    calmStatus({ callers: [callerStatus({ name: 'billing', requests: 9, denied: 1, limited: 7 })] }),
+    /Denied Limited Last seen billing 9 1 7 /,
+  ],
+  [
     'a payment to query',
     calmStatus({ uncertainPayments: [uncertainPayment({ orderId: null })] }),
     /14:03:03\.000Z transfer order - of checkout, login acme, request 6d0b/,
@@ -217,6 +233,7 @@ it.each([
   [skew(0.04), '0 s'],
   [skew(-0.04), '0 s'],
   [skew(-47.31), '\u221247.3 s'],
+  [skew(-60_115_790), '\u2212695 days'],
 ])('a value is written as %s', (text, expected) => {
   expect(text).toBe(expected);
 });

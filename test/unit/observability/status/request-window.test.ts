@@ -41,7 +41,8 @@ const about = (seconds: number) => ({
 function naiveSummary(events: readonly (Event & { at: number })[], startedAt: number, now: number) {
   const from = Math.floor(now / 1000) - 59;
   const requests = events.filter(({ at }) => Math.floor(at / 1000) >= from);
-  const durations = requests.map(({ seconds }) => seconds);
+  // What failed by a fault of its caller was not sent, or not for long.
+  const durations = requests.filter(({ verdict }) => verdict !== 'neither').map(({ seconds }) => seconds);
   const responses = requests.filter(({ verdict }) => verdict === 'succeeded' || verdict === 'rejected');
   const covered = Math.max(1, Math.min(now / 1000 - from, (now - startedAt) / 1000));
   const failed = requests.filter(({ verdict }) => verdict === 'failed');
