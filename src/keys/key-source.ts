@@ -43,8 +43,9 @@ export interface KeySource {
   /**
    * @param known the ring as read before: keys in it may still be needed although newer ones replaced them. Without one,
    *   a kind of key that the newest versions lack is looked for in older ones too
+   * @param accepted those of them that the gateway accepted last
    */
-  read(login: LoginRef, known?: KeyRing): Promise<KeyReading | NoKeys>;
+  read(login: LoginRef, known?: KeyRing, accepted?: readonly UsableKey[]): Promise<KeyReading | NoKeys>;
   /**
    * Signs a base string with a key that does not leave the source; see {@link SignRemotely}. Absent where there are no
    * such keys.

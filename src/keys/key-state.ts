@@ -34,7 +34,8 @@ export function describeKeys(
   gracePeriod: number,
 ): DescribedVersions {
   const now = monotonic();
-  const [newest] = distinctKeys(entries.filter((entry) => mayBeUsed(entry, clock(), gracePeriod)));
+  const mayUse = (entry: KeyRing[number]) => mayBeUsed(entry, clock(), gracePeriod, choice?.accepted);
+  const [newest] = distinctKeys(entries.filter(mayUse));
   const distinct = distinctKeys(entries);
   const shown = entries.filter((entry) => !('key' in entry) || distinct.includes(entry));
   const current = choice?.current ?? newest;

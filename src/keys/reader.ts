@@ -199,7 +199,7 @@ export class KeyReader {
     try {
       const reading = await inSpan('key source read', (span) => {
         span?.add({ 'countersign.key.source': sourceName });
-        return this.#source.read(ref, this.#table.known(ref));
+        return this.#source.read(ref, ...this.#table.known(ref));
       });
       this.#table.store(ref, reading, startedAt);
       this.#recordResponse();

@@ -14,8 +14,6 @@ interface RingEntry {
    * current version, and for one whose key no newer version replaces.
    */
   readonly supersededAt?: Date;
-  /** The gateway accepted it last of its kind, so it may be used beyond the grace period. */
-  readonly isAccepted?: true;
   /** When it was last read, if the source has it no more without having deleted it; monotonic, milliseconds. */
   readonly goneSince?: number;
 }
@@ -67,6 +65,7 @@ export type KeyRing = readonly (UsableKey | UnusableKey)[];
  *
  * @param now milliseconds since 1970
  * @param rotationGracePeriod milliseconds
+ * @param accepted the one that the gateway accepted last
  * @throws ProxyError `key-missing`, `key-unusable`; the detail names login and version, never key material.
  */
 export function usableKeys(
@@ -75,9 +74,12 @@ export function usableKeys(
   kind: KeyKind,
   now: number,
   rotationGracePeriod: number,
+  accepted?: UsableKey,
 ): UsableKeys {
-  const ofKind = ring.filter((entry) => entry.kind === kind && mayBeUsed(entry, now, rotationGracePeriod));
-  const [newest, ...others] = mostUseful(distinctKeys(ofKind));
+  const ofKind = ring.filter(
+    (entry) => entry.kind === kind && mayBeUsed(entry, now, rotationGracePeriod, accepted),
+  );
+  const [newest, ...others] = mostUseful(distinctKeys(ofKind), accepted);
   if (newest !== undefined) return [newest, ...others];
   const broken = ofKind.find((entry) => 'problem' in entry);
   const name = `login "${login.login}" in environment "${login.environment}"`;
@@ -90,9 +92,9 @@ export function usableKeys(
 }
 
 /** The newest of them, and the accepted one. */
-function mostUseful(keys: readonly UsableKey[]): readonly UsableKey[] {
+function mostUseful(keys: readonly UsableKey[], accepted: UsableKey | undefined): readonly UsableKey[] {
   const older = keys.slice(maxKeys - 1);
-  const last = older.find(({ isAccepted }) => isAccepted === true) ?? older[0];
+  const last = (accepted && findEqualKey(accepted, older)) ?? older[0];
   return last === undefined ? keys : [...keys.slice(0, maxKeys - 1), last];
 }
 
@@ -108,29 +110,23 @@ export function distinctKeys(entries: KeyRing): UsableKey[] {
 
 /** Unless it was superseded longer ago than the grace period, in milliseconds, and the gateway accepted another key. */
 export function mayBeUsed(
-  { supersededAt, isAccepted }: KeyRing[number],
+  entry: KeyRing[number],
   now: number,
   gracePeriod: number,
+  accepted: UsableKey | undefined,
 ): boolean {
-  return supersededAt === undefined || isAccepted === true || now - supersededAt.getTime() <= gracePeriod;
-}
-
-/** The ring with the keys marked that the gateway accepted last, each with its newest version. */
-export function withAccepted(ring: KeyRing, accepted: readonly UsableKey[]): KeyRing {
-  const marked: KeyRing = accepted.flatMap((key) => findEqualKey(key, ring) ?? []);
-  return ring.map((entry) => {
-    const { isAccepted: _isAccepted, ...unmarked } = entry;
-    return marked.includes(entry) ? { ...unmarked, isAccepted: true } : unmarked;
-  });
+  const { supersededAt } = entry;
+  if (supersededAt === undefined || now - supersededAt.getTime() <= gracePeriod) return true;
+  return accepted !== undefined && 'key' in entry && sameKey(entry, accepted);
 }
 
 /** Whether two keys are equal, ignoring their versions. Compares control keys in constant time. */
 export function sameKey(a: UsableKey, b: UsableKey): boolean {
   if (a.key === b.key) return true;
-  if (a.key.kind === 'control_key' && b.key.kind === 'control_key') {
+  if (a.fingerprint !== b.fingerprint) return false;
+  if (a.key.kind === 'control_key' && b.key.kind === 'control_key')
     return sameSecret(a.key.secret, b.key.secret);
-  }
-  return a.fingerprint !== undefined && a.fingerprint === b.fingerprint;
+  return a.fingerprint !== undefined;
 }
 
 export function includesKey(keys: readonly UsableKey[], key: UsableKey): boolean {

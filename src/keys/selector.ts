@@ -163,7 +163,7 @@ export class KeySelector {
 
   /** For the log. */
   reasonFor(ref: LoginRef, kind: KeyKind, key: UsableKey): SelectionReason {
-    return this.#options.table.peek(ref)?.choices.get(kind)?.choice.reasonFor(key) ?? 'tried';
+    return this.#options.table.peek(ref)?.choices.get(kind)?.reasonFor(key) ?? 'tried';
   }
 
   /** @throws ProxyError `key-missing`, `key-unusable` if the keys are gone meanwhile */
@@ -219,9 +219,8 @@ export class KeySelector {
       (testimony === 'error' && (isAgain || sameKey(key, before))) ||
       (testimony === 'refused' && isAgain);
     if (!isAccepted) return;
-    const { table, events, monotonic } = this.#options;
+    const { events, monotonic } = this.#options;
     if (!choice.recordAccepted(key, sentAt, request, monotonic())) return;
-    table.keep(login);
     events.keyAccepted(login.ref, request.kind, choice.current.version);
     if (choice.current !== before)
       events.currentKeyChanged(login.ref, request.kind, before.version, choice.current.version);

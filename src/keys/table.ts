@@ -8,14 +8,7 @@ import { keyMissing, type SourceUnavailable } from './errors.ts';
 import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
-import {
-  type KeyRing,
-  sameContent,
-  type UsableKey,
-  type UsableKeys,
-  usableKeys,
-  withAccepted,
-} from './ring.ts';
+import { type KeyRing, sameContent, type UsableKey, type UsableKeys, usableKeys } from './ring.ts';
 
 /** Milliseconds after its last use in which a login is in use: it is read again without a request. */
 const inUse = 600_000;
@@ -37,7 +30,7 @@ interface TableOptions extends MonotonicClock, WallClock, Randomness {
 export interface Login {
   readonly ref: LoginRef;
   ring: KeyRing;
-  readonly choices: Map<KeyKind, Chosen>;
+  readonly choices: Map<KeyKind, KeyChoice>;
   /** When the last successful read began. */
   readAt: number;
   /** When it is to be read again. */
@@ -50,13 +43,6 @@ export interface Login {
   look: Promise<void> | undefined;
   /** Its keys were deleted at the source. Nothing may be signed with them, also by a request that already has them. */
   isDeleted: boolean;
-}
-
-interface Chosen {
-  readonly choice: KeyChoice;
-  /** What it was last updated from, and until when that stays so; milliseconds since 1970. */
-  ring: KeyRing;
-  until: number;
 }
 
 /** A login without keys. There may be as many as a client invents, so it is small. */
@@ -105,12 +91,10 @@ export class KeyTable {
     const login = this.peek(ref);
     if (login === undefined) return;
     login.usedAt = usedAt;
-    for (const [kind, { choice, ring: before }] of choices) {
-      const copy = new KeyChoice(choice.keys, this.#options.random, choice);
-      login.choices.set(kind, { choice: copy, ring: before, until: 0 });
+    for (const [kind, choice] of choices) {
+      login.choices.set(kind, new KeyChoice(choice.keys, this.#options.random, choice));
       this.update(login, kind);
     }
-    this.keep(login);
   }
 
   /** Counts as use. */
@@ -156,27 +140,19 @@ export class KeyTable {
    */
   choiceOf(login: Login, kind: KeyKind): KeyChoice {
     if (login.isDeleted) throw keyMissing(login.ref);
+    const { ref, ring, choices } = login;
     const { rotationGracePeriod } = this.#settings;
-    const now = this.#options.clock();
-    const known = login.choices.get(kind);
-    if (known !== undefined && known.ring === login.ring && now < known.until) return known.choice;
+    const known = choices.get(kind);
     let keys: UsableKeys;
     try {
-      keys = usableKeys(login.ref, login.ring, kind, now, rotationGracePeriod);
+      keys = usableKeys(ref, ring, kind, this.#options.clock(), rotationGracePeriod, known?.accepted);
     } catch (error) {
-      login.choices.delete(kind);
+      choices.delete(kind);
       throw error;
     }
-    const choice = known?.choice ?? new KeyChoice(keys, this.#options.random);
+    const choice = known ?? new KeyChoice(keys, this.#options.random);
     choice.update(keys);
-    const ends = login.ring.map(
-      ({ supersededAt }) => (supersededAt?.getTime() ?? Number.NaN) + rotationGracePeriod,
-    );
-    const until = Math.min(
-      Number.POSITIVE_INFINITY,
-      ...ends.filter((end) => end >= now).map((end) => end + 1),
-    );
-    login.choices.set(kind, { choice, ring: login.ring, until });
+    choices.set(kind, choice);
     return choice;
   }
 
@@ -193,17 +169,13 @@ export class KeyTable {
   describe({ ring, choices }: Login, kind: KeyKind): DescribedVersions {
     const entries = ring.filter((entry) => entry.kind === kind);
     const { rotationGracePeriod } = this.#settings;
-    return describeKeys(entries, choices.get(kind)?.choice, this.#options, rotationGracePeriod);
-  }
-
-  /** The gateway accepts another key of the login than before: it stays as long as the source has it. */
-  keep(login: Login): void {
-    login.ring = withAccepted(login.ring, acceptedOf(login));
+    return describeKeys(entries, choices.get(kind), this.#options, rotationGracePeriod);
   }
 
   /** What the next read of the login should find again. */
-  known(ref: LoginRef): KeyRing {
-    return this.peek(ref)?.ring ?? [];
+  known(ref: LoginRef): [ring: KeyRing, accepted: readonly UsableKey[]] {
+    const { ring = [], choices = new Map<KeyKind, KeyChoice>() } = this.peek(ref) ?? {};
+    return [ring, [...choices.values()].flatMap(({ accepted }) => accepted ?? [])];
   }
 
   /**
@@ -272,7 +244,7 @@ export class KeyTable {
   /** The source is back: what it could not say may be another thing now. */
   recover(): void {
     for (const { choices } of this.#logins.values())
-      for (const { choice } of choices.values()) choice.resetSteps();
+      for (const choice of choices.values()) choice.resetSteps();
   }
 
   /** Forgets logins that nobody used for `staleIfError`, or that could not be read for as long. */
@@ -329,8 +301,7 @@ export class KeyTable {
     const stillUsed = reading.gone
       .map((key) => ({ ...key, goneSince: key.goneSince ?? lastRead }))
       .filter(({ goneSince }) => readAt - goneSince < this.#settings.staleIfError);
-    const accepted = before === undefined ? [] : acceptedOf(before);
-    const read = withAccepted([...reading.ring, ...stillUsed], accepted);
+    const read = [...reading.ring, ...stillUsed];
     const hasChanged = before === undefined || !sameRing(before.ring, read);
     const lost = lostKeys(before?.ring, read);
     const login = before ?? newLogin(ref, read, readAt);
@@ -424,10 +395,6 @@ export class KeyTable {
 function newLogin(ref: LoginRef, ring: KeyRing, now: number): Login {
   const times = { readAt: now, dueAt: now, usedAt: now, lookedAt: Number.NEGATIVE_INFINITY };
   return { ref, ring, choices: new Map(), ...times, failures: 0, look: undefined, isDeleted: false };
-}
-
-function acceptedOf({ choices }: Login): UsableKey[] {
-  return Array.from(choices.values(), ({ choice }) => choice.accepted).filter((key) => key !== undefined);
 }
 
 /** Superseded versions do not count: the newest version of the secret decides. */

@@ -5,7 +5,7 @@ import { SourceUnavailable } from '../keys/errors.ts';
 import type { KeySource, KeySourceObserver } from '../keys/key-source.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
 import { KeyReader } from '../keys/reader.ts';
-import type { KeyRing } from '../keys/ring.ts';
+import type { KeyRing, UsableKey } from '../keys/ring.ts';
 import { KeySelector } from '../keys/selector.ts';
 import { KeyTable, type Login } from '../keys/table.ts';
 import type { VaultOptions } from '../keys/vault/source.ts';
@@ -75,7 +75,7 @@ export async function createKeyServices(
         .toReversed();
       const isSameStore = placeOf(config) === placeOf(replaced);
       const readRing = async (login: Login): Promise<void> => {
-        const known = isSameStore ? login.ring : [];
+        const known: Known = isSameStore ? before.known(login.ref) : [];
         table.seed(login, ...(await ringOf(login.ref, known, source, monotonic)));
       };
       for (let first = 0; first < inUse.length; first += batch)
@@ -122,17 +122,19 @@ function placeOf(config: KeysConfig): string {
   return JSON.stringify([address, namespace, mount, path]);
 }
 
+type Known = [ring?: KeyRing, accepted?: readonly UsableKey[]];
+
 /** @param known of the same place. @throws Error that names the login */
 async function ringOf(
   ref: LoginRef,
-  known: KeyRing,
+  known: Known,
   source: KeySource,
   monotonic: () => number,
 ): Promise<[ring: KeyRing, readAt: number]> {
   const readAt = monotonic();
   let problem = 'there are none';
   try {
-    const reading = await source.read(ref, known);
+    const reading = await source.read(ref, ...known);
     if (typeof reading !== 'string') return [reading.ring, readAt];
   } catch (error) {
     problem = error instanceof SourceUnavailable ? error.problem : 'unknown';

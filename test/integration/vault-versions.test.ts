@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { KeyReading } from '../../src/keys/key-source.ts';
-import { type KeyRing, type UsableKey, withAccepted } from '../../src/keys/ring.ts';
+import { type KeyRing, type UsableKey, usableIn } from '../../src/keys/ring.ts';
 import { acme, controlKeys, day, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { vectorText } from '../support/vectors.ts';
 
@@ -17,20 +17,18 @@ describe('versions of a secret in Vault', () => {
   afterEach(() => setup.close());
 
   const put = (data: object) => setup.admin.put(path, data);
-  const read = (known?: KeyRing) => setup.source().read(acme, known);
+  type Known = [ring?: KeyRing, accepted?: readonly UsableKey[]];
+  const read = (...known: Known) => setup.source().read(acme, ...known);
   /** The reading of a login that has keys. */
-  async function found(known?: KeyRing): Promise<KeyReading> {
-    const reading = await read(known);
+  async function found(...known: Known): Promise<KeyReading> {
+    const reading = await read(...known);
     if (typeof reading === 'string') throw new Error(`no keys: ${reading}`);
     return reading;
   }
-  /** The same ring, as after the gateway accepted this control key. */
-  async function foundAfterAccepting(version: number): Promise<KeyRing> {
+  /** What is known after the gateway accepted this control key. */
+  async function foundAfterAccepting(version: number): Promise<Known> {
     const { ring } = await found();
-    return withAccepted(
-      ring,
-      ring.filter((entry): entry is UsableKey => 'key' in entry && entry.version === version),
-    );
+    return [ring, usableIn(ring).filter((entry) => entry.version === version)];
   }
 
   it('leave the ring when the next version is older than the grace period', async () => {
@@ -91,7 +89,7 @@ describe('versions of a secret in Vault', () => {
       for (let write = 0; write < 12; write += 1) await put({ control_key: 'other' });
       setup.clock.advance(2 * day);
       setup.vault.seen.length = 0;
-      expect(controlKeys(await read(known))).toEqual(['13:other', '1:accepted']);
+      expect(controlKeys(await read(...known))).toEqual(['13:other', '1:accepted']);
       expect(setup.vault.count(/GET secret/)).toBe(2);
     });
 
@@ -100,10 +98,10 @@ describe('versions of a secret in Vault', () => {
       await put({ control_key: 'bad' });
       setup.clock.advance(2 * day);
       await setup.admin.deleteVersions(path, [2]);
-      expect(controlKeys(await read(known))).toEqual(['1:accepted']);
+      expect(controlKeys(await read(...known))).toEqual(['1:accepted']);
       expect(await read()).toBe('deleted');
       await setup.admin.deleteVersions(path, [1]);
-      expect(await read(known)).toBe('deleted');
+      expect(await read(...known)).toBe('deleted');
     });
 
     it('do not have it if another secret has its number', async () => {
@@ -111,7 +109,7 @@ describe('versions of a secret in Vault', () => {
       await setup.admin.request('DELETE', `secret/metadata/${path}`);
       setup.clock.advance(hour);
       await put({ control_key: 'other' });
-      const { ring, gone } = await found(known);
+      const { ring, gone } = await found(...known);
       expect([controlKeys(ring), controlKeys(gone)]).toEqual([['1:other'], ['1:accepted']]);
     });
   });

@@ -41,7 +41,7 @@ export class Instance {
   constructor(options: InstanceOptions) {
     const { time, random, vault, ttl, looked, stepsReset } = options;
     this.#options = options;
-    this.#keys = keysOver((ref, known) => vault.read(ref, known), time, {
+    this.#keys = keysOver(vault.read, time, {
       random: () => random.next(),
       settings: { ttl, maxEntries: 1_000 },
       events: {
@@ -109,6 +109,6 @@ export class Instance {
   }
 
   #choiceOf(login: string): KeyChoice | undefined {
-    return this.#keys.table.peek({ environment, login })?.choices.get(kind)?.choice;
+    return this.#keys.table.peek({ environment, login })?.choices.get(kind);
   }
 }

@@ -1,8 +1,8 @@
 import { SourceUnavailable } from '../../src/keys/errors.ts';
 import { parseKeys } from '../../src/keys/key.ts';
-import type { KeyReading, NoKeys } from '../../src/keys/key-source.ts';
+import type { KeySource } from '../../src/keys/key-source.ts';
 import type { LoginRef } from '../../src/keys/login-ref.ts';
-import { type KeyRing, maxKeys, type UsableKey } from '../../src/keys/ring.ts';
+import { maxKeys, type UsableKey } from '../../src/keys/ring.ts';
 import { type KeyVersion, readRing } from '../../src/keys/vault/read-ring.ts';
 import { reveal } from '../../src/secret.ts';
 import { tableSettings } from '../support/fixed-keys.ts';
@@ -85,10 +85,10 @@ export class Vault {
     return Math.max(...alike.map(({ deletedAt = Number.POSITIVE_INFINITY }) => deletedAt));
   }
 
-  read(ref: LoginRef, known: KeyRing = []): Promise<KeyReading | NoKeys> {
+  readonly read: KeySource['read'] = (ref, known = [], accepted = []) => {
     const gracePeriodBegan = this.#time.clock() - tableSettings.rotationGracePeriod;
-    return readRing((version) => this.#readVersion(ref, version), { gracePeriodBegan, known });
-  }
+    return readRing((version) => this.#readVersion(ref, version), { gracePeriodBegan, known, accepted });
+  };
 
   async #readVersion(ref: LoginRef, number?: number): Promise<KeyVersion | undefined> {
     await this.#time.wait(this.#illness === 'slow' ? 900 : this.#random.int(1, this.#settings.vaultLatency));

@@ -8,9 +8,9 @@ import { endsWithin } from '../../util/promises.ts';
 import { NoRoom, Slots } from '../../util/slots.ts';
 import { SourceUnavailable } from '../errors.ts';
 import { type KeyPlaces, parseKeys } from '../key.ts';
-import type { KeyReading, KeySource, NoKeys } from '../key-source.ts';
+import type { KeySource, NoKeys } from '../key-source.ts';
 import { assertLoginRef, type LoginRef } from '../login-ref.ts';
-import { type KeyRing, maxKeys, sameContent, type UsableKey } from '../ring.ts';
+import { includesKey, type KeyRing, maxKeys, sameContent, type UsableKey } from '../ring.ts';
 
 const fileNames = ['control_key', 'private_key.pem', 'passphrase'] as const;
 const places: KeyPlaces = {
@@ -61,9 +61,11 @@ export function createDirectorySource(settings: DirectorySettings): KeySource {
   }
 
   return {
-    async read(login, known = []) {
+    async read(login, known = [], accepted = []) {
       const files = await filesOf(login);
-      return typeof files === 'string' ? files : mergeRing(known, files, now(), rotationGracePeriod);
+      if (typeof files === 'string') return files;
+      const { ring, replaced } = mergeRing(known, files, now(), rotationGracePeriod);
+      return { ring, gone: replaced.filter((key) => includesKey(accepted, key) && !ring.includes(key)) };
     },
     async check() {
       const fault = describeFailure(directory);
@@ -114,7 +116,7 @@ async function readFiles(directory: string, { environment, login }: LoginRef): P
  * The ring after a read: the known current entries if nothing changed, otherwise the new ones; then those that usable
  * ones replaced.
  */
-function mergeRing(known: KeyRing, files: FileSet, now: number, rotationGracePeriod: number): KeyReading {
+function mergeRing(known: KeyRing, files: FileSet, now: number, rotationGracePeriod: number) {
   const newest = Math.max(-1, ...known.map((entry) => entry.version));
   const previous = known.filter((entry) => entry.version === newest);
   const read = parseFiles(files, newest + 1);
@@ -129,8 +131,7 @@ function mergeRing(known: KeyRing, files: FileSet, now: number, rotationGracePer
   const isInGrace = ({ supersededAt }: UsableKey): boolean =>
     supersededAt === undefined || now - supersededAt.getTime() < rotationGracePeriod;
   const superseded = replaced.filter(isInGrace).slice(0, maximumSuperseded);
-  const gone = replaced.filter((entry) => entry.isAccepted === true && !superseded.includes(entry));
-  return { ring: [...current, ...superseded], gone };
+  return { ring: [...current, ...superseded], replaced };
 }
 
 /** @param minimumVersion makes versions grow even if files have old times or change twice within a second */

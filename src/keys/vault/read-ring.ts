@@ -1,7 +1,15 @@
 import type { KeyKind } from '../../oauth1/methods.ts';
 import { shownFields } from '../field-names.ts';
 import type { KeyReading, NoKeys } from '../key-source.ts';
-import { type KeyRing, maxKeys, sameKey, type UnusableKey, type UsableKey, usableIn } from '../ring.ts';
+import {
+  includesKey,
+  type KeyRing,
+  maxKeys,
+  sameKey,
+  type UnusableKey,
+  type UsableKey,
+  usableIn,
+} from '../ring.ts';
 import type { StoredVersion } from './kv2.ts';
 
 /** A version of a login's secret with the keys in it; none if it is deleted or destroyed. */
@@ -20,6 +28,8 @@ interface Needs {
   /** Milliseconds since 1970. */
   readonly gracePeriodBegan: number;
   readonly known: KeyRing;
+  /** Those of them that the gateway accepted last. */
+  readonly accepted: readonly UsableKey[];
 }
 
 /**
@@ -27,14 +37,13 @@ interface Needs {
  * that are still needed. The first read of a login, of which nothing is known, continues until it has found both kinds.
  */
 export async function readRing(readVersion: ReadVersion, needs: Needs): Promise<KeyReading | NoKeys> {
-  const { known } = needs;
   const walk = await walkBack(readVersion, needs);
   const [current] = walk.versions;
   if (current === undefined) return 'not-found';
   const kept: UsableKey[] = [];
   const gone: UsableKey[] = [];
   const versions = new Map<number, KeyVersion | undefined>(walk.versions.map((one) => [one.version, one]));
-  for (const key of neededKeys(known, walk)) {
+  for (const key of neededKeys(needs, walk)) {
     if (!versions.has(key.version)) versions.set(key.version, await readVersion(key.version));
     const version = versions.get(key.version);
     const found = version && usableIn(version.keys).find((entry) => sameKey(entry, key));
@@ -105,10 +114,9 @@ function isOver({ keys, supersededAt }: Walk, { gracePeriodBegan, known }: Needs
 }
 
 /** Known keys that were not just read: the one that the gateway accepted last, and those that none replaces. */
-function neededKeys(known: KeyRing, { keys, supersededAt }: Walk): UsableKey[] {
-  const isRead = (key: UsableKey): boolean => usableIn(keys).some((one) => sameKey(one, key));
-  const isNeeded = (key: UsableKey): boolean => key.isAccepted === true || !supersededAt.has(key.kind);
-  return usableIn(known).filter((key) => isNeeded(key) && !isRead(key));
+function neededKeys({ known, accepted }: Needs, { keys, supersededAt }: Walk): UsableKey[] {
+  const isNeeded = (key: UsableKey): boolean => includesKey(accepted, key) || !supersededAt.has(key.kind);
+  return usableIn(known).filter((key) => isNeeded(key) && !includesKey(usableIn(keys), key));
 }
 
 /** A kind of key that the current version lacks, although an older one has it, was hardly left out on purpose. */

@@ -71,8 +71,8 @@ export function createVaultSource(
   options: VaultOptions,
 ): KeySource {
   return {
-    async read(login, known = []) {
-      const needs = { gracePeriodBegan: options.clock() - rotationGracePeriod, known };
+    async read(login, known = [], accepted = []) {
+      const needs = { gracePeriodBegan: options.clock() - rotationGracePeriod, known, accepted };
       return readRing((number) => vault.readVersion(login, number), needs).catch(unavailable(login));
     },
     sign: createTransitSigner(vault.transit, options),

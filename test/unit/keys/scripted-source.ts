@@ -112,7 +112,7 @@ export function newKeys(changed: Partial<TableSettings> = {}) {
     currentKeyChanged: ({ login }, kind, from, to) => void changes.push(`${login} ${kind} ${from} ${to}`),
   };
   const newTable = (other: Partial<TableSettings> = {}) =>
-    keysOver((...args) => source.read(...args), time, {
+    keysOver((ref, known) => source.read(ref, known), time, {
       events,
       settings: { ...settings, ...changed, ...other },
       looked: ({ login }) => void looked.push(login),

@@ -39,7 +39,7 @@ function accept(text: string, login = loginOf()): void {
   const choice = table.choiceOf(login, 'control_key');
   const key = choice.keys.find((one) => textOf(one) === text);
   if (key === undefined) throw new TypeError(`no key ${text}`);
-  if (choice.recordAccepted(key, time.now, place, time.now)) table.keep(login);
+  choice.recordAccepted(key, time.now, place, time.now);
 }
 const toldSince = (): string[] => told.splice(0);
 

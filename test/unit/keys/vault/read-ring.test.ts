@@ -14,14 +14,12 @@ it.each([
   ['is used no more if its version was deleted', new Date(1_000), []],
   ['stays in use if another secret has a deleted version of that number', new Date(2_000), [1]],
 ])('the key that the gateway accepted last %s', async (_what, deletedVersionCreatedAt, gone) => {
-  const known = usableIn(versionOf(1, new Date(1_000), 'old').keys).map((key) => ({
-    ...key,
-    isAccepted: true as const,
-  }));
+  const known = usableIn(versionOf(1, new Date(1_000), 'old').keys);
   const stored = [versionOf(2, new Date(3_000), 'new'), versionOf(1, deletedVersionCreatedAt)];
   const reading = await readRing(async (version = 2) => stored.find((one) => one.version === version), {
     gracePeriodBegan: 0,
     known,
+    accepted: known,
   });
   expect(reading).toMatchObject({ ring: [{ version: 2 }], gone: gone.map((version) => ({ version })) });
 });
@@ -43,7 +41,7 @@ async function readOf(stored: readonly KeyVersion[], gracePeriodBegan: number, k
     asked.push(version);
     return stored.find((one) => one.version === version);
   };
-  const reading = await readRing(readVersion, { gracePeriodBegan, known });
+  const reading = await readRing(readVersion, { gracePeriodBegan, known, accepted: [] });
   return { asked, ring: ringIn(reading)?.map(({ kind, version }) => `${kind} ${version}`) };
 }
 
