@@ -238,15 +238,13 @@ export class KeySelector {
 
   async #loginOf(ref: LoginRef, request: KeyRequest): Promise<Login> {
     const { table } = this.#options;
+    const idle = table.find(ref);
+    if (idle !== undefined && !table.isInUse(idle)) await this.#readIdle(idle, request);
+    // It may have been deleted meanwhile.
     const login = table.find(ref);
     if (login === undefined) return await this.#uncached(ref, request);
-    if (!table.isInUse(login)) await this.#readIdle(login, request);
     // Not before the read, so that all requests of a burst wait for it.
     table.use(login);
-    if (login.isDeleted) {
-      this.#count(ref, 'missing');
-      throw keyMissing(ref);
-    }
     this.#count(ref, table.isFresh(login) ? 'fresh' : 'stale');
     return login;
   }

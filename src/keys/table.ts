@@ -41,8 +41,6 @@ export interface Login {
   /** When a look was last begun; of it, or of the next one, which waits for its turn, the end. */
   lookedAt: number;
   look: Promise<void> | undefined;
-  /** Its keys were deleted at the source. Nothing may be signed with them, also by a request that already has them. */
-  isDeleted: boolean;
 }
 
 /** A login without keys. There may be as many as a client invents, so it is small. */
@@ -139,7 +137,6 @@ export class KeyTable {
    * @throws ProxyError `key-missing`, `key-unusable`
    */
   choiceOf(login: Login, kind: KeyKind): KeyChoice {
-    if (login.isDeleted) throw keyMissing(login.ref);
     const { ref, ring, choices } = login;
     const { rotationGracePeriod } = this.#settings;
     const known = choices.get(kind);
@@ -307,7 +304,7 @@ export class KeyTable {
     const login = before ?? newLogin(ref, read, readAt);
     const { ttl } = this.#settings;
     const dueAt = readAt + ttl * (1 - ttlJitter * this.#options.random());
-    Object.assign(login, { ring: read, readAt, dueAt, failures: 0, isDeleted: false });
+    Object.assign(login, { ring: read, readAt, dueAt, failures: 0 });
     if (before === undefined) this.#logins.set(name, login);
     this.#negatives.delete(name);
     this.#recordFound(name);
@@ -367,9 +364,10 @@ export class KeyTable {
     const login = this.#logins.peek(name);
     this.#logins.delete(name);
     if (login === undefined) return;
-    const { ref, ring } = login;
-    login.isDeleted = removal === 'deleted';
-    this.#notify(ref, undefined, removal, removal === 'deleted' ? lostKeys(ring, []) : []);
+    const lost = removal === 'deleted' ? lostKeys(login.ring, []) : [];
+    // Nothing may be signed with deleted keys, also by a request that already has the login.
+    if (removal === 'deleted') login.ring = [];
+    this.#notify(login.ref, undefined, removal, lost);
   }
 
   #notify(
@@ -394,7 +392,7 @@ export class KeyTable {
 
 function newLogin(ref: LoginRef, ring: KeyRing, now: number): Login {
   const times = { readAt: now, dueAt: now, usedAt: now, lookedAt: Number.NEGATIVE_INFINITY };
-  return { ref, ring, choices: new Map(), ...times, failures: 0, look: undefined, isDeleted: false };
+  return { ref, ring, choices: new Map(), ...times, failures: 0, look: undefined };
 }
 
 /** Superseded versions do not count: the newest version of the secret decides. */
