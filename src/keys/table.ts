@@ -192,11 +192,7 @@ export class KeyTable {
       return this.#recordNotFound(name, ref);
     }
     this.#remove(name, reading === 'deleted' ? 'deleted' : 'expired');
-    const { negativeTtl } = this.#settings;
-    // If it does not know others either that it knew, it may be the mount that vanished.
-    const isDoubtful = reading === 'not-found' && this.#notFound.size > 0;
-    const believed = isDoubtful ? Math.min(negativeTtl, retryAfter) : negativeTtl;
-    this.#negatives.set(name, { until: readAt + believed });
+    this.#negatives.set(name, { until: readAt + this.#settings.negativeTtl });
   }
 
   /** A read failed although the source responds: it is about this login. Its keys stay. */
@@ -345,8 +341,6 @@ export class KeyTable {
 
   #recordNotFound(name: string, ref: LoginRef): void {
     if (this.#notFound.has(name)) return;
-    // What was believed missing until now is doubtful too.
-    if (this.#notFound.size === 0) this.#negatives.clear();
     this.#notFound.add(name);
     this.#notifyNotFound(ref);
   }
