@@ -10,12 +10,6 @@ import { includesKey, sameKey, type UsableKey, type UsableKeys } from './ring.ts
  */
 export type Testimony = 'accepted' | 'error' | 'refused' | 'rejected' | 'silent';
 
-/**
- * Why a key signs: the login has no other one (`only-key`), the gateway accepted it last (`last-accepted`), nothing
- * speaks for another one than the newest (`newest`), or it is tried after a rejection (`tried`).
- */
-export type SelectionReason = 'only-key' | 'last-accepted' | 'newest' | 'tried';
-
 /** Where a request came from, and what it is about: what is rejected in one place may be accepted in another one. */
 export interface Place {
   /** A configured name. */
@@ -105,12 +99,6 @@ export class KeyChoice {
   /** When a key was last accepted; monotonic, milliseconds. */
   get acceptedAt(): number {
     return this.#acceptedAt;
-  }
-
-  reasonFor(key: UsableKey): SelectionReason {
-    if (this.#keys.length < 2) return 'only-key';
-    if (!sameKey(key, this.#current)) return 'tried';
-    return this.#isAccepted ? 'last-accepted' : 'newest';
   }
 
   /**

@@ -3,7 +3,7 @@ import { currentSpan, inSpan } from '../trace.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { Room } from '../util/slots.ts';
-import type { KeyChoice, Place, SelectionReason, Testimony } from './choice.ts';
+import type { KeyChoice, Place, Testimony } from './choice.ts';
 import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
@@ -159,11 +159,6 @@ export class KeySelector {
     if (later === undefined && login.readAt < knownSince)
       throw look === undefined && !reader.isFailing ? tooManyWaiting(request.login) : tooLate(request.login);
     return later;
-  }
-
-  /** For the log. */
-  reasonFor(ref: LoginRef, kind: KeyKind, key: UsableKey): SelectionReason {
-    return this.#options.table.peek(ref)?.choices.get(kind)?.reasonFor(key) ?? 'tried';
   }
 
   /** @throws ProxyError `key-missing`, `key-unusable` if the keys are gone meanwhile */

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { VerifiedCredential } from '../auth/authenticate.ts';
-import type { SelectionReason } from '../keys/choice.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
 import type { UsableKey } from '../keys/ring.ts';
 import type { RequestRecord } from '../request-context.ts';
@@ -56,10 +55,7 @@ export function createDebugLog({ debug }: Pick<Logger, 'debug'>) {
       { environment, login }: LoginRef,
       operation: string,
       { kind: keyKind, version: keyVersion }: UsableKey,
-      reason: SelectionReason,
-    ) => {
-      write('key selected', { environment, operation, login, reason, keyKind, keyVersion });
-    },
+    ) => write('key selected', { environment, operation, login, keyKind, keyVersion }),
     /** The keys of a login are read past the cache, since the gateway rejected one of them. */
     keysRefreshed: ({ environment, login }: LoginRef) =>
       write('keys refreshed after a rejection', { environment, login }),

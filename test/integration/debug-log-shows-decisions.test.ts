@@ -32,7 +32,7 @@ async function decisions(proxy: TestProxy, id: unknown): Promise<string[]> {
   });
 }
 
-it('a request shows its route, its key and why, and each attempt; at level info it has none of this', async () => {
+it('a request shows its route, its key and each attempt; at level info it has none of this', async () => {
   const { proxy } = await start();
   const { headers } = await proxy.balance();
   expect(await decisions(proxy, headers['x-request-id'])).toEqual([
@@ -42,7 +42,7 @@ it('a request shows its route, its key and why, and each attempt; at level info 
     'key source read: source=directory',
     'key lookup: result=fetched',
     expect.stringMatching(
-      /^key selected: operation=manager-balance login=acme reason=only-key keyKind=control_key keyVersion=\d+$/,
+      /^key selected: operation=manager-balance login=acme keyKind=control_key keyVersion=\d+$/,
     ),
     'gateway responded: operation=manager-balance status=200',
   ]);
@@ -51,7 +51,7 @@ it('a request shows its route, its key and why, and each attempt; at level info 
   expect(await decisions(quiet.proxy, response.headers['x-request-id'])).toEqual([]);
 });
 
-it('a rejected key shows which one was tried in its place, and why', async () => {
+it('a rejected key shows which one was tried in its place', async () => {
   const { proxy, simulator } = await start();
   await proxy.balance();
   simulator.keys.set('acme', accepting('next key'));
@@ -59,14 +59,11 @@ it('a rejected key shows which one was tried in its place, and why', async () =>
   await until(async () => (await proxy.balance()) && proxy.logText().includes('current key changed'));
   const lines = await decisions(proxy, proxy.logLines('current key changed')[0]?.requestId);
   expect(lines.filter((line) => !/^(caller|authorization|request|key (source|lookup))/.test(line))).toEqual([
-    expect.stringMatching(/^key selected: .* reason=only-key /),
+    expect.stringMatching(/^key selected: /),
     'gateway responded: operation=manager-balance status=403',
     'keys refreshed after a rejection: login=acme',
-    expect.stringMatching(/^key selected: .* reason=tried /),
+    expect.stringMatching(/^key selected: /),
     'gateway responded: operation=manager-balance status=200',
     expect.stringMatching(/^current key changed: login=acme keyKind=control_key from=\d+ to=\d+$/),
   ]);
-  const { headers } = await proxy.balance();
-  const next = await decisions(proxy, headers['x-request-id']);
-  expect(next.join('\n')).toContain('reason=last-accepted');
 });

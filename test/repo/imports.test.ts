@@ -52,7 +52,7 @@ const importers: Readonly<Record<string, string>> = {
   yaml: 'config',
   zod: 'cli/demo/ready-file config keys/vault observability/status simulator',
   // Which key signs, and when the source is read, is decided in one place.
-  'src/keys/choice.ts': 'keys/selector keys/table keys/key-state observability/debug-log',
+  'src/keys/choice.ts': 'keys/selector keys/table keys/key-state',
   'src/keys/reader.ts': 'keys/selector service/key-services',
   'src/keys/table.ts': 'keys/reader keys/selector service/key-services service/status',
   'src/util/slots.ts': 'keys/reader keys/selector keys/directory/source proxy/signing-pool',

@@ -113,16 +113,16 @@ export class Forwarder {
   /** Signs again if the key was replaced meanwhile, while the request waited for its signature. */
   async #sign(
     request: ValidatedRequest,
-    { login, kind }: KeyRequest,
+    { login }: KeyRequest,
     keyNow: KeyNow,
   ): Promise<{ http: SignedHttpRequest; key: UsableKey }> {
-    const { monotonic, decisions, audit, keySelector } = this.#options;
+    const { monotonic, decisions, audit } = this.#options;
     const { record, destination } = request;
     const { signature: method, name: operation } = destination.operation;
     let key = keyNow();
     for (;;) {
       const startedAt = monotonic();
-      decisions?.keySelected(login, operation, key, keySelector.reasonFor(login, kind, key));
+      decisions?.keySelected(login, operation, key);
       const signature = await inSpan('signature', (span) => {
         span?.add({
           'countersign.key.kind': key.kind,

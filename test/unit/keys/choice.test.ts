@@ -80,18 +80,6 @@ describe('the current key', () => {
   });
 });
 
-describe('why a key signs', () => {
-  it('is that there is no other one, that it is the newest, was accepted last, or is tried', () => {
-    has('old');
-    expect(choice.reasonFor(keyOf('old'))).toBe('only-key');
-    becomes('new', 'old');
-    expect(choice.reasonFor(keyOf('old'))).toBe('newest');
-    accept('old');
-    expect(choice.reasonFor(keyOf('old'))).toBe('last-accepted');
-    expect(choice.reasonFor(keyOf('new'))).toBe('tried');
-  });
-});
-
 describe('a rejection', () => {
   it('is shown until the key is accepted or leaves the ring', () => {
     has('new', 'old');

@@ -161,7 +161,7 @@ it('a debug line holds only what is named for its event, whatever else the event
   log?.forRequest('id-1', () => {
     log.callerAuthenticated('billing', credential);
     log.requestRouted(facts);
-    log.keySelected(login, 'transfer', key, 'newest');
+    log.keySelected(login, 'transfer', key);
     log.keysRefreshed(login);
     log.attemptFailed('transfer', failure);
     log.retryScheduled('transfer', 12.7);
@@ -173,7 +173,7 @@ it('a debug line holds only what is named for its event, whatever else the event
   expect(entries()).toMatchObject([
     { level: 'debug', requestId: 'id-1', credential: 'jwt', issuer: 'idp', subject: 'shop' },
     { requestId: 'id-1', caller: 'billing', operation: 'transfer', readOnly: false, login: 'acme' },
-    { msg: 'key selected', reason: 'newest', keyKind: 'control_key', keyVersion: 7 },
+    { msg: 'key selected', keyKind: 'control_key', keyVersion: 7 },
     { msg: 'keys refreshed after a rejection', login: 'acme' },
     { reason: 'gateway-reset', written: true, stalePool: false },
     { delayMs: 13 },
