@@ -82,6 +82,6 @@ function namesOf(fields: typeof keyFields): KeyField[] {
 }
 
 /** Vault's command line cannot remove a field, only empty it. */
-function isGiven(value: unknown): boolean {
+export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== '';
 }

@@ -9,7 +9,7 @@ import {
 import type { KeyKind, SigningKey } from '../oauth1/methods.ts';
 import { Secret } from '../secret.ts';
 import { type SecretText, secretText } from '../util/secret-text.ts';
-import { misnamedKeys } from './field-names.ts';
+import { isGiven, misnamedKeys } from './field-names.ts';
 import { isDer, pemFault } from './pem.ts';
 import type { TransitKey, UnusableKey, UsableKey } from './ring.ts';
 
@@ -80,9 +80,9 @@ export function parseKeys(
   };
   if (fields.control_key !== undefined)
     add('control_key', parseControlKey(fields.control_key, from.control_key));
-  if (isNamed(fields.transit_key)) {
+  if (isGiven(fields.transit_key)) {
     const both = { problem: 'the secret has both private_key and transit_key; remove one of them' };
-    add('private_key', isNamed(fields.private_key) ? both : (transit ?? noTransit));
+    add('private_key', isGiven(fields.private_key) ? both : (transit ?? noTransit));
   } else if (fields.private_key !== undefined) {
     add('private_key', parsePrivateKey(fields, from));
   }
@@ -90,11 +90,6 @@ export function parseKeys(
     if (!keys.some((key) => key.kind === kind)) add(kind, { problem });
   }
   return keys;
-}
-
-/** Vault's command line cannot remove a field, only empty it. */
-export function isNamed(field: unknown): boolean {
-  return field !== undefined && field !== '';
 }
 
 const noTransit = { problem: 'the field transit_key names a key in Vault, which is not the source of keys' };
@@ -137,7 +132,7 @@ function privateKeyText(field: string | Uint8Array): SecretText {
 }
 
 function decrypt(pem: string, passphrase: unknown, place: string): Parsed {
-  if (!isNamed(passphrase)) return { problem: 'the private key is encrypted and needs a passphrase' };
+  if (!isGiven(passphrase)) return { problem: 'the private key is encrypted and needs a passphrase' };
   if (!isContent(passphrase)) return { problem: 'the passphrase of the private key is not a string' };
   const read = secretText(passphrase, 'passphrase');
   if ('text' in read) return readPem(pem, undecryptable, read.text);

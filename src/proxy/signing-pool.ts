@@ -1,7 +1,7 @@
 import { ProxyError } from '../errors.ts';
 import type { SignRemotely } from '../keys/key-source.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
-import type { UsableKey } from '../keys/ring.ts';
+import type { TransitKey, UsableKey } from '../keys/ring.ts';
 import { type MethodName, methods } from '../oauth1/methods.ts';
 import type { EventObserver } from '../observability/events.ts';
 import { NoRoom, Room, Slots } from '../util/slots.ts';
@@ -43,7 +43,7 @@ export class SigningPool {
   /** What is signed or waits for it. One caller alone may use every processor, but not take all the room. */
   readonly #room: Room;
   readonly #slots: Slots;
-  readonly #signInVault: ((signee: Signee, ...rest: KeyAndText) => Promise<string>) | undefined;
+  readonly #signInVault: ReturnType<typeof bounded> | undefined;
 
   /** @param monotonic milliseconds of a monotonic clock */
   constructor(
@@ -85,8 +85,6 @@ export class SigningPool {
   }
 }
 
-type KeyAndText = Parameters<SignRemotely> extends [LoginRef, ...infer Rest] ? Rest : never;
-
 /** Bounds signatures in Vault in number and rate: of each environment, and of each caller in it. */
 function bounded(
   { sign: signRemotely, maxInFlight, maxPerSecond }: RemoteSigning,
@@ -100,7 +98,7 @@ function bounded(
     callers: new Map<string, TokenBucket>(),
   });
   const environments = new Map<string, ReturnType<typeof newLimits>>();
-  return async ({ login, caller }: Signee, ...rest: KeyAndText): Promise<string> => {
+  return async ({ login, caller }: Signee, key: TransitKey, baseString: string): Promise<string> => {
     const { environment } = login;
     const limits = environments.get(environment) ?? newLimits();
     environments.set(environment, limits);
@@ -108,17 +106,12 @@ function bounded(
     limits.callers.set(caller, ofCaller);
     const text = `Too many signatures in Vault at once for environment "${environment}", of this caller or of all (keys.vault.transit). Nothing was sent. Retry later.`;
     if (!ofCaller.take() || !limits.rate.take()) throw overloaded(text);
-    return await admitted(() => limits.slots.run(() => signRemotely(login, ...rest), caller), text);
+    try {
+      return await limits.slots.run(() => signRemotely(login, key, baseString), caller);
+    } catch (error) {
+      throw error instanceof NoRoom ? overloaded(text) : error;
+    }
   };
-}
-
-/** @throws ProxyError `overloaded` with this text if there is no room */
-async function admitted<T>(run: () => Promise<T>, text: string): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    throw error instanceof NoRoom ? overloaded(text) : error;
-  }
 }
 
 function overloaded(detail: string): ProxyError {

@@ -47,15 +47,8 @@ export class Room {
   }
 }
 
-/** There is no room (`full`), or no turn came in time (`late`). Nothing was started. */
-export class NoRoom extends Error {
-  readonly reason: 'full' | 'late';
-
-  constructor(reason: NoRoom['reason']) {
-    super(reason);
-    this.reason = reason;
-  }
-}
+/** There is no room, or no turn came in time. Nothing was started. */
+export class NoRoom extends Error {}
 
 interface SlotsOptions {
   /** What may run at a time. */
@@ -91,7 +84,7 @@ export class Slots {
 
   /**
    * @param holder may have half of the slots; without one there is no such limit
-   * @throws NoRoom `full` at once, before anything is started; the promise rejects with `late`, or as the work does
+   * @throws NoRoom at once if there is no room to wait; the promise rejects with it if the wait was too long, or as the work does
    */
   run<T>(work: () => Promise<T>, holder?: string): Promise<T> {
     const leave = this.#room.enter(holder);
@@ -116,7 +109,7 @@ export class Slots {
 
   #wait(holder?: string): Promise<() => void> {
     const leaveQueue = this.#queue.enter(holder);
-    if (leaveQueue === undefined) throw new NoRoom('full');
+    if (leaveQueue === undefined) throw new NoRoom();
     const { promise, resolve, reject } = Promise.withResolvers<() => void>();
     const { maxWait } = this.#options;
     const end = (): void => {
@@ -127,7 +120,7 @@ export class Slots {
     };
     const late = (): void => {
       end();
-      reject(new NoRoom('late'));
+      reject(new NoRoom());
     };
     const cancel = maxWait === undefined ? (): void => {} : setTimer(late, maxWait);
     const proceed = (leave: () => void): void => {

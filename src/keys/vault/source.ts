@@ -2,7 +2,8 @@ import type { VaultConfig } from '../../config/schema.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
 import type { TlsMaterial } from '../../net/tls-material.ts';
 import { type SourceState, SourceUnavailable } from '../errors.ts';
-import { isNamed, parseKeys } from '../key.ts';
+import { isGiven } from '../field-names.ts';
+import { parseKeys } from '../key.ts';
 import type { KeySource } from '../key-source.ts';
 import type { LoginRef } from '../login-ref.ts';
 import { authenticatedClient, revealFields, vaultClient } from './client.ts';
@@ -47,7 +48,7 @@ export function connectVault(config: VaultConfig, options: VaultOptions) {
       const { version, createdAt } = stored;
       const fields = revealFields(stored.fields);
       const { transit_key: reference } = fields;
-      const inTransit = isNamed(reference) ? await transit.find(login.environment, reference) : undefined;
+      const inTransit = isGiven(reference) ? await transit.find(login.environment, reference) : undefined;
       return { ...stored, keys: parseKeys(fields, { version, createdAt }, inTransit) };
     },
     useTls: (material: TlsMaterial): void => client.useTls(material),
