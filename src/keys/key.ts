@@ -148,14 +148,11 @@ function isContent(field: unknown): field is string | Uint8Array {
 /** Drops OpenSSL's error: its text does not help an operator, and we cannot be sure that it holds no secret. */
 function readPem(pem: string, problem: string, passphrase?: string): Parsed {
   try {
-    return rsaOnly(createPrivateKey(passphrase === undefined ? pem : { key: pem, passphrase }));
+    const privateKey = createPrivateKey(passphrase === undefined ? pem : { key: pem, passphrase });
+    return usableRsa({ kind: 'private_key', privateKey }, createPublicKey(privateKey));
   } catch {
     return { problem };
   }
-}
-
-function rsaOnly(privateKey: KeyObject): Parsed {
-  return usableRsa({ kind: 'private_key', privateKey }, createPublicKey(privateKey));
 }
 
 /** @param key whose public key this is */

@@ -187,8 +187,9 @@ export class KeyReader {
     try {
       return waiting.run(() => this.#read(ref, purpose), caller);
     } catch (error) {
-      if (error instanceof NoRoom) throw tooManyReads(ref);
-      throw error;
+      if (!(error instanceof NoRoom)) throw error;
+      const detail = `Too many requests wait for keys in environment "${ref.environment}". Retry later.`;
+      throw new ProxyError('overloaded', detail, { retryAfter: 1 });
     }
   }
 
@@ -252,12 +253,4 @@ export class KeyReader {
     const mayBeOfLogin = failure.notBefore === undefined && this.#table.otherThan(ref) !== undefined;
     if (isFirst && mayBeOfLogin) this.probeNow();
   }
-}
-
-function tooManyReads({ environment }: LoginRef): ProxyError {
-  return new ProxyError(
-    'overloaded',
-    `Too many requests wait for keys in environment "${environment}". Retry later.`,
-    { retryAfter: 1 },
-  );
 }

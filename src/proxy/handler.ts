@@ -70,7 +70,14 @@ export function createHandler(
 ): (request: Request, response: Response) => Promise<void> {
   return async (request, response) => {
     const { aborted, end } = options.inflight.begin();
-    const work = createWork(request, aborted, options);
+    const record: RequestRecord = {
+      id: options.newRequestId(),
+      callerRequestId: parseCallerRequestId(request.get('x-request-id')),
+      startedAt: options.monotonic(),
+      attempts: 0,
+      durations: {},
+    };
+    const work: Work = { record, aborted };
     const start = (): Promise<ResponseResult> => processRequest(request, response, work, options);
     const delivery = options.decisions?.forRequest(work.record.id, start) ?? start();
     let result: ResponseResult | undefined;
@@ -111,21 +118,6 @@ interface Work {
   deniedLogin?: string;
   /** Absent until the caller is known, who holds it. */
   memory?: MemoryReservation;
-}
-
-function createWork(
-  request: Request,
-  aborted: Promise<never>,
-  { newRequestId, monotonic }: HandlerOptions,
-): Work {
-  const record = {
-    id: newRequestId(),
-    callerRequestId: parseCallerRequestId(request.get('x-request-id')),
-    startedAt: monotonic(),
-    attempts: 0,
-    durations: {},
-  };
-  return { record, aborted };
 }
 
 /** @param result absent only if sending the error response failed as well */
