@@ -1,5 +1,4 @@
 import { environmentPattern, identifierPattern } from '../identifiers.ts';
-import type { KeyKind } from '../oauth1/methods.ts';
 
 /** Identifies a secret: the same login has a different one in each environment. */
 export interface LoginRef {
@@ -21,9 +20,4 @@ export function assertLoginRef({ environment, login }: LoginRef): void {
 /** Unambiguous, for map keys: neither name can contain a `/`. */
 export function loginRefString({ environment, login }: LoginRef): string {
   return `${environment}/${login}`;
-}
-
-/** As {@link loginRefString}, for one kind of its keys. */
-export function keyName(login: LoginRef, kind: KeyKind): string {
-  return `${loginRefString(login)}/${kind}`;
 }
