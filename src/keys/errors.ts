@@ -14,20 +14,16 @@ export class SourceUnavailable extends ProxyError {
   readonly source: SourceState;
   /** For the log. */
   readonly problem: string;
-  /** Seconds for which the source does not want to be asked again. */
-  readonly notBefore: number | undefined;
 
   /**
    * @param cause must contain no request, token or key
    * @param problem for the log; the message of the cause unless given
-   * @param notBefore seconds, from `Retry-After`
    */
   constructor(
     { environment, login }: LoginRef,
     cause: unknown,
     source: SourceState,
     problem = cause instanceof Error ? cause.message : 'unknown',
-    notBefore?: number,
   ) {
     super(
       'key-source-unavailable',
@@ -36,7 +32,6 @@ export class SourceUnavailable extends ProxyError {
     );
     this.source = source;
     this.problem = problem;
-    this.notBefore = notBefore;
   }
 }
 

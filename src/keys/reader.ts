@@ -245,12 +245,10 @@ export class KeyReader {
     }
     if (source !== 'down' || startedAt < this.#respondedAt) return;
     const isFirst = this.#failing === undefined;
-    const wait = Math.max(probeInterval, 1_000 * (failure.notBefore ?? 0));
-    const probeAt = Math.max(this.#failing?.probeAt ?? 0, monotonic() + wait);
     this.#table.storeOutage(ref, failure, isFirst);
-    this.#failing = { ref, other: undefined, problem, probeAt };
+    this.#failing = { ref, other: undefined, problem, probeAt: monotonic() + probeInterval };
     events.keySourceUp(false, problem);
-    const mayBeOfLogin = failure.notBefore === undefined && this.#table.otherThan(ref) !== undefined;
-    if (isFirst && mayBeOfLogin) this.probeNow();
+    // It may be that only this login cannot be read.
+    if (isFirst && this.#table.otherThan(ref) !== undefined) this.probeNow();
   }
 }

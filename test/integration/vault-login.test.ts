@@ -295,17 +295,6 @@ describe('the login to Vault', () => {
     await expectRead(source);
   });
 
-  it('waits as long as Vault wants to be left alone', async () => {
-    const source = open(await setup.appRole());
-    setup.vault.fail({ kind: 'status', status: 429, headers: { 'Retry-After': '60' } }, /login/);
-    expect(await problemOf(source.read(acme))).toBe('throttled');
-    setup.vault.heal();
-    setup.clock.advance(59 * second);
-    expect(await problemOf(source.read(acme))).toBe('backing-off');
-    setup.clock.advance(second);
-    await expectRead(source);
-  });
-
   it('whose token has a limited number of uses is refused and says what to do, backs off, and leaves no token', async () => {
     await setup.changeRole({ token_num_uses: 1000 });
     const source = open(await setup.appRole());

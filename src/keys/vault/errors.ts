@@ -96,8 +96,6 @@ export function kindOfResponse(status: number, body: unknown): VaultErrorKind {
 
 interface VaultErrorOptions {
   readonly status?: number | undefined;
-  /** Seconds until it is worth trying again. */
-  readonly retryAfter?: number | undefined;
   /** The body of a `deleted` response has the version's metadata, and no key. */
   readonly metadata?: unknown;
   /** The failure because of which a request was not sent. */
@@ -111,19 +109,17 @@ export class VaultError extends Error {
   override readonly name = 'VaultError';
   readonly kind: VaultErrorKind;
   readonly status: number | undefined;
-  readonly retryAfter: number | undefined;
   readonly metadata: unknown;
   /** There is no token because of it. */
   isOfLogin = false;
 
-  constructor(kind: VaultErrorKind, { status, retryAfter, metadata, cause, note }: VaultErrorOptions = {}) {
+  constructor(kind: VaultErrorKind, { status, metadata, cause, note }: VaultErrorOptions = {}) {
     const { text } = vaultErrors[kind];
     const notes = [status === undefined ? undefined : `HTTP ${status}`, note];
     const known = notes.filter((part) => part !== undefined).join(', ');
     super(known === '' ? text : `${text} (${known})`, { cause });
     this.kind = kind;
     this.status = status;
-    this.retryAfter = retryAfter;
     this.metadata = metadata;
   }
 }

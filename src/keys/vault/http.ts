@@ -1,4 +1,4 @@
-import type { Agent, IncomingHttpHeaders } from 'node:http';
+import type { Agent } from 'node:http';
 import type { VaultConfig } from '../../config/schema.ts';
 import { errorCode } from '../../errors.ts';
 import { createAgent, drainAgent, type Reuse } from '../../net/agent.ts';
@@ -7,7 +7,7 @@ import type { TlsMaterial } from '../../net/tls-material.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
 import { inSpan, type Span, serverAttributes } from '../../trace.ts';
 import { setTimer } from '../../util/clock.ts';
-import { parseJson, wholeNumberIn } from '../../util/text.ts';
+import { parseJson } from '../../util/text.ts';
 import { isUnavailable, kindOfResponse, metadataOf, VaultError } from './errors.ts';
 
 /** Milliseconds after which a read without a response is sent again, on another connection. */
@@ -21,9 +21,6 @@ interface Copy {
 }
 
 type Resend = (isProbe: boolean) => Promise<void>;
-
-/** Seconds. A longer `Retry-After` is capped. */
-const maxRetryAfter = 600;
 
 /** The part of a request's timeout within which a tunnel has to be established, so that the error can say so. */
 const tunnelShare = 0.5;
@@ -87,7 +84,7 @@ export function transport(
     try {
       const response = await sendSmallRequest({ method, url, headers, body }, way);
       span?.add({ 'http.response.status_code': response.status });
-      const parsed = parseVaultResponse(response.status, response.headers, response.text);
+      const parsed = parseVaultResponse(response.status, response.text);
       return { statusCode: response.status, body: parsed, request: { path: url.pathname } };
     } catch (error) {
       throw error instanceof NoResponse ? vaultErrorOf(error) : error;
@@ -123,17 +120,11 @@ function tooLarge({ status, headers }: NonNullable<NoResponse['head']>): VaultEr
  *
  * @throws VaultError for every other status, and for a success that is not JSON
  */
-export function parseVaultResponse(status: number, headers: IncomingHttpHeaders, text: string): unknown {
+export function parseVaultResponse(status: number, text: string): unknown {
   const body = parseJson(text);
   if (status === 204) return undefined;
   if (status === 200 && body !== undefined) return body;
-  // Vault sends whole seconds, never a date.
-  const seconds = wholeNumberIn(headers['retry-after'] ?? '', 0, 999_999_999);
-  throw new VaultError(kindOfResponse(status, body), {
-    status,
-    retryAfter: seconds === undefined ? undefined : Math.min(seconds, maxRetryAfter),
-    metadata: metadataOf(body),
-  });
+  throw new VaultError(kindOfResponse(status, body), { status, metadata: metadataOf(body) });
 }
 
 /**

@@ -7,7 +7,7 @@ import { parseKeys } from '../key.ts';
 import type { KeySource } from '../key-source.ts';
 import type { LoginRef } from '../login-ref.ts';
 import { authenticatedClient, revealFields, vaultClient } from './client.ts';
-import { isOfPathOnly, isVaultError, problemOf, VaultError } from './errors.ts';
+import { isOfPathOnly, isVaultError, problemOf } from './errors.ts';
 import type { TransportOptions } from './http.ts';
 import { KvStore } from './kv2.ts';
 import { kvPaths } from './paths.ts';
@@ -92,8 +92,7 @@ export function createVaultSource(
 
 function unavailable(login: LoginRef): (error: unknown) => never {
   return (error) => {
-    const retryAfter = error instanceof VaultError ? error.retryAfter : undefined;
-    throw new SourceUnavailable(login, error, stateOf(error), problemOf(error), retryAfter);
+    throw new SourceUnavailable(login, error, stateOf(error), problemOf(error));
   };
 }
 

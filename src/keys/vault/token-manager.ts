@@ -220,7 +220,7 @@ export class TokenManager {
     // Kubernetes rejects a valid token while its API server is away.
     if (error.kind === 'limited-uses' || (isRejected && this.#method !== 'kubernetes'))
       this.#rejections.recordFailure(now, fingerprint);
-    else this.#loginDueAt = Math.max(beganAt + second, now + (error.retryAfter ?? 0) * 1000);
+    else this.#loginDueAt = beganAt + second;
     throw this.#lastFailure;
   }
 

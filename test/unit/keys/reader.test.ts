@@ -279,18 +279,6 @@ describe('a source that fails', () => {
     expect(mayTry()).toBe(true);
   });
 
-  it('is not asked before it wants to be', async () => {
-    source.fail(7);
-    await failsToRead();
-    reader.start();
-    reads();
-    await time.advance(6_900);
-    await failsToRead(refOf('beta'));
-    expect(reads()).toEqual([]);
-    await time.advance(1_000);
-    expect(reads()).toEqual(['beta']);
-  });
-
   it('is asked for one login after the other, so that one alone that cannot be read stops no other', async () => {
     await holds('acme', 'beta', 'gamma');
     time.now += 120_000;

@@ -44,9 +44,9 @@ export class ScriptedSource {
   known: KeyRing = [];
   #pending: (() => void)[] = [];
 
-  /** All reads fail, as of a source that does not respond. @param notBefore seconds, from `Retry-After` */
-  fail(notBefore?: number): void {
-    this.failure = (ref) => new SourceUnavailable(ref, new Error('is down'), 'down', undefined, notBefore);
+  /** All reads fail, as of a source that does not respond. */
+  fail(): void {
+    this.failure = (ref) => new SourceUnavailable(ref, new Error('is down'), 'down');
   }
 
   /** This login may not be read. */
