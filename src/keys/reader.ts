@@ -103,7 +103,7 @@ export class KeyReader {
    * Reads a login, or joins the read in flight. The result is in the table.
    *
    * @param caller a configured name; absent if no caller is the cause
-   * @throws ProxyError `overloaded` at once. The promise rejects with `key-source-unavailable`; nobody has to handle that
+   * @throws ProxyError `overloaded`, `key-source-unavailable`; nobody has to handle that
    */
   read(ref: LoginRef, purpose: Purpose, caller?: string): Promise<void> {
     const name = loginRefString(ref);
@@ -165,11 +165,8 @@ export class KeyReader {
     for (const ref of this.#failing === undefined
       ? this.#table.due(round.logins)
       : this.#probe(this.#failing)) {
-      try {
-        void this.read(ref, 'refresh');
-      } catch {
-        // No room: it is still due in the next round.
-      }
+      // Without room it is still due in the next round.
+      void this.read(ref, 'refresh');
     }
   }
 
@@ -179,13 +176,13 @@ export class KeyReader {
     return [this.#table.due(1)[0] ?? this.#table.otherThan(ref) ?? other ?? ref];
   }
 
-  /** @throws ProxyError `overloaded` at once */
-  #inTurn(ref: LoginRef, purpose: Purpose, caller?: string): Promise<void> {
+  /** @throws ProxyError `overloaded`, before anything begins */
+  async #inTurn(ref: LoginRef, purpose: Purpose, caller?: string): Promise<void> {
     const place = `${ref.environment} ${purpose}`;
     const waiting = this.#slots.get(place) ?? new Slots({ ...slots[purpose], span: 'wait for a key read' });
     this.#slots.set(place, waiting);
     try {
-      return waiting.run(() => this.#read(ref, purpose), caller);
+      await waiting.run(() => this.#read(ref, purpose), caller);
     } catch (error) {
       if (!(error instanceof NoRoom)) throw error;
       const detail = `Too many requests wait for keys in environment "${ref.environment}". Retry later.`;

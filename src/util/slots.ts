@@ -84,21 +84,10 @@ export class Slots {
 
   /**
    * @param holder may have half of the slots; without one there is no such limit
-   * @throws NoRoom at once if there is no room to wait; the promise rejects with it if the wait was too long, or as the work does
+   * @throws NoRoom, or as the work does
    */
-  run<T>(work: () => Promise<T>, holder?: string): Promise<T> {
-    const leave = this.#room.enter(holder);
-    const turn = leave === undefined ? this.#wait(holder) : undefined;
-    return this.#run(work, turn, leave);
-  }
-
-  async #run<T>(
-    work: () => Promise<T>,
-    turn: Promise<() => void> | undefined,
-    entered = (): void => {},
-  ): Promise<T> {
-    const { span } = this.#options;
-    const leave = turn === undefined ? entered : await (span === undefined ? turn : inSpan(span, () => turn));
+  async run<T>(work: () => Promise<T>, holder?: string): Promise<T> {
+    const leave = this.#room.enter(holder) ?? (await this.#wait(holder));
     try {
       return await work();
     } finally {
@@ -111,7 +100,7 @@ export class Slots {
     const leaveQueue = this.#queue.enter(holder);
     if (leaveQueue === undefined) throw new NoRoom();
     const { promise, resolve, reject } = Promise.withResolvers<() => void>();
-    const { maxWait } = this.#options;
+    const { maxWait, span } = this.#options;
     const end = (): void => {
       cancel();
       leaveQueue();
@@ -130,7 +119,7 @@ export class Slots {
     const waiting = { holder, proceed };
     this.#waiting.add(waiting);
     this.#options.changed?.(this.#waiting.size);
-    return promise;
+    return span === undefined ? promise : inSpan(span, () => promise);
   }
 
   /** Passes the slot to the one that has waited longest and may have it. */

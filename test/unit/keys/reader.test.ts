@@ -73,7 +73,7 @@ describe('a read', () => {
   it('that finds no room is refused at once, and nothing is started', async () => {
     source.paused = true;
     const started = Array.from({ length: 508 }, (_, index) => read(refOf(`${index}`), 'attacker'));
-    expect(() => read(acme, 'attacker')).toThrow(ProxyError);
+    await expect(read(acme, 'attacker')).rejects.toThrow(ProxyError);
     await source.release();
     expect(await Promise.race([...started, settled()])).toBeUndefined();
     for (let turn = 0; turn < 64; turn += 1) await source.release();

@@ -162,7 +162,7 @@ describe('slots', () => {
   it('leave a holder half of what runs and half of what waits, and pass a slot to the next that may have it', async () => {
     const slots = newSlots(2, 4);
     for (const name of ['a1', 'a2', 'a3']) void slots.run(work(name), 'a');
-    expect(() => slots.run(work('a4'), 'a')).toThrow(NoRoom);
+    await expect(slots.run(work('a4'), 'a')).rejects.toThrow(NoRoom);
     void slots.run(work('b1'), 'b');
     void slots.run(work('b2'), 'b');
     expect(started).toEqual(['a1', 'b1']);
