@@ -21,7 +21,14 @@ export function metricTable(): string {
   const config = configSchema.parse({
     environments: { sandbox: { baseUrl: 'https://gateway.example', product: 'gw' } },
     callers: [{ name: 'billing', credentials: [{ anonymous: true }], allow: [] }],
-    keys: { source: 'directory', directory: 'keys' },
+    keys: {
+      source: 'vault',
+      vault: {
+        address: 'https://vault.example',
+        auth: { method: 'token', tokenFile: 'token' },
+        transit: { mounts: { sandbox: 'transit' } },
+      },
+    },
   });
   initializeSeries(createMetrics(factoryInto(metrics)), createRoutes(config));
   const rows = metrics.map((metric) => [
@@ -52,7 +59,7 @@ function factoryInto(metrics: Metric[]): MetricFactory {
       remove: () => {},
       reset: () => {},
       observe: () => {},
-      zero: () => {},
+      zero: record,
     };
   };
   return { counter: define, gauge: define, histogram: define };

@@ -11,7 +11,7 @@ interface TrailOptions extends WallClock {
   readonly output: AuditOutput;
   readonly observer: {
     /** @param head the newest record that is written */
-    readonly recordsWritten: (count: number, head: Head) => void;
+    readonly recordsWritten: (head: Head) => void;
     readonly recordsLost: (count: number) => void;
     /** Records cannot be written now; they wait as long as there is room. @param cause an error code */
     readonly writeFailed: (cause: string) => void;
@@ -201,7 +201,7 @@ export class AuditTrail {
     this.#offset = before + written - end;
     this.#bytes -= end;
     const newest = this.#waiting.splice(0, count).at(-1);
-    if (newest !== undefined) this.#options.observer.recordsWritten(count, newest.head);
+    if (newest !== undefined) this.#options.observer.recordsWritten(newest.head);
   }
 
   #failed(cause: string): void {

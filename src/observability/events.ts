@@ -49,17 +49,12 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, Curre
   signingQueueChanged(depth: number): void;
   tlsConnected(end: TlsEnd, session: TlsSession): void;
   tlsFailed(end: TlsEnd, problem: TlsProblem): void;
-  /**
-   * The configuration was loaded or reloaded.
-   *
-   * @param successful whether all of it is in effect
-   * @param at seconds since 1970
-   */
-  configLoaded(successful: boolean, at: number): void;
+  /** The configuration was loaded or reloaded. @param successful whether all of it is in effect */
+  configLoaded(successful: boolean): void;
   /** @param issuer name in the configuration; `undefined` if the token has none of those */
   jwtVerified(issuer: string | undefined, result: JwtResult): void;
   /** @param head the newest record of the audit trail */
-  auditRecordsWritten(count: number, head: AuditHead): void;
+  auditRecordsWritten(head: AuditHead): void;
   /** Records of the audit trail that could neither be written nor kept. */
   auditRecordsLost(count: number): void;
   /** Rejected requests without a record, because of the rate limit. */

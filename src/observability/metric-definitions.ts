@@ -228,7 +228,6 @@ function keySourceMetrics({ gauge }: MetricFactory) {
 
 function processMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
-    signatures: counter('signatures_total', 'Signatures, without those in Vault.', ['method']),
     signing: histogram(
       'signing_duration_seconds',
       'Signing duration with the queue, without signatures in Vault.',
@@ -263,10 +262,6 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
     configReloaded: gauge(
       'config_last_reload_successful',
       '1 if the last reload took full effect. 0 also if a field needs a restart.',
-    ),
-    configReloadedAt: gauge(
-      'config_last_reload_success_timestamp_seconds',
-      'Last load of the configuration that took full effect.',
     ),
     buildInfo: gauge('build_info', 'Build information. Always 1.', ['version', 'node_version']),
   };
@@ -304,7 +299,6 @@ function claimMetrics({ gauge, histogram }: MetricFactory) {
 
 function auditMetrics({ counter, gauge }: MetricFactory) {
   return {
-    auditRecords: counter('audit_records_total', 'Audit records written.'),
     auditLost: counter('audit_records_lost_total', 'Audit records lost.'),
     auditOmitted: counter(
       'audit_records_omitted_total',

@@ -51,20 +51,13 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
     gatewayUnreachable({ environment, operation, cause }) {
       metrics.unreachable.inc({ ...labels.route(environment, operation), cause });
     },
-    signed(method, seconds) {
-      metrics.signatures.inc({ method });
-      metrics.signing.observe({ labels: { method }, value: seconds });
-    },
+    signed: (method, value) => metrics.signing.observe({ labels: { method }, value }),
     spansCounted: (result, count) => metrics.spans.inc({ result }, count),
     signingQueueChanged: (depth) => metrics.signingQueue.set({}, depth),
-    configLoaded(successful, at) {
-      metrics.configReloaded.set({}, successful ? 1 : 0);
-      if (successful) metrics.configReloadedAt.set({}, at);
-    },
+    configLoaded: (successful) => metrics.configReloaded.set({}, successful ? 1 : 0),
     authorizationDecided: (caller, decision) => metrics.decisions.inc({ ...labels.caller(caller), decision }),
     jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels.issuer(issuer), result }),
-    auditRecordsWritten(count, { sequence, mac }) {
-      metrics.auditRecords.inc({}, count);
+    auditRecordsWritten({ sequence, mac }) {
       // In one turn of the event loop, so that a scrape has both of the same record.
       metrics.auditSequence.set({}, sequence);
       metrics.auditHead.set({}, Number.parseInt(mac.slice(0, headDigits), 16));

@@ -86,21 +86,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
   metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
-  // A gauge without labels starts at 0, which would be a wrong value.
-  const { keySourceUp, cachedKeysLeft, auditUp, auditSequence, auditHead, claimStoreUp } = metrics;
-  const { tokenExpiry, tokenLease, configReloaded, configReloadedAt } = metrics;
-  const unknown = [
-    claimStoreUp,
-    keySourceUp,
-    cachedKeysLeft,
-    auditUp,
-    auditSequence,
-    auditHead,
-    tokenExpiry,
-    tokenLease,
-  ];
-  for (const gauge of [...unknown, configReloaded, configReloadedAt]) gauge.remove({});
-
+  for (const gauge of [metrics.signingQueue, metrics.loginsNotFound, metrics.deniedLogins]) gauge.set({}, 0);
   const labels = new Labels();
   const reconfigure = (routes: ConfiguredNames): void => {
     labels.allow(routes);
@@ -143,7 +129,12 @@ function metricFactory(registry: SourceRegistry): MetricFactory {
   });
   return {
     counter: (...definition) => new Counter(define(...definition)),
-    gauge: (...definition) => new Gauge(define(...definition)),
+    gauge(name, help, labels) {
+      const gauge = new Gauge(define(name, help, labels));
+      // It would start at 0, which is a wrong value for most of those without labels.
+      if (labels === undefined) gauge.remove({});
+      return gauge;
+    },
     histogram: (name, help, labels, buckets) =>
       new Histogram<string>({ ...define(name, help, labels), buckets, enableExemplars: true }),
   };
@@ -204,7 +195,7 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
   for (const role of ['listener', 'admin', 'vault', 'jwt-issuer'] as const)
     initializeTls(metrics, role, 'none');
   for (const result of spanResults) metrics.spans.inc({ result }, 0);
-  for (const method of methodNames) metrics.signatures.inc({ method }, 0);
+  for (const method of methodNames) metrics.signing.zero({ method });
 }
 
 /** Not the connections: most of their combinations never occur. */

@@ -133,8 +133,8 @@ function createReport({ log, metrics, monotonic }: AuditOptions) {
   };
   return {
     logHead,
-    recordsWritten(count: number, newest: Head): void {
-      metrics.auditRecordsWritten(count, newest);
+    recordsWritten(newest: Head): void {
+      metrics.auditRecordsWritten(newest);
       metrics.auditUp(true);
       outage(true);
       head = newest;

@@ -15,7 +15,7 @@ const auditTimeout = { stop: 2_000, abort: 500 };
 export async function startCountersign(loaded: ValidConfig, options: ServiceOptions) {
   let draining = false;
   const shared = await createShared(loaded, options, () => draining);
-  const { audit, once, metrics, tracing, clock } = shared;
+  const { audit, once, metrics, tracing } = shared;
   const service = new ServiceInUse(shared);
   const { listener, admin } = service.ports;
   try {
@@ -50,7 +50,7 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
     /** Begins the next audit file. @throws Error if its key cannot be read; the previous one stays in use */
     reopenAudit: async () => audit?.reopen(),
     /** Sets the metric for whether the last loaded configuration is fully in effect. */
-    configLoaded: (successful: boolean) => metrics.configLoaded(successful, clock() / 1000),
+    configLoaded: (successful: boolean) => metrics.configLoaded(successful),
     /**
      * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
      *

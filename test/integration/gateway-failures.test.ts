@@ -171,7 +171,7 @@ describe('nothing is sent when', () => {
     expect(JSON.parse(response.body).detail).toMatch(unsent);
     const end = { reason: 'gateway-unreachable', outcome: 'not-sent', attempts: 3 };
     expect(await own.lineOf(response)).toMatchObject(end);
-    expect(await own.counted('signatures_total')).toBe(3);
+    expect(await own.counted('signing_duration_seconds_count')).toBe(3);
     expect(await own.counted('request_outcomes_total', { outcome: 'not-sent', fault: 'gateway' })).toBe(1);
   });
 

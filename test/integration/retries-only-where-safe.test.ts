@@ -68,7 +68,7 @@ describe('a read-only operation', () => {
     const line = await proxy.lineOf(response);
     expect(line).toMatchObject({ attempts: 2, outcome: 'answered', status: 200 });
     expect(line).not.toHaveProperty('reason');
-    expect(await proxy.counted('signatures_total', { method: 'HMAC-SHA1' })).toBe(3);
+    expect(await proxy.counted('signing_duration_seconds_count', { method: 'HMAC-SHA1' })).toBe(3);
   });
 
   it.each<[string, number, ...Script[]]>([

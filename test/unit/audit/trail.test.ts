@@ -85,7 +85,7 @@ function open(options: { capacity?: number; fileBytes?: number } = {}): void {
     instance: 'pod-a',
     output: disk,
     observer: {
-      recordsWritten: (_count, head) => void heads.push(head),
+      recordsWritten: (head) => void heads.push(head),
       recordsLost: (count) => (lost += count),
       writeFailed: (cause) => void failures.push(cause),
     },

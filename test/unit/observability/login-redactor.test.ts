@@ -173,10 +173,10 @@ describe('observers', () => {
   it('get digits that Countersign made as they are', () => {
     const heads: unknown[] = [];
     const metrics = new LoginRedactor([]).redacting<Partial<EventObserver>>({
-      auditRecordsWritten: (_count, head) => void heads.push(head),
+      auditRecordsWritten: (head) => void heads.push(head),
     });
     const head = { sequence: 1, mac: 'a4111111111111111b' };
-    metrics.auditRecordsWritten?.(1, head);
+    metrics.auditRecordsWritten?.(head);
     expect(heads).toEqual([head]);
   });
 

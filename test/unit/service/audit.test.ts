@@ -26,7 +26,7 @@ function open(
     {
       log: { message: (level, message, fields = {}) => void lines.push({ level, message, fields }) },
       metrics: {
-        auditRecordsWritten: (count) => (written += count),
+        auditRecordsWritten: ({ sequence }) => (written = sequence),
         auditRecordsLost: ignored,
         auditRecordsOmitted: ignored,
         auditUp: (...state) => void states.push(state),
