@@ -15,8 +15,6 @@ import { packageVersion } from './package-info.ts';
 
 /** Milliseconds between log lines with the head, and between counts of omitted records. */
 const reportInterval = 60_000;
-/** Records after which the head is logged without waiting for the minute. */
-const recordsBetweenReports = 10_000;
 
 interface AuditOptions extends WallClock, MonotonicClock {
   readonly log: Pick<Logger, 'message'>;
@@ -138,7 +136,6 @@ function createReport({ log, metrics, monotonic }: AuditOptions) {
       metrics.auditUp(true);
       outage(true);
       head = newest;
-      if (head.sequence >= reported + recordsBetweenReports) logHead();
     },
     recordsLost: (count: number): void => metrics.auditRecordsLost(count),
     writeFailed(cause: string): void {
