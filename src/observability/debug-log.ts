@@ -6,15 +6,6 @@ import type { RequestRecord } from '../request-context.ts';
 import type { EventObserver } from './events.ts';
 import { type DebugFields, type Logger, milliseconds } from './logger.ts';
 
-/** What is known of an upstream request without a usable response. */
-interface AttemptFailure {
-  readonly reason: string;
-  /** Whether a byte may have been written. */
-  readonly written: boolean;
-  /** Whether a pooled connection broke before any byte of a response. */
-  readonly stalePool: boolean;
-}
-
 /** What identifies a verified credential, of whichever kind. */
 const identity = [
   'tokenHash',
@@ -59,8 +50,11 @@ export function createDebugLog({ debug }: Pick<Logger, 'debug'>) {
     /** The keys of a login are read past the cache, since the gateway rejected one of them. */
     keysRefreshed: ({ environment, login }: LoginRef) =>
       write('keys refreshed after a rejection', { environment, login }),
-    attemptFailed: (operation: string, { reason, written, stalePool }: AttemptFailure) =>
-      write('upstream request failed', { operation, reason, written, stalePool }),
+    /** `written`: perhaps; `stalePool`: a pooled connection broke before any byte of a response. */
+    attemptFailed: (
+      operation: string,
+      { reason, written, stalePool }: Readonly<{ reason: string; written: boolean; stalePool: boolean }>,
+    ) => write('upstream request failed', { operation, reason, written, stalePool }),
     /** @param delay milliseconds */
     retryScheduled: (operation: string, delay: number) =>
       write('upstream request retried', { operation, delayMs: Math.round(delay) }),

@@ -2,7 +2,6 @@ import { STATUS_CODES } from 'node:http';
 import { errorTable, responsibleParty } from '../errors.ts';
 import { isPaymentServerError, isRejection } from '../gateway/response.ts';
 import type { Routes } from '../gateway/router.ts';
-import type { LoginRef } from '../keys/login-ref.ts';
 import type { KeyRing } from '../keys/ring.ts';
 import { tlsPolicy } from '../net/tls-policy.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
@@ -16,13 +15,6 @@ const headDigits = 12;
 
 type KeyLabels = { environment: string; login: string; kind: KeyKind };
 
-/** What the series of one key ring show. */
-interface Series {
-  signing?: number | undefined;
-}
-
-type KeyMetrics = ReturnType<typeof createKeyMetrics>;
-
 const kinds: readonly KeyKind[] = ['control_key', 'private_key'];
 
 const maxLogins = 1000;
@@ -33,7 +25,6 @@ const keySources: ReadonlySet<string> = new Set(['vault', 'directory']);
 
 /** Turns events into metrics. */
 export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventObserver {
-  const keys = createKeyMetrics(metrics);
   const countLogin = createLoginCounter(metrics, labels);
   return {
     connectionRejected: () => metrics.dropped.inc({}),
@@ -69,7 +60,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
       metrics.claimDuration.observe({ labels: labels.environment(environment), value }),
     claimStoreUp: (up) => metrics.claimStoreUp.set({}, up ? 1 : 0),
     ...tlsRecorder(metrics, labels),
-    ...keyRecorder(metrics, keys, labels),
+    ...keyRecorder(metrics, labels),
   };
 }
 
@@ -90,9 +81,9 @@ function tlsRecorder(metrics: Metrics, labels: Labels) {
   } satisfies Partial<EventObserver>;
 }
 
-function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
+function keyRecorder(metrics: Metrics, labels: Labels) {
   return {
-    ...keys,
+    ...keyRingRecorder(metrics),
     keyLookup: (environment, result) =>
       metrics.cacheLookups.inc({ ...labels.environment(environment), result }),
     keyFetched: (source, seconds) =>
@@ -118,8 +109,7 @@ function keyRecorder(metrics: Metrics, keys: KeyMetrics, labels: Labels) {
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {
   const { outcome, reason = 'none', rejection, gatewayResult, gatewayErrorCode, callback } = context;
-  const { orderMismatch: field } = context;
-  const { durations, traceId, traceSampled = false } = context;
+  const { orderMismatch: field, durations, traceId, traceSampled = false } = context;
   const route = labels.route(context.environment, context.operation);
   const caller = labels.caller(context.caller);
   metrics.requests.inc({ ...route, ...caller, status: statusLabel(context.status), reason });
@@ -161,9 +151,9 @@ function createLoginCounter({ loginRequests }: Metrics, labels: Labels) {
 }
 
 /** The metrics that name a login: only for key rings in use, and only for a limited number of them. */
-function createKeyMetrics(metrics: Metrics) {
-  /** By {@link seriesId}. */
-  const shown = new Map<string, Series>();
+function keyRingRecorder(metrics: Metrics) {
+  /** The version that signs, by {@link seriesId}. */
+  const shown = new Map<string, number | undefined>();
   const { keyVersion, keySigningVersion, keyAcceptedVersion, keyCreated, keyUnusable, fallbacks } = metrics;
   const gauges = [keyVersion, keySigningVersion, keyAcceptedVersion, keyCreated, keyUnusable];
 
@@ -171,7 +161,6 @@ function createKeyMetrics(metrics: Metrics) {
     const id = seriesId(labels);
     const keys = entries.filter((entry) => 'key' in entry);
     const createdAt = keys[0]?.createdAt?.getTime();
-    const series = shown.get(id) ?? {};
     if (!shown.has(id)) for (const to of directions) fallbacks.inc({ ...labels, to }, 0);
     // An unusable version that a newer one replaced needs no action, although the ring keeps it for a while.
     const unusable = entries.filter((entry) => !('key' in entry) && entry.supersededAt === undefined);
@@ -179,11 +168,13 @@ function createKeyMetrics(metrics: Metrics) {
     setOrRemove(keyVersion, labels, keys[0]?.version);
     setOrRemove(keyCreated, labels, createdAt && createdAt / 1000);
     // The current key signs on while a newer one waits.
-    if (!keys.some(({ version }) => version === series.signing)) {
-      series.signing = keys[0]?.version;
-      setOrRemove(keySigningVersion, labels, series.signing);
-    }
-    shown.set(id, series);
+    const isCurrent = keys.some(({ version }) => version === shown.get(id));
+    if (!isCurrent) setSigning(labels, keys[0]?.version);
+  }
+
+  function setSigning(labels: KeyLabels, version: number | undefined): void {
+    shown.set(seriesId(labels), version);
+    setOrRemove(keySigningVersion, labels, version);
   }
 
   function removeSeries(labels: KeyLabels): void {
@@ -193,7 +184,7 @@ function createKeyMetrics(metrics: Metrics) {
   }
 
   return {
-    keyRingUpdated({ environment, login }: LoginRef, ring: KeyRing = []): void {
+    keyRingUpdated({ environment, login }, ring = []) {
       // All such logins would share one series.
       if (login === redactedLogin) return;
       for (const kind of kinds) {
@@ -204,19 +195,17 @@ function createKeyMetrics(metrics: Metrics) {
         else if (hasRoom) setSeries(labels, entries);
       }
     },
-    currentKeyChanged({ environment, login }: LoginRef, kind: KeyKind, from: number, to: number): void {
+    currentKeyChanged({ environment, login }, kind, from, to) {
       const labels = { environment, login, kind };
-      const series = shown.get(seriesId(labels));
-      if (series === undefined) return;
+      if (!shown.has(seriesId(labels))) return;
       fallbacks.inc({ ...labels, to: to > from ? 'newer' : 'older' });
-      series.signing = to;
-      keySigningVersion.set(labels, to);
+      setSigning(labels, to);
     },
-    keyAccepted({ environment, login }: LoginRef, kind: KeyKind, version: number): void {
+    keyAccepted({ environment, login }, kind, version) {
       const labels = { environment, login, kind };
       if (shown.has(seriesId(labels))) keyAcceptedVersion.set(labels, version);
     },
-  };
+  } satisfies Partial<EventObserver>;
 }
 
 /** None of the three contains a slash. */

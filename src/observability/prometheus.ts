@@ -16,7 +16,7 @@ import {
   type RequestContext,
   rejections,
 } from '../request-context.ts';
-import { type EventObserver, spanResults, type TlsEnd } from './events.ts';
+import { type EventObserver, spanResults } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { type ConfiguredNames, createMetricsRecorder, Labels, loginResults } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
@@ -78,21 +78,21 @@ const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_acti
 const endOfMetrics = '# EOF\n';
 
 /** The metrics of one process, in a separate registry. */
-export function createPrometheus(options: PrometheusOptions): Prometheus {
+export function createPrometheus({ routes, version }: PrometheusOptions): Prometheus {
   // prom-client accepts exemplars only in a registry of this type; render() produces both formats from it.
   const registry: SourceRegistry = new Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
   const metrics = createMetrics(metricFactory(registry));
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
-  metrics.buildInfo.set({ version: options.version, node_version: process.version }, 1);
+  metrics.buildInfo.set({ version, node_version: process.version }, 1);
   for (const gauge of [metrics.signingQueue, metrics.loginsNotFound, metrics.deniedLogins]) gauge.set({}, 0);
   const labels = new Labels();
-  const reconfigure = (routes: ConfiguredNames): void => {
-    labels.allow(routes);
-    initializeSeries(metrics, routes);
+  const reconfigure = (next: ConfiguredNames): void => {
+    labels.allow(next);
+    initializeSeries(metrics, next);
   };
-  reconfigure(options.routes);
+  reconfigure(routes);
   return {
     ...createMetricsRecorder(metrics, labels),
     page(openMetrics, readings) {
@@ -171,7 +171,8 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
   for (const [environment, { maxInFlight, egressProxy }] of Object.entries(environments)) {
     metrics.inFlightLimit.set({ environment }, maxInFlight);
     metrics.keyProblems.inc({ environment }, 0);
-    initializeTls(metrics, 'gateway', environment);
+    // Not the connections: most of their combinations never occur.
+    for (const problem of tlsProblems) metrics.tlsFailures.inc({ role: 'gateway', environment, problem }, 0);
     if (payments.once !== undefined) metrics.claimDuration.zero({ environment });
     if (Object.hasOwn(mounts, environment))
       for (const result of transitResults) metrics.transitSigning.zero({ environment, result });
@@ -192,15 +193,11 @@ export function initializeSeries(metrics: Metrics, { config, operations: table }
     for (const result of ['accepted', ...jwtProblems]) metrics.jwtVerifications.inc({ issuer, result }, 0);
   }
   metrics.keyProblems.inc({ environment: 'none' }, 0);
-  for (const role of ['listener', 'admin', 'vault', 'jwt-issuer'] as const)
-    initializeTls(metrics, role, 'none');
+  for (const role of ['listener', 'admin', 'vault', 'jwt-issuer'] as const) {
+    for (const problem of tlsProblems) metrics.tlsFailures.inc({ role, environment: 'none', problem }, 0);
+  }
   for (const result of spanResults) metrics.spans.inc({ result }, 0);
   for (const method of methodNames) metrics.signing.zero({ method });
-}
-
-/** Not the connections: most of their combinations never occur. */
-function initializeTls(metrics: Metrics, role: TlsEnd['role'], environment: string): void {
-  for (const problem of tlsProblems) metrics.tlsFailures.inc({ role, environment, problem }, 0);
 }
 
 function initializeRoute(

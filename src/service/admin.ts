@@ -41,7 +41,7 @@ export function createAdmin(parts: AdminParts, shared: Shared): RequestListener 
   const readings = () => ({
     inFlight: (environment: string) => limiter.inFlight(environment),
     certificates: certificates.inUse(),
-    jwtKeysFetchedAt: new Map(jwtIssuers.list.map(({ name, fetchedAt }) => [name, fetchedAt ?? 0])),
+    jwtKeysFetchedAt: new Map(jwtIssuers.list.map(({ name, fetchedAt }) => [name, fetchedAt])),
     logLinesDropped: logLinesDropped(),
   });
   return createAdminApp({

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { KeySet, type KeySetOptions, loadKeys } from '../auth/jwt/key-set.ts';
+import { KeySet, loadKeys } from '../auth/jwt/key-set.ts';
 import { createJwtVerifier, type JwtIssuer } from '../auth/jwt/verify.ts';
-import type { Config, JwtIssuerConfig } from '../config/schema.ts';
+import type { Config } from '../config/schema.ts';
 import type { EventObserver } from '../observability/events.ts';
 import type { Logger } from '../observability/logger.ts';
 import { createOutageLog, type ReportUp } from '../observability/outages.ts';
@@ -27,73 +27,26 @@ interface RunningIssuer extends JwtIssuer {
   readonly keys: KeySet;
   /** Also of fetches before a reload. */
   readonly outage: ReportUp;
-  /** Last; milliseconds since 1970. */
-  fetchedAt: number | undefined;
+  /** Last; milliseconds since 1970, 0 before the first time. */
+  fetchedAt: number;
 }
 
-/** The issuers of one configuration, with their keys. */
-export interface JwtIssuers {
-  readonly list: readonly RunningIssuer[];
-  /** Verifies a token. Absent without an issuer. */
-  readonly verify: ReturnType<typeof createVerifier> | undefined;
-  /** Whether the keys of every issuer can be used. */
-  available(): boolean;
-  /** Starts to fetch the keys of all issuers, and does not wait for them. */
-  begin(): void;
-  stop(): void;
-}
+export type JwtIssuers = ReturnType<typeof createJwtIssuers>;
 
-/** @param previous its keys are used until the first are fetched, so that a reload during an outage loses nothing */
+/**
+ * The issuers of one configuration, with their keys.
+ *
+ * @param previous its keys are used until the first are fetched, so that a reload during an outage loses nothing
+ */
 export function createJwtIssuers(
   config: Config,
   options: JwtIssuersOptions,
-  previous?: Pick<JwtIssuers, 'list'>,
-): JwtIssuers {
-  const list = createAll(config, options, previous?.list ?? []);
-  return {
-    list,
-    verify: list.length === 0 ? undefined : createVerifier(list, config.callers, options),
-    available: () => list.every(({ keys }) => keys.available),
-    begin() {
-      for (const { keys } of list) keys.refresh();
-    },
-    stop() {
-      for (const { keys } of list) keys.stop();
-    },
-  };
-}
-
-/** A function of its own, so that nothing that stays holds the previous ones. */
-function createAll(
-  { jwtIssuers }: Config,
-  options: JwtIssuersOptions,
-  previous: readonly RunningIssuer[],
-): RunningIssuer[] {
-  return Object.entries(jwtIssuers).map(([name, config]) => {
-    const before = previous.find((one) => one.name === name && sameKeys(one.config, config));
-    const outage =
-      before?.outage ??
-      createOutageLog({ log: options.log, monotonic: options.monotonic, messages, source: name });
-    const observer = {
-      keysFetched() {
-        outage(true);
-        issuer.fetchedAt = options.clock();
-      },
-      keyFetchFailed: (cause: string) => outage(false, cause),
-    };
-    const keys = createKeySet(config, observer, options, before?.keys);
-    const issuer: RunningIssuer = { name, config, keys, outage, fetchedAt: before?.fetchedAt };
-    return issuer;
-  });
-}
-
-function createVerifier(
-  issuers: readonly JwtIssuer[],
-  callers: Config['callers'],
-  { log, metrics, clock }: JwtIssuersOptions,
+  previous?: { readonly list: readonly RunningIssuer[] },
 ) {
-  return createJwtVerifier({
-    callers,
+  const { log, metrics, clock } = options;
+  const issuers = createAll(config, options, previous?.list ?? []);
+  const verify = createJwtVerifier({
+    callers: config.callers,
     issuers,
     clock,
     observer: {
@@ -104,29 +57,52 @@ function createVerifier(
       },
     },
   });
+  return {
+    list: issuers,
+    /** Verifies a token. Absent without an issuer. */
+    verify: issuers.length === 0 ? undefined : verify,
+    /** Whether the keys of every issuer can be used. */
+    available: () => issuers.every(({ keys }) => keys.available),
+    /** Starts to fetch the keys of all issuers, and does not wait for them. */
+    begin(): void {
+      for (const { keys } of issuers) keys.refresh();
+    },
+    stop(): void {
+      for (const { keys } of issuers) keys.stop();
+    },
+  };
 }
 
-function sameKeys(a: JwtIssuerConfig, b: JwtIssuerConfig): boolean {
-  return a.issuer === b.issuer && isDeepStrictEqual(a.jwks, b.jwks);
-}
-
-function createKeySet(
-  config: JwtIssuerConfig,
-  observer: KeySetOptions['observer'],
-  { monotonic, random, tlsPeers }: JwtIssuersOptions,
-  previous: KeySet | undefined,
-): KeySet {
-  const { jwks = {}, maxStale } = config;
-  return new KeySet(
-    {
-      load: (stopped) => loadKeys(config, stopped, tlsPeers?.servers({ role: 'jwt-issuer' })),
-      refreshInterval: 'file' in jwks ? refreshInterval.file : refreshInterval.server,
+/** A function of its own, so that nothing that stays holds the previous ones. */
+function createAll(
+  { jwtIssuers }: Config,
+  { log, clock, monotonic, random, tlsPeers }: JwtIssuersOptions,
+  previous: readonly RunningIssuer[],
+): RunningIssuer[] {
+  return Object.entries(jwtIssuers).map(([name, config]) => {
+    const { issuer: id, jwks, maxStale } = config;
+    const before = previous.find(
+      (one) => one.name === name && one.config.issuer === id && isDeepStrictEqual(one.config.jwks, jwks),
+    );
+    const outage = before?.outage ?? createOutageLog({ log, monotonic, messages, source: name });
+    const observer = {
+      keysFetched() {
+        outage(true);
+        issuer.fetchedAt = clock();
+      },
+      keyFetchFailed: (cause: string) => outage(false, cause),
+    };
+    const options = {
+      load: (stopped: AbortSignal) => loadKeys(config, stopped, tlsPeers?.servers({ role: 'jwt-issuer' })),
+      refreshInterval: refreshInterval[jwks !== undefined && 'file' in jwks ? 'file' : 'server'],
       maxStale,
       monotonic,
       random,
       setTimer,
       observer,
-    },
-    previous,
-  );
+    };
+    const keys = new KeySet(options, before?.keys);
+    const issuer: RunningIssuer = { name, config, keys, outage, fetchedAt: before?.fetchedAt ?? 0 };
+    return issuer;
+  });
 }
