@@ -136,19 +136,6 @@ describe('the keys of an issuer', () => {
     expect(Math.abs((fetchedAt ?? 0) - Date.now() / 1000)).toBeLessThan(20);
   });
 
-  it('are fetched again for a token with a new key, 10 s after the last fetch, and old ones end', async () => {
-    let now = 0;
-    const proxy = await start({ monotonic: () => now });
-    const token = await issuer.sign();
-    expect(await statusWith(proxy, token)).toBe(200);
-    issuer.rotate(issuerKey('next'));
-    expect(await statusWith(proxy, issuer.sign())).toBe(401);
-    now = 10_000;
-    expect(await statusWith(proxy, issuer.sign())).toBe(200);
-    expect(await statusWith(proxy, token)).toBe(401);
-    expect(issuer.fetches()).toBe(2);
-  });
-
   it('stay in use in an outage and over reloads, until maxStale; then tokens get 503', async () => {
     let now = 0;
     const config = jwtConfig(issuer, { maxStale: '1h' });
@@ -194,16 +181,6 @@ describe('the keys of an issuer', () => {
     await until(() => proxy.logLines('keys of a JWT issuer available again').length === 1);
   });
 
-  it('need not be there at the start, and other callers do not notice', async () => {
-    issuer.fail();
-    const config = jwtConfig(issuer);
-    const reports = { name: 'reports', credentials: [tokenCredential('reports')], allow: [everything] };
-    const proxy = await start({ config: { ...config, callers: [...config.callers, reports] } });
-    expect(await statusWith(proxy, 'reports')).toBe(200);
-    expect(await statusWith(proxy, issuer.sign())).toBe(503);
-    expect(await proxy.readiness()).toBe(200);
-  });
-
   it('of an issuer are not accepted for the one that replaces it in the configuration', async () => {
     const proxy = await start();
     expect(await statusWith(proxy, issuer.sign())).toBe(200);
@@ -216,13 +193,6 @@ describe('the keys of an issuer', () => {
     await until(async () => (await queryWith(proxy, await other.sign())).status === 200);
     expect(await statusWith(proxy, issuer.sign({ iss: other.url }, { kid: 'unknown' }))).toBe(401);
   });
-});
-
-it('the series of an issuer end with its entry in the configuration', async () => {
-  const proxy = await start();
-  await until(async () => ((await proxy.metric('jwt_keys_fetched_timestamp_seconds')) ?? 0) > 0);
-  await proxy.reload({ callers: [] });
-  expect(await proxy.metric('jwt_keys_fetched_timestamp_seconds')).toBeUndefined();
 });
 
 it('an issuer that does not respond delays neither the start nor the exit of the process', async () => {

@@ -103,17 +103,6 @@ describe('the keys of an issuer', () => {
     expect(await load({ jwks: { url: `${issuer.url}/keys` } })).toMatch(message);
   });
 
-  it('have to come within five seconds, even if each byte comes in time', async () => {
-    issuer.respond = (_, response) => {
-      response.writeHead(200);
-      const timer = setInterval(() => response.write(' '), 100);
-      response.once('close', () => clearInterval(timer));
-    };
-    const began = performance.now();
-    expect(await load({ jwks: { url: `${issuer.url}/keys` } })).toMatch(/no response within 5 s$/);
-    expect(performance.now() - began).toBeLessThan(8000);
-  });
-
   it('that nothing serves are reported with the cause', async () => {
     expect(await load({ jwks: { url: `${closedUrl}/keys` } })).toBe(
       `${closedUrl}/keys: connection refused: ECONNREFUSED`,

@@ -186,15 +186,6 @@ describe('the keys of an issuer', () => {
     expect(wait()).toBe(600_000);
   });
 
-  it('are unavailable rather than unknown for a new key while they cannot be fetched', async () => {
-    const { state, find } = await createFetched();
-    state.failing = true;
-    expect(await find('second')).toBe('jwt-keys-unavailable');
-    expect(await find('first')).toBe('found');
-    expect(await find('second')).toBe('jwt-keys-unavailable');
-    expect(state.loads).toBe(2);
-  });
-
   it('are those of the set before a reload, with its problem, until others are fetched', async () => {
     const before = await createFetched();
     before.state.failing = true;
@@ -210,14 +201,5 @@ describe('the keys of an issuer', () => {
     expect(await find('first')).toBe('jwt-key');
     expect(await find(undefined)).toBe('jwt-key');
     expect(await find('second')).toBe('found');
-  });
-
-  it.each([
-    ['for encryption', { use: 'enc' }],
-    ['only for signing', { key_ops: ['sign'] }],
-    ['of another algorithm', { alg: 'ES384' }],
-  ])('do not fit if they are %s', async (_, changes) => {
-    const { find } = await createFetched({ ...first.jwk, ...changes });
-    expect(await find('first')).toBe('jwt-key');
   });
 });
