@@ -279,6 +279,6 @@ const statuses: ReadonlySet<string> = new Set([
 ]);
 
 /** A registered HTTP status, or one that Countersign uses. */
-export function statusLabel(status: number | undefined): string {
+function statusLabel(status: number | undefined): string {
   return toKnownLabel(statuses, status === undefined ? undefined : String(status));
 }

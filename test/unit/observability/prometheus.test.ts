@@ -3,7 +3,6 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../src/config/schema.ts';
 import { createRoutes } from '../../../src/gateway/router.ts';
 import type { UnusableKey, UsableKey } from '../../../src/keys/ring.ts';
-import { Labels, statusLabel } from '../../../src/observability/metrics-recorder.ts';
 import { createPrometheus, type Prometheus, type Readings } from '../../../src/observability/prometheus.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
 import { Secret } from '../../../src/secret.ts';
@@ -53,11 +52,13 @@ it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
     'a request by route, caller, status, reason, outcome and fault',
     () => {
       ended({ caller: 'billing', status: 200, gatewayStatus: 200 });
+      ended({ caller: 'constructor', status: 499, outcome: 'not-sent' });
       ended({ caller: 'billing', status: 504, reason: 'gateway-timeout', outcome: 'unknown' });
     },
     {
       [`requests_total{${ofRoute},caller="billing",status="200",reason="none"}`]: 1,
       [`requests_total{${ofRoute},caller="billing",status="504",reason="gateway-timeout"}`]: 1,
+      [`requests_total{${ofRoute},caller="other",status="499",reason="none"}`]: 1,
       [`request_outcomes_total{${ofRoute},outcome="answered",fault="none"}`]: 1,
       [`request_outcomes_total{${ofRoute},outcome="unknown",fault="gateway"}`]: 1,
     },
@@ -349,28 +350,6 @@ describe('a reloaded configuration', () => {
         { 'requests_in_flight{environment="sandbox"}': count },
         { inFlight: (name) => (name === 'sandbox' ? count : 0) },
       );
-  });
-});
-
-describe('a label', () => {
-  const labels = new Labels();
-  labels.allow(routesOf());
-
-  it.each([
-    ['sandbox', 'sandbox'],
-    [undefined, 'none'],
-    ...['__proto__', 'constructor', '', 'Sandbox', 'sandbox\n'].map((name) => [name, 'other']),
-  ])('of the environment %j is %s', (name, label) => {
-    expect(labels.environment(name)).toEqual({ environment: label });
-  });
-
-  it.each<[number | undefined, string]>([
-    [200, '200'],
-    [499, '499'],
-    [999, 'other'],
-    [undefined, 'none'],
-  ])('of status %p is %s', (status, label) => {
-    expect(statusLabel(status)).toBe(label);
   });
 });
 
