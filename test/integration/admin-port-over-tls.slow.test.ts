@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Agent, get } from 'node:https';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -9,9 +9,8 @@ import { beforeEach, expect, it } from '@jest/globals';
 import type { ConfigInput } from '../support/config.ts';
 import { harness } from '../support/harness.ts';
 import { execForm } from '../support/image.ts';
-import { opensslClient } from '../support/openssl-peers.ts';
 import { describeWith } from '../support/requires.ts';
-import type { ProxyOptions, TestProxy } from '../support/service.ts';
+import type { TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
 import { until } from '../support/until.ts';
 
@@ -38,10 +37,7 @@ describeWith('openssl')('the admin port with TLS', () => {
     admin: { port: 0, tls: { certFile: server.certFile, keyFile: server.keyFile, ...tls }, ...more },
   });
 
-  const start = (
-    config: Partial<ConfigInput> = adminWith(),
-    options: ProxyOptions = {},
-  ): Promise<TestProxy> => starts.proxy({ config, ...options });
+  const start = (config: Partial<ConfigInput> = adminWith()): Promise<TestProxy> => starts.proxy({ config });
 
   async function read(
     proxy: TestProxy,
@@ -92,28 +88,10 @@ describeWith('openssl')('the admin port with TLS', () => {
     expect(await readAll(proxy, pages, other.issue('stranger'))).toEqual([403, 403, 403]);
     expect(await readAll(proxy, pages, client)).toEqual([200, 200, 200]);
     expect(await readAll(proxy, probes)).toEqual([200, 200]);
+    const clientCrlFile = starts.folder().file('crl.pem', ca.revocationList(client));
+    const revoking = await start(adminWith({ clientCaFile: ca.file, clientCrlFile }));
+    expect(await readAll(revoking, pages, client)).toEqual([403, 403, 403]);
   });
-
-  it.each(['-tls1_2', '-tls1_3'])(
-    'rejects a certificate on a replaced revocation list, also for a session from before: %s',
-    async (version) => {
-      const folder = starts.folder();
-      const clientCrlFile = folder.file('crl.pem', ca.revocationList());
-      const proxy = await start(adminWith({ clientCaFile: ca.file, clientCrlFile }), {
-        certificateCheckInterval: 50,
-      });
-      const session = `${folder.path}/session`;
-      const args = [version, '-cert', client.certFile, '-key', client.keyFile, '-ign_eof'];
-      const request = 'GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n';
-      const before = await opensslClient(proxy.adminUrl, [...args, '-sess_out', session], request);
-      expect(before.output).toContain('HTTP/1.1 200 OK');
-      writeFileSync(clientCrlFile, ca.revocationList(client));
-      await until(() => proxy.logLines('certificate files reloaded').length > 0);
-      const after = await opensslClient(proxy.adminUrl, [...args, '-sess_in', session], request);
-      expect(after.output).toContain('HTTP/1.1 403 Forbidden');
-      expect(after.resumed).toBe(false);
-    },
-  );
 
   it('with a reload gets or loses its client CA, and TLS', async () => {
     const proxy = await start();

@@ -6,8 +6,7 @@ import { everything, tokenCredential } from '../support/config.ts';
 import { closedPort } from '../support/faulty-gateway.ts';
 import { paths, statusForm, transferForm, verdict } from '../support/forwarding.ts';
 import { type Edge, harness } from '../support/harness.ts';
-import { alwaysLooking, nextKeys, startRotating, untilKeysChange } from '../support/rotating.ts';
-import type { ProxyOptions, TestProxy } from '../support/service.ts';
+import type { ProxyOptions } from '../support/service.ts';
 import { until } from '../support/until.ts';
 
 const starts = harness();
@@ -22,10 +21,7 @@ async function start({ config, ...options }: ProxyOptions = {}): Promise<Audited
 }
 
 /** All records of the trail but the first and the last, once the process has stopped. */
-async function recordsOf({
-  stop,
-  directory,
-}: Pick<TestProxy, 'stop'> & { directory: string }): Promise<AuditFields[]> {
+async function recordsOf({ stop, directory }: Pick<Audited, 'stop' | 'directory'>): Promise<AuditFields[]> {
   await stop();
   const files = auditFilesIn(directory).map((file) => readFileSync(file, 'utf8').split(/(?<=\n)/));
   expect(verifyFiles(files).defect).toBeUndefined();
@@ -129,29 +125,6 @@ it('another configuration has a record with its digest', async () => {
   await proxy.reload({ audit: { directory: proxy.directory, keyFile: '/another' } });
   const { digest } = (await proxy.instanceStatus()).config;
   expect(await recordsOf(proxy)).toEqual([{ ...sealed('config', 2), config: digest }]);
-});
-
-it('in a rotation, each key that signs a read after a 403 has an intent', async () => {
-  const audit = auditIn(starts.folder());
-  const { proxy, putInSource, accept } = await startRotating(starts, { config: { audit } });
-  await proxy.reload({ keys: alwaysLooking(proxy) });
-  await proxy.transfer();
-  await proxy.status();
-  putInSource(nextKeys);
-  await untilKeysChange(proxy, () => proxy.transfer());
-  accept(nextKeys);
-  const { headers, status } = await proxy.status();
-  expect(status).toBe(200);
-  const records = await recordsOf({ stop: proxy.stop, directory: audit.directory });
-  const ofRequest = records.filter(({ request }) => request === headers['x-request-id']);
-  expect(ofRequest.map(({ audit: kind, status: code, attempts }) => [kind, code, attempts])).toEqual([
-    ['intent', undefined, undefined],
-    ['intent', undefined, undefined],
-    ['result', 200, 2],
-  ]);
-  const [first, second] = ofRequest;
-  for (const field of ['nonce', 'keyFingerprint', 'keyVersion'])
-    expect(first?.[field]).not.toBe(second?.[field]);
 });
 
 it('a request that is not sent has a record', async () => {

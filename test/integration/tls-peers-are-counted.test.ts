@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import type { ConfigInput } from '../support/config.ts';
 import { Folder } from '../support/folder.ts';
 import { harness } from '../support/harness.ts';
 import { type OpensslServer, opensslClient, opensslServer, weakest } from '../support/openssl-peers.ts';
 import { describeWith } from '../support/requires.ts';
-import type { TestProxy } from '../support/service.ts';
+import type { ProxyOptions, TestProxy } from '../support/service.ts';
 import { Ca, type Issued } from '../support/stub-vault/certificates.ts';
 import { vaultKeys } from '../support/stub-vault/harness.ts';
 import { until } from '../support/until.ts';
@@ -82,61 +81,42 @@ describeWith('openssl')('TLS peers', () => {
     ]);
   });
 
-  const servers: [what: string, args: string[], problem: string | undefined][] = [
-    ['TLS 1.2', ['-tls1_2', '-cipher', rsaSuite], undefined],
-    ['no version', ['-tls1_1', '-cipher', `ALL:${weakest}`], 'version'],
-    ['no suite', ['-tls1_2', '-cipher', 'AES128-SHA'], 'cipher'],
-    // OpenSSL sends the same alert as without a common suite.
-    ['a client certificate wanted in TLS 1.2', ['-tls1_2', '-Verify', '1'], 'cipher'],
-    ['a client certificate wanted in TLS 1.3', ['-tls1_3', '-Verify', '1'], 'certificate'],
-  ];
-
-  it.each(servers)('that are gateways: %s', async (_what, args, problem) => {
-    const gateway = await server(...args);
-    const proxy = await starts.proxy({
-      gateway: gateway.url,
+  const optionsFor = {
+    gateway: (url: string): ProxyOptions => ({
+      gateway: url,
       sandbox: { caFile: ca.file, timeouts: { connect: '1s', request: '2s' } },
-    });
+    }),
+    vault: (url: string): ProxyOptions => ({ config: { keys: vaultKeys(url, { caFile: ca.file }) } }),
+    'jwt-issuer': (url: string): ProxyOptions => {
+      const jwks = { url: `${url}/keys` };
+      const idp = { issuer: 'https://issuer.example', audience: 'countersign', jwks, caFile: ca.file };
+      return { config: { jwtIssuers: { idp } } };
+    },
+  };
+  const newEnough = ['-tls1_2', '-cipher', rsaSuite];
+  const tooOld = ['-tls1_1', '-cipher', `ALL:${weakest}`];
+
+  it.each<[role: keyof typeof optionsFor, what: string, args: string[], problem: string | undefined]>([
+    ['gateway', 'TLS 1.2', newEnough, undefined],
+    ['gateway', 'no version', tooOld, 'version'],
+    ['gateway', 'no suite', ['-tls1_2', '-cipher', 'AES128-SHA'], 'cipher'],
+    // OpenSSL sends the same alert as without a common suite.
+    ['gateway', 'a client certificate wanted in TLS 1.2', ['-tls1_2', '-Verify', '1'], 'cipher'],
+    ['gateway', 'a client certificate wanted in TLS 1.3', ['-tls1_3', '-Verify', '1'], 'certificate'],
+    ['vault', 'TLS 1.2', newEnough, undefined],
+    ['vault', 'no version', tooOld, 'version'],
+    ['jwt-issuer', 'TLS 1.2', newEnough, undefined],
+    ['jwt-issuer', 'no version', tooOld, 'version'],
+  ])('that are servers: %s with %s', async (role, _what, args, problem) => {
+    const { url } = await server(...args);
+    const proxy = await starts.proxy(optionsFor[role](url));
     await proxy.transfer();
-    const labels = { role: 'gateway', environment: 'sandbox' };
-    if (problem === undefined) {
-      const negotiated = { version: 'TLSv1.2', cipher: rsaSuite };
-      expect(await proxy.counted('tls_connections_total', { ...labels, ...negotiated })).toBe(1);
-      expect(first(proxy, 'gateway')).toEqual([expect.objectContaining({ ...labels, ...negotiated })]);
-    } else {
-      expect(await proxy.counted('tls_handshake_failures_total', { ...labels, problem })).toBeGreaterThan(0);
-      // One line, however many attempts failed.
-      expect(failed(proxy, 'gateway')).toEqual([expect.objectContaining({ ...labels, problem })]);
-    }
-  });
-
-  it.each(servers)('that are Vault: %s', async (_what, args, problem) => {
-    const vault = await server(...args);
-    const keys = vaultKeys(vault.url, { caFile: ca.file });
-    const proxy = await starts.proxy({ config: { keys } });
-    await proxy.balance();
-    if (problem === undefined)
-      expect(first(proxy, 'vault')).toEqual([
-        expect.objectContaining({ version: 'TLSv1.2', cipher: rsaSuite }),
-      ]);
-    else expect(failed(proxy, 'vault')[0]).toMatchObject({ problem });
-  });
-
-  it.each(servers.slice(0, 3))('that have the keys of a JWT issuer: %s', async (_what, args, problem) => {
-    const issuer = await server(...args);
-    const config: Partial<ConfigInput> = {
-      jwtIssuers: {
-        corporate: {
-          issuer: 'https://issuer.example',
-          audience: 'countersign',
-          jwks: { url: `${issuer.url}/keys` },
-          caFile: ca.file,
-        },
-      },
-    };
-    const proxy = await starts.proxy({ config });
-    const seen = () => [...first(proxy, 'jwt-issuer'), ...failed(proxy, 'jwt-issuer')];
-    await until(() => seen().length > 0);
-    expect(seen()[0]).toMatchObject(problem === undefined ? { cipher: rsaSuite } : { problem });
+    const lines = () => (problem === undefined ? first : failed)(proxy, role);
+    await until(() => lines().length > 0);
+    const labels = { role, ...(role === 'gateway' ? { environment: 'sandbox' } : {}) };
+    const seen = problem === undefined ? { version: 'TLSv1.2', cipher: rsaSuite } : { problem };
+    expect(lines()[0]).toMatchObject({ ...labels, ...seen });
+    const metric = problem === undefined ? 'tls_connections_total' : 'tls_handshake_failures_total';
+    expect(await proxy.counted(metric, { ...labels, ...seen })).toBeGreaterThan(0);
   });
 });

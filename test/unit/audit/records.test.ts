@@ -28,8 +28,6 @@ describe('a record', () => {
   it.each([
     ['a line of the log', '{"level":"info","time":"now"}'],
     ['one without its end', good.slice(0, -1)],
-    ['one with a carriage return', `${good}\r`],
-    ['one with upper-case digits', good.replace(/[0-9a-f]{64}"\}$/, (mac) => mac.toUpperCase())],
     ['one of an unknown kind', good.replace('"start"', '"other"')],
     ['one without a number', good.replace('"seq":1', '"seq":"1"')],
     ['one with number 0', good.replace('"seq":1', '"seq":0')],
@@ -132,11 +130,8 @@ const uuidOfDigits = 'c0ffee1b-1234-4567-8901-234568a90bcd';
 it.each([
   ['client_orderid=a', 'a'],
   ['client-order-id=a&amount=1', 'a'],
-  ['client_orderid=a&client-order-id=a', 'a'],
   ['client-order-id=a&client-order-id=a', 'a'],
   ['client_orderid=a&client_orderid=b', undefined],
-  ['client-order-id=a&client_orderid=b', undefined],
-  ['client_orderid=', undefined],
   [`client_orderid=${'a'.repeat(128)}`, 'a'.repeat(128)],
   [`client_orderid=${'a'.repeat(129)}`, undefined],
   ['client-order-id=4000007711223344', 'omitted'],
