@@ -113,16 +113,6 @@ describe('the log line of a rejected request', () => {
     expect(same(after.response)).toBe(same(ghost.response));
   });
 
-  it('does not name the login in the metrics', async () => {
-    await ask(balanceOf('ghost'), [bearer('billing-token')]);
-    await ask(status, [bearer('billing-token')], statusForm);
-    const denied = (await edge.metrics())
-      .split('\n')
-      .filter((sample) => /countersign_requests_total.*(not-allowed|caller-unknown)/.test(sample));
-    expect(denied.length).toBeGreaterThan(0);
-    expect(denied.join('\n')).not.toMatch(/acme|beta|ghost|127\.0\.0\.1/);
-  });
-
   it('of a dry run is found by its request ID', async () => {
     const { response } = await ask(balance, [bearer('trial-token')]);
     const lines = edge.logLines().filter(({ msg }) => msg === 'would be denied in enforce mode');

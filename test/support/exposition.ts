@@ -11,12 +11,6 @@ export function samples(page: string): Map<string, number> {
   );
 }
 
-/** `name{a="1",b="2"}`, in the given order of labels. */
-export function series(name: string, labels: Readonly<Record<string, string>>): string {
-  const parts = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
-  return `${name}{${parts.join(',')}}`;
-}
-
 /** The labels of each Countersign metric, by its full name. */
 export function metricLabels(): Map<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();

@@ -12,7 +12,7 @@ interface IssuerKey {
   readonly jwk: JWK;
 }
 
-type KeyAlgorithm = 'RS256' | 'RS384' | 'PS256' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
+type KeyAlgorithm = 'RS256' | 'PS256' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
 
 const curves: Readonly<Record<string, string>> = { ES256: 'P-256', ES384: 'P-384', ES512: 'P-521' };
 

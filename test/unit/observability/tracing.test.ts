@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http';
-import { createServer } from 'node:https';
 import { describe, expect, it } from '@jest/globals';
 import { InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace';
 import { createRequestTracer, type ParentSpan } from '../../../src/observability/tracing/request-tracer.ts';
@@ -8,10 +7,7 @@ import type { RequestContext } from '../../../src/request-context.ts';
 import { Secret } from '../../../src/secret.ts';
 import { inSpan, withSpan } from '../../../src/trace.ts';
 import { harness } from '../../support/harness.ts';
-import { listen } from '../../support/listening.ts';
 import { partialSuccess, spansIn } from '../../support/otlp.ts';
-import { describeWith } from '../../support/requires.ts';
-import { Ca } from '../../support/stub-vault/certificates.ts';
 
 const starts = harness();
 
@@ -236,28 +232,5 @@ describe('spans', () => {
   it('are dropped if the CA file cannot be read, which is named', async () => {
     const { lines } = await send('https://127.0.0.1:9', { caFile: '/nowhere/ca.pem' });
     expect(lines).toEqual([['error', 'traces are not delivered', '/nowhere/ca.pem: does not exist']]);
-  });
-
-  describeWith('openssl')('with TLS (needs the program openssl)', () => {
-    it('go only to a receiver whose certificate the CA signed, for its name', async () => {
-      const folder = starts.folder();
-      const [ca, other] = [new Ca(folder.path, 'ca'), new Ca(folder.path, 'other')];
-      let received = 0;
-      const start = async (issuer: Ca) => {
-        const server = createServer(issuer.issue('receiver'), (_request, response) => {
-          received += 1;
-          response.end();
-        });
-        return starts.closing(await listen(server)).port;
-      };
-      const [good, wrong] = [await start(ca), await start(other)];
-      const counts = (host: string) => send(`https://${host}`, { caFile: ca.file });
-      expect(await counts(`127.0.0.1:${good}`)).toEqual({ counts: [['exported', 1]], lines: [] });
-      for (const host of [`127.0.0.1:${wrong}`, `localhost:${good}`])
-        expect((await counts(host)).lines).toEqual([
-          ['error', 'traces are not delivered', expect.stringMatching(/^TLS: /)],
-        ]);
-      expect(received).toBe(1);
-    });
   });
 });
