@@ -2,7 +2,7 @@ import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode } from '../errors.ts';
 import { type Head, parseRecord } from './chain.ts';
-import type { AuditOutput, Earlier, WriteResult } from './output.ts';
+import type { AuditOutput, Earlier, WriteResult } from './trail.ts';
 
 /** Time of the start and instance; then the number of the file. */
 const namePattern = /^(\d{8}T\d{6}\.\d{3}Z-([\w.-]+))-(\d{4,})\.jsonl$/;

@@ -11,7 +11,7 @@ import {
 } from './chain.ts';
 import { originOf } from './files.ts';
 import type { AuditKey } from './key.ts';
-import type { Earlier } from './output.ts';
+import type { Earlier } from './trail.ts';
 
 /** Unfinished requests whose IDs are kept. */
 const keptIds = 10;
@@ -280,8 +280,6 @@ export class TrailSummary {
   lost = 0;
   /** Rejected requests that have no record, because their caller had too many. */
   omitted = 0;
-  /** Bytes of records that crashes cut off, in files of older versions. */
-  torn = 0;
   /** The incomplete last lines of trails. */
   readonly incomplete: Place[] = [];
   /** Trails without a stop record. */
@@ -315,7 +313,6 @@ export class TrailSummary {
   /** Another file or key of the same process keeps its requests; another process has none of them. */
   #start(record: AuditRecord): void {
     const { fields } = record;
-    this.torn += numberIn(fields['torn']);
     if (fields['continued'] === true) return;
     if (fields['config'] !== undefined) this.#configure(record);
     this.#endProcess();

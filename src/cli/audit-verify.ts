@@ -75,15 +75,13 @@ async function trailsIn(paths: readonly string[]): Promise<readonly (readonly st
     if (path === '-' || !(await stat(path)).isDirectory()) return [path];
     return (await trailFilesIn(path)).map((file) => join(path, file));
   });
-  const startOf = (file: string): string => originOf(basename(file))?.start ?? '';
-  const trails = Map.groupBy((await Promise.all(found)).flat(), startOf);
-  const others = trails.get('') ?? [];
-  trails.delete('');
-  const starts = [...trails.keys()].sort();
-  const files = starts.map((start) =>
-    (trails.get(start) ?? []).sort((one, other) => inOrder(basename(one), basename(other))),
-  );
-  return [others, ...files];
+  const files = (await Promise.all(found)).flat();
+  const trails = Map.groupBy(files, (file) => originOf(basename(file))?.start ?? '');
+  return [...trails]
+    .sort(([one], [other]) => inOrder(one, other))
+    .map(([start, own]) =>
+      start === '' ? own : own.sort((one, other) => inOrder(basename(one), basename(other))),
+    );
 }
 
 async function firstDefect(
@@ -171,7 +169,7 @@ function configuration({ configs, lastConfig }: TrailSummary): string[] {
 
 /** What is no defect, and an auditor should know. */
 function notes(summary: TrailSummary): string[] {
-  const { lost, omitted, torn, unfinished, unfinishedIds, unstopped, incomplete } = summary;
+  const { lost, omitted, unfinished, unfinishedIds, unstopped, incomplete } = summary;
   const counted = (count: number, noun: string, text: string): string[] =>
     count > 0 ? [`${plural(count, noun)} ${text}`] : [];
   const ids = unfinishedIds.map(printable).join(', ');
@@ -183,7 +181,6 @@ function notes(summary: TrailSummary): string[] {
       'rejected request',
       'above the limit of their caller without a record (omitted records)',
     ),
-    ...counted(torn, 'byte', 'cut off by a crash (start records)'),
     ...counted(unfinished, 'request', `without a result, ${inFlight}: ${ids}`),
     ...counted(
       unstopped.length,

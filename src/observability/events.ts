@@ -8,21 +8,17 @@ import type { TlsProblem, TlsSession } from '../net/tls-observer.ts';
 import type { MethodName } from '../oauth1/methods.ts';
 import type { AuthorizationDecision, RequestContext } from '../request-context.ts';
 
-/** One gateway response; each retry counts. Durations in seconds. */
-export interface GatewayResponseEvent {
+interface Route {
   readonly environment: string;
   readonly operation: string;
+}
+
+/** One gateway response; each retry counts. Durations in seconds. */
+export interface GatewayResponseEvent extends Route {
   readonly status: number;
   readonly seconds: number;
   /** Gateway clock minus local clock in seconds, from its `Date` header; absent if it sent none. */
   readonly clockSkew?: number | undefined;
-}
-
-/** One upstream request without a connection to the gateway. */
-interface GatewayUnreachableEvent {
-  readonly environment: string;
-  readonly operation: string;
-  readonly cause: NetworkFailure;
 }
 
 /** How the delivery of spans ended. `dropped`: not delivered, or there was no room for them. `rejected`: by the receiver. */
@@ -44,7 +40,8 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, Curre
   /** Once per request, whatever its result. */
   requestFinished(context: RequestContext): void;
   gatewayResponded(response: GatewayResponseEvent): void;
-  gatewayUnreachable(failure: GatewayUnreachableEvent): void;
+  /** An upstream request had no connection to the gateway. */
+  gatewayUnreachable(failure: Route & { readonly cause: NetworkFailure }): void;
   signed(method: MethodName, seconds: number): void;
   signingQueueChanged(depth: number): void;
   tlsConnected(end: TlsEnd, session: TlsSession): void;

@@ -16,7 +16,7 @@ import {
   type RequestContext,
   rejections,
 } from '../request-context.ts';
-import { type EventObserver, spanResults } from './events.ts';
+import { spanResults } from './events.ts';
 import { createMetrics, type MetricFactory, type Metrics } from './metric-definitions.ts';
 import { type ConfiguredNames, createMetricsRecorder, Labels, loginResults } from './metrics-recorder.ts';
 import type { Page } from './shared-page.ts';
@@ -33,15 +33,7 @@ const faults: Readonly<Record<RequestContext['outcome'], readonly ResponsiblePar
   unknown: ['caller', 'countersign', 'gateway'],
 };
 
-export interface Prometheus extends EventObserver {
-  /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
-  page(openMetrics: boolean, readings: Readings): Promise<Page>;
-  /**
-   * Adds the names of a reloaded configuration. Counters continue, and earlier names remain valid labels:
-   * in-flight requests still use them.
-   */
-  reconfigure(routes: ConfiguredNames): void;
-}
+export type Prometheus = ReturnType<typeof createPrometheus>;
 
 interface PrometheusOptions {
   readonly routes: ConfiguredNames;
@@ -78,7 +70,7 @@ const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_acti
 const endOfMetrics = '# EOF\n';
 
 /** The metrics of one process, in a separate registry. */
-export function createPrometheus({ routes, version }: PrometheusOptions): Prometheus {
+export function createPrometheus({ routes, version }: PrometheusOptions) {
   // prom-client accepts exemplars only in a registry of this type; render() produces both formats from it.
   const registry: SourceRegistry = new Registry<typeof Registry.OPENMETRICS_CONTENT_TYPE>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
@@ -95,10 +87,15 @@ export function createPrometheus({ routes, version }: PrometheusOptions): Promet
   reconfigure(routes);
   return {
     ...createMetricsRecorder(metrics, labels),
-    page(openMetrics, readings) {
+    /** The metrics page in the Prometheus text format, or in OpenMetrics with trace ids as exemplars. */
+    page(openMetrics: boolean, readings: Readings): Promise<Page> {
       setReadings(metrics, labels.environments(), readings);
       return render(registry, openMetrics);
     },
+    /**
+     * Adds the names of a reloaded configuration. Counters continue, and earlier names remain valid labels: in-flight
+     * requests still use them.
+     */
     reconfigure,
   };
 }

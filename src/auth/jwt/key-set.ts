@@ -1,4 +1,4 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
 import {
   type CryptoKey,
   createRemoteJWKSet,
@@ -212,22 +212,18 @@ async function discoverKeys(issuer: string, fetchJson: FetchJson): Promise<URL> 
   return url;
 }
 
-/** @throws Error with a message for operators */
-async function readToken(file: string): Promise<string> {
-  const read = secretText(await readBytes(file), 'token');
-  if ('fault' in read) throw new Error(`${file}: ${read.fault}`);
-  return read.text;
-}
-
 async function fetchFrom(
   url: URL,
   { tokenFile, ...access }: JwtIssuerConfig,
   stopped: AbortSignal,
   observer: TlsObserver | undefined,
 ): Promise<unknown> {
-  const token = tokenFile === undefined ? undefined : await readToken(tokenFile);
-  const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` };
-  const headers = { Accept: 'application/json, application/jwk-set+json', ...authorization };
+  const headers: Record<string, string> = { Accept: 'application/json, application/jwk-set+json' };
+  if (tokenFile !== undefined) {
+    const read = secretText(await readBytes(tokenFile), 'token');
+    if ('fault' in read) throw new Error(`${tokenFile}: ${read.fault}`);
+    headers['Authorization'] = `Bearer ${read.text}`;
+  }
   const agent = agentFor(url, { ...access, observer });
   const { status, text } = await sendSmallRequest(
     { method: 'GET', url, headers },
@@ -260,9 +256,9 @@ function isUsable(key: unknown): key is JWK {
   const entries = entriesOf(key);
   if ('d' in entries || 'k' in entries || isTooLong(entries['n'])) return false;
   try {
-    const key = createPublicKey({ key: entries, format: 'jwk' });
-    const { modulusLength = minRsaBits } = key.asymmetricKeyDetails ?? {};
-    return modulusLength >= minRsaBits && !isCostlyKey(key);
+    const { asymmetricKeyDetails = {} } = createPublicKey({ key: entries, format: 'jwk' });
+    const { modulusLength = minRsaBits, publicExponent = 0n } = asymmetricKeyDetails;
+    return modulusLength >= minRsaBits && modulusLength <= maxRsaBits && publicExponent <= maxRsaExponent;
   } catch {
     return false;
   }
@@ -275,9 +271,3 @@ const maxRsaExponent = 0xffff_ffffn;
 /** Before it is parsed: Node 26 leaves an error of a key of more than 16384 bits behind, with which the next key would fail. */
 const isTooLong = (modulus: unknown): boolean =>
   typeof modulus === 'string' && Buffer.from(modulus, 'base64url').length * 8 > maxRsaBits + 8;
-
-/** Whether a verification with this public key, which a stranger may have chosen, takes too long. */
-function isCostlyKey({ asymmetricKeyDetails = {} }: KeyObject): boolean {
-  const { modulusLength = 0, publicExponent = 0n } = asymmetricKeyDetails;
-  return modulusLength > maxRsaBits || publicExponent > maxRsaExponent;
-}

@@ -2,8 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { Head } from '../../../src/audit/chain.ts';
-import type { AuditOutput, WriteResult } from '../../../src/audit/output.ts';
-import { AuditTrail } from '../../../src/audit/trail.ts';
+import { type AuditOutput, AuditTrail, type WriteResult } from '../../../src/audit/trail.ts';
 import type { SetTimer } from '../../../src/util/clock.ts';
 import { otherAuditKey, recordsOf, testAuditKey, verifyFiles } from '../../support/audit.ts';
 
