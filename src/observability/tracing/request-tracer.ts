@@ -9,12 +9,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { resourceFromAttributes } from '@opentelemetry/resources';
-import {
-  RandomIdGenerator,
-  type SpanProcessor,
-  TraceIdRatioBasedSampler,
-  TracerProvider,
-} from '@opentelemetry/sdk-trace';
+import { type SpanProcessor, TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { RequestContext } from '../../request-context.ts';
 import type { Span, SpanAttributes, SpanName } from '../../trace.ts';
 import type { MonotonicClock, WallClock } from '../../util/clock.ts';
@@ -45,8 +40,8 @@ export interface RequestStart {
 export interface ParentSpan {
   /** 32 lowercase hex digits. */
   readonly traceId: string;
-  /** 16 lowercase hex digits; absent if it may not be shown. */
-  readonly spanId?: string | undefined;
+  /** 16 lowercase hex digits. */
+  readonly spanId: string;
 }
 
 /** The span of a request that is recorded. */
@@ -68,13 +63,7 @@ export type RequestTracer = (start: RequestStart) => RequestSpan | undefined;
  */
 export function createRequestTracer(processor: SpanProcessor, options: RequestTracerOptions): RequestTracer {
   const { sampleRatio, version, instance } = options;
-  const ids = new RandomIdGenerator();
-  let givenTraceId: string | undefined;
   const provider = new TracerProvider({
-    idGenerator: {
-      generateSpanId: () => ids.generateSpanId(),
-      generateTraceId: () => givenTraceId ?? ids.generateTraceId(),
-    },
     sampler: new TraceIdRatioBasedSampler(sampleRatio),
     spanProcessors: [processor],
     spanLimits: { attributeValueLengthLimit: maxTextLength },
@@ -88,8 +77,6 @@ export function createRequestTracer(processor: SpanProcessor, options: RequestTr
   return ({ parent, startedAt }) => {
     const { clock, monotonic } = options;
     const context = contextOf(parent);
-    // Without a parent to show, the trace is still that of the caller.
-    givenTraceId = parent?.traceId;
     // All times of a trace have one origin, so that a clock that is set meanwhile does not tear it apart.
     const origin = clock() - monotonic();
     const startTime = origin + startedAt;
@@ -101,7 +88,7 @@ export function createRequestTracer(processor: SpanProcessor, options: RequestTr
 }
 
 function contextOf(parent: ParentSpan | undefined): Context {
-  if (parent?.spanId === undefined) return ROOT_CONTEXT;
+  if (parent === undefined) return ROOT_CONTEXT;
   const { traceId, spanId } = parent;
   return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.NONE, isRemote: true });
 }

@@ -4,8 +4,8 @@ import { idHoldsCardNumber } from '../../redact-card-data.ts';
 export interface TraceContext {
   /** 32 lowercase hex digits. */
   readonly traceId: string;
-  /** 16 lowercase hex digits; absent if they hold a card number, since traces show them. */
-  readonly spanId?: string;
+  /** 16 lowercase hex digits. */
+  readonly spanId: string;
   /** Whether the client may have recorded the trace. */
   readonly sampled: boolean;
 }
@@ -17,13 +17,13 @@ const sampledFlag = 0x01;
 
 /**
  * W3C Trace Context sections 3.2.2 and 3.2.4: version 00 has exactly 55 characters, a later version may add fields
- * after a dash, and ff is invalid. An invalid header is ignored, and so is one whose trace ID may hold a card number: log
- * and exemplars show it.
+ * after a dash, and ff is invalid. An invalid header is ignored, and so is one with an ID that may hold a card number: log,
+ * exemplars and traces show them.
  */
 export function parseTraceparent(header: string): TraceContext | undefined {
   const { version, traceId, spanId = '', flags = '', rest } = layout.exec(header)?.groups ?? {};
   if (traceId === undefined || (version === '00' && rest !== undefined)) return undefined;
-  if (idHoldsCardNumber(traceId)) return undefined;
+  if (idHoldsCardNumber(traceId) || idHoldsCardNumber(spanId)) return undefined;
   const sampled = (Number.parseInt(flags, 16) & sampledFlag) !== 0;
-  return idHoldsCardNumber(spanId) ? { traceId, sampled } : { traceId, spanId, sampled };
+  return { traceId, spanId, sampled };
 }

@@ -193,17 +193,13 @@ describe('a traceparent', () => {
     },
   );
 
-  it('whose parent id holds a card number gives the trace id only', () => {
-    const header = `00-${traceId}-4111111111111111-01`;
-    expect(parseTraceparent(header)).toEqual({ traceId, sampled: true });
-  });
-
   it.each([
     ['of version ff', `ff-${traceId}-${parent}-01`],
     ['of version 00 with further fields', `00-${traceId}-${parent}-01-more`],
     ['of a later version without a dash after the flags', `cc-${traceId}-${parent}-01.more`],
     ['without a trace id', `00-${'0'.repeat(32)}-${parent}-01`],
     ['without a parent id', `00-${traceId}-${'0'.repeat(16)}-01`],
+    ['of a card number as parent id', `00-${traceId}-4111111111111111-01`],
     ['of a card number that zeros fill up', `00-${'4111111111111111'.padStart(32, '0')}-${parent}-01`],
     ['of a card number with zeros after it', `00-${'4111111111111111'.padEnd(32, '0')}-${parent}-01`],
     [
@@ -243,17 +239,13 @@ describe('a traceparent', () => {
   it('of random IDs is kept', () => {
     const count = 5_000;
     let ignored = 0;
-    let parentless = 0;
     for (let at = 0; at < count; at += 1) {
       const parsed = parseTraceparent(
         `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-01`,
       );
       if (parsed === undefined) ignored += 1;
-      else if (parsed.spanId === undefined) parentless += 1;
     }
-    // One in some hundred thousand is like a card number.
-    expect(ignored).toBeLessThan(3);
-    // One without a letter among its 16 digits, that is like a card number, too.
-    expect(parentless / count).toBeLessThan(0.002);
+    // One in ten thousand parent IDs is like a card number: without a letter among its 16 digits.
+    expect(ignored / count).toBeLessThan(0.002);
   });
 });
