@@ -135,32 +135,3 @@ it('SIGHUP begins the next file, with another key if that changed, though the co
   expect(await verify('--key-file', old)).toMatchObject({ code: 0, err: '' });
   expect((await verify()).err).toMatch(/-0001\.jsonl:1: .*which no --key-file has/);
 });
-
-it('on standard output, records are between lines of the log; without a reader, requests are rejected until it reads again', async () => {
-  const process = await starts.process({
-    gateway: gatewayUrl,
-    config: { audit: { keyFile: audit.keyFile, required: true } },
-  });
-  process.child.stdout?.pause();
-  const statuses: number[] = [];
-  await until(
-    async () => {
-      const batch = await Promise.all(Array.from({ length: 50 }, () => process.balance()));
-      statuses.push(...batch.map(({ status }) => status));
-      return statuses.includes(503);
-    },
-    'the pipe is full',
-    30,
-  );
-  expect(new Set(statuses)).toEqual(new Set([200, 503]));
-  process.child.stdout?.resume();
-  await until(async () => (await process.balance()).status === 200);
-  await process.stop();
-  const output = folder.file('output', process.stdout());
-  const ofOutput = [output, '--key-file', audit.keyFile];
-  expect(await runCommandHere(auditCommand, 'verify', ...ofOutput, '--skip-log')).toMatchObject({
-    code: 0,
-    err: '',
-  });
-  expect((await runCommandHere(auditCommand, 'verify', ...ofOutput)).err).toMatch(/The line is not a record/);
-}, 60_000);

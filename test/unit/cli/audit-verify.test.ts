@@ -113,6 +113,12 @@ describe('the terminal does not obey', () => {
   });
 });
 
+it('lines of the log are skipped if that is asked for, and are no records otherwise', async () => {
+  const file = folder.file('pod.log', `{"level":"info"}\n${lines.join('')}`);
+  expect(await run('verify', file, '--key-file', keyFile, '--skip-log')).toMatchObject({ code: 0, err: '' });
+  expect((await run('verify', file, '--key-file', keyFile)).err).toMatch(/The line is not a record/);
+});
+
 it('lines longer than any record do not fill the memory', async () => {
   const file = folder.file('a.jsonl', `${lines.join('')}${'x'.repeat(2_000_000)}\n`);
   expect((await run('verify', file, '--key-file', keyFile)).err).toMatch(

@@ -154,19 +154,4 @@ describe('the log of keys', () => {
     keyLog.transitSigned('sandbox', 'ok', 1, undefined);
     expect(lines).toEqual(['error Vault does not sign sandbox sealed 0', 'info Vault signs again sandbox 0']);
   });
-
-  it('has a line for the first login that is missing, and whenever their number has doubled, until there are none', () => {
-    const keyLog = start();
-    const counts = [1, 2, 3, 4, 2, 7, 8].map((count) => {
-      keyLog.loginsNotFound(count, acme);
-      return lines.splice(0).length;
-    });
-    expect(counts).toEqual([1, 1, 0, 1, 0, 0, 1]);
-    keyLog.loginsNotFound(9, acme);
-    keyLog.keySourceReplaced('directory');
-    keyLog.loginsNotFound(0, undefined);
-    expect(lines).toEqual(['info no login with cached keys is missing in the key source any more']);
-    keyLog.loginsNotFound(1, acme);
-    expect(lines.slice(1)).toEqual(['error login not found in the key source; its cached keys are used 1']);
-  });
 });
