@@ -3,16 +3,11 @@ import { TLSSocket } from 'node:tls';
 import type { Express, NextFunction, Request, RequestHandler, Response } from 'express';
 import express from 'express';
 import helmet from 'helmet';
-import { AcceptedTypes } from '../util/accept.ts';
 import { isKnownHost } from '../util/web-page.ts';
 import type { Readiness } from './readiness.ts';
 import { createPageSharing, type Page, type SharingOptions } from './shared-page.ts';
 import { pagePolicy, renderStatusPage } from './status/page.ts';
 import type { Status } from './status/schema.ts';
-
-const textFormat = 'text/plain';
-
-const openMetricsFormat = 'application/openmetrics-text';
 
 export interface AdminAppOptions extends SharingOptions {
   readonly page: (openMetrics: boolean) => Promise<Page>;
@@ -21,7 +16,7 @@ export interface AdminAppOptions extends SharingOptions {
   /** Whether a request with this `Authorization` header may see the status; `off`: no request may. */
   readonly statusAccess: (authorization: string | undefined) => 'granted' | 'denied' | 'off';
   /** Whether pages, not probes, require a verified client certificate. Default: no. */
-  readonly certificateRequired?: () => boolean;
+  readonly certificateRequired?: boolean;
   /** Host names besides IP addresses and `localhost` under which pages, not probes, are served. */
   readonly allowedHosts?: readonly string[];
 }
@@ -34,7 +29,7 @@ export function createAdminApp(options: AdminAppOptions): Express {
   app.enable('case sensitive routing');
   app.disable('etag');
   app.use(helmet(), allowGetAndHead);
-  app.get(['/', '/status.json', '/metrics'], rejectUnknownHosts(options), requireCertificate(options));
+  app.get(['/', '/status.json', '/metrics'], guardPages(options));
   app.get('/metrics', metrics(options, share));
   app.get(['/', '/status.json'], guardStatus(options));
   app.get('/', statusPage(options, share));
@@ -78,8 +73,11 @@ function statusJson({ status }: AdminAppOptions, share: SharePage): SendPage {
 
 function metrics({ page }: AdminAppOptions, share: SharePage): SendPage {
   const [text, openMetrics] = [share(() => page(false)), share(() => page(true))];
-  return (request, response) =>
-    (prefersOpenMetrics(request.get('Accept')) ? openMetrics : text)(response.vary('Accept'));
+  return (request, response) => {
+    // Who only sends wildcards gets the text format, which every client can read.
+    const isNamed = /\bapplication\/openmetrics-text\b/i.test(request.get('Accept') ?? '');
+    return (isNamed ? openMetrics : text)(response.vary('Accept'));
+  };
 }
 
 const statusOff =
@@ -108,19 +106,14 @@ function challengeFor({ headers: { accept = '' } }: Request): string {
     : 'Bearer realm="Countersign status"';
 }
 
-/** Probes are exempt: Kubernetes has no certificate for them. */
-function requireCertificate({ certificateRequired = () => false }: AdminAppOptions): RequestHandler {
-  return ({ socket }, response, next) => {
-    if (!certificateRequired() || (socket instanceof TLSSocket && socket.authorized)) next();
-    else plain(response, 403, 'This page needs a client certificate of the CA in admin.tls.clientCaFile.');
-  };
-}
-
-/** Probes are exempt: their responses hold nothing that another site must not read. */
-function rejectUnknownHosts({ allowedHosts = [] }: AdminAppOptions): RequestHandler {
-  return (request, response, next) => {
-    if (isKnownHost(request.headers.host, allowedHosts)) next();
-    else plain(response, 421, 'Unknown Host. Use an IP address, or add the name to admin.allowedHosts.');
+/** Probes are exempt: Kubernetes has no certificate for them, and another site may read them. */
+function guardPages({ allowedHosts = [], certificateRequired = false }: AdminAppOptions): RequestHandler {
+  return ({ headers, socket }, response, next) => {
+    if (!isKnownHost(headers.host, allowedHosts))
+      plain(response, 421, 'Unknown Host. Use an IP address, or add the name to admin.allowedHosts.');
+    else if (certificateRequired && !(socket instanceof TLSSocket && socket.authorized))
+      plain(response, 403, 'This page needs a client certificate of the CA in admin.tls.clientCaFile.');
+    else next();
   };
 }
 
@@ -140,15 +133,4 @@ function plain(response: Response, status: number, text: string): void {
 
 function uncached(response: Response, status = 200): Response {
   return response.status(status).set('Cache-Control', 'no-store');
-}
-
-/**
- * Whether a client prefers OpenMetrics to the text format. Clients that only send wildcards get the text format, which
- * every client can read. Prometheus 3 adds the parameter `escaping`.
- */
-export function prefersOpenMetrics(accept: string | undefined): boolean {
-  const accepted = new AcceptedTypes(accept);
-  const [openMetrics, text] = [accepted.weightOf(openMetricsFormat), accepted.weightOf(textFormat)];
-  const isNamed = accepted.firstNamed(openMetricsFormat) !== undefined;
-  return openMetrics > text || (openMetrics === text && openMetrics > 0 && isNamed);
 }

@@ -67,7 +67,7 @@ export function createAdmin(parts: AdminParts, shared: Shared): RequestListener 
       if (access === 'denied' && authorization !== undefined) wrongToken();
       return access;
     },
-    certificateRequired: () => admin.tls?.clientCaFile !== undefined,
+    certificateRequired: admin.tls?.clientCaFile !== undefined,
     allowedHosts: admin.allowedHosts,
   });
 }

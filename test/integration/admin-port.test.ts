@@ -50,10 +50,10 @@ describe('/metrics', () => {
     ['a browser', { Accept: 'text/html,*/*;q=0.8' }, 'text/plain; version=0.0.4; charset=utf-8'],
     [
       'Prometheus',
-      { Accept: 'application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;q=0.3' },
+      { Accept: 'Application/OpenMetrics-Text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;q=0.3' },
       'application/openmetrics-text; version=1.0.0; charset=utf-8',
     ],
-  ])('returns the format that %s prefers', async (_name, headers, type) => {
+  ])('is in the format of %s', async (_name, headers, type) => {
     const response = await get('/metrics', { headers });
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toBe(type);

@@ -16,7 +16,6 @@ import { createRoutes } from '../../src/gateway/router.ts';
 import { validateParameters } from '../../src/gateway/validate-parameters.ts';
 import type { Pair } from '../../src/oauth1/parameters.ts';
 import { prepare } from '../../src/oauth1/sign.ts';
-import { prefersOpenMetrics } from '../../src/observability/admin-app.ts';
 import { LoginRedactor } from '../../src/observability/login-redactor.ts';
 import { decodeReceived } from '../../src/proxy/inbound/read-form.ts';
 import { prefersJson } from '../../src/proxy/inbound/send-response.ts';
@@ -113,7 +112,6 @@ const steps: Readonly<Record<string, (text: string) => unknown>> = {
   'a string in JSON of a JWT': (text) => parseStrictJson(JSON.stringify({ [text]: text }), 8),
   'names of a client certificate': (text) => redactor.names({ text, ...parseSubjectAltName(text) }),
   Accept: prefersJson,
-  'Accept at the admin port': prefersOpenMetrics,
   'Host at the admin port': (text) => isKnownHost(text, ['a.test']),
   'Content-Type': (text) => [
     isForm(text),

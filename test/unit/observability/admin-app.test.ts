@@ -3,32 +3,8 @@ import { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { prefersOpenMetrics } from '../../../src/observability/admin-app.ts';
 import { computeReadiness, type ReadinessInputs } from '../../../src/observability/readiness.ts';
 import { createPageSharing } from '../../../src/observability/shared-page.ts';
-
-describe('the format of metrics', () => {
-  it.each([
-    'application/openmetrics-text',
-    'APPLICATION/OpenMetrics-Text; Version=1.0.0; Q=1.000',
-    'application/openmetrics-text, */*',
-    'application/openmetrics-text;version=0.0.1;q=0, application/openmetrics-text;version=1.0.0',
-    'text/plain;q=0.4, application/openmetrics-text;note="a, b; q=0";q=0.5',
-  ])('is OpenMetrics with Accept: %s', (accept) => {
-    expect(prefersOpenMetrics(accept)).toBe(true);
-  });
-
-  it.each([
-    undefined,
-    '*/*',
-    'application/openmetrics-text;q=0',
-    'application/openmetrics-text;q=0.3, text/*;q=0.4',
-    'application/openmetrics-text;q=1.5',
-    'text/html;note="application/openmetrics-text, application/openmetrics-text"',
-  ])('is text with Accept: %s', (accept) => {
-    expect(prefersOpenMetrics(accept)).toBe(false);
-  });
-});
 
 it('pages are rendered one after the other, with a turn of the event loop between two, also after a failed one', async () => {
   const share = createPageSharing({ interval: 0, monotonic: () => performance.now() });
