@@ -59,15 +59,6 @@ describe('a text', () => {
     expect(redactor.text('Login "acme" has no keys.')).toBe('Login "acme" has no keys.');
   });
 
-  it('of half a megabyte is scanned within a second of CPU time', () => {
-    for (const part of ['1-', '12-345.', '0', '1', '4111111111112-']) {
-      const text = part.repeat(500_000 / part.length);
-      const began = process.cpuUsage();
-      redactor.text(text);
-      expect({ part, inTime: process.cpuUsage(began).user < 1e6 }).toEqual({ part, inTime: true });
-    }
-  });
-
   it('is redacted in the message and the fields of a log line, at level debug too, which has none at another', () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line) };

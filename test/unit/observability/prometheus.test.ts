@@ -467,8 +467,6 @@ describe('the keys of a login', () => {
 });
 
 describe('the page', () => {
-  const traceId = '0af7651916cd43dd8448eb211c80319c';
-
   it.each([false, true])('is rendered in slices, one metric in each turn; OpenMetrics: %s', async (open) => {
     let turns = 0;
     const count = (): void => {
@@ -482,18 +480,5 @@ describe('the page', () => {
     expect(turns).toBeGreaterThan(40);
     expect(body.match(/^# EOF$/gm)?.length ?? 0).toBe(open ? 1 : 0);
     expect(body.endsWith(open ? '\n# EOF\n' : '\n')).toBe(true);
-  });
-
-  it('has trace IDs as exemplars in OpenMetrics only', async () => {
-    ended({ traceId, traceSampled: true, durations: { total: 0.3 } });
-    ended({ durations: { total: 0.3 } });
-    const open = await metrics.page(true, noReadings);
-    expect(open.contentType).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8');
-    expect(open.body).toMatch(
-      new RegExp(`request_duration_seconds_bucket\\{le="0.5",[^}]*\\} 2 # \\{trace_id="${traceId}"\\} 0.3 `),
-    );
-    const plain = await metrics.page(false, noReadings);
-    expect(plain.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
-    expect(plain.body).not.toContain(traceId);
   });
 });
