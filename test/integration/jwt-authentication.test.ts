@@ -57,39 +57,6 @@ describe('a caller with a JWT', () => {
     },
   );
 
-  it.each<[string, () => object, object?]>([
-    ['one audience of several', () => ({ aud: ['other', 'countersign'] })],
-    ['no nbf and no iat', () => ({ nbf: undefined, iat: undefined })],
-    ['no key ID', () => ({}), { kid: undefined }],
-    ['other claims, nested', () => ({ 'kubernetes.io': { pod: { name: 'x', labels: ['a'] } } })],
-    ['a clock that is 25 s ahead', () => ({ iat: inSeconds(25), nbf: inSeconds(25) })],
-    ['an expiry 20 s ago', () => ({ exp: inSeconds(-20) })],
-  ])('may have a token with %s', async (_, claims, header = {}) => {
-    const proxy = await start();
-    expect(await statusWith(proxy, issuer.sign(claims(), header))).toBe(200);
-  });
-
-  it('is found by a subject prefix, and by claims', async () => {
-    const callers = [
-      jwtCaller('shop', { subject: 'system:serviceaccount:shop:*' }),
-      jwtCaller('risk', { claims: { team: 'risk', groups: 'pay-*' } }),
-    ];
-    const proxy = await start({ config: { ...jwtConfig(issuer), callers } });
-    const callerOf = async (claims: object): Promise<unknown> => {
-      const { status, headers } = await queryWith(proxy, await issuer.sign({ ...claims }));
-      await proxy.requestLines();
-      const line = proxy.logLines().find(({ requestId }) => requestId === headers['x-request-id']);
-      return line?.['caller'] ?? status;
-    };
-    expect(await callerOf({ sub: 'system:serviceaccount:shop:web' })).toBe('shop');
-    expect(await callerOf({ sub: 'system:serviceaccount:shop2:web' })).toBe(401);
-    expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other', 'pay-admins'] })).toBe('risk');
-    expect(await callerOf({ sub: 'x', team: 'risk', groups: 'pay-' })).toBe('risk');
-    expect(await callerOf({ sub: 'x', team: 'risk', groups: ['other'] })).toBe(401);
-    expect(await callerOf({ sub: 'x', team: 'risk', groups: [5, null] })).toBe(401);
-    expect(await callerOf({ sub: 'x', team: 5, groups: { 'pay-': true } })).toBe(401);
-  });
-
   it('is rejected if the token fits two callers, and the log names both', async () => {
     const callers = [
       jwtCaller('risk', { claims: { groups: 'risk' } }),

@@ -147,8 +147,16 @@ describe('a wrong token', () => {
     expect(reference).toMatch(/^\[401,/);
   });
 
-  it('is none that is right', async () => {
-    expect((await queryWith(proxy, withClaims({}))).status).toBe(200);
+  it.each<[string, Make]>([
+    ['what is usual', () => withClaims({})],
+    ['one audience of several', () => withClaims({ aud: ['other', 'countersign'] })],
+    ['no nbf and no iat', () => withClaims({ nbf: undefined, iat: undefined })],
+    ['no key ID', () => withHeader({ kid: undefined })],
+    ['other claims, nested', () => withClaims({ 'kubernetes.io': { pod: { labels: ['a'] } } })],
+    ['a clock that is 25 s ahead', () => withClaims({ iat: now() + 25, nbf: now() + 25 })],
+    ['an expiry 20 s ago', () => withClaims({ exp: now() - 20 })],
+  ])('is none with %s', async (_, make) => {
+    expect((await queryWith(proxy, await make())).status).toBe(200);
   });
 
   it.each(Object.entries(wrong))('with %s gets the same 401 as any other', async (_, [problem, make]) => {

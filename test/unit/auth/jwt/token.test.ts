@@ -65,6 +65,21 @@ describe('the verification of a JWT', () => {
     expect((await verify(await issuer.sign({}))).caller.name).toBe('billing');
   });
 
+  const ofTeam = { claims: { team: 'risk', groups: 'pay-*' } };
+  it.each<[object, object, boolean]>([
+    [{ subject: 'ns:shop:*' }, { sub: 'ns:shop:web' }, true],
+    [{ subject: 'ns:shop:*' }, { sub: 'ns:shop2:web' }, false],
+    [ofTeam, { team: 'risk', groups: ['other', 'pay-admins'] }, true],
+    [ofTeam, { team: 'risk', groups: 'pay-' }, true],
+    [ofTeam, { team: 'risk', groups: ['other'] }, false],
+    [ofTeam, { team: 'risk', groups: [5, null] }, false],
+    [ofTeam, { team: 5, groups: { 'pay-': true } }, false],
+  ])('finds the caller by prefixes and claims: %j of %j: %j', async (jwt, claims, isFound) => {
+    const verify = create([{ jwt: { issuer: 'idp', ...jwt } }]);
+    const name = await verify(await issuer.sign(claims)).then(({ caller: { name: found } }) => found, String);
+    expect(name).toBe(isFound ? 'billing' : 'JwtError: jwt-no-caller');
+  });
+
   it('gives a subject to log and audit trail as one line of plain ASCII', async () => {
     const verify = create([{ jwt: { issuer: 'idp', subject: 'billing*' } }]);
     const { credential } = await verify(
