@@ -1,8 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
-import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { tokenCredential } from '../support/config.ts';
 import { Folder } from '../support/folder.ts';
@@ -203,15 +201,5 @@ describeWith('openssl')('with TLS (needs the program openssl)', () => {
     });
     expect(edge.logText()).not.toContain('4111111111111111');
     expect((await askWith(selfSigned('/CN=4111 1111 1111 1111'))).certificateSubject).toMatch(/redacted/);
-  });
-
-  it('a port scan is not logged', async () => {
-    const before = edge.logLines().length;
-    const { hostname, port } = new URL(edge.url);
-    const socket = connect(Number(port), hostname);
-    await once(socket, 'connect');
-    socket.resetAndDestroy();
-    await askWith(stranger);
-    expect(edge.logLines()).toHaveLength(before + 1);
   });
 });
