@@ -40,12 +40,10 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics(make: MetricFactory) {
   return {
     ...requestMetrics(make),
-    ...jwtMetrics(make),
     ...gatewayMetrics(make),
     ...keyMetrics(make),
     ...keySourceMetrics(make),
-    ...auditMetrics(make),
-    ...claimMetrics(make),
+    ...optionalMetrics(make),
     ...processMetrics(make),
   };
 }
@@ -267,7 +265,8 @@ function processMetrics({ counter, gauge, histogram }: MetricFactory) {
   };
 }
 
-function jwtMetrics({ counter, gauge }: MetricFactory) {
+/** Of what an installation may do without. */
+function optionalMetrics({ counter, gauge, histogram }: MetricFactory) {
   return {
     jwtVerifications: counter(
       'jwt_verifications_total',
@@ -279,26 +278,6 @@ function jwtMetrics({ counter, gauge }: MetricFactory) {
       'Last successful fetch of the keys of a JWT issuer. 0 before the first one.',
       ['issuer'],
     ),
-  };
-}
-
-function claimMetrics({ gauge, histogram }: MetricFactory) {
-  return {
-    claimStoreUp: gauge(
-      'claim_store_up',
-      '1 if order IDs can be claimed; 0 if their store does not respond, or takes no more. Absent without payments.once.',
-    ),
-    claimDuration: histogram(
-      'claim_duration_seconds',
-      'Duration of a claim of an order ID.',
-      ['environment'],
-      keyFetchBuckets,
-    ),
-  };
-}
-
-function auditMetrics({ counter, gauge }: MetricFactory) {
-  return {
     auditLost: counter('audit_records_lost_total', 'Audit records lost.'),
     auditOmitted: counter(
       'audit_records_omitted_total',
@@ -313,5 +292,15 @@ function auditMetrics({ counter, gauge }: MetricFactory) {
       'Sequence number of the newest audit record. Absent before the first one.',
     ),
     auditHead: gauge('audit_head', 'First 48 bits of the MAC of the newest audit record, as a number.'),
+    claimStoreUp: gauge(
+      'claim_store_up',
+      '1 if order IDs can be claimed; 0 if their store does not respond, or takes no more. Absent without payments.once.',
+    ),
+    claimDuration: histogram(
+      'claim_duration_seconds',
+      'Duration of a claim of an order ID.',
+      ['environment'],
+      keyFetchBuckets,
+    ),
   };
 }

@@ -106,6 +106,12 @@ describe('the Host header', () => {
   });
 });
 
+it('pages need a client certificate where it is required, and probes do not', async () => {
+  server.close();
+  await serve({ certificateRequired: true });
+  expect([(await get('/metrics')).status, (await get('/healthz')).status]).toEqual([403, 200]);
+});
+
 describe('health', () => {
   it('/healthz is ok even if /readyz is not', async () => {
     state = { ready: false, reasons: ['draining'], warnings: [] };

@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { Head } from '../../../src/audit/chain.ts';
 import { type AuditOutput, AuditTrail, type WriteResult } from '../../../src/audit/trail.ts';
-import type { SetTimer } from '../../../src/util/clock.ts';
 import { otherAuditKey, recordsOf, testAuditKey, verifyFiles } from '../../support/audit.ts';
+import { ManualClock } from '../../support/stub-vault/clock.ts';
 
 /** A disk that fails as a test wants. */
 class Disk implements AuditOutput {
@@ -45,32 +45,8 @@ class Disk implements AuditOutput {
   }
 }
 
-/** Timers that fire when a test says so. */
-class Timers {
-  readonly #due = new Map<() => void, number>();
-
-  get count(): number {
-    return this.#due.size;
-  }
-
-  readonly set: SetTimer = (run, milliseconds) => {
-    this.#due.set(run, milliseconds);
-    return () => void this.#due.delete(run);
-  };
-
-  /** Fires those that were set for the given number of milliseconds. Resolves after the write that this begins, unless the disk hangs. */
-  async fire(milliseconds: number): Promise<void> {
-    const due = [...this.#due].filter(([, delay]) => delay === milliseconds);
-    for (const [run] of due) {
-      this.#due.delete(run);
-      run();
-    }
-    await nextTurn();
-  }
-}
-
 let disk: Disk;
-let timers: Timers;
+let time: ManualClock;
 let trail: AuditTrail;
 let heads: Head[];
 let lost: number;
@@ -78,7 +54,7 @@ let failures: string[];
 
 function open(options: { capacity?: number; fileBytes?: number } = {}): void {
   [disk, heads, lost, failures] = [new Disk(), [], 0, []];
-  timers = new Timers();
+  time = new ManualClock();
   trail = new AuditTrail({
     key: testAuditKey,
     instance: 'pod-a',
@@ -90,7 +66,7 @@ function open(options: { capacity?: number; fileBytes?: number } = {}): void {
     },
     process: () => ({}),
     clock: () => 0,
-    setTimer: timers.set,
+    setTimer: time.setTimer,
     ...options,
   });
 }
@@ -104,10 +80,15 @@ function hang(): () => void {
   return gate.resolve;
 }
 
+/** Resolves after the write that this begins, unless the disk hangs. */
+const pass = (milliseconds: number): Promise<void> => {
+  time.advance(milliseconds);
+  return nextTurn();
+};
 /** Records waited for others. */
-const afterDelay = (): Promise<void> => timers.fire(5);
+const afterDelay = (): Promise<void> => pass(5);
 /** The trail tries again after a failure. */
-const retry = (): Promise<void> => timers.fire(200);
+const retry = (): Promise<void> => pass(200);
 const makeRoom = (): Promise<void> => {
   disk.space = Number.POSITIVE_INFINITY;
   return retry();
@@ -211,7 +192,7 @@ describe('a full disk', () => {
     // The start record, a, and the stop record.
     expect(await trail.close(5_000)).toBe(3);
     expect([performance.now() - began < 1_000, lost, disk.closed]).toEqual([true, 3, true]);
-    expect(timers.count).toBe(0);
+    expect(time.nextTimer).toBeUndefined();
   });
 });
 
@@ -220,7 +201,7 @@ describe('a disk that hangs', () => {
     const resume = hang();
     const confirmed = trail.confirm('intent', { name: 'a' });
     await nextTurn();
-    await timers.fire(1_000);
+    await pass(1_000);
     expect(await confirmed).toBe(false);
     expect([trail.failing, failures]).toEqual([true, ['timeout']]);
     expect(await trail.confirm('intent', { name: 'b' })).toBe(false);

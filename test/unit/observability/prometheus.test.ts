@@ -300,12 +300,12 @@ it('counters and histograms begin at 0, so that their first event is an increase
   expect(rising.map(([, name = '']) => name).filter((name) => !names.includes(name))).toEqual([
     'requests_total',
     'request_duration_seconds',
-    // No issuer is configured.
-    'jwt_verifications_total',
     'gateway_request_duration_seconds',
     'key_fetch_duration_seconds',
     'transit_signature_duration_seconds',
     'key_fallbacks_total',
+    // No issuer is configured.
+    'jwt_verifications_total',
     'claim_duration_seconds',
     'tls_connections_total',
   ]);
