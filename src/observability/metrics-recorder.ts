@@ -247,24 +247,13 @@ export class Labels {
     return this.#environments;
   }
 
-  environment(name: string | undefined) {
-    return { environment: toKnownLabel(this.#environments, name) };
-  }
-
-  caller(name: string | undefined) {
-    return { caller: toKnownLabel(this.#callers, name) };
-  }
-
-  issuer(name: string | undefined) {
-    return { issuer: toKnownLabel(this.#issuers, name) };
-  }
-
-  route(environment: string | undefined, operation: string | undefined) {
-    return {
-      environment: toKnownLabel(this.#environments, environment),
-      operation: toKnownLabel(this.#operations, operation),
-    };
-  }
+  readonly environment = (name?: string) => ({ environment: toKnownLabel(this.#environments, name) });
+  readonly caller = (name?: string) => ({ caller: toKnownLabel(this.#callers, name) });
+  readonly issuer = (name?: string) => ({ issuer: toKnownLabel(this.#issuers, name) });
+  readonly route = (environment?: string, operation?: string) => ({
+    ...this.environment(environment),
+    operation: toKnownLabel(this.#operations, operation),
+  });
 }
 
 /** `none` if absent, `other` if not in the set. */
