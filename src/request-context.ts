@@ -153,8 +153,7 @@ export const orderMismatches = ['order-id', 'amount', 'currency'] as const;
 export type OrderMismatch = (typeof orderMismatches)[number];
 
 /** The one error code of docs/gateway-interface.md section 7 (124: ambiguous client_orderid), or `other`. */
-export const gatewayErrorCodes = ['124', 'other'] as const;
-export type GatewayErrorCode = (typeof gatewayErrorCodes)[number];
+export type GatewayErrorCode = '124' | 'other';
 
 /**
  * Likely cause of a rejection of the gateway: `other-key` if the gateway then accepted another version (a rotation is in

@@ -113,11 +113,6 @@ function gatewayMetrics({ counter, gauge, histogram }: MetricFactory) {
       'Form-encoded gateway responses by status field. coded: not read, since it has a Content-Encoding.',
       [...route, 'result'],
     ),
-    errorCodes: counter(
-      'gateway_error_codes_total',
-      'Form-encoded gateway responses by error code (124: ambiguous client_orderid).',
-      [...route, 'code'],
-    ),
     rejections: counter(
       'gateway_rejections_total',
       'Requests that the gateway rejected with 401 or 403, by likely cause.',

@@ -108,7 +108,7 @@ function keyRecorder(metrics: Metrics, labels: Labels) {
 }
 
 function countRequest(metrics: Metrics, labels: Labels, context: RequestContext): void {
-  const { outcome, reason = 'none', rejection, gatewayResult, gatewayErrorCode, callback } = context;
+  const { outcome, reason = 'none', rejection, gatewayResult, callback } = context;
   const { orderMismatch: field, durations, traceId, traceSampled = false } = context;
   const route = labels.route(context.environment, context.operation);
   const caller = labels.caller(context.caller);
@@ -118,7 +118,6 @@ function countRequest(metrics: Metrics, labels: Labels, context: RequestContext)
     metrics.callbacks.inc({ ...labels.environment(context.environment), result: callback });
   if (rejection !== undefined) metrics.rejections.inc({ ...route, cause: rejection });
   if (gatewayResult !== undefined) metrics.results.inc({ ...route, result: gatewayResult });
-  if (gatewayErrorCode !== undefined) metrics.errorCodes.inc({ ...route, code: gatewayErrorCode });
   if (field !== undefined) metrics.orderMismatches.inc({ ...route, field });
   if (isPaymentServerError(context)) metrics.paymentServerErrors.inc(route);
   if (durations.total !== undefined) {

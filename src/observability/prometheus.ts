@@ -10,7 +10,6 @@ import type { MethodName } from '../oauth1/methods.ts';
 import {
   authorizationDecisions,
   callbackResults,
-  gatewayErrorCodes,
   gatewayResults,
   orderMismatches,
   type RequestContext,
@@ -210,5 +209,4 @@ function initializeRoute(
   for (const cause of failures) metrics.unreachable.inc({ ...route, cause }, 0);
   for (const field of orderMismatches) metrics.orderMismatches.inc({ ...route, field }, 0);
   for (const result of gatewayResults) metrics.results.inc({ ...route, result }, 0);
-  for (const code of gatewayErrorCodes) metrics.errorCodes.inc({ ...route, code }, 0);
 }

@@ -74,10 +74,9 @@ it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
     },
   ],
   [
-    'what the gateway rejected, its codes and results, and callbacks',
+    'what the gateway rejected, its results, and callbacks',
     () => {
       ended({ rejection: 'clock-skew' });
-      ended({ gatewayErrorCode: '124' });
       ended({ gatewayResult: 'declined' });
       ended({ orderMismatch: 'amount' });
       ended({ callback: 'not-verified' });
@@ -86,7 +85,6 @@ it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
     {
       [`gateway_rejections_total{${ofRoute},cause="clock-skew"}`]: 1,
       [`gateway_rejections_total{${ofRoute},cause="current-key"}`]: 0,
-      [`gateway_error_codes_total{${ofRoute},code="124"}`]: 1,
       [`gateway_results_total{${ofRoute},result="declined"}`]: 1,
       [`order_mismatches_total{${ofRoute},field="amount"}`]: 1,
       [`payment_server_errors_total{${ofRoute}}`]: 1,
