@@ -36,7 +36,7 @@ export interface Result {
   readonly mostReads: number;
 }
 
-export interface Evidence {
+interface Evidence {
   readonly hits: readonly Hit[];
   /** Order IDs that the gateway accepted. */
   readonly transfers: readonly string[];
