@@ -4,7 +4,8 @@ import { auditIn, recordsIn } from '../support/audit.ts';
 import { paths, verdict } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
 import type { TestProxy } from '../support/service.ts';
-import { controlKey } from '../support/simulator.ts';
+import { controlKey, gatewayKeys, type TestSimulator } from '../support/simulator.ts';
+import type { Fault } from '../support/stub-vault/faults.ts';
 import {
   acme,
   newestTransitKey,
@@ -20,6 +21,7 @@ const signed = /^POST transit\/sign\/acme\/sha2-256/;
 const records = z.array(z.object({ keyVersion: z.int().optional(), keyFingerprint: z.string().optional() }));
 
 let vault: VaultTestEnvironment;
+let gateway: TestSimulator['simulator'];
 let proxy: TestProxy;
 let keys: ReturnType<typeof vaultKeys>;
 let firstToken: string;
@@ -27,14 +29,15 @@ let firstToken: string;
 beforeEach(async () => {
   vault = starts.closing(await new VaultTestEnvironment({ clock: () => Date.now() }).open());
   await vault.admin.enable('mounts', 'transit', { type: 'transit' });
-  const gateway = await starts.simulator({ clock: () => Date.now(), keys: new Map() });
+  const { url, simulator } = await starts.simulator({ clock: () => Date.now(), keys: new Map() });
+  gateway = simulator;
   const publicKeys = [await vault.admin.newTransitKey('acme')];
-  gateway.simulator.keys.set('acme', { controlKeys: [], publicKeys });
+  gateway.keys.set('acme', { ...gatewayKeys, publicKeys });
   await vault.admin.put('gateway/sandbox/acme', { control_key: controlKey, transit_key: 'acme:1' });
   firstToken = await vault.admin.token({ policies: [roleName], ttl: '1h' });
   const auth = { method: 'token', token: firstToken } as const;
   keys = vaultKeys(vault.vault.address, { auth, transit: { mounts: { sandbox: 'transit' } } });
-  proxy = await starts.proxy({ gateway: gateway.url, config: { keys, audit: auditIn(vault.folder) } });
+  proxy = await starts.proxy({ gateway: url, config: { keys, audit: auditIn(vault.folder) } });
 });
 
 const pay = () => proxy.post(paths.transfer, transfer);
@@ -84,20 +87,37 @@ describe('a login whose RSA key does not leave Vault', () => {
     await until(() => vault.vault.openConnections === others, 'they are closed', 3);
   });
 
-  it('is not paid for while Vault does not sign: not sent, and the log has a line for the beginning and the end', async () => {
-    await proxy.reload({ keys: { ...keys, vault: { ...keys.vault, timeout: '500ms' } } });
-    await pay();
-    vault.vault.fail({ kind: 'black-hole' }, /^transit\/sign/);
-    const response = await pay();
-    expect(verdict(response)).toBe('503 signing-unavailable not-sent not-sent');
-    expect(response.headers['retry-after']).toBe('5');
-    vault.vault.heal();
-    await until(async () => (await pay()).status === 200, 'Vault signs again');
-    const lines = (msg: string) =>
-      proxy.logLines(msg).map(({ level, source, cause }) => [level, source, cause]);
-    expect(lines('Vault does not sign')).toEqual([['error', 'sandbox', 'Vault did not respond in time']]);
-    expect(lines('Vault signs again')).toEqual([['info', 'sandbox', undefined]]);
-  });
+  it.each<[does: string, Fault, cause: string]>([
+    ['hangs', { kind: 'black-hole' }, 'Vault did not respond in time'],
+    ['resets connections', { kind: 'reset' }, 'Vault cannot be reached (ECONNRESET)'],
+    ['is sealed', { kind: 'status', status: 503 }, 'Vault is sealed (HTTP 503)'],
+    ['limits the rate', { kind: 'status', status: 429 }, 'rate-limited by Vault (HTTP 429)'],
+    ['denies it', { kind: 'status', status: 403 }, 'Vault denied permission (HTTP 403)'],
+  ])(
+    'is not paid for while Vault does not sign, of which only that fails: it %s',
+    async (_, fault, cause) => {
+      await proxy.reload({ keys: { ...keys, vault: { ...keys.vault, timeout: '500ms' } } });
+      expect([(await pay()).status, (await proxy.balance()).status]).toEqual([200, 200]);
+      vault.vault.fail(fault, /^transit\/sign/);
+      const startedAt = performance.now();
+      const response = await pay();
+      expect(performance.now() - startedAt).toBeLessThan(3_000);
+      expect(verdict(response)).toBe('503 signing-unavailable not-sent not-sent');
+      expect(response.headers['retry-after']).toBe('5');
+      expect(gateway.seen.count()).toBe(2);
+      expect((await proxy.balance()).status).toBe(200);
+      const { findings } = await proxy.instanceStatus();
+      expect(findings).toMatchObject([
+        { code: 'signing-unavailable', summary: expect.stringContaining(cause) },
+      ]);
+      vault.vault.heal();
+      await until(async () => (await pay()).status === 200, 'Vault signs again', 3);
+      const lines = (msg: string) =>
+        proxy.logLines(msg).map(({ level, source, cause: logged }) => [level, source, logged]);
+      expect(lines('Vault does not sign')).toEqual([['error', 'sandbox', cause]]);
+      expect(lines('Vault signs again')).toEqual([['info', 'sandbox', undefined]]);
+    },
+  );
 
   it('pays on after reloads that keep the source, replace it, and change the limits or the token', async () => {
     await pay();

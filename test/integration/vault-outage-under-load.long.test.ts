@@ -91,7 +91,7 @@ const outages: readonly Outage[] = [
         // Each process logs in once more and gets a short-lived token.
         const short = { ...longLived, token_ttl: 3, token_max_ttl: 3 };
         await cluster.admin.role(approleMount, roleName, short);
-        await cluster.newSecretId(roleName, { num_uses: processes });
+        await cluster.newSecretId({ num_uses: processes });
         await cluster.admin.revokeAll(approleMount);
         // Up to a second until the revocation is noticed, plus the token's TTL.
         await wait(5000);

@@ -1,6 +1,5 @@
 import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { renameSync } from 'node:fs';
-import { join } from 'node:path';
 import type { z } from 'zod';
 import type { vault } from '../../src/config/schema/keys.ts';
 import { Secret } from '../../src/secret.ts';
@@ -19,8 +18,7 @@ import { approleMount, roleName } from './stub-vault/harness.ts';
 import { StubVault } from './stub-vault/server.ts';
 import { rootToken } from './stub-vault/state.ts';
 
-export type VaultAuth = z.input<typeof vault>['auth'];
-type AppRoleLogin = Extract<VaultAuth, { method: 'approle' }> & { readonly secretIdFile: string };
+type VaultAuth = z.input<typeof vault>['auth'];
 
 /** Both keys of a login, and the public key that the gateway has. */
 export interface KeySet {
@@ -41,7 +39,7 @@ export interface KeyServer {
 
 /** Durations as in the configuration file. */
 interface TestClusterOptions {
-  readonly logins?: readonly string[];
+  readonly logins: readonly string[];
   readonly fresh: string;
   readonly vaultTimeout?: string;
   /** Holds the keys instead of the stub. Closed by the test that started it. */
@@ -56,25 +54,21 @@ interface TestClusterOptions {
  */
 export class TestCluster {
   readonly vault = new StubVault();
-  readonly folder = new Folder();
+  readonly #folder = new Folder();
   readonly processes: CountersignProcess[] = [];
   readonly #ended: CountersignProcess[] = [];
   /** Order ids of the transfers that the gateway accepted. */
   readonly transfers: string[] = [];
   /** Initial keys of every login. */
   readonly first: KeySet;
-  readonly #options: TestClusterOptions & Required<Pick<TestClusterOptions, 'logins' | 'vaultTimeout'>>;
+  readonly #options: TestClusterOptions;
   readonly #marks: Record<string, string> = { rootToken };
   admin = new VaultAdmin('', '');
   #gateway: ListeningSimulator | undefined;
   readonly #seen = new RequestCounter();
 
   constructor(options: TestClusterOptions) {
-    this.#options = {
-      logins: ['acme'],
-      vaultTimeout: '5s',
-      ...options,
-    };
+    this.#options = options;
     this.first = this.newKeys();
   }
 
@@ -89,7 +83,7 @@ export class TestCluster {
     this.admin = server?.admin ?? new VaultAdmin(await this.vault.listen(), rootToken);
     await this.admin.enable('auth', approleMount, { type: 'approle' });
     await this.admin.enable('mounts', 'transit', { type: 'transit' });
-    await this.writePolicy();
+    await this.admin.policy(roleName);
     await this.putAllInVault();
     this.#gateway = await listenSimulator({
       scenario: loadScenario(
@@ -107,11 +101,6 @@ export class TestCluster {
     return this;
   }
 
-  /** The policy of Countersign's role. */
-  async writePolicy(): Promise<void> {
-    await this.admin.policy(roleName);
-  }
-
   /** The initial keys of every login. */
   async putAllInVault(): Promise<void> {
     await Promise.all(this.#options.logins.map((login) => this.putInVault(login, this.first)));
@@ -125,9 +114,9 @@ export class TestCluster {
   newKeys(): KeySet {
     const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
-    const controlKey = this.secret(`MARK-control-key-${randomUUID()}~/+=`);
+    const controlKey = this.#secret(`MARK-control-key-${randomUUID()}~/+=`);
     // Three lines within its private part.
-    for (const line of pem.split('\n').slice(10, 13)) this.secret(line);
+    for (const line of pem.split('\n').slice(10, 13)) this.#secret(line);
     return { controlKey, privateKey: pem, publicKey };
   }
 
@@ -138,7 +127,7 @@ export class TestCluster {
   }
 
   /** Registers a text that must not leak. */
-  secret(text: string): string {
+  #secret(text: string): string {
     this.#marks[`${Object.keys(this.#marks).length}: ${text}`] = text;
     return text;
   }
@@ -152,29 +141,24 @@ export class TestCluster {
     this.gateway.keys.set(login, acceptedOf(...sets));
   }
 
-  /** Creates a role that may read the keys, and a secret ID of it in a file. */
-  async appRole(role = roleName, settings: object = {}): Promise<AppRoleLogin> {
-    const all = { token_policies: [roleName], token_ttl: 3600, ...settings };
-    const roleId = await this.admin.role(approleMount, role, all);
-    return { method: 'approle', roleId, secretIdFile: await this.newSecretId(role) };
+  /** Creates the role that may read the keys, and a secret ID of it in a file. */
+  async appRole(): Promise<VaultAuth> {
+    const settings = { token_policies: [roleName], token_ttl: 3600 };
+    const roleId = await this.admin.role(approleMount, roleName, settings);
+    return { method: 'approle', roleId, secretIdFile: await this.newSecretId() };
   }
 
-  /** Writes a new secret ID of a role to the role's file, and returns the file. */
-  async newSecretId(role = roleName, settings: object = {}): Promise<string> {
-    return this.secretFile(role, await this.admin.secretId(approleMount, role, settings));
-  }
-
-  /** Writes a file with a text that must not leak. */
-  secretFile(name: string, text: string): string {
-    const file = join(this.folder.path, name);
+  /** Writes a new secret ID to the file of the role, and returns the file. */
+  async newSecretId(settings: object = {}): Promise<string> {
+    const secretId = this.#secret(await this.admin.secretId(approleMount, roleName, settings));
+    const file = this.#folder.at('secret-id');
     // A process never sees an empty file.
-    renameSync(this.folder.file(`${name}.next`, this.secret(text)), file);
+    renameSync(this.#folder.file('secret-id.next', secretId), file);
     return file;
   }
 
   async startProcesses(count: number, auth: VaultAuth): Promise<readonly CountersignProcess[]> {
     const { fresh, vaultTimeout, server } = this.#options;
-    const caFile = server?.caFile === undefined ? {} : { caFile: server.caFile };
     const config = {
       proxy: { port: 0, timeouts: { shutdownDelay: '0s', shutdown: '2s' } },
       environments: {
@@ -187,7 +171,7 @@ export class TestCluster {
           timeout: vaultTimeout,
           auth,
           transit: { mounts: { sandbox: 'transit' } },
-          ...caFile,
+          caFile: server?.caFile,
         },
         cache: { ttl: fresh },
       },
@@ -217,16 +201,12 @@ export class TestCluster {
   }
 
   /**
-   * Secrets in the output and metrics of the processes, or in these texts. Stops the processes, since they print
-   * something at the end.
+   * Planted secrets and issued Vault tokens in the output and metrics of the processes, or in these texts, in any usual
+   * encoding. Stops the processes, since they print something at the end.
    */
   async leaks(...texts: readonly string[]): Promise<readonly string[]> {
     await this.#stop();
-    return this.secretsIn([...texts, ...this.#all.map((one) => one.seen())].join('\n'));
-  }
-
-  /** Planted secrets and issued Vault tokens that occur in a text, in any usual encoding. */
-  secretsIn(text: string): readonly string[] {
+    const text = [...texts, ...this.#all.map((one) => one.seen())].join('\n');
     const tokens = this.vault.seen.flatMap(({ headers }) => headers['x-vault-token'] ?? []).map(String);
     return marksIn(text, { ...this.#marks, ...Object.fromEntries(tokens.map((token) => [token, token])) });
   }
@@ -236,7 +216,7 @@ export class TestCluster {
     await this.#gateway?.close();
     await this.vault.close();
     await Promise.all(this.#all.map((one) => one.close()));
-    this.folder.remove();
+    this.#folder.remove();
   }
 
   get #all(): readonly CountersignProcess[] {
