@@ -65,7 +65,7 @@ export async function rotate(
     const beganAt = performance.now();
     const at = { gatewayAt: beganAt, vaultAt: beganAt };
     const inVault = async (): Promise<void> => {
-      await cluster.putInVault(login, keys);
+      cluster.putInVault(login, keys);
       at.vaultAt = performance.now();
     };
     const inGateway = async (): Promise<void> => {

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { post } from '../support/forwarding.ts';
 import { Load, type LoadRequest } from '../support/load.ts';
 import type { CountersignProcess } from '../support/process.ts';
-import { balanceOf, statusOf, TestCluster } from '../support/test-cluster.ts';
+import { balanceOf, newKeys, statusOf, TestCluster } from '../support/test-cluster.ts';
 import { costOf, type Result } from './judge.ts';
 import { type Options, type Row, rotate, rowsFor } from './rotation.ts';
 
@@ -16,12 +16,11 @@ export async function run(options: Options): Promise<Result> {
   const rows = rowsFor(options);
   const logins = rows.map(({ login }) => login);
   const endpoints = Object.fromEntries(rows.map((row) => [endpointOf(row), row.login]));
-  const cluster = new TestCluster({ logins, fresh: '60s', endpoints });
+  const cluster = new TestCluster(endpoints);
   try {
-    await cluster.open();
     // Made before the processes start, which would wait for the stub meanwhile.
-    const keys = rows.map(({ switches }) => Array.from({ length: switches }, () => cluster.newKeys()));
-    await cluster.startProcesses(instances, await cluster.appRole());
+    const keys = rows.map(({ switches }) => Array.from({ length: switches }, newKeys));
+    await cluster.open(instances);
     await useOnce(cluster.processes, logins);
     const every = traffic === 'mixed' ? 1_000 / rate : 50;
     const load = new Load(requestsInTurn(cluster.processes, rows, options), every);
@@ -34,7 +33,7 @@ export async function run(options: Options): Promise<Result> {
     const evidence = {
       hits: load.hits,
       transfers: cluster.transfers,
-      received: (login: string) => cluster.gateway.seen.count({ operation: 'transfer', login }),
+      received: (login: string) => cluster.seen.count({ operation: 'transfer', login }),
       pause: (1_000 * instances * inSuccession * rows.length) / rate,
     };
     const costs = rows.map((row, index) => costOf(row, switches[index] ?? [], evidence));

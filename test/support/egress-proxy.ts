@@ -35,7 +35,7 @@ export interface TestEgressProxy {
 const recorded = 1_000;
 
 /** An HTTP proxy that knows CONNECT only. */
-export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<TestEgressProxy> {
+export async function startEgressProxy(tls?: TlsOptions): Promise<TestEgressProxy> {
   const heads: string[] = [];
   const chunks: Buffer[] = [];
   const tunnels = new Set<Socket>();
@@ -81,7 +81,7 @@ export async function startEgressProxy(tls?: TlsOptions, onPort = 0): Promise<Te
     };
     client.on('data', read);
   };
-  const { url, port, close } = await startTcpServer(onConnection, tls, onPort);
+  const { url, port, close } = await startTcpServer(onConnection, tls);
   const proxy: TestEgressProxy = {
     url,
     port,

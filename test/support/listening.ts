@@ -2,8 +2,6 @@ import type { Server, Socket } from 'node:net';
 
 export interface Listening {
   readonly port: number;
-  /** Ends all connections; the server accepts further ones. */
-  readonly drop: () => void;
   /** Ends the server and all its connections. */
   readonly close: () => Promise<void>;
 }
@@ -20,23 +18,14 @@ export async function listen(server: Server, onPort = 0): Promise<Listening> {
       resolve();
     });
   });
-  const drop = (): void => {
-    for (const socket of sockets) socket.destroy();
-  };
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the server listens on no port');
   return {
-    port: portOf(server),
-    drop,
+    port: address.port,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
-        drop();
+        for (const socket of sockets) socket.destroy();
       }),
   };
-}
-
-/** Of a server that listens. */
-export function portOf(server: Server): number {
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the server listens on no port');
-  return address.port;
 }

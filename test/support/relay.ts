@@ -13,13 +13,10 @@ export interface Relay {
   readonly releaseAllBut: (bytes: number) => void;
   /** Connects further clients to another port. */
   readonly leadTo: (port: number) => void;
-  /** Ends all connections. */
-  readonly drop: () => void;
   readonly close: () => Promise<void>;
 }
 
-/** @param onPort free unless given */
-export async function startRelay(serverPort: number, onPort = 0): Promise<Relay> {
+export async function startRelay(serverPort: number): Promise<Relay> {
   let target = serverPort;
   let connections = 0;
   let kept: { client: Socket; bytes: Buffer } | undefined;
@@ -43,7 +40,7 @@ export async function startRelay(serverPort: number, onPort = 0): Promise<Relay>
     client.once('close', () => upstream.destroy());
     upstream.once('close', () => client.destroy());
   });
-  const { port, drop, close } = await listen(server, onPort);
+  const { port, close } = await listen(server);
   return {
     port,
     connections: () => connections,
@@ -61,7 +58,6 @@ export async function startRelay(serverPort: number, onPort = 0): Promise<Relay>
     leadTo: (other) => {
       target = other;
     },
-    drop,
     close,
   };
 }
