@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import { balancePath, pay } from '../support/attackers.ts';
 import { harness } from '../support/harness.ts';
 import { foundIn, mayReadChildren, primeIn } from '../support/process-memory.ts';
 import { describeWhere } from '../support/requires.ts';
@@ -50,10 +49,11 @@ describeWhere(mayReadChildren(), 'the memory of another process cannot be read h
       const keys = logins.map((login) => newKeys(`MARK-control-key-${login}`));
       for (const [nth, { controlKey, privateKey }] of keys.entries())
         vault.put(`gateway/sandbox/${logins[nth]}`, { control_key: controlKey, private_key: privateKey });
-      const use = async (login: string): Promise<number[]> => [
-        (await process.post(balancePath(login))).status,
-        (await pay(process, '1', { login })).status,
-      ];
+      const use = async (login: string): Promise<number[]> => {
+        const balance = await process.post(`/sandbox/gw/api/v2/get-balance/manager/${login}`);
+        const form = `login=${login}&client_orderid=1&amount=1.00&currency=EUR`;
+        return [balance.status, (await process.post('/sandbox/gw/api/v4/transfer/1', form)).status];
+      };
       const primes = (): boolean[] =>
         keys.map(({ privateKey }) => foundIn(process.child.pid ?? 0, primeIn(privateKey)).found > 0);
       for (const login of logins) expect(await use(login)).toEqual([200, 200]);

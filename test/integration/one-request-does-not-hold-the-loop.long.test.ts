@@ -56,18 +56,11 @@ const inHead = (text: string): string => Buffer.from(text).toString('latin1');
 type Place = (text: string) => Buffer;
 
 const inBody: Readonly<Record<string, Place>> = {
-  'the name of a parameter': (text) => request(paths.transfer, form, `client_orderid=1&${text}`),
   'the value of a parameter': (text) => request(paths.transfer, form, `order_desc=${text}`),
 };
-const headers =
-  'Authorization Accept Content-Type Content-Encoding Connection Cookie Countersign-Login Expect traceparent ' +
-  'Transfer-Encoding X-Request-Id';
-const inHeader =
-  (name: string): Place =>
-  (text) =>
-    request(paths.balance, `${name}: ${inHead(text)}\r\n`);
+/** What is done with each header is measured in client-input-takes-linear-time.test.ts. */
 const inHeads: Readonly<Record<string, Place>> = {
-  ...Object.fromEntries(headers.split(' ').map((name) => [name, inHeader(name)])),
+  'a token': (text) => request(paths.balance, `Authorization: ${inHead(text)}\r\n`),
   'the target': (text) => request(`/sandbox/gw/api/v2/${inHead(text).replaceAll(/[\s?]/g, '/')}`, form),
 };
 

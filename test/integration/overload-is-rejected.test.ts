@@ -96,13 +96,16 @@ it('one request more than a caller may have in flight is rejected with 429 and n
   expect((await pay()).status).toBe(200);
 });
 
-it('a full signing queue rejects RSA signatures, but not HMAC ones, and recovers', async () => {
+it('a full signing queue rejects RSA signatures, but not those of another caller or HMAC ones, and recovers', async () => {
   // A long key takes long to sign, so the queue is sure to fill.
   const keys = { acme: { controlKey: testControlKey, privateKey: vectorText('keys/rsa-4096-pkcs8.pem') } };
-  const config = { signing: { concurrency: 1, maxQueue: 1 } };
+  const config = { signing: { concurrency: 1, maxQueue: 4 }, callers: [greedy, modest] };
   const proxy = await starts.edge({ keys, config });
-  // Concurrently: one is signed and one is queued, the others find the queue full.
-  const responses = await Promise.all(Array.from({ length: 24 }, () => proxy.transfer()));
+  const pay = () => proxy.post(paths.transfer, transferForm, { Authorization: 'Bearer greedy' });
+  // Concurrently: one is signed and two are queued, the others find their half of the queue full.
+  const flood = Array.from({ length: 24 }, pay);
+  expect((await proxy.transfer()).status).toBe(200);
+  const responses = await Promise.all(flood);
   const rejected = responses.filter(({ status }) => status === 503);
   for (const response of rejected) expectOverloaded(response);
   expect(rejected.length).toBeGreaterThan(0);

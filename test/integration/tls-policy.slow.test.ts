@@ -90,12 +90,6 @@ describeWith('openssl')('the TLS policy', () => {
       expect(output).toContain('alert protocol version');
     });
 
-    it('ends a connection whose client renegotiates', async () => {
-      const { output } = await opensslClient(await startWith('proxy', 'rsa'), ['-tls1_2'], 'R\n');
-      expect(output).toContain('RENEGOTIATING');
-      expect(output).toMatch(/no renegotiation/);
-    });
-
     it('resumes sessions only without a client CA', async () => {
       const session = `${starts.folder().path}/session`;
       const resumes = async (url: string, version: string): Promise<boolean> => {

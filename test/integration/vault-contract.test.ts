@@ -4,7 +4,7 @@ import { ringIn } from '../../src/keys/key-source.ts';
 import { usableIn } from '../../src/keys/ring.ts';
 import { revealFields } from '../../src/keys/vault/client.ts';
 import { connectVault } from '../../src/keys/vault/source.ts';
-import { reveal, Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/secret.ts';
 import { bound, KubernetesApi, serviceAccountToken } from '../support/kubernetes-api.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
 import { describeVaults } from '../support/stub-vault/describe-vaults.ts';
@@ -150,28 +150,6 @@ describeVaults('keys in Vault', (server) => {
     expect(await problemOf((await connect(version1)).kv.history(acme))).toBe('kv-version-1');
   });
 
-  it('logs in again at once if its token was revoked', async () => {
-    const { address } = await newLogin('first');
-    const keys = await source();
-    for (let logins = 1; logins < 4; logins += 1) {
-      expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
-      // The expiry of a revoked token is in the past.
-      const ends = setup.observed.expiries.filter((at = 0) => at > setup.clock.now() / 1000 + 60);
-      expect(ends).toHaveLength(logins);
-      await admin.revokeAll(approleMount);
-      setup.clock.advance(6000);
-    }
-  });
-
-  it('does not log in again because of a missing permission', async () => {
-    const keys = await source(elsewhere);
-    for (let times = 0; times < 3; times += 1) {
-      setup.clock.advance(2 * minute);
-      expect(await problemOf(keys.read(acme))).toBe('denied');
-    }
-    expect(setup.observed.expiries).toHaveLength(1);
-  });
-
   it.each([
     ['looks itself up', { token_no_default_policy: false }, 1],
     ['may not look itself up', { token_no_default_policy: true }, 13],
@@ -256,15 +234,6 @@ describeVaults('keys in Vault', (server) => {
       setup.clock.advance(6000);
       expect(controlKeys(await keys.read(address))).toEqual(['1:first']);
     });
-
-  it('revokes its token when it stops', async () => {
-    const vault = await connect();
-    const token = await vault.tokens.withToken((given) => Promise.resolve(reveal(given)));
-    const lookUp = () => admin.request('POST', 'auth/token/lookup', { token });
-    expect((await lookUp()).data).toMatchObject({ type: 'service' });
-    await vault.close();
-    await expect(lookUp()).rejects.toThrow('403');
-  });
 
   it('keeps a token that does not expire', async () => {
     (await source({ auth: tokenAuth(rootToken) })).start();

@@ -4,7 +4,6 @@ import { KeyReader } from '../../src/keys/reader.ts';
 import { KeyTable } from '../../src/keys/table.ts';
 import type { Fault } from '../support/stub-vault/faults.ts';
 import { acme, controlKeys, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
-import { StubVault } from '../support/stub-vault/server.ts';
 
 const read = /^secret\/data/;
 const elsewhere = 'http://127.0.0.1:9/v1/secret/data/gateway/sandbox/acme';
@@ -66,13 +65,5 @@ describe('keys in Vault, while Vault fails', () => {
     setup.clock.advance(1_000);
     await reader.read(acme, 'refresh');
     expect(reader.isFailing).toBe(false);
-  });
-
-  it('never follows a redirect, which would leak the token', async () => {
-    const other = setup.closeAtEnd(new StubVault());
-    await other.listen();
-    setup.vault.fail(status(307, { Location: `${other.address}/v1/secret/data/gateway/sandbox/acme` }));
-    expect(await problemOf(source.read(acme))).toBe('redirected');
-    expect(other.seen).toEqual([]);
   });
 });

@@ -11,8 +11,6 @@ export type Fault =
     }
   /** The request is read, and there is no response. */
   | { readonly kind: 'black-hole' }
-  /** The right response, so many milliseconds later. */
-  | { readonly kind: 'late'; readonly milliseconds: number }
   /** Reads succeed; a write is processed, and there is no response. */
   | { readonly kind: 'late-write' }
   /** A response whose body arrives byte by byte and never ends. */
@@ -29,7 +27,7 @@ export type Fault =
 const mebibyte = 1_048_576;
 
 /** Simulates a fault; the timers of a drip end with its connection. */
-export function playFault(fault: Exclude<Fault, { kind: 'late' }>, response: ServerResponse): void {
+export function playFault(fault: Fault, response: ServerResponse): void {
   switch (fault.kind) {
     case 'status':
       response.writeHead(fault.status, { 'Content-Type': 'application/json', ...fault.headers });

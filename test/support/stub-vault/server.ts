@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
 import { errors, type StubRequest, type StubResponse } from './protocol.ts';
@@ -126,8 +125,7 @@ export class StubVault {
     const body = await readBody(request);
     seen.body = body;
     const fault = this.#faultOf(request, target);
-    if (fault?.kind === 'late') await wait(fault.milliseconds);
-    else if (fault !== undefined && fault.kind !== 'late-write') return playFault(fault, response);
+    if (fault !== undefined && fault.kind !== 'late-write') return playFault(fault, response);
     const stubResponse = this.#responseTo(request, target, body);
     if (fault?.kind === 'late-write') return;
     response.writeHead(stubResponse.status, {

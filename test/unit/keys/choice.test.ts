@@ -35,19 +35,6 @@ function trial(where = place): string | undefined {
 }
 
 describe('the current key', () => {
-  it('becomes another one only when the gateway accepts that one', () => {
-    has('old');
-    accept('old');
-    becomes('new', 'old');
-    expect(current()).toBe('old');
-    for (const where of [place, elsewhere, ofOther]) for (const key of ['old', 'new']) reject(key, where);
-    expect(current()).toBe('old');
-    now = 1;
-    expect(accept('new')).toBe(true);
-    expect(current()).toBe('new');
-    expect(choice.accepted && textOf(choice.accepted)).toBe('new');
-  });
-
   it('is not moved back by a slow response to a request before its last accepted one', () => {
     has('new', 'old');
     accept('new', 1);

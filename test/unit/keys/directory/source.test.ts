@@ -1,6 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { closeSync, constants, openSync, renameSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, open, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
@@ -10,8 +8,8 @@ import { type KeySource, ringIn } from '../../../../src/keys/key-source.ts';
 import { type KeyRing, usableIn } from '../../../../src/keys/ring.ts';
 import { reveal } from '../../../../src/secret.ts';
 import { itWhere } from '../../../support/requires.ts';
+import { ManualClock } from '../../../support/stub-vault/clock.ts';
 import { vectorText } from '../../../support/vectors.ts';
-import { VirtualClock } from '../../../support/virtual-clock.ts';
 
 const acme = { environment: 'sandbox', login: 'acme' };
 const hour = 3_600_000;
@@ -152,56 +150,25 @@ describe('a directory that cannot be read', () => {
   });
 });
 
-describe('a directory that hangs', () => {
-  const time = new VirtualClock();
-  /** Pipes without a writer: opening one occupies a thread, and no other file can be read. */
-  let pipes: string[];
-  let opened: Promise<unknown>[];
-  /** Another one, since a thread may begin to open a pipe when the directory is away. */
-  let folder = '';
-
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'countersign-pipes-'));
-    const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? 4);
-    pipes = Array.from({ length: threads }, (_, index) => join(folder, `pipe-${index}`));
-    execFileSync('mkfifo', pipes);
-    await put('control_key', 'abc');
-    source = createDirectorySource({
-      directory,
-      rotationGracePeriod: hour,
-      now: () => now,
-      setTimer: time.setTimer,
-    });
-    opened = pipes.map((pipe) => open(pipe, 'r').then((file) => file.close()));
+it('a directory that hangs is unavailable after 5 s, for all logins, and can be read as soon as it responds', async () => {
+  await put('control_key', 'abc');
+  const time = new ManualClock();
+  source = createDirectorySource({
+    directory,
+    rotationGracePeriod: hour,
+    now: () => now,
+    setTimer: time.setTimer,
   });
-
-  // Without it the process would not end after a failure.
-  afterEach(async () => {
-    await continues();
-    await rm(folder, { recursive: true });
-  });
-
-  async function continues(): Promise<void> {
-    // Not closed before, since a thread may begin to open one later than this.
-    const writers = pipes.map((pipe) => openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK));
-    await Promise.all(opened);
-    for (const writer of writers) closeSync(writer);
-  }
-
-  it('is unavailable after 5 s, for all logins, and can be read as soon as it responds', async () => {
-    const other = { ...acme, login: 'beta' };
-    const reads = [source.read(acme), source.read(other)].map((one) => one.catch((error: unknown) => error));
-    await time.advance(4_999);
-    expect(await Promise.race([...reads, Promise.resolve('hangs')])).toBe('hangs');
-    // The directory is not asked why, since that would hang too.
-    renameSync(directory, `${directory}-away`);
-    await time.advance(1);
-    const failure = { source: 'down', problem: `the directory ${directory} did not respond within 5 s` };
-    expect(await Promise.all(reads)).toMatchObject([failure, failure]);
-    renameSync(`${directory}-away`, directory);
-    await continues();
-    expect(shown(ringIn(await source.read(acme)))).toEqual(['abc']);
-  });
+  const reads = [acme, { ...acme, login: 'beta' }].map((login) =>
+    source.read(login).catch((error: unknown) => error),
+  );
+  // At once: no file has been read yet.
+  time.advance(4_999);
+  expect(time.nextTimer).toBe(1);
+  time.advance(1);
+  const failure = { source: 'down', problem: `the directory ${directory} did not respond within 5 s` };
+  expect(await Promise.all(reads)).toMatchObject([failure, failure]);
+  expect(shown(ringIn(await source.read(acme)))).toEqual(['abc']);
 });
 
 describe('a rotation with files', () => {

@@ -4,8 +4,6 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { configSchema } from '../../../../src/config/schema.ts';
 import { ProxyError } from '../../../../src/errors.ts';
 import { createRoutes } from '../../../../src/gateway/router.ts';
-import { parseKeys } from '../../../../src/keys/key.ts';
-import type { KeyRing } from '../../../../src/keys/ring.ts';
 import type { KeyTable } from '../../../../src/keys/table.ts';
 import type { Pair } from '../../../../src/oauth1/parameters.ts';
 import { createPrometheus } from '../../../../src/observability/prometheus.ts';
@@ -21,8 +19,9 @@ import { configFor } from '../../../support/config.ts';
 import { fixedKeys } from '../../../support/fixed-keys.ts';
 import { routesOf } from '../../../support/routes.ts';
 import { verifyAuthorization } from '../../../support/verify.ts';
+import { noon } from '../../../support/virtual-clock.ts';
+import { ringOf } from '../../keys/scripted-source.ts';
 
-const noon = Date.UTC(2026, 0, 15, 12);
 const balance = '/sandbox/gw/api/v2/get-balance/manager/acme';
 const eligibility = '/sandbox/gw/api/v2/pan-eligibility/send/1234';
 
@@ -51,12 +50,6 @@ const responseOf = (status: number, body = 'type=async-response\n', headers = {}
   body: Buffer.from(body),
 });
 
-function ringOf(texts: readonly string[]): KeyRing {
-  return texts.flatMap((controlKey, index) => {
-    const superseded = index === 0 ? {} : { supersededAt: new Date(noon - 1000) };
-    return parseKeys({ control_key: controlKey }, { version: texts.length - index, ...superseded });
-  });
-}
 const unreachable = (): UpstreamError => new UpstreamError('gateway-unreachable', false, false);
 const stale = (): UpstreamError => new UpstreamError('gateway-reset', true, true);
 
@@ -70,7 +63,7 @@ async function send(target: string, environment: object = {}): Promise<Sent> {
   const clocks = { clock: () => noon, monotonic: () => monotonic };
   const { table, keySelector } = fixedKeys(() => {
     monotonic += keyLookup;
-    return ringOf(controlKeys);
+    return ringOf(...controlKeys);
   }, clocks);
   const sendUpstream = async (signed: SignedHttpRequest, options: SendOptions): Promise<GatewayResponse> => {
     sent.push(signed);
@@ -146,7 +139,7 @@ it('the key is the key that the login has when the request is sent: a replaced o
   whileSigning = (table) => {
     count += 1;
     const ref = { environment: 'sandbox', login: 'acme' };
-    if (count === 1) table.store(ref, { ring: ringOf(['newest']), gone: [] }, monotonic);
+    if (count === 1) table.store(ref, { ring: ringOf('newest'), gone: [] }, monotonic);
   };
   await send(eligibility);
   const { oauth } = verify('https://gateway.example/gw/api/v2/pan-eligibility/send/1234', 'newest');
