@@ -269,13 +269,6 @@ describeWith('openssl')('a caller with a client certificate', () => {
     expect(idle.pending).toBe(0);
   });
 
-  it('can send the largest forms', async () => {
-    const form = `${transferForm}&comment=${'x'.repeat(60_000)}`;
-    const agent = keeping();
-    for (let count = 0; count < 3; count += 1)
-      expect((await post(`${proxy.url}${paths.transfer}`, form, {}, { agent })).status).toBe(200);
-  });
-
   describe('during whose handshake there is a reload', () => {
     it.each([
       ['gets no response if its CA is removed', () => verifying(theirs), /^$/],

@@ -16,6 +16,7 @@ const withLines = (...lines: string[]): string => formRequest(balance, 'a=b', li
 const withVersion = (version: string): string => withLines().replace('HTTP/1.1', version);
 const manyLines = (count: number, last = 'a:b'): string => withLines('a:b\r\n'.repeat(count) + last);
 const chunked = 'Transfer-Encoding: chunked';
+const withoutType = (request: string): string => request.replace(/Content-Type: .*\r\n/i, '');
 
 describe('a request with an invalid head', () => {
   it.each<[name: string, request: string, reason: Reason]>([
@@ -23,6 +24,12 @@ describe('a request with an invalid head', () => {
     ['OPTIONS', withMethod('OPTIONS', '*'), 'method-not-allowed'],
     ['an empty query', formRequest(`${balance}?`), 'query-not-allowed'],
     ['a multipart body', withLines('Content-Type: multipart/form-data'), 'unsupported-media-type'],
+    ['a body without a type', withoutType(withLines()), 'unsupported-media-type'],
+    [
+      'a chunked body without a type',
+      withoutType(formRequest(balance, '0\r\n\r\n', [chunked])),
+      'unsupported-media-type',
+    ],
     ['a gzip body', withLines('Content-Encoding: gzip'), 'unsupported-media-type'],
     ['two Content-Types', withLines('Content-Type: text/plain', 'content-type: text/plain'), 'bad-request'],
     ['no Host', 'POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n', 'bad-request'],
@@ -52,7 +59,9 @@ describe('a request with an invalid head', () => {
     ['no version', withVersion('').replace(' \r\n', '\r\n')],
     ['a coding in HTTP/1.0', formRequest(balance, '0\r\n\r\n', [chunked]).replace('/1.1', '/1.0')],
     ['two codings', formRequest(balance, '', [chunked, chunked])],
-    ['a header that others may read with a dash', withLines('Transfer_Encoding: chunked')],
+    ...['Transfer_Encoding', 'content_encoding', 'content.length', 'Content_Type', 'countersign.login'].map(
+      (name): [string, string] => [`${name}, which others may read with a dash`, withLines(`${name}: 0`)],
+    ),
     ['text that is not HTTP', 'hello\r\n\r\n'],
     ['a target that is a host and port', formRequest('gateway.test:443')],
     ['a length and a coding', formRequest(balance, '0\r\n\r\n', ['Content-Length: 3', chunked])],
@@ -116,6 +125,8 @@ describe('a request target with a host', () => {
   it('counts instead of the Host header', async () => {
     const other = (request: string): string => request.replace('Host: countersign.test', 'Host: other.test');
     expectProblem(await edge().send(other(withLines())), 'unknown-host');
+    const none = withVersion('HTTP/1.0').replace('Host: countersign.test\r\n', '');
+    expectProblem(await edge().send(none), 'unknown-host');
     expect((await edge().send(other(absolute('http://countersign.test')))).status).toBe(200);
   });
 });
@@ -127,7 +138,11 @@ it.each([
   ],
   ['100 headers', manyLines(96)],
   ['an empty body without a type', `POST ${balance} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`],
-  ['HTTP/1.0', withVersion('HTTP/1.0')],
+  [
+    'HTTP/1.0, which knows no expectations',
+    withVersion('HTTP/1.0').replace('Host:', 'Expect: 200-ok\r\nHost:'),
+  ],
+  ['headers whose names are only like ours', withLines('x_content.length: 0')],
   ['an offer to upgrade, which is ignored', withLines('Connection: Upgrade', 'Upgrade: h2c')],
   ['blanks and a protocol that the parser reads leniently', withVersion(' RTSP/1.1').replace(' ', '  ')],
 ])('a valid request, which is normalized for the gateway: %s', async (_, request) => {
