@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { type AuthenticatedClient, revealFields } from '../../../../src/keys/vault/client.ts';
+import type { AuthenticatedClient } from '../../../../src/keys/vault/client.ts';
 import { VaultError } from '../../../../src/keys/vault/errors.ts';
 import { KvStore } from '../../../../src/keys/vault/kv2.ts';
 import { kvPaths } from '../../../../src/keys/vault/paths.ts';
@@ -27,27 +27,6 @@ function storeOf(body: object, info = body, mount = 'secret'): KvStore {
   const client = { read: respond, readIfPermitted: responding(info), list: respond, write, post: write };
   return new KvStore(client, kvPaths({ mount, path: 'gateway/{environment}/{login}' }));
 }
-
-it('the history of a secret has its newest version first', async () => {
-  const versions = { 1: {}, 2: { destroyed: true }, 10: { deletion_time: created_time } };
-  const all = Object.entries(versions).map(([number, more]) => [
-    number,
-    { created_time, deletion_time: '', destroyed: false, ...more },
-  ]);
-  const store = storeOf({
-    data: { current_version: 10, max_versions: 1, versions: Object.fromEntries(all) },
-  });
-  const createdAt = new Date('2026-01-15T12:00:00.123Z');
-  expect(await store.history(acme)).toEqual({
-    current: 10,
-    maxVersions: 1,
-    versions: [
-      { version: 10, createdAt, deletedAt: createdAt, destroyed: false },
-      { version: 2, createdAt, destroyed: true },
-      { version: 1, createdAt, destroyed: false },
-    ],
-  });
-});
 
 it('a Vault response about another version than the one that was read or written is an error', async () => {
   const crossed = {
@@ -114,29 +93,3 @@ it.each([
     await expect(store.history(acme)).rejects.toMatchObject(expected);
   },
 );
-
-it('a version that extends another one has the fields of the expected version, not of the current one', async () => {
-  const seen: unknown[] = [];
-  const created = { version: 3, created_time };
-  const client: AuthenticatedClient = {
-    read: async (path, shape) => {
-      seen.push(path);
-      return shape.parse({
-        data: { data: { control_key: 'k', note: 'n' }, metadata: { ...created, version: 2 } },
-      });
-    },
-    readIfPermitted: async () => undefined,
-    list: async (_path, shape) => shape.parse({}),
-    write: async (_path, body, shape) => {
-      seen.push(revealFields(body));
-      return shape.parse({ data: created });
-    },
-    post: async (_path, _body, shape) => shape.parse({}),
-  };
-  const store = new KvStore(client, kvPaths({ mount: 'secret', path: 'gateway/{environment}/{login}' }));
-  expect(await store.extend(acme, { note: undefined, private_key: 'p' }, 2)).toBe(3);
-  expect(seen).toEqual([
-    'secret/data/gateway/sandbox/acme?version=2',
-    { options: { cas: 2 }, data: { control_key: 'k', private_key: 'p' } },
-  ]);
-});
