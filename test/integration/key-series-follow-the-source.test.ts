@@ -50,36 +50,6 @@ it('without a request, series and log follow a key that is unusable, fixed, miss
   ]);
 });
 
-it('keys of a mount that was re-created sign on, which is one problem, however many they are', async () => {
-  const { admin, proxy } = await startAll();
-  const logins = Array.from({ length: 5 }, (_, index) => `login-${index}`);
-  const putAll = async (): Promise<void> => {
-    for (const login of logins) await admin.put(`gateway/sandbox/${login}`, { control_key: 'first' });
-  };
-  const expectSigned = async (): Promise<void> => {
-    for (const login of logins)
-      expect((await proxy.post(`/sandbox/gw/api/v2/get-balance/manager/${login}`)).body).toContain(
-        'gateway-unreachable',
-      );
-  };
-  const missing = (): Promise<number> => proxy.counted('key_logins_not_found');
-  await putAll();
-  await expectSigned();
-  await admin.request('DELETE', 'sys/mounts/secret');
-  await admin.enable('mounts', 'secret', { type: 'kv', options: { version: '2' } });
-  await until(async () => (await missing()) === 5);
-  await expectSigned();
-  const lines = proxy.logLines('login not found in the key source; its cached keys are used');
-  expect(lines.map(({ level, logins: count }) => [level, count])).toEqual([
-    ['error', 1],
-    ['error', 2],
-    ['error', 4],
-  ]);
-  await putAll();
-  await until(async () => (await missing()) === 0);
-  expect(proxy.logLines('no login with cached keys is missing in the key source any more')).toHaveLength(1);
-});
-
 it('a version of a key directory has one name in log, page, terminal and findings', async () => {
   const directory = starts.folder().path;
   writeKeys(directory, 'sandbox', 'acme', testKeys);

@@ -6,15 +6,9 @@ import type { VaultConfig } from '../../src/config/schema.ts';
 import { vaultClient } from '../../src/keys/vault/client.ts';
 import { Secret } from '../../src/secret.ts';
 import { listen } from '../support/listening.ts';
-import { describeWith } from '../support/requires.ts';
+import { itWith } from '../support/requires.ts';
 import { Ca } from '../support/stub-vault/certificates.ts';
-import {
-  acme,
-  controlKeys,
-  problemOf,
-  rootAuth,
-  VaultTestEnvironment,
-} from '../support/stub-vault/harness.ts';
+import { acme, controlKeys, problemOf, VaultTestEnvironment } from '../support/stub-vault/harness.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 import { until } from '../support/until.ts';
@@ -75,33 +69,20 @@ describe('requests to Vault', () => {
     expect(namespaces).toEqual(['team-a', 'team-a']);
   });
 
-  describeWith('openssl')('over TLS (needs the program openssl)', () => {
-    async function startVault(clientCa?: Ca) {
+  itWith('openssl')(
+    'trust the configured CA and no other server, whatever the environment variables are',
+    async () => {
       const ca = new Ca(setup.folder.path, 'ca');
-      const client = clientCa === undefined ? {} : { clientCa: clientCa.cert };
-      const vault = setup.closeAtEnd(new StubVault({ tls: { ...ca.issue('server'), ...client } }));
+      const vault = setup.closeAtEnd(new StubVault({ tls: ca.issue('server') }));
       const address = await vault.listen();
-      const read = (more: Partial<VaultConfig>) => problemOf(setup.source({ address, ...more }).read(acme));
-      return { caFile: ca.file, vault, read };
-    }
-
-    it('trust the configured CA and no other server, whatever the environment variables are', async () => {
-      const { caFile, vault, read } = await startVault();
+      const read = (more: Partial<VaultConfig>) => problemOf(open({ address, ...more }).read(acme));
       process.env['VAULT_SKIP_VERIFY'] = '1';
       expect(await read({})).toBe('unreachable');
       expect(await read({ caFile: new Ca(setup.folder.path, 'stranger').file })).toBe('unreachable');
       expect(vault.seen).toEqual([]);
-      expect(await read({ caFile })).toBe('none');
-    });
-
-    it('present the configured client certificate', async () => {
-      const clients = new Ca(setup.folder.path, 'clients');
-      const { caFile, read } = await startVault(clients);
-      const { certFile, keyFile } = clients.issue('countersign');
-      expect(await read({ caFile })).toBe('unreachable');
-      expect(await read({ caFile, certFile, keyFile })).toBe('none');
-    });
-  });
+      expect(await read({ caFile: ca.file })).toBe('none');
+    },
+  );
 
   describe('on a kept-alive socket that the server has closed', () => {
     /** A client of a server that resets a connection with its second request, and the methods of all requests. */
@@ -146,7 +127,7 @@ describe('requests to Vault', () => {
   });
 
   it('are not sent before they are needed', async () => {
-    open({ auth: rootAuth });
+    open();
     expect(setup.vault.seen).toEqual([]);
   });
 });

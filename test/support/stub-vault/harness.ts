@@ -20,7 +20,7 @@ import { ManualClock } from './clock.ts';
 import { type StubOptions, StubVault } from './server.ts';
 import { rootToken } from './state.ts';
 
-export const rootAuth: VaultConfig['auth'] = { method: 'token', token: new Secret(rootToken) };
+const rootAuth: VaultConfig['auth'] = { method: 'token', token: new Secret(rootToken) };
 export const approleMount = 'approle';
 /** Role and policy that {@link VaultTestEnvironment} prepares. */
 export const roleName = 'countersign';
