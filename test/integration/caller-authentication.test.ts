@@ -9,7 +9,7 @@ import { expectProblem, expectRejectedAndClosed } from '../support/problem.ts';
 import { formRequest } from '../support/raw-http.ts';
 import type { RawResponse } from '../support/response-reader.ts';
 
-const { balance, transfer } = paths;
+const { balance } = paths;
 
 const tokenOf = (name: string): string => `${name}-token-3f9a.~+/=`;
 const credentialsOf = (name: string) => [tokenCredential(tokenOf(name))];

@@ -1,6 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { type IncomingMessage, request as plainRequest } from 'node:http';
-import { request as tlsRequest } from 'node:https';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { z } from 'zod';
 
 const transitKeyShape = z.object({
@@ -18,31 +17,22 @@ const responseSchema = z.object({
 export class VaultAdmin {
   readonly address: string;
   readonly #token: string;
-  readonly #ca: Buffer | undefined;
 
-  /** @param ca PEM; trusted in place of the system's CAs */
-  constructor(address: string, token: string, ca?: Buffer) {
+  constructor(address: string, token: string) {
     this.address = address;
     this.#token = token;
-    this.#ca = ca;
   }
 
-  async request(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
-    const { status, text } = await this.send(method, path, body, headers);
+  async request(method: string, path: string, body?: object) {
+    const { status, text } = await this.send(method, path, body);
     if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${text}`);
     return responseSchema.parse(text === '' ? {} : JSON.parse(text));
   }
 
   /** A request whose response may be anything. */
-  async send(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
-    const url = new URL(`${this.address}/v1/${path}`);
-    const options = {
-      method,
-      headers: { 'X-Vault-Token': this.#token, ...headers },
-      agent: false,
-      ca: this.#ca,
-    };
-    const request = url.protocol === 'https:' ? tlsRequest(url, options) : plainRequest(url, options);
+  async send(method: string, path: string, body?: object) {
+    const options = { method, headers: { 'X-Vault-Token': this.#token }, agent: false };
+    const request = httpRequest(`${this.address}/v1/${path}`, options);
     request.end(body === undefined ? undefined : JSON.stringify(body));
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       request.once('response', resolve).once('error', reject);

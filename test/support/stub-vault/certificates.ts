@@ -27,10 +27,9 @@ export class Ca {
   readonly #folder: string;
   readonly #own: Issued;
 
-  /** @param curve of its key; those of what it issues have P-256 */
-  constructor(folder: string, name: string, curve = 'P-256') {
+  constructor(folder: string, name: string) {
     this.#folder = folder;
-    this.#own = this.#makeOwn(name, curve);
+    this.#own = this.#makeOwn(name);
   }
 
   get file(): string {
@@ -70,10 +69,10 @@ export class Ca {
     return readFileSync(file, 'utf8');
   }
 
-  #makeOwn(name: string, curve: string): Issued {
+  #makeOwn(name: string): Issued {
     const { certFile, keyFile } = this.#filesOf(name);
     const asCa = ['-x509', '-days', '1', '-addext', 'basicConstraints=critical,CA:TRUE'];
-    openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile, curve), '-out', certFile, ...asCa);
+    openssl('req', '-subj', `/CN=${name}`, ...newKey(keyFile), '-out', certFile, ...asCa);
     return issuedIn(certFile, keyFile);
   }
 
@@ -111,8 +110,8 @@ subjectAltName = ${names}
   }
 }
 
-function newKey(keyFile: string, curve = 'P-256'): readonly string[] {
-  return ['-newkey', 'ec', '-pkeyopt', `ec_paramgen_curve:${curve}`, '-nodes', '-keyout', keyFile];
+function newKey(keyFile: string): readonly string[] {
+  return ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile];
 }
 
 function issuedIn(certFile: string, keyFile: string): Issued {

@@ -15,7 +15,7 @@ export type Fault =
   | { readonly kind: 'late-write' }
   /** A response whose body arrives byte by byte and never ends. */
   | { readonly kind: 'drip' }
-  | { readonly kind: 'html'; readonly status?: number }
+  | { readonly kind: 'html' }
   | { readonly kind: 'cut-json' }
   /** Any JSON as the response, with status 200. */
   | { readonly kind: 'json'; readonly body: unknown }
@@ -40,7 +40,7 @@ export function playFault(fault: Fault, response: ServerResponse): void {
       drip(response);
       return;
     case 'html':
-      response.writeHead(fault.status ?? 200, { 'Content-Type': 'text/html' });
+      response.writeHead(200, { 'Content-Type': 'text/html' });
       response.end('<html><body>Sign in</body></html>');
       return;
     case 'cut-json':

@@ -1,6 +1,5 @@
 import type { VaultConfig } from '../../../src/config/schema.ts';
 import {
-  type CacheResult,
   type KeyReading,
   type KeySource,
   type KeySourceObserver,
@@ -36,11 +35,9 @@ export class RecordingObserver implements KeySourceObserver, SigningObserver {
   readonly expiries: (number | undefined)[] = [];
   /** Seconds, one for each of {@link expiries}. */
   readonly leases: (number | undefined)[] = [];
-  readonly results: CacheResult[] = [];
   /** Results of signatures in Vault. */
   readonly signed: string[] = [];
   sourceUp: boolean | undefined;
-  deniedLogins = 0;
 
   keyProblem(problem: string): void {
     this.problems.push(problem);
@@ -56,20 +53,14 @@ export class RecordingObserver implements KeySourceObserver, SigningObserver {
     this.leases.push(leaseSeconds);
   }
 
-  keyLookup(_environment: string, result: CacheResult): void {
-    this.results.push(result);
-  }
-
+  keyLookup(): void {}
   keyFetched(): void {}
   keyRingUpdated(): void {}
   loginsNotFound(): void {}
   cachedKeysExpire(): void {}
+  loginsDenied(): void {}
   transitSigned(_environment: string, result: string, _seconds: number, problem?: string): void {
     this.signed.push(problem === undefined ? result : `${result}: ${problem}`);
-  }
-
-  loginsDenied(logins: number): void {
-    this.deniedLogins = logins;
   }
 
   keySourceUp(up: boolean): void {

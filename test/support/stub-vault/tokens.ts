@@ -102,8 +102,6 @@ export class Tokens {
         return envelope({ data: { keys: this.#live(call.now).map(({ accessor }) => accessor) } });
       case 'GET lookup-self':
         return envelope({ data: description(self, call.now) });
-      case 'POST lookup':
-        return this.#lookUp(call);
       case 'POST renew-self':
         return this.#renew(self, call);
       case 'POST revoke-self':
@@ -120,11 +118,6 @@ export class Tokens {
 
   #live(now: number): Token[] {
     return [...this.#tokens.values()].filter(({ accessor, expiresAt }) => accessor !== '' && now < expiresAt);
-  }
-
-  #lookUp({ body, now }: StubRequest): StubResponse {
-    const token = this.find(text(body['token']), now);
-    return token === undefined ? errors(403, 'bad token') : envelope({ data: description(token, now) });
   }
 
   #renew(token: Token, { now, body }: StubRequest): StubResponse {

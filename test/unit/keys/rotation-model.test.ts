@@ -1,4 +1,4 @@
-import { expect, it } from '@jest/globals';
+import { it } from '@jest/globals';
 import { generate } from '../../rotation-model/generate.ts';
 import { run } from '../../rotation-model/run.ts';
 
