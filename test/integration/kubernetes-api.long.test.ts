@@ -55,24 +55,6 @@ describeWithApi('on a real Kubernetes API server', () => {
     60_000,
   );
 
-  itWith('helm')(
-    'a pod with more rights than that is not admitted',
-    async () => {
-      const volume = 'extraVolumes=[{"name":"node","hostPath":{"path":"/"}}]';
-      const installed = helmHere('install', 'wrong', chart, '--set-json', volume);
-      expect(installed).toMatchObject({
-        status: 0,
-        stderr: expect.stringContaining('would violate PodSecurity'),
-      });
-      const created = await api.createPodOf(await deploymentOf('wrong'), 'payments', 'wrong');
-      expect(created).toMatchObject({
-        status: 403,
-        body: { message: expect.stringContaining('restricted') },
-      });
-    },
-    60_000,
-  );
-
   it('deploy/sidecar.yaml is applied without a warning, and its pod is admitted with the sidecar', async () => {
     const manifest = parseAllDocuments(read('deploy/sidecar.yaml'), { version: '1.1' });
     const objects = manifest.map((document): unknown => document.toJS());

@@ -102,7 +102,7 @@ it('a full signing queue rejects RSA signatures, but not those of another caller
   const config = { signing: { concurrency: 1, maxQueue: 4 }, callers: [greedy, modest] };
   const proxy = await starts.edge({ keys, config });
   const pay = () => proxy.post(paths.transfer, transferForm, { Authorization: 'Bearer greedy' });
-  // Concurrently: one is signed and two are queued, the others find their half of the queue full.
+  // Concurrently: the others find the caller's half of the room taken.
   const flood = Array.from({ length: 24 }, pay);
   expect((await proxy.transfer()).status).toBe(200);
   const responses = await Promise.all(flood);
