@@ -6,7 +6,6 @@ export interface LoadRequest {
   readonly name: string;
   readonly url: string;
   readonly form: string;
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** A request that was sent, and what came of it. Times in milliseconds of `performance.now()`. */
@@ -21,7 +20,6 @@ export interface Hit {
 /** Sends waves of requests at a fixed rate, without waiting for responses. */
 export class Load {
   readonly hits: Hit[] = [];
-  readonly #responses: string[] = [];
   readonly #inFlight = new Set<Promise<void>>();
   readonly #timer: NodeJS.Timeout;
   readonly #startedAt = performance.now();
@@ -43,31 +41,9 @@ export class Load {
     return this;
   }
 
-  /** From the first request to the end of sending. */
-  get seconds(): number {
-    return (this.#endedAt - this.#startedAt) / 1000;
-  }
-
-  /** Average number of requests per second. */
+  /** Average number of requests per second, from the first one to the end of sending. */
   get rate(): number {
-    return this.hits.length / this.seconds;
-  }
-
-  /** Milliseconds until the slowest response. */
-  get slowest(): number {
-    return Math.max(...this.hits.map(({ took }) => took));
-  }
-
-  /** Number of each result, for requests with this name. */
-  results(name: RegExp): Record<string, number> {
-    const counts: Record<string, number> = {};
-    for (const hit of this.hits) if (name.test(hit.name)) counts[hit.result] = (counts[hit.result] ?? 0) + 1;
-    return counts;
-  }
-
-  /** Every response: status, headers and body. */
-  seen(): string {
-    return this.#responses.join('\n');
+    return (this.hits.length / (this.#endedAt - this.#startedAt)) * 1000;
   }
 
   #send(request: LoadRequest): void {
@@ -76,15 +52,10 @@ export class Load {
     void done.finally(() => this.#inFlight.delete(done));
   }
 
-  async #post({ name, url, form, headers }: LoadRequest): Promise<void> {
+  async #post({ name, url, form }: LoadRequest): Promise<void> {
     const sentAt = performance.now();
-    const result = await post(url, form, headers).then(
-      (response) => {
-        this.#responses.push(JSON.stringify(response));
-        return resultOf(response);
-      },
-      (error: { code?: string }) => `no response: ${error.code}`,
-    );
+    const failed = (error: { code?: string }): string => `no response: ${error.code}`;
+    const result = await post(url, form).then(resultOf, failed);
     this.hits.push({ name, sentAt, took: performance.now() - sentAt, result });
   }
 }

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
+import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
@@ -82,14 +82,6 @@ export class StubVault {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
     await closed;
-  }
-
-  /** Presents another certificate from now on, and closes all connections. */
-  show(certificate: { readonly key: string | Buffer; readonly cert: string | Buffer }): void {
-    if (!(this.#server instanceof TlsServer)) throw new Error('this stub speaks no TLS');
-    const { key, cert } = certificate;
-    this.#server.setSecureContext({ key, cert });
-    for (const socket of this.#sockets) socket.destroy();
   }
 
   world(): World {
