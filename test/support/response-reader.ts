@@ -19,56 +19,45 @@ interface Body {
 
 /** Splits the bytes of one connection into responses, without an HTTP library. */
 export class ResponseReader {
-  #chunks: Buffer[] = [];
-  #size = 0;
+  #bytes = Buffer.alloc(0);
   /** Nothing can be complete before so many bytes are there: large bodies are not parsed for each chunk. */
   #needed = 1;
 
   push(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#size += chunk.length;
+    this.#bytes = Buffer.concat([this.#bytes, chunk]);
   }
 
   /** Number of bytes that belong to no response that was returned. */
   get pending(): number {
-    return this.#size;
+    return this.#bytes.length;
   }
 
   /** The next response; `undefined` while it is incomplete. @param over whether the connection has ended */
   next(over = false): RawResponse | undefined {
-    if (this.#size < this.#needed && !over) return undefined;
-    const bytes = this.#joined();
-    const head = headOf(bytes);
+    if (this.pending < this.#needed && !over) return undefined;
+    const head = headOf(this.#bytes);
     if (head === undefined) return undefined;
-    const body = bodyOf(head, bytes, over);
+    const body = bodyOf(head, this.#bytes, over);
     if (typeof body === 'number') {
       this.#needed = body;
       return undefined;
     }
-    this.#rest(bytes.subarray(body.end));
+    this.#dropTo(body.end);
     return { status: head.status, headers: head.headers, body: body.body, complete: true };
   }
 
   /** The received part of a response when the connection has ended; `undefined` without a complete head. */
   incomplete(): RawResponse | undefined {
-    const bytes = this.#joined();
-    const head = headOf(bytes);
+    const head = headOf(this.#bytes);
     if (head === undefined) return undefined;
-    this.#rest(Buffer.alloc(0));
-    const { status, headers } = head;
-    return { status, headers, body: bytes.subarray(head.bytes), complete: false };
+    const { status, headers, bytes } = head;
+    const body = this.#bytes.subarray(bytes);
+    this.#dropTo(this.pending);
+    return { status, headers, body, complete: false };
   }
 
-  #joined(): Buffer {
-    const [first = Buffer.alloc(0)] = this.#chunks;
-    const bytes = this.#chunks.length > 1 ? Buffer.concat(this.#chunks) : first;
-    this.#chunks = [bytes];
-    return bytes;
-  }
-
-  #rest(bytes: Buffer): void {
-    this.#chunks = bytes.length === 0 ? [] : [bytes];
-    this.#size = bytes.length;
+  #dropTo(end: number): void {
+    this.#bytes = this.#bytes.subarray(end);
     this.#needed = 1;
   }
 }

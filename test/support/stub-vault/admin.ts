@@ -1,5 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { text as textOf } from 'node:stream/consumers';
 import { z } from 'zod';
 
 const transitKeyShape = z.object({
@@ -37,9 +38,7 @@ export class VaultAdmin {
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       request.once('response', resolve).once('error', reject);
     });
-    const chunks: Buffer[] = [];
-    for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
-    return { status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() };
+    return { status: response.statusCode ?? 0, text: await textOf(response) };
   }
 
   async enable(kind: 'auth' | 'mounts', path: string, options: object): Promise<void> {

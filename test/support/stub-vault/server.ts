@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import { text as textOf } from 'node:stream/consumers';
 import { z } from 'zod';
 import { type Fault, playFault } from './faults.ts';
 import { errors, type StubRequest, type StubResponse } from './protocol.ts';
@@ -114,7 +115,7 @@ export class StubVault {
     const target = (request.url ?? '').replace(/^\/v1\//, '');
     const seen: Seen = { method: request.method ?? '', target, headers: request.headers, body: '' };
     this.seen.push(seen);
-    const body = await readBody(request);
+    const body = await textOf(request);
     seen.body = body;
     const fault = this.#faultOf(request, target);
     if (fault !== undefined && fault.kind !== 'late-write') return playFault(fault, response);
@@ -144,12 +145,6 @@ export class StubVault {
     const body = { initialized: true, sealed: this.sealed, standby: false, version: '1.0.0-stub' };
     return { status: this.sealed ? 503 : 200, body };
   }
-}
-
-async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
 }
 
 function callOf(
