@@ -1,3 +1,4 @@
+import { ProxyError } from '../../src/errors.ts';
 import type { SetTimer } from '../../src/util/clock.ts';
 
 /** Wall time at the start; milliseconds since 1970. */
@@ -8,6 +9,18 @@ export function settled(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
+}
+
+/** How each of these ended so far: its result, the reason of its error, or `waits`. */
+export async function endsOf(all: readonly Promise<unknown>[]): Promise<string[]> {
+  const ends = all.map(() => 'waits');
+  for (const [index, one] of all.entries())
+    one.then(
+      (result) => (ends[index] = String(result)),
+      (error: unknown) => (ends[index] = error instanceof ProxyError ? error.reason : String(error)),
+    );
+  await settled();
+  return ends;
 }
 
 /** A clock that only the test moves, in milliseconds, with its timers. */

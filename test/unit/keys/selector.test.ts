@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { ProxyError } from '../../../src/errors.ts';
+import type { ProxyError } from '../../../src/errors.ts';
 import type { Testimony } from '../../../src/keys/choice.ts';
 import type { KeyRequest, Send } from '../../../src/keys/selector.ts';
-import { settled } from '../../support/virtual-clock.ts';
+import { endsOf, settled } from '../../support/virtual-clock.ts';
 import { acme, newKeys, refOf, textOf, ttl } from './scripted-source.ts';
 
 let keys: ReturnType<typeof newKeys>;
@@ -403,24 +403,13 @@ describe('cached keys', () => {
 });
 
 describe('a login that is not cached', () => {
-  /** How each of some requests ended: the reason of its error, `accepted`, or `waits`. */
-  async function ends(all: readonly Promise<unknown>[]): Promise<string[]> {
-    const states = all.map(() => 'waits');
-    for (const [index, one] of all.entries())
-      one.then(
-        (result) => (states[index] = String(result)),
-        (error) => (states[index] = error instanceof ProxyError ? error.reason : String(error)),
-      );
-    await settled();
-    return states;
-  }
   const count = (states: readonly string[], state: string): number =>
     states.filter((one) => one === state).length;
 
   it('is read for all its requests at once', async () => {
     keys.source.set(acme, 'key');
     gateway = accepts('key');
-    expect(await ends([query(), pay(), query({ caller: 'other' })])).toEqual(Array(3).fill('accepted'));
+    expect(await endsOf([query(), pay(), query({ caller: 'other' })])).toEqual(Array(3).fill('accepted'));
     expect(keys.source.started).toEqual(['acme']);
     expect(keys.lookups).toEqual(['fetched', 'fetched', 'fetched']);
   });
@@ -430,7 +419,7 @@ describe('a login that is not cached', () => {
     gateway = accepts('key');
     keys.source.paused = true;
     const first = query({ deadline: 3_000 });
-    expect(await ends([after(2_999, first)])).toEqual(['waits']);
+    expect(await endsOf([after(2_999, first)])).toEqual(['waits']);
     await expect(after(1, first)).rejects.toMatchObject({ reason: 'key-source-unavailable' });
     await keys.source.release();
     expect(await query()).toBe('accepted');
@@ -441,14 +430,17 @@ describe('a login that is not cached', () => {
     keys.source.paused = true;
     const ask = (caller: string, login: string) => query({ caller, login: refOf(login), maxInFlight: 80 });
     const storm = Array.from({ length: 300 }, (_, index) => ask('attacker', `invented-${index}`));
-    const ofAttacker = await ends(storm);
+    const ofAttacker = await endsOf(storm);
     expect(count(ofAttacker, 'waits')).toBe(20);
     expect(count(ofAttacker, 'overloaded')).toBe(280);
-    const ofLogin = await ends(Array.from({ length: 20 }, (_, index) => ask(`caller-${index}`, 'acme')));
+    const ofLogin = await endsOf(Array.from({ length: 20 }, (_, index) => ask(`caller-${index}`, 'acme')));
     expect(count(ofLogin, 'waits')).toBe(20);
-    expect(await ends([ask('victim', 'acme'), ask('victim', 'beta')])).toEqual(['overloaded', 'overloaded']);
+    expect(await endsOf([ask('victim', 'acme'), ask('victim', 'beta')])).toEqual([
+      'overloaded',
+      'overloaded',
+    ]);
     for (let turn = 0; turn < 5; turn += 1) await keys.source.release();
-    expect(await ends([ask('victim', 'beta')])).toEqual(['waits']);
+    expect(await endsOf([ask('victim', 'beta')])).toEqual(['waits']);
   });
 });
 

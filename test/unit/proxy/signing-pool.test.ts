@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { ProxyError } from '../../../src/errors.ts';
 import type { SignRemotely } from '../../../src/keys/key-source.ts';
 import type { TransitKey } from '../../../src/keys/ring.ts';
 import type { SigningKey } from '../../../src/oauth1/methods.ts';
@@ -8,6 +7,7 @@ import { type Signee, SigningPool } from '../../../src/proxy/signing-pool.ts';
 import { Secret } from '../../../src/secret.ts';
 import { routesOf } from '../../support/routes.ts';
 import { privateKeyOf, publicKeyOf } from '../../support/vectors.ts';
+import { endsOf } from '../../support/virtual-clock.ts';
 
 const rsa: SigningKey = { kind: 'private_key', privateKey: privateKeyOf('rsa-2048-pkcs8.pem') };
 const hmac: SigningKey = { kind: 'control_key', secret: new Secret('control key') };
@@ -80,23 +80,10 @@ describe('signatures in Vault', () => {
   function pool(limits: { maxInFlight: number; maxPerSecond: number }, maxQueue = 2): SigningPool {
     const signRemotely: SignRemotely = () =>
       new Promise((resolve) => {
-        pending.push(() => resolve('c2lnbmF0dXJl'));
+        pending.push(() => resolve('signed'));
       });
     const remote = { ...limits, sign: signRemotely };
     return new SigningPool({ concurrency: 1, maxQueue }, metrics, () => now, remote);
-  }
-
-  /** Resolves with what is known after a turn of the event loop. */
-  async function results(all: readonly Promise<string>[]): Promise<string[]> {
-    const states = all.map(() => 'waits');
-    for (const [index, one] of all.entries()) {
-      one.then(
-        () => (states[index] = 'signed'),
-        (error: unknown) => (states[index] = error instanceof ProxyError ? error.reason : String(error)),
-      );
-    }
-    await new Promise((resolve) => setImmediate(resolve));
-    return states;
   }
 
   const signFor = (signer: SigningPool, signee: Signee, count: number): Promise<string>[] =>
@@ -107,11 +94,10 @@ describe('signatures in Vault', () => {
     const signer = pool({ maxInFlight: 2, maxPerSecond: 1000 }, 4);
     const all = [...signFor(signer, acme, 3), ...signFor(signer, beta, 4)];
     // A caller may have half of two and of four.
-    expect(await results(all)).toEqual([...Array(6).fill('waits'), 'overloaded']);
+    expect(await endsOf(all)).toEqual([...Array(6).fill('waits'), 'overloaded']);
     expect(pending).toHaveLength(2);
     for (const sign of pending) sign();
-    expect((await results(all)).slice(0, 4)).toEqual(['signed', 'waits', 'waits', 'signed']);
-    await expect(all[0]).resolves.toBe('c2lnbmF0dXJl');
+    expect((await endsOf(all)).slice(0, 4)).toEqual(['signed', 'waits', 'waits', 'signed']);
     // They count neither as local ones nor for their queue.
     expect(signed).toEqual([]);
     expect(depths).toEqual([]);
@@ -119,18 +105,18 @@ describe('signatures in Vault', () => {
 
   it('leave room for other callers, and for other environments', async () => {
     const signer = pool({ maxInFlight: 4, maxPerSecond: 1000 }, 4);
-    expect(waiting(await results(signFor(signer, acme, 100)))).toBe(4);
+    expect(waiting(await endsOf(signFor(signer, acme, 100)))).toBe(4);
     expect(pending).toHaveLength(2);
     // They do not wait for those of the storm, which may all hang.
     const others = [...signFor(signer, beta, 1), ...signFor(signer, inProduction, 2)];
-    expect(await results(others)).toEqual(['waits', 'waits', 'waits']);
+    expect(await endsOf(others)).toEqual(['waits', 'waits', 'waits']);
     expect(pending).toHaveLength(5);
   });
 
   it('are bounded per second in each environment, for a caller to half, and again after that', async () => {
     const signer = pool({ maxInFlight: 100, maxPerSecond: 10 }, 100);
-    expect(waiting(await results(signFor(signer, acme, 7)))).toBe(5);
-    expect(waiting(await results(signFor(signer, beta, 7)))).toBe(5);
+    expect(waiting(await endsOf(signFor(signer, acme, 7)))).toBe(5);
+    expect(waiting(await endsOf(signFor(signer, beta, 7)))).toBe(5);
     const third = { ...acme, caller: 'third' };
     await expect(signer.sign('RSA-SHA256', text, inVault, third)).rejects.toMatchObject({
       reason: 'overloaded',
@@ -138,9 +124,9 @@ describe('signatures in Vault', () => {
         /^Too many signatures in Vault at once for environment "sandbox".*Nothing was sent\. Retry later\.$/,
       ),
     });
-    expect(waiting(await results(signFor(signer, inProduction, 7)))).toBe(5);
+    expect(waiting(await endsOf(signFor(signer, inProduction, 7)))).toBe(5);
     now += 200;
-    expect(waiting(await results(signFor(signer, acme, 5)))).toBe(1);
+    expect(waiting(await endsOf(signFor(signer, acme, 5)))).toBe(1);
   });
 
   it('wait a second at most', async () => {
@@ -154,7 +140,7 @@ describe('signatures in Vault', () => {
         headers: { 'Retry-After': '1' },
       });
       await jest.advanceTimersByTimeAsync(999);
-      expect(await results(all)).toEqual(['waits', 'waits', 'waits']);
+      expect(await endsOf(all)).toEqual(['waits', 'waits', 'waits']);
       await jest.advanceTimersByTimeAsync(1);
       await rejected;
     } finally {
@@ -163,13 +149,13 @@ describe('signatures in Vault', () => {
     for (const finish of pending) finish();
     // The slot of the one that gave up is not lost.
     const next = signFor(signer, acme, 2);
-    expect(await results([...all.slice(0, 2), ...next])).toEqual(['signed', 'signed', 'waits', 'waits']);
+    expect(await endsOf([...all.slice(0, 2), ...next])).toEqual(['signed', 'signed', 'waits', 'waits']);
     expect(pending).toHaveLength(4);
   });
 
   it('do not use the slots of local signatures', async () => {
     const signer = pool({ maxInFlight: 2, maxPerSecond: 1000 });
-    expect(await results(signFor(signer, acme, 2))).toEqual(['waits', 'waits']);
+    expect(await endsOf(signFor(signer, acme, 2))).toEqual(['waits', 'waits']);
     await expect(signer.sign('RSA-SHA256', text, rsa, acme)).resolves.toMatch(/=$/);
   });
 });
