@@ -190,6 +190,7 @@ describeWith('openssl')('a caller with a client certificate', () => {
     const connection = kept(agent);
     const before = connection?.bytesRead ?? 0;
     expect(await send(lasting, agent)).toEqual([401, undefined]);
+    expect(await problemsOf(lasting, 2)).toEqual([undefined, 'CERT_HAS_EXPIRED']);
     expect(connection?.bytesRead).toBeGreaterThan(before);
   });
 

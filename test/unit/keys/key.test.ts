@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ProxyError } from '../../../src/errors.ts';
 import { misnamedKeys, shownFields } from '../../../src/keys/field-names.ts';
 import { age, describeKey, type KeyFields, parseKeys } from '../../../src/keys/key.ts';
-import { type KeyRing, sameContent, sameKey, type UsableKey, usableKeys } from '../../../src/keys/ring.ts';
+import { sameContent, sameKey, type UsableKey, usableKeys } from '../../../src/keys/ring.ts';
 import { encodeDer } from '../../support/der.ts';
 import { privateKeyOf, vectorText } from '../../support/vectors.ts';
 import { acme, textOf } from './scripted-source.ts';
@@ -291,72 +291,29 @@ it.each([
 
 const now = Date.UTC(2026, 0, 15, 12);
 const gracePeriod = 86_400_000;
-const otherPem = vectorText('keys/rsa-4096-pkcs8.pem');
-
-/** One version; superseded the given number of milliseconds ago, or current. */
-function version(number: number, fields: KeyFields, supersededFor?: number): KeyRing {
-  const superseded = supersededFor === undefined ? {} : { supersededAt: new Date(now - supersededFor) };
-  return parseKeys(fields, { version: number, ...superseded });
-}
-
-const versionsOf = (ring: KeyRing, kind: 'control_key' | 'private_key'): number[] =>
-  usableKeys(acme, ring, kind, now, gracePeriod).map((key) => key.version);
-
-it.each<[string, KeyRing[], control: number[], priv: number[]]>([
-  [
-    'those of the kind, newest first',
-    [
-      version(3, { control_key: 'c3', private_key: pkcs8 }),
-      version(2, { control_key: 'c2' }, 1),
-      version(1, { private_key: otherPem }, 2),
-    ],
-    [3, 2],
-    [3, 1],
-  ],
-  [
-    'each once, with its newest version, however it is encoded',
-    [
-      version(3, { control_key: 'same', private_key: pkcs8 }),
-      version(2, { control_key: 'same', private_key: pkcs1 }, 1),
-      version(1, { control_key: 'other', private_key: otherPem }, 2),
-    ],
-    [3, 1],
-    [3, 1],
-  ],
-  [
-    'an older one for one that cannot be used',
-    [
-      version(2, { control_key: 'c', private_key: 'no PEM' }),
-      version(1, { control_key: '', private_key: pkcs8 }, 1),
-    ],
-    [2],
-    [1],
-  ],
-])('the usable keys of a login are %s', (_, versions, ofControl, ofPrivate) => {
-  expect(versionsOf(versions.flat(), 'control_key')).toEqual(ofControl);
-  expect(versionsOf(versions.flat(), 'private_key')).toEqual(ofPrivate);
-});
+const superseded = { version: 1, supersededAt: new Date(now - gracePeriod - 1) };
+const whose = 'for login "acme" in environment "sandbox". Ask the platform team to add it.';
 
 it.each([
   [
     'key-unusable',
     'private_key',
-    version(7, { private_key: 'MARK: no PEM' }),
+    parse({ private_key: 'MARK: no PEM' }),
     'Version 7 of login "acme" in environment "sandbox": the private key (field private_key) is not a PEM private key; store the file of the key whole, from its first line to its last.',
   ],
   [
     'key-missing',
     'control_key',
-    version(1, { private_key: pkcs8 }),
-    'No control key (field control_key) for login "acme" in environment "sandbox". Ask the platform team to add it.',
+    parse({ private_key: pkcs8 }),
+    `No control key (field control_key) ${whose}`,
   ],
   [
     'key-missing',
     'private_key',
-    version(1, { control_key: 'c1' }),
-    'No RSA private key (field private_key) for login "acme" in environment "sandbox". Ask the platform team to add it.',
+    parse({ control_key: 'c1' }),
+    `No RSA private key (field private_key) ${whose}`,
   ],
-  ['key-missing', 'control_key', version(1, { control_key: 'c1' }, gracePeriod + 1), expect.anything()],
+  ['key-missing', 'control_key', parseKeys({ control_key: 'c1' }, superseded), expect.anything()],
 ] as const)('a login without one is rejected as %s of %s, and no content is shown', (...row) => {
   const [reason, kind, ring, detail] = row;
   const find = (): unknown => usableKeys(acme, ring, kind, now, gracePeriod);

@@ -51,9 +51,3 @@ it('a first read searches ten versions for both kinds of key; a later one ends w
   expect(asked).toEqual([12, 11, 10, 9, 8, 7, 6, 5, 4, 3]);
   expect(await readOf(stored, 12_000, stored[0]?.keys)).toEqual({ asked: [12], ring: ['control_key 12'] });
 });
-
-it('a ring has three keys of a kind at most', async () => {
-  const { asked, ring } = await readOf(storedVersions(6), 0);
-  expect(asked).toEqual([6, 5, 4, 3, 2, 1]);
-  expect(ring).toEqual(['control_key 6', 'control_key 5', 'control_key 4', 'private_key 1']);
-});

@@ -1,32 +1,6 @@
-import { X509Certificate } from 'node:crypto';
-import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { TLSSocket } from 'node:tls';
 import { expect, it } from '@jest/globals';
-import { ProxyError } from '../../../../src/errors.ts';
-import { clientDetails } from '../../../../src/proxy/inbound/rejected-client.ts';
 import { handshakeFailure } from '../../../../src/proxy/inbound/server-tls.ts';
-import { Folder } from '../../../support/folder.ts';
-import { itWith } from '../../../support/requires.ts';
-import { Ca } from '../../../support/stub-vault/certificates.ts';
-
-itWith('openssl')('the certificate of a client that was verified may have expired since', () => {
-  const folder = new Folder();
-  try {
-    const issued = new Ca(folder.path, 'ca').issue('service', { names: 'DNS:service.example' });
-    const certificate = new X509Certificate(issued.cert);
-    const verified = { authorized: true, getPeerX509Certificate: () => certificate };
-    const request = new IncomingMessage(Object.assign(new TLSSocket(new Socket()), verified));
-    const expiry = certificate.validToDate.getTime();
-    const error = new ProxyError('not-allowed', 'No grant.');
-    const problems = [expiry, expiry + 1].map(
-      (now) => clientDetails(request, now, error, undefined)?.certificateProblem,
-    );
-    expect(problems).toEqual([undefined, 'CERT_HAS_EXPIRED']);
-  } finally {
-    folder.remove();
-  }
-});
 
 const failureOf = (code: string) => handshakeFailure(Object.assign(new Error('x'), { code }), new Socket());
 
