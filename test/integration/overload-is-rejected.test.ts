@@ -102,14 +102,18 @@ it('a full signing queue rejects RSA signatures, but not those of another caller
   const config = { signing: { concurrency: 1, maxQueue: 4 }, callers: [greedy, modest] };
   const proxy = await starts.edge({ keys, config });
   const pay = () => proxy.post(paths.transfer, transferForm, { Authorization: 'Bearer greedy' });
-  // Concurrently: the others find the caller's half of the room taken.
-  const flood = Array.from({ length: 24 }, pay);
-  expect((await proxy.transfer()).status).toBe(200);
-  const responses = await Promise.all(flood);
+  // All but one or two of those that arrive at the same time find the caller's half of the room taken.
+  const flood = Array.from({ length: 24 }, async () => {
+    const own = [await pay()];
+    while (own.length < 8) own.push(await pay());
+    return own;
+  });
+  for (let count = 0; count < 10; count += 1) expect((await proxy.transfer()).status).toBe(200);
+  const responses = (await Promise.all(flood)).flat();
   const rejected = responses.filter(({ status }) => status === 503);
   for (const response of rejected) expectOverloaded(response);
   expect(rejected.length).toBeGreaterThan(0);
-  expect(responses.filter(({ status }) => status === 200).length).toBe(24 - rejected.length);
+  expect(responses.filter(({ status }) => status === 200).length).toBe(24 * 8 - rejected.length);
   const balances = await Promise.all(Array.from({ length: 12 }, () => proxy.balance()));
   expect(balances.every(({ status }) => status === 200)).toBe(true);
   expect(await proxy.transfer()).toMatchObject({ status: 200 });
