@@ -387,6 +387,13 @@ describe('the reported lease of a Vault token', () => {
     expect(setup.observed.problems).toEqual([warning, warning]);
   });
 
+  it('of a configured token in its last second is not that of one that does not expire', async () => {
+    const data = { ttl: 0, creation_ttl: 600, expire_time: '2026-01-01T00:00:00.5Z', renewable: false };
+    setup.vault.fail({ kind: 'json', body: { data } }, /lookup-self/);
+    await started({ method: 'token', token: new Secret('any') });
+    expect(setup.observed.leases).toEqual([600]);
+  });
+
   it('of the token of a file is shorter if the file has another token for a shorter time', async () => {
     const write = async (ttl: number) =>
       setup.folder.file('token', await newToken({ ttl, renewable: false }));

@@ -177,6 +177,12 @@ describe('grants', () => {
     ['one of another login', false, { ...grant, logins: ['acme'] }],
     ['one of the login in other letters', false, { ...grant, logins: ['Acme-1', 'aCME*'] }],
     ['two that only together cover it', false, { ...grant, logins: ['b'] }, { ...grant, operations: ['x'] }],
+    [
+      'two, of which only the other has it',
+      false,
+      { ...grant, environments: ['x'] },
+      { ...grant, logins: ['b'] },
+    ],
     ['a wildcard within an environment', false, { ...grant, environments: ['sand*'] }],
     ['a wildcard within an operation', false, { ...grant, operations: ['trans*'] }],
     ['a login prefix', true, { ...grant, logins: ['acme-1*'] }],
