@@ -192,7 +192,11 @@ export class KeyTable {
       return this.#recordNotFound(name, ref);
     }
     this.#remove(name, reading === 'deleted' ? 'deleted' : 'expired');
-    this.#negatives.set(name, { until: readAt + this.#settings.negativeTtl });
+    const { negativeTtl } = this.#settings;
+    // If it does not know others either that it knew, it may be the mount that vanished.
+    const isDoubtful = reading === 'not-found' && this.#notFound.size > 0;
+    const believed = isDoubtful ? Math.min(negativeTtl, retryAfter) : negativeTtl;
+    this.#negatives.set(name, { until: readAt + believed });
   }
 
   /** A read failed although the source responds: it is about this login. Its keys stay. */
@@ -341,6 +345,8 @@ export class KeyTable {
 
   #recordNotFound(name: string, ref: LoginRef): void {
     if (this.#notFound.has(name)) return;
+    // What was believed missing until now is doubtful too.
+    if (this.#notFound.size === 0) this.#negatives.clear();
     this.#notFound.add(name);
     this.#notifyNotFound(ref);
   }

@@ -229,6 +229,18 @@ describe('a name without keys', () => {
     expect(table.negative(acme)).toBeUndefined();
   });
 
+  it('is believed so for a second at most while known logins are missing too: the mount may have vanished', () => {
+    store(ringOf('key'), refOf('known'));
+    storeNone('not-found');
+    storeNone('not-found', refOf('known'));
+    expect(table.negative(acme)).toBeUndefined();
+    storeNone('not-found');
+    time.now = 999;
+    expect(table.negative(acme)).toMatchObject({ reason: 'key-missing' });
+    time.now += 1;
+    expect(table.negative(acme)).toBeUndefined();
+  });
+
   it('that may not be read is asked for again after a second', () => {
     fails('denied');
     time.now = 999;
