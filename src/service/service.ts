@@ -63,7 +63,10 @@ export async function buildService(loaded: ValidConfig, shared: Shared, previous
     inflight,
     /** @throws Error if it cannot take the place of the previous one */
     async check(replaced: Handed): Promise<void> {
-      if (keys !== replaced.keys) await keys.readInUse(replaced.keys, Object.keys(config.environments));
+      if (keys === replaced.keys) return;
+      await keys.readInUse(replaced.keys, Object.keys(config.environments));
+      // That may have taken a while.
+      await certificates.check(renew);
     },
     /**
      * It handles all new requests from now on.

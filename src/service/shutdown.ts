@@ -2,10 +2,12 @@ import type { Config } from '../config/schema.ts';
 import type { Logger } from '../observability/logger.ts';
 import { endsWithin } from '../util/promises.ts';
 import type { Port } from './port.ts';
-import type { ServiceInUse } from './reload.ts';
 
 /** The requests of all services. */
-type Inflight = Pick<ServiceInUse, 'idle' | 'abortAll'>;
+interface Inflight {
+  idle(): Promise<void>;
+  abortAll(): Promise<void>;
+}
 
 /** Milliseconds between closing the port and closing idle connections. */
 const idleGrace = 500;
