@@ -4,8 +4,9 @@ import { createClient } from '@redis/client';
 import { errorCode } from '../errors.ts';
 import { maxCertificateBytes } from '../net/tls-files.ts';
 import { type MinVersion, tlsPolicy } from '../net/tls-policy.ts';
-import { readText } from '../read-files.ts';
+import { readBytes, readText } from '../read-files.ts';
 import { endsWithin } from '../util/promises.ts';
+import { secretText } from '../util/secret-text.ts';
 import { printable } from '../util/text.ts';
 import { StoreUnavailable } from './store.ts';
 
@@ -32,11 +33,12 @@ export class RedisConnection {
   /** @throws StoreUnavailable */
   static async open(server: RedisServer): Promise<RedisConnection> {
     const { tls, passwordFile } = server;
-    const files = await Promise.all([readOrNothing(tls?.caFile), readOrNothing(passwordFile)]).catch(
-      (error: unknown): never => {
-        throw new StoreUnavailable(problemOf(error));
-      },
-    );
+    const files = await Promise.all([
+      tls?.caFile && readText(tls.caFile, maxCertificateBytes),
+      passwordFile && readPassword(passwordFile),
+    ]).catch((error: unknown): never => {
+      throw new StoreUnavailable(problemOf(error));
+    });
     const connection = new RedisConnection(server, ...files);
     await connection.#within(connection.#client.connect());
     return connection;
@@ -88,9 +90,11 @@ export class RedisConnection {
   }
 }
 
-/** Without line ends at its end, which editors add. */
-async function readOrNothing(file: string | undefined): Promise<string | undefined> {
-  return file === undefined ? undefined : (await readText(file, maxCertificateBytes)).replace(/[\r\n]+$/, '');
+/** @throws Error if it is no secret in one line */
+async function readPassword(file: string): Promise<string> {
+  const read = secretText(await readBytes(file), 'passphrase');
+  if ('fault' in read) throw new Error(`passwordFile ${read.fault}`);
+  return read.text;
 }
 
 /** Texts of Node, of OpenSSL and of the server, without what the server repeats: it may be the password. */

@@ -202,6 +202,8 @@ describeWith('redis-server')('claims in Redis', () => {
     const edge = await start(store.url, { username: 'countersign', passwordFile });
     expect(verdict(await pay(edge))).toBe(unavailable);
     expect(causes(edge)).toContain('WRONGPASS');
+    const lines = starts.folder().file('lines', 'right\nand more\n');
+    expect(causes(await start(store.url, { passwordFile: lines }))).toContain('has more than one line');
     writeFileSync(passwordFile, 'right\n');
     expect((await payWhenUp(edge, 'order-1')).status).toBe(200);
     expect(verdict(await pay(edge))).toBe(duplicate);
@@ -265,7 +267,7 @@ describeWith('redis-server')('claims in Redis', () => {
     const ok = { check: 'claims', subject: safe.url, result: 'ok', detail: 'order IDs can be claimed' };
     expect(await online(safe)).toMatchObject(ok);
     for (const [args, detail] of [
-      [['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no'], /evict.*allkeys-lru.*appendonly yes/],
+      [['--maxmemory-policy', 'volatile-lru', '--appendonly', 'no'], /evict.*volatile-lru.*appendonly yes/],
       [['--appendfsync', 'everysec'], /claimed; a crash of the host .*appendfsync everysec/],
     ] as const)
       expect(await online(await redis(...args))).toMatchObject({

@@ -59,7 +59,7 @@ groups: { "77": ["1", "3"] }
 orders:
 ${order('7', 'status: x, serial-number: s', 'acme', '2')}
 ${order('7', 'status: x, serial-number: s', 'beta')}
-faults: [{ operation: refunds, fault: reset }]
+faults: [{ operation: refunds, fault: reset }, { operation: order, fault: reset }]
 operations:
   refund: ${refund}
   pay: ${refund.replace('refund', 'transfer')}
@@ -73,6 +73,7 @@ responses: { transfer: { a: b } }
       'line 6: orders[1].orderid: is used before: every order and stage needs its own',
       'line 6: orders[1].stages[0].serial-number: is used before: every order and stage needs its own',
       'line 7: faults[0].operation: is not an operation; did you mean "refund"?',
+      'line 7: faults[1].operation: is not an operation',
       'line 10: operations.pay: conflicts with the path of "transfer"',
       'line 11: operations.lacking: is not a built-in operation, so it also requires signature, loginFrom',
       'line 12: responses.transfer: is not an operation that this scenario adds',
