@@ -181,7 +181,7 @@ function requestBody(name: string, { parameters }: OperationConfig): Json {
     type: 'object',
     ...(required.length > 0 ? { required } : {}),
     ...(properties.length > 0 ? { properties: Object.fromEntries(properties) } : {}),
-    // Not `false`, which oapi-codegen does not read.
+    // Not `false`, which generators for Go do not read.
     patternProperties: { '^oauth_': { not: {} } },
     additionalProperties: { type: 'string' },
   };

@@ -20,8 +20,9 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
   const { listener, admin } = service.ports;
   try {
     await service.replace(loaded);
-    await listener.listen(loaded.config.proxy);
+    // Last, since a request that is accepted is also sent.
     await admin.listen(loaded.config.admin);
+    await listener.listen(loaded.config.proxy);
   } catch (error) {
     // A process that has one port alone must not look healthy.
     listener.destroyAll();

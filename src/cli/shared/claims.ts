@@ -45,6 +45,8 @@ export function weaknessesIn(info: string, appendfsync = 'always'): string[] {
       Number(fields.get('connected_slaves') ?? 0) > 0,
       'it has replicas, and a failover forgets the last claims: replication is asynchronous',
     ],
+    // One that takes writes (replica-read-only no).
+    [fields.get('role') === 'slave', 'it is a replica, which loses what it takes: name the primary'],
   ];
   return lines.flatMap(([isSo, text]) => (isSo ? [text] : []));
 }

@@ -75,11 +75,11 @@ describe('a shutdown', () => {
   });
 });
 
-it('a start opens both ports or none', async () => {
+it.each(['admin', 'proxy'])('a start opens both ports or none: %s', async (name) => {
   const used = starts.closing(await listen(createServer()));
   const listening = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length;
   await until(() => listening() === 1, 'earlier ports are closed');
-  const started = starts.proxy({ config: { admin: { port: used.port } } });
+  const started = starts.proxy({ config: { [name]: { port: used.port } } });
   await expect(started).rejects.toMatchObject({ code: 'EADDRINUSE' });
   await until(() => listening() === 1, 'no other port is open', 3);
 });
