@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it } from '@jest/globals';
+import { expect, it, jest } from '@jest/globals';
 import { configFor, environmentFor } from '../support/config.ts';
 import { type FaultyGateway, freePort, type Script, silent } from '../support/faulty-gateway.ts';
 import { paths, post, transferForm, verdict } from '../support/forwarding.ts';
@@ -9,6 +9,9 @@ import { type CountersignProcess, type ProcessOptions, type ServeProcess } from 
 import { codeOf, formRequest, RawConnection } from '../support/raw-http.ts';
 import { testKeys, writeKeys } from '../support/service.ts';
 import { until } from '../support/until.ts';
+
+// A crashing process ends within half a second, which another program may take.
+jest.retryTimes(2, { logErrorsBeforeRetry: true, retryImmediately: true });
 
 const starts = harness();
 
