@@ -349,6 +349,11 @@ describeWith('redis-server')('claims in Redis', () => {
       verdict(await pay(await start(store, {}, edge.gateway), 'b')),
     );
     expect(await Promise.all(others)).toEqual([unavailable, unavailable]);
+    const older = await freePort();
+    await redis('--tls-port', String(older), ...tls, '--tls-protocols', 'TLSv1.2');
+    const trusted = { caFile: ca.file, minVersion: '1.3' };
+    const strict = await start(`rediss://127.0.0.1:${older}`, trusted, edge.gateway);
+    expect(verdict(await pay(strict, 'c'))).toBe(unavailable);
   });
 });
 

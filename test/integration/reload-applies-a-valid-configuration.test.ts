@@ -81,10 +81,14 @@ describe('a reload', () => {
     expect(gateway.connections()).toBe(2);
   });
 
-  it('applies a changed connection limit', async () => {
+  it('applies a changed connection limit, and changed times', async () => {
     const { proxy } = await starts.pair([always(httpResponse('200 OK', '[]'))]);
-    starts.closing(await proxy.connect());
+    const slow = starts.closing(await proxy.connect());
     expect((await proxy.balance()).status).toBe(200);
+    expect(await proxy.reload({ proxy: { port: 0, timeouts: { headers: '300ms' } } })).toEqual([]);
+    expect((await slow.send('POST / HTTP/1.1\r\n').response()).status).toBe(408);
+    await slow.ended();
+    starts.closing(await proxy.connect());
     expect(await proxy.reload({ proxy: { port: 0, maxConnections: 1 } })).toEqual([]);
     await expect(proxy.balance()).rejects.toThrow();
     expect(await proxy.counted('connections_dropped_total')).toBe(1);

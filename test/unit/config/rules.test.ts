@@ -99,6 +99,7 @@ operations: {${shared}}`;
     transfer: { loginFrom: path }                     || transfer: takes the login from the path, so its path must contain {login}
     manager-balance: { path: /api/v2/balance }        || manager-balance: takes the login from the path, so its path must contain {login}
     transfer: { control: [login] }                    || transfer: requires both signature: SHA1-control and control, or neither
+    return: { path: "/api/v2/return/{endpoint}", loginFrom: header, control: [login] } || return: is not a built-in operation, so it also requires signature
     return: { path: "/api/v2/return/{endpoint}", loginFrom: header, signature: SHA1-control } || return: requires both signature: SHA1-control and control, or neither
     return: { path: "/api/v2/return/{endpoint}", loginFrom: header, signature: SHA1-control, control: ["{login}"] } || return: has {login} in its control, which its path does not contain
     return: { path: "/api/v2/return/{endpoint}", loginFrom: header, signature: SHA1-control, control: [login, "{endpoint}"] } || none

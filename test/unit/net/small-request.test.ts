@@ -97,9 +97,14 @@ describe('a small request', () => {
       ({ socket }: IncomingMessage) =>
         socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'),
     ],
-  ])('has no response that %s', async (_, behavior) => {
-    respond = behavior;
+  ])('has no response that %s, and its connection ends', async (_, behavior) => {
+    const closed = Promise.withResolvers<void>();
+    respond = (request, response) => {
+      request.socket.once('close', () => closed.resolve());
+      behavior(request, response);
+    };
     expect(await failure()).toMatchObject({ reason: 'failed' });
+    await closed.promise;
   });
 
   it.each([

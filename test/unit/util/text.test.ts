@@ -6,6 +6,7 @@ describe('the suggestion for an unknown name', () => {
   it.each([
     ['sandbx', ['production', 'sandbox'], 'sandbox'],
     ['BASEURL', ['product', 'baseUrl'], 'baseUrl'],
+    ['tokenSHA', ['tokenSha256'], 'tokenSha256'],
     ['signnig', ['signing', 'log'], 'signing'],
     ['order-status-grup', ['order-status', 'order-status-group'], 'order-status-group'],
   ])('%s, among %j, is %s', (name, known, nearest) => {
