@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { pagePolicy } from '../../src/observability/status/page.ts';
 import { tokenCredential } from '../support/config.ts';
@@ -87,6 +88,18 @@ describe('the status, as a page and as JSON,', () => {
       expect(await statusUnder('status.example', path)).toBe(200);
     }
   });
+});
+
+it('a connection of Prometheus stays open from one scrape to the next', async () => {
+  const { adminUrl } = await start({ tokenSha256 });
+  const connection = await RawConnection.open(adminUrl);
+  const scrape = async () =>
+    (await connection.send('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n').response()).status;
+  expect(await scrape()).toBe(200);
+  // Node closes a connection a second after the announced time.
+  await wait(1_300);
+  expect(await scrape()).toBe(200);
+  connection.close();
 });
 
 describe('the token', () => {

@@ -113,7 +113,7 @@ describe('tampering is found:', () => {
     [
       'more than the archived files cut off at the front',
       [from(8)],
-      '1:1: The trail begins with record 8: the records before it are missing, or do not end with the head of --after',
+      '1:1: The trail begins with record 8: the records before it are missing, or do not end with the head of --after. Give their files, or their head with --after.',
       { after: [headOf(whole[5])] },
     ],
     ['a file given twice', [upTo(6), upTo(6)], '2:1: A new chain begins here instead of record 7'],
@@ -219,6 +219,16 @@ describe('what is no tampering is reported', () => {
       omitted: 5,
     });
   });
+});
+
+it('at most ten requests without a result are named, of all processes together', () => {
+  const chain = new AuditChain(testAuditKey, 'pod-a');
+  const process = (first: number) => [
+    chain.seal('start', `"x":${first}`),
+    ...Array.from({ length: 8 }, (_, index) => chain.seal('intent', `"request":"${first + index}"`)),
+  ];
+  const { summary } = verifyFiles([[...process(0), ...process(8)]]);
+  expect(summary).toMatchObject({ unfinished: 16, unfinishedIds: [...'0123456789'] });
 });
 
 describe('starts with files of their own', () => {

@@ -185,6 +185,13 @@ it.each<Row>([
   ],
   ['a key that waits', keys(two('waiting', 2)), /^info .*: version 3 is waiting .* 2 signs .*check .*verify/],
   [
+    'two versions that wait: the newer one',
+    keys(
+      keyStatus({ signingVersion: 1, versions: [3, 2].map((one) => keyVersion(one, { state: 'waiting' })) }),
+    ),
+    /^info .*: version 3 is waiting/,
+  ],
+  [
     'a key that is no longer accepted',
     keys(keyStatus({ versions: [keyVersion(3), keyVersion(2, { state: 'rejected' })] })),
   ],
