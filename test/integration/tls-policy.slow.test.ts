@@ -83,13 +83,6 @@ describeWith('openssl')('the TLS policy', () => {
       expect(negotiated).toEqual(suites13.map((suite) => `TLSv1.3 ${suite}`));
     });
 
-    it('rejects TLS 1.1', async () => {
-      const url = await startWith('proxy', 'rsa');
-      const { negotiated, output } = await opensslClient(url, ['-tls1_1', '-cipher', `ALL:${weakest}`]);
-      expect(negotiated).toBeUndefined();
-      expect(output).toContain('alert protocol version');
-    });
-
     it('resumes sessions only without a client CA', async () => {
       const session = `${starts.folder().path}/session`;
       const resumes = async (url: string, version: string): Promise<boolean> => {
@@ -154,19 +147,6 @@ describeWith('openssl')('the TLS policy', () => {
       const expected = [0x13_01, 0x13_02, 0x13_03, ...(minVersion === '1.2' ? suites12 : [])];
       expect(offeredSuites(await hello.promise)).toEqual(expected);
     }
-  });
-
-  it.each([
-    [['-tls1_2', '-cipher', 'ECDHE-RSA-CHACHA20-POLY1305'], /unknown unknown$/],
-    // Without forward secrecy.
-    [['-tls1_2', '-cipher', 'AES128-GCM-SHA256'], /^502 gateway-unreachable not-sent not-sent$/],
-    [['-tls1_1', '-cipher', `ALL:${weakest}`], /^502 gateway-unreachable not-sent not-sent$/],
-  ])('of a gateway by s_server %j', async (args, result) => {
-    const { certFile, keyFile } = ca.issue('server', { rsa: true });
-    const server = await opensslServer(['-cert', certFile, '-key', keyFile, '-rev', ...args]);
-    const { url } = starts.closing(server);
-    const sandbox = { caFile: ca.file, timeouts: { connect: '1s', request: '2s' } };
-    expect(verdict(await (await starts.proxy({ gateway: url, sandbox })).transfer())).toMatch(result);
   });
 
   it('of a gateway does not let it renegotiate', async () => {
