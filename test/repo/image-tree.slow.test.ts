@@ -59,7 +59,7 @@ async function printed(child: Child, pattern: RegExp): Promise<string[]> {
 /** The proxy in front of the simulator, both from the tree. */
 async function serve(
   nodeOptions: readonly string[] = [],
-): Promise<{ child: Child; proxy: string; admin: string; file: string }> {
+): Promise<{ child: Child; proxy: string; file: string }> {
   const simulator = countersign('simulate', '--keys', keys, '--port', '0');
   const [gateway] = await printed(simulator, /Gateway simulator: (http:\/\/[\d.:]+)/);
   const file = join(folder, 'config.yaml');
@@ -76,8 +76,8 @@ callers:
 `,
   );
   const child = run([node, ...nodeOptions, ...entryPoint, 'serve', '--config', file]);
-  const [proxy = '', admin = ''] = await printed(child, /"proxy":"([^"]+)","admin":"([^"]+)"/);
-  return { child, proxy, admin, file };
+  const [proxy = ''] = await printed(child, /"proxy":"([^"]+)"/);
+  return { child, proxy, file };
 }
 
 it('the image signs a balance query and an order status, and shuts down gracefully', async () => {
@@ -96,16 +96,6 @@ it('the image signs a balance query and an order status, and shuts down graceful
   });
   child.kill('SIGTERM');
   expect(await once(child, 'exit')).toEqual([0, null]);
-});
-
-it('the health check passes while the process responds, and fails when it does not', async () => {
-  const { admin } = await serve();
-  const check = async (port: string) => {
-    const words = execForm(dockerfile, 'HEALTHCHECK').map((word) => word.replace(':9090', `:${port}`));
-    return (await once(run(words), 'exit'))[0];
-  };
-  expect(await check(new URL(admin).port)).toBe(0);
-  expect(await check('1')).toBe(1);
 });
 
 it('a missing file is reported, with the exit code of an invalid configuration', async () => {
