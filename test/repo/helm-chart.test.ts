@@ -318,11 +318,8 @@ testRejections('other values that do not fit', [
     'audit={"enabled":true,"secretName":"audit"}',
     'config.audit={"sync":true}',
   ],
-]);
-
-testRejections('a store of claims', [
   [
-    'one that the network policy would block',
+    'a store of claims that the network policy would block',
     'would block config.payments.once.store: set networkPolicy.claims.to to its address',
     'networkPolicy.enabled=true',
     'config.payments={"once":{"store":"rediss://redis.internal","keyFile":"/k"}}',
