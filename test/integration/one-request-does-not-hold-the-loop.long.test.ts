@@ -1,12 +1,9 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { auditIn } from '../support/audit.ts';
 import { texts } from '../support/client-inputs.ts';
-import { everything } from '../support/config.ts';
 import { type Cost, growthProblem } from '../support/cpu-time.ts';
 import { paths } from '../support/forwarding.ts';
 import { harness } from '../support/harness.ts';
-import { jwtCaller } from '../support/jwt.ts';
 import { openProbe, probeOptions } from '../support/loop-probe.ts';
 import type { CountersignProcess } from '../support/process.ts';
 
@@ -14,28 +11,15 @@ const starts = harness(afterAll);
 let proxy: CountersignProcess;
 let measure: (work: () => Promise<unknown>) => Promise<Cost>;
 
-/** A real process with everything that looks at a request: JWTs, an audit trail, more parameters than by default. */
+/** A real process with an audit trail, and with more parameters than by default. */
 beforeAll(async () => {
   const gateway = await starts.recordingGateway();
-  const folder = starts.folder();
-  const jwk = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({ format: 'jwk' });
   proxy = await starts.process({
     gateway: gateway.url,
     nodeOptions: probeOptions,
     config: {
       proxy: { port: 0, maxParameters: 10_000, timeouts: { shutdownDelay: '0s' } },
-      audit: auditIn(folder),
-      jwtIssuers: {
-        idp: {
-          issuer: 'https://idp.test',
-          audience: 'countersign',
-          jwks: { file: folder.file('keys.json', JSON.stringify({ keys: [jwk] })) },
-        },
-      },
-      callers: [
-        { name: 'local', credentials: [{ anonymous: true }], allow: [everything] },
-        jwtCaller('billing', { subject: 'billing' }),
-      ],
+      audit: auditIn(starts.folder()),
     },
   });
   measure = await openProbe(proxy.stderr);
