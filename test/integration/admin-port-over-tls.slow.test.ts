@@ -37,23 +37,16 @@ describeWith('openssl')('the admin port with TLS', () => {
 
   const start = (config: Partial<ConfigInput> = adminWith()): Promise<TestProxy> => starts.proxy({ config });
 
-  async function read(
-    proxy: TestProxy,
-    path: string,
-    own?: Issued,
-    headers = {},
-  ): Promise<number | undefined> {
+  /** The status of each, with this certificate. */
+  function readAll({ adminUrl }: TestProxy, paths: readonly string[], own?: Issued): Promise<number[]> {
     const agent = new Agent({ ca: ca.cert, ...(own && { cert: own.cert, key: own.key }) });
-    const [response] = await once(get(`${proxy.adminUrl}${path}`, { agent, headers }), 'response');
-    await text(response);
-    return response.statusCode;
+    const read = async (path: string) => {
+      const [response] = await once(get(`${adminUrl}${path}`, { agent }), 'response');
+      await text(response);
+      return response.statusCode;
+    };
+    return Promise.all(paths.map(read));
   }
-
-  const readAll = (
-    proxy: TestProxy,
-    paths: readonly string[],
-    own?: Issued,
-  ): Promise<(number | undefined)[]> => Promise.all(paths.map((path) => read(proxy, path, own)));
 
   it('has all pages over HTTPS, and none without', async () => {
     const proxy = await start();
